@@ -1,0 +1,37 @@
+"""Learning when feedback comes late."""
+
+from belated import costs, delays, environments, tuning
+from belated.agents import Agent, DelayedOPPO
+from belated.delays import NEVER, DelayLine
+from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
+from belated.problem import Problem
+from belated.simulate import Run, simulate
+from belated.transitions import Transitions
+from belated.world import MDP, World, best_policy, occupancy, policy_values
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "MDP",
+    "NEVER",
+    "Agent",
+    "Costs",
+    "DelayLine",
+    "DelayedOPPO",
+    "Episode",
+    "FeedbackError",
+    "Problem",
+    "Record",
+    "Run",
+    "Trajectory",
+    "Transitions",
+    "World",
+    "best_policy",
+    "costs",
+    "delays",
+    "environments",
+    "occupancy",
+    "policy_values",
+    "simulate",
+    "tuning",
+]

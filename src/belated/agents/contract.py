@@ -1,0 +1,44 @@
+"""What every agent is."""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, Protocol
+
+from belated.feedback import Episode, Record
+from belated.problem import Problem
+
+Information = Literal["full", "bandit"]
+
+
+class Agent(Protocol):
+    """A learner that two calls drive: `begin_episode` and `observe`.
+
+    `begin_episode` is the only clock: the end of episode k is everything observed between
+    beginning k and beginning k + 1. Episodes may overlap. Agents are deterministic: the same
+    calls give the same policies.
+    """
+
+    @property
+    def problem(self) -> Problem:
+        """What the agent was told."""
+        ...
+
+    @property
+    def information(self) -> Information:
+        """Costs are whole cost functions ("full") or only the H costs suffered ("bandit")."""
+        ...
+
+    def begin_episode(self) -> Episode:
+        """The next episode number and the policy (H, S, A) to play in it, a copy."""
+        ...
+
+    def observe(self, records: Iterable[Record]) -> None:
+        """Take a batch whole, or raise `FeedbackError` and take nothing of it."""
+        ...
+
+    def forget(self, episode: int) -> None:
+        """Let go of an episode: no feedback of it will be used any more."""
+        ...
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """Numbers worth plotting."""
+        ...

@@ -1,0 +1,187 @@
+"""The open episodes of an agent, and the check of every record that claims to belong to one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from belated import checks
+from belated.agents.contract import Information
+from belated.feedback import Costs, FeedbackError, Record, Trajectory
+from belated.problem import Problem
+
+Memory = TypeVar("Memory")
+
+
+@dataclass(slots=True, eq=False)
+class Open(Generic[Memory]):
+    """An episode whose feedback is not complete.
+
+    memory: what the agent remembers of it, None once that is not needed any more. path, costs:
+    what has come and is still needed.
+    """
+
+    number: int
+    memory: Memory | None
+    path: Trajectory | None = None
+    costs: Costs | None = None
+    path_came: bool = False
+    costs_came: bool = False
+    settled: bool = False
+
+
+class Ledger(Generic[Memory]):
+    """Numbers the episodes and knows which feedback each of them still awaits.
+
+    Args:
+        problem: gives the shapes and ranges that records must have.
+        information: decides the shape of costs.
+        uses_paths: whether trajectories are wanted at all. If not, an episode is closed once it
+            is settled, and trajectories of begun episodes are checked and left aside.
+
+    Attributes:
+        begun: number of episodes begun.
+        unsettled: episodes begun, neither settled nor forgotten.
+    """
+
+    def __init__(self, problem: Problem, information: Information, *, uses_paths: bool) -> None:
+        self.begun = 0
+        self.unsettled = 0
+        self._problem = problem
+        self._information = information
+        self._uses_paths = uses_paths
+        self._open: dict[int, Open[Memory]] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[Open[Memory]]:
+        return iter(self._open.values())
+
+    def begin(self, memory: Memory) -> int:
+        """Open the next episode."""
+        number = self.begun
+        self._open[number] = Open(number, memory)
+        self.begun += 1
+        self.unsettled += 1
+        return number
+
+    def take(self, records: Iterable[Record]) -> tuple[list[Trajectory], list[Open[Memory]]]:
+        """Check a batch, then enter all of it.
+
+        Raises `FeedbackError` before anything has changed. Returns the paths that are new, and
+        the unsettled episodes that the batch concerns; both oldest episode first, so that the
+        order inside a batch does not matter.
+        """
+        paths: dict[int, Trajectory] = {}
+        costs: dict[int, Costs] = {}
+        for record in self._listed(records):
+            if isinstance(record, Trajectory):
+                self._check_path(record, paths)
+            elif isinstance(record, Costs):
+                self._check_costs(record, costs)
+            else:
+                raise FeedbackError(
+                    f"records must be Trajectory or Costs, got {checks.show(record)}"
+                )
+        for number, path in paths.items():
+            entry = self._open[number]
+            entry.path_came = True
+            if entry.settled:
+                del self._open[number]
+            else:
+                entry.path = path
+        for number, cost in costs.items():
+            entry = self._open[number]
+            entry.costs_came = True
+            entry.costs = cost
+        touched = sorted((paths.keys() | costs.keys()) & self._open.keys())
+        return [paths[number] for number in sorted(paths)], [self._open[n] for n in touched]
+
+    def settle(self, entry: Open[Memory]) -> None:
+        """The costs of this episode have been used, or left aside for good."""
+        entry.memory = entry.path = entry.costs = None
+        entry.settled = True
+        self.unsettled -= 1
+        if entry.path_came or not self._uses_paths:
+            del self._open[entry.number]
+
+    def forget(self, episode: int) -> None:
+        """Let go of an episode; one that is closed already stays closed."""
+        try:
+            number = checks.integer("episode", episode, 0, self.begun - 1)
+        except ValueError:
+            raise FeedbackError(
+                f"episode must be one that was begun to be forgotten ({self._newest()}), "
+                f"got {checks.show(episode)}"
+            ) from None
+        entry = self._open.pop(number, None)
+        if entry is not None and not entry.settled:
+            self.unsettled -= 1
+
+    def _listed(self, records: Iterable[Record]) -> list[Record]:
+        try:
+            return list(records)
+        except TypeError:
+            raise FeedbackError(
+                f"records must be a list of Trajectory and Costs, got {checks.show(records)}"
+            ) from None
+
+    def _newest(self) -> str:
+        return f"the newest is {self.begun - 1}" if self.begun else "none has been begun"
+
+    def _entry(self, record: Record) -> Open[Memory] | None:
+        if record.episode >= self.begun:
+            raise FeedbackError(
+                f"{type(record).__name__} of episode {record.episode}: episode must be one that "
+                f"was begun ({self._newest()})"
+            )
+        return self._open.get(record.episode)
+
+    def _closed(self, record: Record) -> FeedbackError:
+        return FeedbackError(
+            f"{type(record).__name__} of episode {record.episode}: episode must be an open one; "
+            "the feedback of this one came before, or it was forgotten"
+        )
+
+    def _check_path(self, path: Trajectory, batch: dict[int, Trajectory]) -> None:
+        H, S, A = self._problem.shape
+        entry = self._entry(path)
+        where = f"Trajectory of episode {path.episode}"
+        if len(path.actions) != H:
+            raise FeedbackError(f"{where}: actions must have length {H}, got {len(path.actions)}")
+        if path.states.max() >= S:
+            raise FeedbackError(f"{where}: states must be below {S}, got {path.states.max()}")
+        if path.actions.max() >= A:
+            raise FeedbackError(f"{where}: actions must be below {A}, got {path.actions.max()}")
+        first = int(path.states[0])
+        start = self._problem.start
+        if start[first] == 0.0 if isinstance(start, tuple) else first != start:
+            raise FeedbackError(
+                f"{where}: states[0] must be a state that episodes can start in, got {first}"
+            )
+        if not self._uses_paths:
+            return
+        if entry is None:
+            raise self._closed(path)
+        if entry.path_came or path.episode in batch:
+            raise FeedbackError(f"{where}: one trajectory per episode is taken, this is a second")
+        batch[path.episode] = path
+
+    def _check_costs(self, costs: Costs, batch: dict[int, Costs]) -> None:
+        H, S, A = self._problem.shape
+        entry = self._entry(costs)
+        where = f"Costs of episode {costs.episode}"
+        allowed = ((H,),) if self._information == "bandit" else ((1, S, A), (H, S, A))
+        if costs.values.shape not in allowed:
+            shapes = " or ".join(str(shape) for shape in dict.fromkeys(allowed))
+            raise FeedbackError(
+                f"{where}: values must have shape {shapes} under {self._information} "
+                f"information, got {costs.values.shape}"
+            )
+        if entry is None:
+            raise self._closed(costs)
+        if entry.costs_came or costs.episode in batch:
+            raise FeedbackError(f"{where}: costs are taken once per episode, these are a second")
+        batch[costs.episode] = costs

@@ -1,0 +1,326 @@
+"""Delayed OPPO: policy optimization with optimism, on whatever feedback has arrived.
+
+Lancewicki, Rosenberg & Mansour (AAAI 2022), https://arxiv.org/abs/2012.14843, section "Delayed
+OPPO" and Appendix A. Base algorithm: Cai et al. (2020), Efroni et al. (2020).
+
+    paper             here
+    pi^k              policy            (H, S, A)
+    Q^j               added to _total   (H, S, A)
+    eta, gamma        learning_rate, exploration
+    c-hat^j           costs             (1 or H, S, A)
+    n^k, P^k          dynamics.counts, dynamics
+    u^j               reach             (H,) at the states of the path
+    K_exp             episodes that met their mask
+
+The loop is the paper's: remember the policy as played, evaluate that policy on what arrived, add
+Q, play softmax(-eta * sum of Q). Parts chosen by keywords make its settings: where Q comes from
+(`dynamics`), where costs come from (`estimates`), the step size (`rates`), and which states are
+played uniformly (`masks`).
+
+Departures:
+- The sum of Q is kept and the policy is its softmax; for a constant step size that is the
+  multiplicative update, without its underflow.
+- Under full information the confidence set is the newest one, the batch that just arrived
+  included. Under bandit feedback it is that of the start of the episode, as the proof needs.
+- Without a learning rate, under full information, the anytime rule of `rates.Anytime`.
+- `radius_scale` and `exploration_threshold` replace constants that are unusable at realistic K.
+- optimism="bonus" is the variant of the paper's experiments: Q is clipped to [0, steps left], and
+  0 where nothing was seen.
+- costs="stochastic" (bandit feedback): observed mean costs, less a deviation of
+  radius_scale * sqrt(L / (2 n)) or, with optimism="bonus", bonus_scale / sqrt(n).
+- Explicit exploration under bandit feedback, which the paper's proof does not use: importance
+  weights are those of the policy that was really played.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from belated import checks
+from belated.agents import masks
+from belated.agents.contract import Information
+from belated.agents.dynamics import Confident, Discounted, Known
+from belated.agents.estimates import EmpiricalMeans, importance_weighted
+from belated.agents.ledger import Ledger, Open
+from belated.agents.rates import Anytime, AnytimeBandit, Constant, Rates
+from belated.arrays import Bools, Floats, frozen
+from belated.feedback import Costs, Episode, Record, Trajectory
+from belated.kernels.weights import softmax
+from belated.model import log_term
+from belated.problem import Problem
+from belated.transitions import Transitions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Played:
+    """What is remembered of an episode: its policy, its mask, and the age of the model."""
+
+    policy: Floats
+    mask: Bools | None
+    arrived: int
+
+
+class DelayedOPPO:
+    """Policy optimization for delayed feedback; see the module for the algorithm.
+
+    Args:
+        problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
+        information: "full" (whole cost functions come back) or "bandit" (only suffered costs).
+        transitions: the true dynamics, if they are known.
+        learning_rate: eta. None: the anytime rule, under full information or for a bandit
+            (horizon 1 and one start state).
+        exploration: gamma, under bandit feedback with adversarial costs.
+        costs: "adversarial", or "stochastic": drawn from fixed laws, so that under bandit
+            feedback averages replace importance weights.
+        homogeneous_costs: with stochastic costs: their means are the same at every step, so that
+            observations are pooled.
+        optimism: how unknown transitions are treated: "confidence", the least Q over a confidence
+            set, or "bonus", observed frequencies and costs reduced by a bonus.
+        episodes: K, in the confidence radius. None: an anytime radius.
+        delta: probability that the confidence set may fail.
+        radius_scale: factor on the confidence radius; 1 is the paper's.
+        bonus_scale: the bonus is bonus_scale / sqrt(visits).
+        explicit_exploration: play uniformly where too few visits have been observed.
+        max_delay: the largest delay, from which the threshold of visits follows.
+        exploration_threshold: the threshold itself, instead of max_delay.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        information: Information = "full",
+        transitions: Transitions | None = None,
+        learning_rate: float | None = None,
+        exploration: float | None = None,
+        costs: str = "adversarial",
+        homogeneous_costs: bool = False,
+        optimism: str = "confidence",
+        episodes: int | None = None,
+        delta: float = 0.1,
+        radius_scale: float = 1.0,
+        bonus_scale: float = 1.0,
+        explicit_exploration: bool = False,
+        max_delay: float | None = None,
+        exploration_threshold: float | None = None,
+    ) -> None:
+        if not isinstance(problem, Problem):
+            raise ValueError(f"problem must be a Problem, got {checks.show(problem)}")
+        checks.choice("information", information, ("full", "bandit"))
+        checks.choice("costs", costs, ("adversarial", "stochastic"))
+        checks.choice("optimism", optimism, ("confidence", "bonus"))
+        checks.flag("homogeneous_costs", homogeneous_costs)
+        checks.flag("explicit_exploration", explicit_exploration)
+        delta = checks.real("delta", delta, 0.0, 1.0, above=True)
+        radius_scale = checks.real("radius_scale", radius_scale, 0.0)
+        bonus_scale = checks.real("bonus_scale", bonus_scale, 0.0)
+        if episodes is not None:
+            episodes = checks.integer("episodes", episodes, 1)
+        averages = information == "bandit" and costs == "stochastic"
+        weighs = information == "bandit" and not averages
+        if optimism == "bonus" and weighs and transitions is None:
+            raise ValueError(
+                'optimism="bonus" must go with information="full" or costs="stochastic"; '
+                'adversarial costs under bandit feedback need optimism="confidence"'
+            )
+        self.problem = problem
+        self.information: Information = information
+        self._exploration = _exploration(problem, exploration, learning_rate, weighs)
+        self._rates = _rates(problem, learning_rate, weighs)
+
+        self._dynamics: Known | Confident | Discounted
+        if transitions is not None:
+            self._dynamics = Known(problem, _matching(problem, transitions))
+        elif optimism == "bonus":
+            self._dynamics = Discounted(problem, bonus_scale=bonus_scale)
+        else:
+            self._dynamics = Confident(
+                problem, episodes=episodes, delta=delta, radius_scale=radius_scale, recall=weighs
+            )
+        self._means: EmpiricalMeans | None = None
+        if averages:
+            self._means = EmpiricalMeans(problem, homogeneous=homogeneous_costs)
+        self._deviation = _Deviation(problem, optimism, episodes, delta, radius_scale, bonus_scale)
+        self._few_visits = self._explicit_exploration(
+            explicit_exploration, max_delay, exploration_threshold, delta
+        )
+        counts = self._dynamics.counts
+        self._ledger: Ledger[Played] = Ledger(
+            problem, information, uses_paths=counts is not None or information == "bandit"
+        )
+        self._waits_for_paths = information == "bandit" or self._few_visits is not None
+        self._explored = 0
+        self._total = np.zeros(problem.shape)
+        self._policy = frozen(np.full(problem.shape, 1.0 / problem.actions))
+        self._played_rates: Floats | None = None
+        self._moved = False  # whether anything was added to the total since it was 0
+
+    def begin_episode(self) -> Episode:
+        """The next episode number and a copy of the policy (H, S, A) to play in it."""
+        rates = self._rates.rates(self._ledger.unsettled)
+        if self._moved and rates is not self._played_rates:
+            policy = np.empty(self.problem.shape)
+            softmax(self._total, rates, policy)
+            self._policy = frozen(policy)
+        self._played_rates = rates
+        mask = None if self._few_visits is None else self._few_visits.mask()
+        counts = self._dynamics.counts
+        arrived = 0 if counts is None else counts.arrived
+        number = self._ledger.begin(Played(self._policy, mask, arrived))
+        return Episode(number, masks.explored(self._policy, mask))
+
+    def observe(self, records: Iterable[Record]) -> None:
+        """Take a batch of records: count the paths, then update the policy by the costs."""
+        paths, entries = self._ledger.take(records)
+        if paths:
+            self._dynamics.learn(paths, self._ledger.begun)
+        ready = [
+            (entry, entry.path, entry.costs)
+            for entry in entries
+            if entry.costs is not None and not (self._waits_for_paths and entry.path is None)
+        ]
+        if self._means is not None:
+            for _, path, costs in ready:
+                self._means.learn(_present(path), costs.values)
+        for entry, path, costs in ready:
+            self._update(entry, path, costs)
+            self._ledger.settle(entry)
+        self._let_go()
+
+    def forget(self, episode: int) -> None:
+        """Let go of an episode: no feedback of it will be used, and its memory is free."""
+        self._ledger.forget(episode)
+        self._let_go()
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """Episodes begun and open, those kept out of the update, and the step size played."""
+        rates = self._played_rates
+        return {
+            "begun": self._ledger.begun,
+            "open": len(self._ledger),
+            "unused": self._ledger.unsettled,
+            "explored": self._explored,
+            "learning_rate": math.nan if rates is None else float(rates[0]),
+        }
+
+    def _update(self, entry: Open[Played], path: Trajectory | None, costs: Costs) -> None:
+        """Add the Q of an episode, unless it met its mask."""
+        played = entry.memory
+        if played is None:
+            return
+        if path is not None and masks.met(played.mask, path):
+            self._explored += 1
+            return
+        if self.information == "full":
+            self._dynamics.add_q(costs.values, played.policy, self._total)
+        elif self._means is not None:
+            scale = self._deviation.at(self._ledger.begun)
+            self._dynamics.add_q(self._means.optimistic(scale), played.policy, self._total)
+        else:
+            self._weigh(played, _present(path), costs.values)
+        self._moved = True
+        self._played_rates = None
+
+    def _weigh(self, played: Played, path: Trajectory, suffered: Floats) -> None:
+        assert not isinstance(self._dynamics, Discounted)
+        dynamics = self._dynamics.as_of(played.arrived)
+        really = played.policy
+        if played.mask is not None:
+            really = frozen(masks.explored(played.policy, played.mask))
+        reach = dynamics.reach(really, path.states)
+        costs = importance_weighted(suffered, path, really, reach, self._exploration)
+        dynamics.add_q(costs, played.policy, self._total)
+
+    def _let_go(self) -> None:
+        """Drop the trajectories that no open episode needs subtracted."""
+        counts = self._dynamics.counts
+        if counts is not None:
+            oldest = next((e.memory.arrived for e in self._ledger if e.memory), counts.arrived)
+            counts.recall_from(oldest)
+
+    def _explicit_exploration(
+        self, wanted: bool, max_delay: float | None, limit: float | None, delta: float
+    ) -> masks.FewVisits | None:
+        if not wanted:
+            return None
+        counts = self._dynamics.counts
+        if counts is None:
+            raise ValueError("explicit_exploration must be False where transitions are given")
+        if limit is not None:
+            limit = checks.real("exploration_threshold", limit, 0.0)
+        elif max_delay is not None:
+            limit = masks.threshold(self.problem, checks.real("max_delay", max_delay, 0.0), delta)
+        else:
+            raise ValueError(
+                "explicit_exploration needs max_delay or exploration_threshold, got neither"
+            )
+        return masks.FewVisits(counts, limit)
+
+
+def _present(path: Trajectory | None) -> Trajectory:
+    assert path is not None
+    return path
+
+
+def _matching(problem: Problem, transitions: Transitions) -> Transitions:
+    if not isinstance(transitions, Transitions):
+        raise ValueError(f"transitions must be Transitions, got {checks.show(transitions)}")
+    H, S, A = problem.shape
+    shape = (transitions.steps, transitions.states, transitions.actions)
+    if shape not in ((1, S, A), (H, S, A)):
+        raise ValueError(
+            f"transitions must be for (1 or {H}) steps, {S} states and {A} actions, got {shape}"
+        )
+    return transitions
+
+
+def _is_bandit(problem: Problem) -> bool:
+    return problem.horizon == 1 and not isinstance(problem.start, tuple)
+
+
+def _exploration(
+    problem: Problem, exploration: float | None, learning_rate: float | None, weighs: bool
+) -> float:
+    if not weighs:
+        if exploration is not None:
+            raise ValueError(
+                "exploration must be None unless feedback is bandit and costs are adversarial, "
+                f"got {checks.show(exploration)}"
+            )
+        return 0.0
+    if not _is_bandit(problem) and (exploration is None or learning_rate is None):
+        missing = "exploration" if exploration is None else "learning_rate"
+        raise ValueError(
+            f"{missing} must be given under bandit feedback with horizon {problem.horizon} (no "
+            "anytime rule is proved there); belated.tuning.oppo_bandit(problem, episodes, "
+            "total_delay) gives learning_rate and exploration, got None"
+        )
+    return 0.0 if exploration is None else checks.real("exploration", exploration, 0.0)
+
+
+def _rates(problem: Problem, learning_rate: float | None, weighs: bool) -> Rates:
+    if learning_rate is not None:
+        return Constant(checks.real("learning_rate", learning_rate, 0.0))
+    return AnytimeBandit(problem) if weighs else Anytime(problem)
+
+
+@dataclass(frozen=True, slots=True)
+class _Deviation:
+    """Factor of 1 / sqrt(n) that mean costs are lowered by."""
+
+    problem: Problem
+    optimism: str
+    episodes: int | None
+    delta: float
+    radius_scale: float
+    bonus_scale: float
+
+    def at(self, begun: int) -> float:
+        if self.optimism == "bonus":
+            return self.bonus_scale
+        term = log_term(self.problem, self.episodes, begun, self.delta)
+        return self.radius_scale * math.sqrt(term / 2.0)

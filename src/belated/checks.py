@@ -1,0 +1,152 @@
+"""Checks at the border: one sentence that names the argument, the value and what is allowed."""
+
+import difflib
+import math
+import operator
+from collections.abc import Iterable
+
+import numpy as np
+
+from belated.arrays import Floats, Ints, frozen
+from belated.kernels.weights import first_bad_row
+
+ROW_TOLERANCE = 1e-8
+
+
+def show(value: object) -> str:
+    """The value in one short line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def integer(name: str, value: object, low: int, high: int | None = None) -> int:
+    """A whole number in [low, high]."""
+    allowed = f"a whole number of at least {low}"
+    if high is not None:
+        allowed = f"a whole number from {low} to {high}"
+    try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise ValueError(f"{name} must be {allowed}, got {show(value)}") from None
+    if number < low or (high is not None and number > high):
+        raise ValueError(f"{name} must be {allowed}, got {show(value)}")
+    return number
+
+
+def real(
+    name: str, value: object, low: float, high: float = math.inf, *, above: bool = False
+) -> float:
+    """A finite number in [low, high], or in (low, high] where `above` is set."""
+    bound = f"above {low:g}" if above else f"at least {low:g}"
+    allowed = f"a finite number {bound}"
+    if high != math.inf:
+        allowed += f" and at most {high:g}"
+    try:
+        if isinstance(value, bool | np.bool_ | str):
+            raise TypeError
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be {allowed}, got {show(value)}") from None
+    inside = low < number <= high if above else low <= number <= high
+    if not (inside and math.isfinite(number)):
+        raise ValueError(f"{name} must be {allowed}, got {show(value)}")
+    return number
+
+
+def flag(name: str, value: object) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {show(value)}")
+    return bool(value)
+
+
+def choice(name: str, value: object, allowed: Iterable[str]) -> str:
+    """One of the allowed names."""
+    names = list(allowed)
+    if isinstance(value, str) and value in names:
+        return value
+    close = difflib.get_close_matches(value, names, n=1) if isinstance(value, str) else []
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    listing = ", ".join(repr(n) for n in names)
+    raise ValueError(f"{name} must be one of {listing}, got {show(value)}{hint}")
+
+
+def floats(name: str, value: object, shapes: str, ndim: Iterable[int]) -> Floats:
+    """A new C-contiguous float array with one of the numbers of dimensions; `shapes` says which."""
+    try:
+        raw = np.asarray(value)
+        if raw.dtype.kind not in "fiub":
+            raise TypeError
+        array: Floats = np.array(raw, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be numbers of shape {shapes}, got {show(value)}") from None
+    if array.ndim not in ndim or array.size == 0:
+        raise ValueError(f"{name} must have shape {shapes}, got shape {array.shape}")
+    return array
+
+
+def whole_numbers(name: str, value: object, low: int, high: int | None = None) -> Ints:
+    """A new one-dimensional array of whole numbers in [low, high]."""
+    allowed = f"at least {low}" if high is None else f"from {low} to {high}"
+    try:
+        raw = np.asarray(value)
+        if raw.dtype.kind not in "iu" or raw.ndim != 1:
+            raise TypeError
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name} must be a one-dimensional array of whole numbers {allowed}, got {show(value)}"
+        ) from None
+    outside = raw < low if high is None else (raw < low) | (raw > high)
+    if np.any(outside):
+        i = int(np.argmax(outside))
+        raise ValueError(f"{name} must be {allowed}, got {name}[{i}] = {raw[i]}")
+    array: Ints = np.array(raw, dtype=np.int64)
+    return array
+
+
+def in_unit_interval(name: str, array: Floats) -> None:
+    """Every entry is in [0, 1]; NaN is not."""
+    if array.size and not (array.min() >= 0.0 and array.max() <= 1.0):
+        wrong = np.argwhere(~((array >= 0.0) & (array <= 1.0)))[0]
+        where = ", ".join(str(int(i)) for i in wrong)
+        raise ValueError(f"{name} must be in [0, 1], got {name}[{where}] = {array[tuple(wrong)]}")
+
+
+def distributions(name: str, array: Floats) -> None:
+    """Every row over the last axis is a probability distribution."""
+    wrong = first_bad_row(frozen(array).reshape(-1, array.shape[-1]), ROW_TOLERANCE)
+    if wrong >= 0:
+        in_unit_interval(name, array)
+        where = np.unravel_index(wrong, array.shape[:-1]) if array.ndim > 1 else ()
+        row = f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else name
+        total = float(array.reshape(-1, array.shape[-1])[wrong].sum())
+        raise ValueError(f"{name} must hold probabilities that sum to 1; {row} sums to {total:.9g}")
+
+
+def policy(name: str, value: object, shape: tuple[int, int, int]) -> Floats:
+    """A policy of shape (H, S, A) whose rows over actions sum to 1, as a read-only view."""
+    if not (isinstance(value, np.ndarray) and value.dtype == np.float64):
+        value = floats(name, value, f"(H, S, A) = {shape}", (3,))
+    if value.shape != shape:
+        raise ValueError(f"{name} must have shape (H, S, A) = {shape}, got shape {value.shape}")
+    distributions(name, value)
+    return frozen(value)
+
+
+def costs(
+    name: str, value: object, horizon: int, states: int, actions: int, *, unit: bool = True
+) -> Floats:
+    """A read-only cost function (1, S, A) or (H, S, A); (S, A) is taken as (1, S, A)."""
+    shapes = f"(1, {states}, {actions}) or ({horizon}, {states}, {actions})"
+    array = floats(name, value, shapes, (2, 3))
+    if array.ndim == 2:
+        array = array[None]
+    if array.shape[0] not in (1, horizon) or array.shape[1:] != (states, actions):
+        raise ValueError(f"{name} must have shape {shapes}, got shape {array.shape}")
+    if unit:
+        in_unit_interval(name, array)
+    elif not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be finite, got {show(array[~np.isfinite(array)][0])}")
+    return frozen(array)

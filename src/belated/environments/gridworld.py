@@ -1,0 +1,99 @@
+"""Grid worlds: reach the opposite corner.
+
+Start top left, goal bottom right, cost 1 in every state but the goal. The learner moves up, down,
+right or left; with probability `slip` the direction is drawn anew, uniformly from all four. Moves
+against a wall or the border stay. The 10 x 10 grids with 50 steps are those of the experiments of
+Lancewicki, Rosenberg & Mansour (2022); their figure of the walls is not public, so the walls here
+are two rows of seven cells that leave gaps on opposite sides.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from belated import checks
+from belated.arrays import Floats
+from belated.transitions import Transitions
+from belated.world import MDP, World
+
+MOVES = ((-1, 0), (1, 0), (0, 1), (0, -1))  # up, down, right, left
+
+PAPER_WALLS = (*((3, column) for column in range(7)), *((6, column) for column in range(3, 10)))
+
+
+def gridworld(
+    size: int | tuple[int, int] = 10,
+    walls: Iterable[tuple[int, int]] = (),
+    slip: float = 0.1,
+    horizon: int = 50,
+    absorbing_goal: bool = False,
+) -> World:
+    """A grid world.
+
+    Args:
+        size: n for n x n, or (rows, columns). States are numbered row by row.
+        walls: (row, column) pairs that cannot be entered.
+        slip: probability of moving in a direction drawn from all four.
+        horizon: number of steps.
+        absorbing_goal: whether the goal, once reached, is never left.
+    """
+    rows, columns = _size(size)
+    slip = checks.real("slip", slip, 0.0, 1.0)
+    absorbing_goal = checks.flag("absorbing_goal", absorbing_goal)
+    blocked = np.zeros((rows, columns), dtype=bool)
+    for cell in walls:
+        blocked[_cell("walls", cell, rows, columns)] = True
+    for name, cell in (("the start", (0, 0)), ("the goal", (rows - 1, columns - 1))):
+        if blocked[cell]:
+            raise ValueError(f"walls must leave {name} free, got {cell}")
+
+    row, column = np.divmod(np.arange(rows * columns), columns)
+    landing = np.zeros((rows * columns, 4), dtype=np.int32)  # where each move leads
+    for move, (down, right) in enumerate(MOVES):
+        to_row = np.clip(row + down, 0, rows - 1)
+        to_column = np.clip(column + right, 0, columns - 1)
+        free = ~blocked[to_row, to_column] & ~blocked[row, column]
+        landing[:, move] = np.where(free, to_row * columns + to_column, row * columns + column)
+    if absorbing_goal:
+        landing[-1] = rows * columns - 1
+
+    successors = np.broadcast_to(landing[None, :, None, :], (1, rows * columns, 4, 4))
+    probabilities = np.zeros((1, rows * columns, 4, 4)) + slip / 4
+    probabilities[:, :, np.arange(4), np.arange(4)] += 1 - slip
+    transitions = Transitions(successors, probabilities)
+    goal = goal_costs((rows, columns), (rows - 1, columns - 1))
+    return World(MDP(transitions, horizon), goal)
+
+
+def goal_costs(size: int | tuple[int, int], goal: tuple[int, int]) -> Floats:
+    """Costs (1, S, 4): 0 in the goal cell (row, column), 1 elsewhere."""
+    rows, columns = _size(size)
+    costs = np.ones((1, rows, columns, 4))
+    costs[(0, *_cell("goal", goal, rows, columns))] = 0.0
+    return costs.reshape(1, rows * columns, 4)
+
+
+def paper_grid() -> World:
+    """The plain 10 x 10 grid of the paper, 50 steps, slip 0.1. Optimal value 21.34."""
+    return gridworld()
+
+
+def paper_walled_grid() -> World:
+    """The same with two offset walls of seven cells."""
+    return gridworld(walls=PAPER_WALLS)
+
+
+def _size(size: object) -> tuple[int, int]:
+    if isinstance(size, tuple | list) and len(size) == 2:
+        return checks.integer("size[0]", size[0], 1), checks.integer("size[1]", size[1], 1)
+    n = checks.integer("size", size, 1)
+    return n, n
+
+
+def _cell(name: str, cell: object, rows: int, columns: int) -> tuple[int, int]:
+    if not (isinstance(cell, tuple | list) and len(cell) == 2):
+        raise ValueError(f"{name} must be (row, column) pairs, got {checks.show(cell)}")
+    return (
+        checks.integer(f"row of {name}", cell[0], 0, rows - 1),
+        checks.integer(f"column of {name}", cell[1], 0, columns - 1),
+    )

@@ -1,0 +1,82 @@
+"""Small standard worlds: random, chain, bandit, and the one behind the delay lower bound."""
+
+import numpy as np
+
+from belated import checks
+from belated import costs as processes
+from belated.transitions import Transitions
+from belated.world import MDP, World
+
+
+def random_mdp(
+    states: int = 10,
+    actions: int = 3,
+    horizon: int = 10,
+    successors: int = 3,
+    homogeneous: bool = True,
+    seed: int = 0,
+) -> World:
+    """Random sparse dynamics, and Bernoulli costs around random means.
+
+    Every row has `successors` different next states (at most S) with Dirichlet(1) probabilities.
+    The seed decides the dynamics and the means; the costs of the episodes follow the run's seed.
+    """
+    states = checks.integer("states", states, 1)
+    actions = checks.integer("actions", actions, 1)
+    horizon = checks.integer("horizon", horizon, 1)
+    successors = checks.integer("successors", successors, 1, states)
+    rng = np.random.default_rng(checks.integer("seed", seed, 0))
+    steps = 1 if checks.flag("homogeneous", homogeneous) else horizon
+    rows = (steps, states, actions)
+    order = rng.random((*rows, states)).argsort(axis=-1)
+    probabilities = rng.dirichlet(np.ones(successors), rows)
+    means = rng.random((steps, states, actions))
+    transitions = Transitions(order[..., :successors].astype(np.int32), probabilities)
+    return World(MDP(transitions, horizon), processes.stochastic(means))
+
+
+def chain(states: int = 6, horizon: int = 20) -> World:
+    """RiverSwim: swimming right against the current pays at the far end (Strehl & Littman 2008).
+
+    Actions left and right. Left always succeeds; right moves on with probability 0.35, stays with
+    0.6 and falls back with 0.05 (at the ends: 0.6 on, 0.4 stay; 0.6 stay, 0.4 back). The costs
+    are 1 - reward with rewards 0.005 for left in the first state and 1 for right in the last.
+    """
+    states = checks.integer("states", states, 2)
+    p = np.zeros((states, 2, states))
+    here = np.arange(states)
+    p[here, 0, np.maximum(here - 1, 0)] = 1.0
+    inner = here[1:-1]
+    p[inner, 1, inner - 1], p[inner, 1, inner], p[inner, 1, inner + 1] = 0.05, 0.6, 0.35
+    p[0, 1, 0], p[0, 1, 1] = 0.4, 0.6
+    p[-1, 1, -2], p[-1, 1, -1] = 0.4, 0.6
+    costs = np.ones((1, states, 2))
+    costs[0, 0, 0] = 0.995
+    costs[0, -1, 1] = 0.0
+    return World(MDP(Transitions.from_dense(p), horizon), costs)
+
+
+def bandit(means: object, noise: str = "bernoulli") -> World:
+    """A bandit: one state, one step, one mean cost per arm. means: (A,)."""
+    array = checks.floats("means", means, "(A,)", (1,))
+    return World(_circle(1, len(array), 1), processes.stochastic(array[None, None, :], noise=noise))
+
+
+def delay_lower_bound(delay: int, states: int = 1, actions: int = 2, horizon: int = 1) -> World:
+    """The world on which every learner with a fixed delay has the same expected regret.
+
+    Costs are constant on blocks of delay + 1 episodes and fair coins otherwise, so nothing that
+    has arrived says anything about the present block. To be run with `delays.fixed(delay)`.
+    """
+    delay = checks.integer("delay", delay, 0)
+    mdp = _circle(states, actions, horizon)
+    return World(mdp, processes.blocks(states, actions, delay + 1))
+
+
+def _circle(states: int, actions: int, horizon: int) -> MDP:
+    """Dynamics in which every action leads to the next state in a circle (itself if S = 1)."""
+    states = checks.integer("states", states, 1)
+    actions = checks.integer("actions", actions, 1)
+    following = ((np.arange(states) + 1) % states).astype(np.int32)
+    successors = np.broadcast_to(following[None, :, None, None], (1, states, actions, 1))
+    return MDP(Transitions(successors, np.ones((1, states, actions, 1))), horizon)

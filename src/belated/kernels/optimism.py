@@ -1,0 +1,176 @@
+"""Backward passes that are optimistic about transitions nobody knows.
+
+`confident` minimises over the box of every row (`counting.box`) and the simplex. With the next
+values sorted once per step, the best distribution fills the box from the smallest value up. All
+next states that were never seen share one width, so the fill needs O(W) per row: the mass that
+goes to unseen states covers a prefix of the sorted values, less the seen ones among them.
+Orders, of states and of the slots of a row, change little from step to step, so each sort starts
+from the one before.
+"""
+
+import numpy as np
+from numba import njit
+
+from belated.arrays import Floats, Indices, Ints
+
+
+@njit(cache=True)
+def sort_values(values: Floats, order: Indices, rank: Indices, prefix: Floats) -> None:
+    """Sort states by value, starting from the order of the step before.
+
+    values: (S,). order: (S,), a permutation, made ascending (ties: any order). rank: its inverse.
+    prefix: (S + 1,) sums of the sorted values.
+    """
+    S = values.shape[0]
+    budget = 8 * S
+    for i in range(1, S):
+        state = order[i]
+        value = values[state]
+        j = i
+        while j > 0 and values[order[j - 1]] > value:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = state
+        budget -= i - j
+        if budget < 0:
+            order[:] = np.argsort(values)
+            break
+    total = 0.0
+    for i in range(S):
+        state = order[i]
+        rank[state] = i
+        prefix[i] = total
+        total += values[state]
+    prefix[S] = total
+
+
+@njit(cache=True)
+def confident(
+    successors: Indices,
+    known: Indices,
+    lower: Floats,
+    width: Floats,
+    unseen: Floats,
+    rest: Floats,
+    costs: Floats,
+    policy: Floats,
+    total: Floats,
+    last: Floats,
+    steps: int,
+) -> Floats:
+    """Optimistic evaluation of a policy over the steps 0 .. steps - 1.
+
+    successors, lower, width: (T, S, A, W); known, unseen, rest: (T, S, A); costs: (1 or H, S, A);
+    policy: (H, S, A). last: (S,) values after the last of these steps. total: (H, S, A) to which
+    Q is added, or an array of size 0 if Q is not wanted. Returns the values (S,) of step 0.
+    """
+    T, S, A, W = successors.shape
+    keep = total.size > 0
+    values = last.copy()
+    now = np.empty(S)
+    order = np.arange(S).astype(np.int32)
+    rank = np.empty(S, dtype=np.int32)
+    prefix = np.empty(S + 1)
+    slots = np.empty((S, A, W), dtype=np.int32)  # slots of a row by the value they lead to
+    for h in range(steps - 1, -1, -1):
+        t = min(h, T - 1)
+        succ, low, wide = successors[t], lower[t], width[t]
+        used, other, spare = known[t], unseen[t], rest[t]
+        cost, weights = costs[min(h, costs.shape[0] - 1)], policy[h]
+        if T > 1 or h == steps - 1:
+            for w in range(W):
+                slots[:, :, w] = w
+        sort_values(values, order, rank, prefix)
+        for s in range(S):
+            value = 0.0
+            for a in range(A):
+                if not keep and weights[s, a] == 0.0:
+                    continue
+                q = cost[s, a]
+                radius = other[s, a]
+                left = spare[s, a]
+                if radius >= 1.0 and left >= 1.0:
+                    q += values[order[0]]
+                else:
+                    n = used[s, a]
+                    for i in range(n):
+                        slot = slots[s, a, i]
+                        state = np.uint32(succ[s, a, slot])
+                        q += low[s, a, slot] * values[state]
+                        place = rank[state]
+                        j = i
+                        while j > 0 and rank[np.uint32(succ[s, a, slots[s, a, j - 1]])] > place:
+                            slots[s, a, j] = slots[s, a, j - 1]
+                            j -= 1
+                        slots[s, a, j] = slot
+                    room = left  # what the states of smaller value cannot hold
+                    passed = 0
+                    for i in range(n):
+                        slot = slots[s, a, i]
+                        state = np.uint32(succ[s, a, slot])
+                        before = rank[state] - i  # unseen states of smaller value
+                        room -= radius * (before - passed)
+                        if room <= 0.0:
+                            break
+                        passed = before
+                        extra = min(room, wide[s, a, slot])
+                        room -= extra
+                        left -= extra
+                        q += extra * values[state]
+                    if left > 0.0 and radius > 0.0 and n < S:
+                        full = min(int(left / radius), S - n)  # unseen states filled to the brim
+                        position = full
+                        covered = 0.0
+                        for i in range(n):
+                            state = np.uint32(succ[s, a, slots[s, a, i]])
+                            if rank[state] - i > full:
+                                break
+                            position += 1
+                            covered += values[state]
+                        q += radius * (prefix[position] - covered)
+                        if position < S:
+                            q += (left - full * radius) * values[order[position]]
+                if keep:
+                    total[h, s, a] += q
+                value += weights[s, a] * q
+            now[s] = value
+        values, now = now, values
+    return values
+
+
+@njit(cache=True)
+def discounted(
+    successors: Indices,
+    probabilities: Floats,
+    visits: Ints,
+    bonus: Floats,
+    costs: Floats,
+    policy: Floats,
+    total: Floats,
+) -> Floats:
+    """Evaluate a policy on empirical transitions with costs reduced by a bonus.
+
+    Q = costs - bonus + p V, clipped to [0, steps left], and 0 where nothing was seen.
+    successors, probabilities: (T, S, A, W); visits, bonus: (T, S, A); costs: (1 or H, S, A);
+    policy: (H, S, A). total: (H, S, A), Q is added. Returns V (H + 1, S).
+    """
+    H, S, A = policy.shape
+    W = successors.shape[3]
+    V = np.zeros((H + 1, S))
+    for h in range(H - 1, -1, -1):
+        t = min(h, successors.shape[0] - 1)
+        succ, prob, seen, less = successors[t], probabilities[t], visits[t], bonus[t]
+        cost, weights = costs[min(h, costs.shape[0] - 1)], policy[h]
+        after, now, add = V[h + 1], V[h], total[h]
+        for s in range(S):
+            value = 0.0
+            for a in range(A):
+                if seen[s, a] > 0:
+                    q = cost[s, a] - less[s, a]
+                    for w in range(W):
+                        q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
+                    q = min(max(q, 0.0), H - h)
+                    add[s, a] += q
+                    value += weights[s, a] * q
+            now[s] = value
+    return V

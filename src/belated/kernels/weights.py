@@ -1,0 +1,53 @@
+"""Exponential weights in log space."""
+
+import math
+
+from numba import njit
+
+from belated.arrays import Floats
+
+LARGEST = 746.0
+"""exp(-x) is 0 from here on."""
+
+
+@njit(cache=True)
+def softmax(total: Floats, rates: Floats, policy: Floats) -> None:
+    """Exponential weights of the running total: exp(-rates * total), each row divided by its sum.
+
+    total: (H, S, A), finite; its row minima are subtracted in place, which changes no policy and
+    keeps the numbers small for ever. rates: (1 or H,), at least 0. policy: (H, S, A), written.
+    """
+    H, S, A = total.shape
+    for h in range(H):
+        rate = rates[min(h, rates.shape[0] - 1)]
+        sums, weights = total[h], policy[h]
+        for s in range(S):
+            lowest = sums[s, 0]
+            for a in range(1, A):
+                lowest = min(lowest, sums[s, a])
+            normaliser = 0.0
+            for a in range(A):
+                sums[s, a] -= lowest
+                exponent = rate * sums[s, a]
+                weight = 1.0
+                if exponent > 0.0:
+                    weight = math.exp(-exponent) if exponent < LARGEST else 0.0
+                weights[s, a] = weight
+                normaliser += weight
+            for a in range(A):
+                weights[s, a] /= normaliser
+
+
+@njit(cache=True)
+def first_bad_row(rows: Floats, tolerance: float) -> int:
+    """Index of the first row that is no probability distribution, or -1. rows: (R, N)."""
+    R, N = rows.shape
+    for r in range(R):
+        total = 0.0
+        for i in range(N):
+            if not rows[r, i] >= 0.0:
+                return r
+            total += rows[r, i]
+        if not abs(total - 1.0) <= tolerance:
+            return r
+    return -1

@@ -1,0 +1,58 @@
+"""What a learner is told about a decision problem."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from belated import checks
+from belated.arrays import Floats, frozen
+
+
+def start_distribution(start: object, states: int) -> int | tuple[float, ...]:
+    """A state, or a distribution over the S states as a tuple."""
+    if np.ndim(start) == 0:  # type: ignore[arg-type]
+        return checks.integer("start", start, 0, states - 1)
+    array = checks.floats("start", start, f"({states},)", (1,))
+    if array.shape != (states,):
+        raise ValueError(f"start must have shape ({states},), got shape {array.shape}")
+    checks.distributions("start", array)
+    return tuple(float(p) for p in array)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """States, actions, steps and the start; never the transitions.
+
+    Attributes:
+        states: S, at least 1.
+        actions: A, at least 1.
+        horizon: H, the number of steps of an episode, at least 1.
+        start: the first state, or a distribution over the S states.
+        homogeneous: whether the dynamics are the same at every step.
+    """
+
+    states: int
+    actions: int
+    horizon: int
+    start: int | tuple[float, ...] = 0
+    homogeneous: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("states", "actions", "horizon"):
+            object.__setattr__(self, name, checks.integer(name, getattr(self, name), 1))
+        object.__setattr__(self, "start", start_distribution(self.start, self.states))
+        object.__setattr__(self, "homogeneous", checks.flag("homogeneous", self.homogeneous))
+
+    @property
+    def start_probabilities(self) -> Floats:
+        """Distribution of the first state, (S,)."""
+        if isinstance(self.start, tuple):
+            return frozen(np.array(self.start))
+        one_hot = np.zeros(self.states)
+        one_hot[self.start] = 1.0
+        return frozen(one_hot)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of a policy: (H, S, A)."""
+        return self.horizon, self.states, self.actions
