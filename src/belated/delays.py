@@ -131,11 +131,12 @@ def as_delays(name: str, value: object) -> Ints:
     if array.dtype.kind == "f" and array.ndim == 1:
         lost = ~np.isfinite(array)
         numbers = np.where(lost, 0.0, array)
-        if np.any(numbers != np.floor(numbers)) or np.any(array == -np.inf):
-            wrong = array[(numbers != np.floor(numbers)) | (array == -np.inf)][0]
-            raise ValueError(f"{name} must be whole numbers, NaN or infinity, got {wrong}")
-        if np.any(numbers >= NEVER):
-            raise ValueError(f"{name} must be below NEVER = 2**62, got {numbers.max()}")
+        wrong = (numbers != np.floor(numbers)) | (array < 0) | (numbers >= NEVER)
+        if np.any(wrong):
+            raise ValueError(
+                f"{name} must be whole numbers from 0 to 2**62, NaN or infinity, "
+                f"got {array[wrong][0]}"
+            )
         value = np.where(lost, NEVER, numbers.astype(np.int64))
     return checks.whole_numbers(name, value, 0, NEVER)
 

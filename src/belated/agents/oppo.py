@@ -156,16 +156,18 @@ class DelayedOPPO:
         self._explored = 0
         self._total = np.zeros(problem.shape)
         self._policy = frozen(np.full(problem.shape, 1.0 / problem.actions))
-        self._played_rates: Floats | None = None
-        self._moved = False  # whether anything was added to the total since it was 0
+        self._played_rates = frozen(np.zeros(1))
+        self._stale = False  # whether the total has changed since the policy was made
+        self._moved = False  # whether it ever has
 
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         rates = self._rates.rates(self._ledger.unsettled)
-        if self._moved and rates is not self._played_rates:
+        if self._stale or (self._moved and rates is not self._played_rates):
             policy = np.empty(self.problem.shape)
             softmax(self._total, rates, policy)
             self._policy = frozen(policy)
+            self._stale = False
         self._played_rates = rates
         mask = None if self._few_visits is None else self._few_visits.mask()
         counts = self._dynamics.counts
@@ -198,13 +200,12 @@ class DelayedOPPO:
 
     def diagnostics(self) -> Mapping[str, float]:
         """Episodes begun and open, those kept out of the update, and the step size played."""
-        rates = self._played_rates
         return {
             "begun": self._ledger.begun,
             "open": len(self._ledger),
             "unused": self._ledger.unsettled,
             "explored": self._explored,
-            "learning_rate": math.nan if rates is None else float(rates[0]),
+            "learning_rate": float(self._played_rates[0]),
         }
 
     def _update(self, entry: Open[Played], path: Trajectory | None, costs: Costs) -> None:
@@ -222,8 +223,7 @@ class DelayedOPPO:
             self._dynamics.add_q(self._means.optimistic(scale), played.policy, self._total)
         else:
             self._weigh(played, _present(path), costs.values)
-        self._moved = True
-        self._played_rates = None
+        self._moved = self._stale = True
 
     def _weigh(self, played: Played, path: Trajectory, suffered: Floats) -> None:
         assert not isinstance(self._dynamics, Discounted)

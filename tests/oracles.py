@@ -1,0 +1,55 @@
+"""Slow, plain versions of what the library computes, for comparison."""
+
+import itertools
+
+import numpy as np
+
+import belated as bl
+
+
+def dense(mdp: bl.MDP) -> np.ndarray:
+    """(H, S, A, S)"""
+    p = mdp.transitions.dense()
+    return np.broadcast_to(p, (mdp.horizon, *p.shape[1:]))
+
+
+def per_step(costs: np.ndarray, horizon: int) -> np.ndarray:
+    """(H, S, A)"""
+    return np.broadcast_to(costs, (horizon, *costs.shape[1:]))
+
+
+def values(p, costs, policy):
+    """V (H + 1, S) and Q (H, S, A) by the textbook recursion on dense arrays."""
+    H, S, A = policy.shape
+    V, Q = np.zeros((H + 1, S)), np.zeros((H, S, A))
+    for h in reversed(range(H)):
+        Q[h] = costs[h] + p[h] @ V[h + 1]
+        V[h] = (policy[h] * Q[h]).sum(-1)
+    return V, Q
+
+
+def deterministic_policies(H, S, A):
+    for actions in itertools.product(range(A), repeat=H * S):
+        yield np.eye(A)[np.array(actions).reshape(H, S)]
+
+
+def occupancy(p, policy, start):
+    """(H, S, A)"""
+    mass, q = start, []
+    for h in range(len(policy)):
+        q.append(mass[:, None] * policy[h])
+        mass = np.einsum("sa,sat->t", q[-1], p[h])
+    return np.array(q)
+
+
+def random_world(rng, H=3, S=4, A=3, homogeneous=False, start=None) -> bl.World:
+    """Dense random dynamics, costs of K = 40 episodes listed one by one."""
+    T = 1 if homogeneous else H
+    p = rng.dirichlet(np.ones(S) * 0.5, (T, S, A))
+    mdp = bl.MDP(bl.Transitions.from_dense(p if T > 1 else p[0]), H, 0 if start is None else start)
+    return bl.World(mdp, bl.costs.sequence(rng.random((40, H, S, A))))
+
+
+def random_delays(rng, episodes, lost=0.2, largest=15):
+    delays = rng.integers(0, largest + 1, episodes)
+    return np.where(rng.random(episodes) < lost, bl.NEVER, delays)

@@ -1,0 +1,220 @@
+"""Bad input gets one sentence: which argument, which value, what is allowed."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import belated as bl
+
+not_counts = st.one_of(
+    st.integers(max_value=0),
+    st.floats(),
+    st.text(max_size=3),
+    st.none(),
+    st.booleans(),
+    st.lists(st.integers(), max_size=2),
+)
+not_probabilities = st.one_of(
+    st.floats(max_value=-1e-9),
+    st.floats(min_value=1.0000001),
+    st.just(float("nan")),
+    st.text(max_size=2),
+    st.none(),
+)
+
+
+def refuses(name, call, error=ValueError):
+    with pytest.raises(error) as refusal:
+        call()
+    message = str(refusal.value)
+    assert name in message
+    assert "\n" not in message
+    return message
+
+
+@given(not_counts)
+def test_problem_sizes(value):
+    for name in ("states", "actions", "horizon"):
+        sizes = {"states": 3, "actions": 2, "horizon": 4, name: value}
+        assert "must be a whole number" in refuses(name, lambda sizes=sizes: bl.Problem(**sizes))
+
+
+@given(st.one_of(st.integers(3), st.integers(max_value=-1), st.text(max_size=2), st.none()))
+def test_problem_start(value):
+    refuses("start", lambda: bl.Problem(3, 2, 4, start=value))
+
+
+@given(st.lists(not_probabilities, min_size=3, max_size=3))
+def test_start_distributions(value):
+    refuses("start", lambda: bl.Problem(3, 2, 4, start=value))
+    refuses("start", lambda: bl.Problem(3, 2, 4, start=[0.5, 0.5]))
+    refuses("start", lambda: bl.Problem(3, 2, 4, start=[0.5, 0.5, 0.1]))
+
+
+@given(not_probabilities)
+def test_costs_and_policies_with_a_bad_entry(value):
+    world = bl.environments.random_mdp(3, 2, 4)
+    costs = np.full((4, 3, 2), 0.5).astype(object)
+    costs[1, 2, 0] = value
+    refuses("values", lambda: bl.Costs(0, costs.tolist()), bl.FeedbackError)
+    refuses("costs", lambda: bl.costs.fixed(costs.tolist()))
+    refuses("costs", lambda: bl.World(world.mdp, costs.tolist()))
+    refuses("means", lambda: bl.costs.stochastic(costs.tolist()))
+    policy = costs.tolist()
+    for call in (
+        lambda: world.mdp.play(policy, np.random.default_rng()),
+        lambda: bl.occupancy(world.mdp, policy),
+        lambda: bl.policy_values(world.mdp, policy, np.zeros((1, 3, 2))),
+    ):
+        refuses("policy", call)
+
+
+def test_messages_point_at_the_entry():
+    costs = np.zeros((2, 3, 2))
+    costs[1, 2, 0] = np.nan
+    message = refuses("values", lambda: bl.Costs(7, costs), bl.FeedbackError)
+    assert "episode 7" in message
+    assert "values[1, 2, 0] = nan" in message
+    p = np.full((3, 2, 3), 1 / 3)
+    p[1, 0] = [0.4, 0.4, 0.4]
+    assert "p[0, 1, 0] sums to 1.2" in refuses("p", lambda: bl.Transitions.from_dense(p))
+    p[1, 0] = [1.5, -0.5, 0]
+    assert "[0, 1]" in refuses("p", lambda: bl.Transitions.from_dense(p))
+    policy = np.full((4, 3, 2), 0.5)
+    policy[3, 1, 1] = 0.25
+    world = bl.environments.random_mdp(3, 2, 4)
+    assert "policy[3, 1] sums to 0.75" in refuses("policy", lambda: bl.occupancy(world.mdp, policy))
+
+
+def test_shapes():
+    world = bl.environments.random_mdp(3, 2, 4)
+    refuses("p", lambda: bl.Transitions.from_dense(np.full((3, 2, 4), 0.25)))
+    refuses("p", lambda: bl.Transitions.from_dense([[0.5, 0.5]]))
+    refuses("p", lambda: bl.Transitions.from_dense("dense"))
+    uniform = np.full((1, 3, 2, 1), 1.0)
+    refuses("successors", lambda: bl.Transitions(np.full((1, 3, 2, 1), 3), uniform))
+    refuses("successors", lambda: bl.Transitions(np.full((1, 3, 2, 1), -1), uniform))
+    refuses("successors", lambda: bl.Transitions(np.zeros((1, 3, 2)), uniform))
+    refuses("successors", lambda: bl.Transitions(np.zeros((1, 3, 2, 1)), uniform))
+    refuses("transitions", lambda: bl.MDP(np.zeros(3), 4))
+    per_step = bl.Transitions.from_dense(np.full((5, 3, 2, 3), 1 / 3))
+    assert "1 or of horizon = 4" in refuses("transitions", lambda: bl.MDP(per_step, 4))
+    refuses("costs", lambda: bl.World(world.mdp, np.zeros((2, 3, 2))))
+    refuses("costs", lambda: bl.World(world.mdp, np.zeros((1, 2, 2))))
+    refuses("mdp", lambda: bl.World(None, np.zeros((1, 3, 2))))
+    refuses("policy", lambda: bl.occupancy(world.mdp, np.full((4, 3, 3), 1 / 3)))
+    refuses("costs", lambda: bl.best_policy(world.mdp, np.zeros((3, 3, 2))))
+    refuses("costs", lambda: bl.best_policy(world.mdp, np.full((1, 3, 2), np.inf)))
+    refuses("rng", lambda: world.mdp.play(np.full((4, 3, 2), 0.5), 0))
+    refuses("costs[1]", lambda: bl.costs.switching([np.zeros((1, 2)), np.zeros((2, 2))], 3))
+    refuses("costs", lambda: bl.costs.sequence([]))
+    refuses("means", lambda: bl.environments.bandit([[0.5]]))
+
+
+def test_trajectories():
+    for states, actions in (([0, 1], [0, 1]), ([0], []), ([0, -1], [0]), ([0, 1], [-1])):
+        refuses("episode 3", lambda s=states, a=actions: bl.Trajectory(3, s, a), bl.FeedbackError)
+    refuses("states", lambda: bl.Trajectory(3, [0.5, 1], [0]), bl.FeedbackError)
+    refuses("actions", lambda: bl.Trajectory(3, [0, 1], [[0]]), bl.FeedbackError)
+    for wrong in (-1, 1.5, None, "x", [1]):
+        refuses("episode", lambda e=wrong: bl.Trajectory(e, [0, 1], [0]), bl.FeedbackError)
+        refuses("episode", lambda e=wrong: bl.Costs(e, [0.5]), bl.FeedbackError)
+
+
+@given(st.one_of(st.integers(max_value=-1), st.floats(max_value=-1e-9), st.text(max_size=2)))
+def test_delay_parameters(value):
+    models = bl.delays
+    refuses("delay", lambda: models.fixed(value))
+    refuses("mean", lambda: models.geometric(value))
+    refuses("mean", lambda: models.poisson(value))
+    refuses("index", lambda: models.heavy_tailed(value))
+    refuses("scale", lambda: models.heavy_tailed(1.0, value))
+    refuses("low", lambda: models.uniform(value, 3))
+    refuses("high", lambda: models.uniform(3, value))
+    refuses("probability", lambda: models.lost(value))
+    refuses("size", lambda: models.bursts(value))
+    refuses("delays", lambda: models.trace([value]))
+    refuses("otherwise", lambda: models.lost(0.1, value))
+    refuses("delay", lambda: bl.DelayLine().push([], value))
+
+
+def test_delay_arrays():
+    refuses("delays", lambda: bl.delays.trace([]))
+    refuses("delays", lambda: bl.delays.trace([[1, 2]]))
+    refuses("delays", lambda: bl.delays.trace([0.5]))
+    refuses("delays", lambda: bl.delays.trace([-np.inf]))
+    refuses("rule", lambda: bl.delays.function(3))
+    refuses("model", lambda: bl.delays.monotone(3))
+
+
+def test_simulate_arguments():
+    world = bl.environments.random_mdp(3, 2, 4)
+    agent = bl.DelayedOPPO(world.problem)
+    refuses("episodes", lambda: bl.simulate(world, agent, episodes=0))
+    refuses("seed", lambda: bl.simulate(world, agent, seed=-1))
+    refuses("world", lambda: bl.simulate(None, agent))
+    refuses("delays", lambda: bl.simulate(world, agent, delays=[1, 2], episodes=3))
+    refuses("delays", lambda: bl.simulate(world, agent, delays=[1, 2, -3], episodes=3))
+    hint = refuses("trajectory", lambda: bl.simulate(world, agent, trajectory="delay"))
+    assert "did you mean 'delayed'" in hint
+    other = bl.DelayedOPPO(bl.Problem(3, 3, 4))
+    refuses("agent", lambda: bl.simulate(world, other))
+
+
+@given(st.one_of(st.floats(max_value=-1e-9), st.just(float("inf")), st.text(max_size=2)))
+def test_agent_numbers(value):
+    problem = bl.Problem(3, 2, 4)
+    bandit = {"information": "bandit", "learning_rate": 0.1, "exploration": 0.1}
+    for name in ("learning_rate", "delta", "radius_scale", "bonus_scale", "episodes"):
+        refuses(name, lambda name=name: bl.DelayedOPPO(problem, **{name: value}))
+    refuses("exploration", lambda: bl.DelayedOPPO(problem, **{**bandit, "exploration": value}))
+    for name in ("max_delay", "exploration_threshold"):
+        settings = {"explicit_exploration": True, name: value}
+        refuses(name, lambda settings=settings: bl.DelayedOPPO(problem, **settings))
+    for tune in (bl.tuning.oppo_full, bl.tuning.oppo_bandit):
+        refuses("episodes", lambda tune=tune: tune(problem, value, 3))
+        refuses("total_delay", lambda tune=tune: tune(problem, 3, value))
+
+
+def test_agent_choices():
+    problem = bl.Problem(3, 2, 4)
+    hint = refuses("information", lambda: bl.DelayedOPPO(problem, information="ful"))
+    assert "did you mean 'full'" in hint
+    refuses("optimism", lambda: bl.DelayedOPPO(problem, optimism="hope"))
+    refuses("costs", lambda: bl.DelayedOPPO(problem, costs="random"))
+    refuses("problem", lambda: bl.DelayedOPPO(3))
+    refuses("transitions", lambda: bl.DelayedOPPO(problem, transitions=np.zeros(3)))
+    other = bl.environments.random_mdp(4, 2, 4).mdp.transitions
+    refuses("transitions", lambda: bl.DelayedOPPO(problem, transitions=other))
+    refuses("exploration", lambda: bl.DelayedOPPO(problem, exploration=0.1))
+    refuses("max_delay", lambda: bl.DelayedOPPO(problem, explicit_exploration=True))
+    refuses("explicit_exploration", lambda: bl.DelayedOPPO(problem, explicit_exploration=1))
+    refuses("homogeneous_costs", lambda: bl.DelayedOPPO(problem, homogeneous_costs="no"))
+    t = bl.environments.random_mdp(3, 2, 4).mdp.transitions
+    refuses(
+        "explicit_exploration",
+        lambda: bl.DelayedOPPO(problem, transitions=t, explicit_exploration=True, max_delay=3),
+    )
+    bandit = {"information": "bandit", "learning_rate": 0.1, "exploration": 0.1}
+    refuses("optimism", lambda: bl.DelayedOPPO(problem, optimism="bonus", **bandit))
+
+
+def test_environment_arguments():
+    make = bl.environments
+    refuses("size", lambda: make.gridworld(0))
+    refuses("size", lambda: make.gridworld("ten"))
+    refuses("size[1]", lambda: make.gridworld((3, 0)))
+    refuses("row of walls", lambda: make.gridworld(3, walls=[(3, 0)]))
+    refuses("walls", lambda: make.gridworld(3, walls=[5]))
+    refuses("walls", lambda: make.gridworld(3, walls=[(0, 0)]))
+    refuses("walls", lambda: make.gridworld(3, walls=[(2, 2)]))
+    refuses("slip", lambda: make.gridworld(3, slip=1.1))
+    refuses("horizon", lambda: make.gridworld(3, horizon=0))
+    refuses("absorbing_goal", lambda: make.gridworld(3, absorbing_goal="yes"))
+    refuses("goal", lambda: make.goal_costs(3, (3, 3)))
+    refuses("successors", lambda: make.random_mdp(3, successors=4))
+    refuses("states", lambda: make.chain(1))
+    refuses("delay", lambda: make.delay_lower_bound(-1))
+    hint = refuses("noise", lambda: make.bandit([0.5], noise="bernouli"))
+    assert "did you mean 'bernoulli'" in hint

@@ -1,0 +1,126 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import belated as bl
+from belated.simulate import missing_feedback
+
+delay_lists = st.lists(st.one_of(st.integers(0, 30), st.just(bl.NEVER)), min_size=1, max_size=60)
+
+
+@given(delay_lists)
+def test_feedback_arrives_exactly_once_and_exactly_on_time(delays):
+    line, seen = bl.DelayLine(), {}
+    for k in range(len(delays) + 31):
+        if k < len(delays):
+            line.push([bl.Costs(k, np.zeros(1))], delays[k])
+        released = [record.episode for record in line.release(k)]
+        assert released == sorted(released)
+        for episode in released:
+            assert episode not in seen
+            seen[episode] = k
+    assert seen == {k: k + d for k, d in enumerate(delays) if d != bl.NEVER}
+    assert len(line) == 0
+
+
+@given(delay_lists)
+def test_delay_identities(delays):
+    """T5: sums over missing, pending and batches, with lost feedback."""
+    d = np.array(delays)
+    K = len(d)
+    j = np.arange(1, K + 1)
+    arrival = j + d
+    D = np.minimum(d, K - j).sum()
+    missing = missing_feedback(d)
+    by_hand = [sum(1 for i in range(k + 1) if i + d[i] > k) for k in range(K)]
+    assert missing.tolist() == by_hand
+    assert missing.sum() == np.minimum(d, K - j + 1).sum()
+    pending = np.concatenate([[0], missing[:-1]]) + 1
+    assert pending.sum() == K + D
+    batches = np.array([(arrival == k).sum() for k in j])
+    assert (batches**2).sum() <= K + 2 * D
+    assert (batches * missing).sum() <= D
+    assert missing.max() <= min(d.max(), K)
+
+
+def draw(model, n=20_000, seed=0):
+    return model.draw(n, np.random.default_rng(seed))
+
+
+def test_models_have_the_moments_they_promise():
+    n = 20_000
+    assert np.all(draw(bl.delays.none()) == 0)
+    assert np.all(draw(bl.delays.fixed(7)) == 7)
+    uniform = draw(bl.delays.uniform(2, 5))
+    assert set(uniform) == {2, 3, 4, 5}
+    geometric = draw(bl.delays.geometric(10))
+    assert geometric.min() == 0
+    assert geometric.mean() == pytest.approx(10, abs=4 * np.sqrt(110 / n))
+    assert np.mean(geometric == 0) == pytest.approx(1 / 11, abs=0.01)
+    assert draw(bl.delays.poisson(3)).mean() == pytest.approx(3, abs=4 * np.sqrt(3 / n))
+    heavy = draw(bl.delays.heavy_tailed(0.5, scale=2))
+    assert np.mean(heavy >= 198) == pytest.approx((1 + 198 / 2) ** -0.5, abs=0.01)
+    assert heavy.max() > 1e6
+    assert heavy.max() < bl.NEVER
+    lost = draw(bl.delays.lost(0.3, bl.delays.fixed(2)))
+    assert set(lost) == {2, bl.NEVER}
+    assert np.mean(lost == bl.NEVER) == pytest.approx(0.3, abs=0.02)
+
+
+def test_bursts_come_together():
+    delays = draw(bl.delays.bursts(5), 12)
+    played = np.arange(1, 13) + delays
+    assert played.tolist() == [5] * 5 + [10] * 5 + [15] * 2
+    late = draw(bl.delays.bursts(5, bl.delays.lost(0.2, bl.delays.geometric(3))), 500)
+    kept = late != bl.NEVER
+    assert np.all((np.arange(1, 501) + late)[kept] % 5 == 0)
+    assert 0.1 < np.mean(~kept) < 0.3
+
+
+@given(delay_lists)
+def test_monotone_arrivals_never_overtake(delays):
+    model = bl.delays.monotone(bl.delays.trace(delays))
+    d = draw(model, len(delays))
+    given_delays = np.array(delays)
+    kept = d != bl.NEVER
+    assert np.array_equal(kept, given_delays != bl.NEVER)
+    arrival = (np.arange(len(d)) + d)[kept]
+    assert np.all(np.diff(arrival) >= 0)
+    assert np.all(d >= np.where(kept, given_delays, 0))
+    fifo = np.maximum.accumulate((np.arange(len(d)) + given_delays)[kept])
+    assert np.array_equal(arrival, fifo)
+
+
+def test_trace_from_array_and_csv(tmp_path):
+    trace = bl.delays.trace([3, 1.0, np.nan, np.inf])
+    assert draw(trace, 4).tolist() == [3, 1, bl.NEVER, bl.NEVER]
+    with pytest.raises(ValueError, match="at most 4"):
+        draw(trace, 5)
+    assert draw(bl.delays.trace([3, 1], repeat=True), 5).tolist() == [3, 1, 3, 1, 3]
+    path = tmp_path / "d.csv"
+    path.write_text("id,wait\na,3\nb,\nc,never\nd,12\n")
+    expected = [3, bl.NEVER, bl.NEVER, 12]
+    assert draw(bl.delays.trace(path, column="wait"), 4).tolist() == expected
+    with pytest.raises(ValueError, match="did you mean 'wait'"):
+        bl.delays.trace(path, column="wai")
+    path.write_text("wait\n3\n-1\n")
+    with pytest.raises(ValueError, match=r"'-1' in line 3"):
+        bl.delays.trace(str(path))
+    with pytest.raises(ValueError, match="readable CSV"):
+        bl.delays.trace(tmp_path / "absent.csv")
+
+
+def test_delays_may_depend_on_costs():
+    world = bl.World(
+        bl.environments.bandit([0.5]).mdp, bl.costs.sequence(np.linspace(0, 1, 5)[:, None, None])
+    )
+    slow_when_cheap = bl.delays.function(lambda costs, rng: round(4 * (1 - costs.mean())))
+    agent = bl.DelayedOPPO(world.problem)
+    run = bl.simulate(world, agent, delays=slow_when_cheap, episodes=5)
+    assert run.delays.tolist() == [4, 3, 2, 1, 0]
+    with pytest.raises(ValueError, match="costs must be given"):
+        draw(slow_when_cheap, 3)
+    negative = bl.delays.function(lambda costs, rng: -1)
+    with pytest.raises(ValueError, match="delay of episode 0"):
+        bl.simulate(world, agent, delays=negative, episodes=5)

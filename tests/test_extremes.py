@@ -1,0 +1,74 @@
+"""Learning rates of 100, degenerate sizes, degenerate costs: no NaN, sensible results."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import belated as bl
+import oracles
+from registry import AGENTS
+
+SIZES = [(1, 1, 1), (1, 1, 3), (3, 1, 2), (1, 3, 2), (3, 3, 1), (3, 4, 2)]
+
+
+@pytest.mark.parametrize("make", AGENTS.values(), ids=AGENTS.keys())
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_degenerate_worlds(make, size):
+    H, S, A = size
+    mdp = oracles.random_world(np.random.default_rng(0), H, S, A).mdp
+    for level, episodes, delays in itertools.product(
+        (0.0, 1.0), (1, 30), (bl.delays.geometric(3), bl.delays.fixed(bl.NEVER))
+    ):
+        world = bl.World(mdp, np.full((1, S, A), level))
+        run = bl.simulate(world, make(world), delays=delays, episodes=episodes)
+        np.testing.assert_allclose(run.values, level * H, atol=1e-12)
+        np.testing.assert_allclose(run.regret, 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("information", "settings"),
+    [("full", {}), ("full", {"optimism": "bonus"}), ("bandit", {"exploration": 1e-9})],
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_a_learning_rate_of_100(information, settings, known):
+    world = oracles.random_world(np.random.default_rng(4), 4, 5, 3)
+    agent = bl.DelayedOPPO(
+        world.problem,
+        information=information,
+        learning_rate=100.0,
+        transitions=world.mdp.transitions if known else None,
+        radius_scale=0.01,
+        **settings,
+    )
+    rng = np.random.default_rng(0)
+    for k in range(300):
+        policy = agent.begin_episode().policy
+        assert np.all(np.isfinite(policy))
+        np.testing.assert_allclose(policy.sum(-1), 1, atol=1e-12)
+        path = world.mdp.play(policy, rng, k)
+        costs = world.costs.at(k % 40)
+        met = costs[np.arange(4), path.states[:-1], path.actions]
+        agent.observe([path, bl.Costs(k, costs if information == "full" else met)])
+
+
+def test_bandit_without_exploration_survives_impossible_actions():
+    """An action of probability 0 may still be reported; the estimate must stay finite."""
+    agent = bl.DelayedOPPO(bl.Problem(1, 2, 1), information="bandit", learning_rate=100.0)
+    for k in range(100):
+        policy = agent.begin_episode().policy
+        assert np.all(np.isfinite(policy))
+        assert policy.sum() == pytest.approx(1)
+        agent.observe([bl.Trajectory(k, [0, 0], [1]), bl.Costs(k, [1.0])])
+
+
+def test_a_million_updates_keep_the_policy_normalised():
+    """The sum of Q as it is after many episodes: large, and still exact in its differences."""
+    mdp = bl.MDP(bl.Transitions.from_dense(np.ones((1, 3, 1))), 1)
+    agent = bl.DelayedOPPO(mdp.problem, transitions=mdp.transitions, learning_rate=1e-3)
+    costs = [np.array([[[0.1, 0.100001, 0.9]]]), np.array([[[0.9, 0.900001, 0.1]]])]
+    for k in range(20_000):
+        policy = agent.begin_episode().policy
+        agent.observe([bl.Costs(k, costs[k % 2])])
+    ratio = policy[0, 0, 1] / policy[0, 0, 0]
+    assert ratio == pytest.approx(np.exp(-1e-3 * 19_999 * 1e-6), rel=1e-9)

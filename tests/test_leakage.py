@@ -1,0 +1,83 @@
+"""T18: on the lower-bound world no learner can do better or worse than chance.
+
+Margin: three standard errors over the seeds, which are fixed.
+"""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import belated as bl
+from registry import AGENTS
+
+DELAY, BLOCKS, H, S, A, SEEDS = 2, 20, 2, 2, 3, 150
+K = BLOCKS * (DELAY + 1)
+
+
+def exact_regret():
+    """H (d + 1) E[max over actions of N / 2 - Bin(N, 1/2)]."""
+    wins = np.arange(BLOCKS + 1)
+    at_least = binom.sf(wins - 1, BLOCKS, 0.5)  # P(Bin >= m); the fewest ones win
+    fewest = np.sum(at_least[1:] ** A)  # E[min] = sum of P(min >= m)
+    return H * (DELAY + 1) * (BLOCKS / 2 - fewest)
+
+
+def regrets(make, delay):
+    world = bl.environments.delay_lower_bound(DELAY, S, A, H)
+    delays = np.full(K, delay)
+    return np.array(
+        [
+            bl.simulate(world, make(world), delays=delays, episodes=K, seed=seed).regret[-1]
+            for seed in range(SEEDS)
+        ]
+    )
+
+
+def deviation(sample):
+    """Distance of the mean from the exact value, in standard errors."""
+    return (sample.mean() - exact_regret()) / (sample.std(ddof=1) / np.sqrt(len(sample)))
+
+
+@pytest.mark.parametrize("make", AGENTS.values(), ids=AGENTS.keys())
+def test_no_agent_reads_the_future(make):
+    assert abs(deviation(regrets(make, DELAY))) < 3
+
+
+class FollowsTheLastCosts:
+    """Plays the action that was cheapest when last seen."""
+
+    information = "full"
+
+    def __init__(self, world):
+        self.problem, self.begun = world.problem, 0
+        self.policy = np.full(self.problem.shape, 1 / A)
+
+    def begin_episode(self):
+        self.begun += 1
+        return bl.Episode(self.begun - 1, self.policy)
+
+    def observe(self, records):
+        for record in records:
+            if isinstance(record, bl.Costs):
+                best = np.argmin(record.values[0, 0])
+                self.policy = np.broadcast_to(np.eye(A)[best], self.problem.shape).copy()
+
+    def diagnostics(self):
+        return {}
+
+
+def test_an_agent_that_sees_costs_one_episode_early_is_caught():
+    assert abs(deviation(regrets(FollowsTheLastCosts, DELAY))) < 3
+    assert deviation(regrets(FollowsTheLastCosts, DELAY - 1)) < -3
+
+
+def test_regret_grows_like_the_root_of_the_delay():
+    """The formula itself, against the normal limit: slope 1/2 in d + 1 at fixed K."""
+    rng = np.random.default_rng(0)
+    for blocks in (BLOCKS, 4 * BLOCKS):
+        coins = rng.binomial(blocks, 0.5, (200_000, A))
+        sampled = (blocks / 2 - coins.min(1)).mean()
+        if blocks == BLOCKS:
+            assert H * (DELAY + 1) * sampled == pytest.approx(exact_regret(), rel=0.01)
+        else:
+            assert sampled * H * (DELAY + 1) == pytest.approx(2 * exact_regret(), rel=0.05)

@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+
+import belated as bl
+import oracles
+
+
+class Recorder:
+    """Plays uniformly and writes down what it is shown, and when."""
+
+    def __init__(self, problem, information="full"):
+        self.problem, self.information, self.seen, self.begun = problem, information, [], 0
+
+    def begin_episode(self):
+        self.begun += 1
+        policy = np.full(self.problem.shape, 1 / self.problem.actions)
+        return bl.Episode(self.begun - 1, policy)
+
+    def observe(self, records):
+        self.seen += [(self.begun - 1, record) for record in records]
+
+    def forget(self, episode):
+        pass
+
+    def diagnostics(self):
+        return {"begun": self.begun}
+
+
+def test_values_optimum_and_regret_are_exact():
+    rng = np.random.default_rng(0)
+    world = oracles.random_world(rng, H=2, S=2, A=2, start=(0.4, 0.6))
+    agent = bl.DelayedOPPO(world.problem, learning_rate=0.5, transitions=world.mdp.transitions)
+    run = bl.simulate(world, agent, delays=bl.delays.geometric(2), episodes=20)
+    twin = bl.DelayedOPPO(world.problem, learning_rate=0.5, transitions=world.mdp.transitions)
+    p, start = oracles.dense(world.mdp), world.problem.start_probabilities
+    line, values = bl.DelayLine(), []
+    for k in range(20):
+        policy = twin.begin_episode().policy
+        values.append(start @ oracles.values(p, world.costs.at(k), policy)[0][0])
+        line.push([bl.Costs(k, world.costs.at(k))], run.delays[k])
+        twin.observe(line.release(k))
+    np.testing.assert_allclose(run.values, values, atol=1e-13)
+    totals = {}
+    for i, policy in enumerate(oracles.deterministic_policies(2, 2, 2)):
+        each = [start @ oracles.values(p, world.costs.at(k), policy)[0][0] for k in range(20)]
+        totals[i] = np.array(each)
+    best = min(totals.values(), key=np.sum)
+    assert run.optimum == pytest.approx(best.sum(), abs=1e-12)
+    np.testing.assert_allclose(run.regret, np.cumsum(values - best), atol=1e-12)
+
+
+@pytest.mark.parametrize("information", ["full", "bandit"])
+@pytest.mark.parametrize("trajectory", ["delayed", "immediate"])
+def test_records_come_when_they_should(information, trajectory):
+    world = oracles.random_world(np.random.default_rng(1))
+    delays = oracles.random_delays(np.random.default_rng(2), 40, largest=6)
+    agent = Recorder(world.problem, information)
+    run = bl.simulate(world, agent, delays=delays, episodes=40, trajectory=trajectory)
+    for kind in (bl.Trajectory, bl.Costs):
+        at = {r.episode: k for k, r in agent.seen if isinstance(r, kind)}
+        late = delays if kind is bl.Costs or trajectory == "delayed" else np.zeros(40, dtype=int)
+        assert at == {k: k + d for k, d in enumerate(late.tolist()) if k + d < 40}
+    paths = {r.episode: r for _, r in agent.seen if isinstance(r, bl.Trajectory)}
+    for _, record in agent.seen:
+        if isinstance(record, bl.Costs) and record.episode in paths:
+            costs, path = world.costs.at(record.episode), paths[record.episode]
+            met = costs[np.arange(3), path.states[:-1], path.actions]
+            assert run.realised[record.episode] == pytest.approx(met.sum())
+            assert np.array_equal(record.values, costs if information == "full" else met)
+    assert run.diagnostics == {"begun": 40}
+
+
+def test_one_seed_gives_one_result_and_agents_do_not_move_the_delays():
+    world = bl.environments.random_mdp(5, 2, 4)
+    delays = bl.delays.lost(0.1, bl.delays.geometric(3))
+
+    def run(seed, **settings):
+        agent = bl.DelayedOPPO(world.problem, **settings)
+        return bl.simulate(world, agent, delays=delays, episodes=60, seed=seed)
+
+    a, b, c = run(1, optimism="bonus"), run(1, optimism="bonus"), run(1, learning_rate=0.01)
+    other = run(2, optimism="bonus")
+    for name in ("values", "realised", "comparator", "delays", "missing"):
+        assert np.array_equal(getattr(a, name), getattr(b, name))
+    assert np.array_equal(a.delays, c.delays)
+    assert np.array_equal(a.comparator, c.comparator)
+    assert not np.array_equal(a.delays, other.delays)
+    assert not np.array_equal(a.comparator, other.comparator)
+    assert not np.array_equal(a.values, c.values)
+
+
+def test_progress_wraps_the_episodes():
+    world = bl.environments.bandit([0.5, 0.2])
+    seen = []
+
+    def progress(episodes):
+        for k in episodes:
+            seen.append(k)
+            yield k
+
+    bl.simulate(world, bl.DelayedOPPO(world.problem), episodes=7, progress=progress)
+    assert seen == list(range(7))
+
+
+def test_total_delay_is_cut_at_the_end():
+    world = bl.environments.bandit([0.5, 0.2])
+    delays = np.array([bl.NEVER, 2, 0, 5])
+    run = bl.simulate(world, bl.DelayedOPPO(world.problem), delays=delays, episodes=4)
+    assert run.total_delay == 3 + 2 + 0 + 0
+    assert run.missing.tolist() == [1, 2, 2, 2]

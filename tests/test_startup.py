@@ -1,0 +1,77 @@
+"""What a start costs: an import compiles nothing, and a second start compiles nothing either."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import belated as bl
+
+ROOT = Path(__file__).parent.parent
+
+COUNT = """
+import json, pkgutil, importlib, sys
+import belated.kernels as kernels
+from numba.core.registry import CPUDispatcher
+misses = compiled = 0
+for module in pkgutil.iter_modules(kernels.__path__, "belated.kernels."):
+    for item in vars(importlib.import_module(module.name)).values():
+        if isinstance(item, CPUDispatcher):
+            compiled += len(item.signatures)
+            misses += sum(item.stats.cache_misses.values())
+print(json.dumps({"compiled": compiled, "misses": misses, "modules": sorted(sys.modules)}))
+"""
+
+
+def run(code, tmp_path, **environment):
+    env = {**os.environ, "MPLBACKEND": "Agg", **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_import_compiles_nothing_and_leaves_slow_packages_alone(tmp_path):
+    counted = run("import belated" + COUNT, tmp_path)
+    assert counted["compiled"] == 0
+    slow = {"scipy.optimize", "matplotlib", "polars", "ray", "gymnasium", "rich"}
+    assert not slow & set(counted["modules"])
+
+
+def test_the_second_demo_compiles_nothing(tmp_path):
+    demo = f"""
+import runpy
+runpy.run_path({str(ROOT / "examples" / "demo.py")!r}, run_name="__main__")
+"""
+    run(demo + COUNT, tmp_path)
+    counted = run(demo + COUNT, tmp_path)
+    assert counted["compiled"] > 0
+    assert counted["misses"] == 0
+    assert (tmp_path / "out" / "demo.png").stat().st_size > 10_000
+
+
+def test_kernels_run_uncompiled_with_the_same_results(tmp_path):
+    settings = [
+        "transitions=w.mdp.transitions",
+        "learning_rate=0.3, radius_scale=0.05",
+        "learning_rate=0.3, optimism='bonus'",
+        "information='bandit', learning_rate=0.1, exploration=0.1, radius_scale=0.05",
+    ]
+    code = f"""
+import json
+import belated as bl
+w = bl.environments.random_mdp(4, 2, 3)
+values = []
+for agent in [{", ".join(f"bl.DelayedOPPO(w.problem, {s})" for s in settings)}]:
+    run = bl.simulate(w, agent, delays=bl.delays.geometric(2), episodes=15)
+    values.append(run.values.tolist())
+print(json.dumps(values))
+"""
+    plain = run(code, tmp_path, NUMBA_DISABLE_JIT="1")
+    compiled = run(code, tmp_path)
+    np.testing.assert_allclose(plain, compiled, atol=1e-12)
+    assert bl.__version__
