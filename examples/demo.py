@@ -36,7 +36,7 @@ def main() -> None:
     runs = {}
     for name, agent in agents.items():
 
-        def bar(episodes: range, name: str = name):  # noqa: ANN202
+        def bar(episodes: range, name: str = name):
             return track(episodes, description=name, console=console)
 
         runs[name] = bl.simulate(
@@ -54,7 +54,7 @@ def table(runs: dict[str, bl.Run]) -> Table:
     for name in runs:
         result.add_column(name, justify="right")
 
-    def row(label: str, cell) -> None:  # noqa: ANN001
+    def row(label: str, cell) -> None:
         result.add_row(label, *(cell(run) for run in runs.values()))
 
     row("first 20 episodes", lambda run: f"{run.values[:20].mean():.2f}")

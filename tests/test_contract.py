@@ -193,7 +193,7 @@ def test_forgetting(world, make):
     agent = make(world)
     with pytest.raises(bl.FeedbackError, match="none has been begun"):
         agent.forget(0)
-    path, costs = feedback(world, agent, agent.begin_episode(), np.random.default_rng(0))
+    _, costs = feedback(world, agent, agent.begin_episode(), np.random.default_rng(0))
     agent.forget(0)
     agent.forget(0)  # letting go twice is no error
     for wrong in (1, -1, None, "0"):

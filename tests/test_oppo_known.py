@@ -68,7 +68,7 @@ def test_without_delay_it_is_plain_oppo_bit_for_bit(seed):
 
 @given(st.integers(0, 10_000), st.floats(0.01, 3.0))
 def test_softmax_of_the_sum_is_the_multiplicative_update(seed, eta):
-    """T2, with delays: pi^{k+1} is pi^k exp(-eta sum of Q^j) / Z, Q^j of the policy of episode j."""
+    """T2 with delays: pi^{k+1} = pi^k exp(-eta sum of Q^j) / Z, Q^j of the policy of episode j."""
     rng = np.random.default_rng(seed)
     world = oracles.random_world(rng)
     costs = [world.costs.at(k) for k in range(40)]
