@@ -56,4 +56,51 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         explicit_exploration=True,
         exploration_threshold=2,
     ),
+    "skipping known full": lambda w: bl.Skipping(
+        bl.DelayedOPPO(w.problem, learning_rate=0.3, **known(w)), 3
+    ),
+    "skipping confidence bandit": lambda w: bl.Skipping(
+        bl.DelayedOPPO(
+            w.problem, information="bandit", learning_rate=0.1, exploration=0.1, radius_scale=0.05
+        ),
+        3.5,
+    ),
+    "doubling known full": lambda w: bl.Doubling(bl.DelayedOPPO(w.problem, **known(w))),
+    "doubling known bandit": lambda w: bl.Doubling(
+        bl.DelayedOPPO(w.problem, information="bandit", learning_rate=1, exploration=1, **known(w)),
+        literal=True,
+    ),
+    "doubling confidence full exploring": lambda w: bl.Doubling(
+        bl.DelayedOPPO(
+            w.problem, radius_scale=0.05, explicit_exploration=True, exploration_threshold=1
+        ),
+    ),
+    "doubling confidence bandit": lambda w: bl.Doubling(
+        bl.DelayedOPPO(w.problem, information="bandit", learning_rate=1, exploration=1),
+        trajectory="immediate",
+    ),
+    "doubling stochastic": lambda w: bl.Doubling(
+        bl.DelayedOPPO(w.problem, information="bandit", costs="stochastic", radius_scale=0.1)
+    ),
+    "parallel known full": lambda w: bl.Parallel(
+        lambda: bl.DelayedOPPO(w.problem, learning_rate=0.3, **known(w)), 6
+    ),
+    "parallel bonus full": lambda w: bl.Parallel(
+        lambda: bl.DelayedOPPO(w.problem, learning_rate=0.3, optimism="bonus"), 2
+    ),
+    "bold known full": lambda w: bl.Bold(lambda: bl.DelayedOPPO(w.problem, **known(w))),
+    "bold confidence bandit": lambda w: bl.Bold(
+        lambda: bl.DelayedOPPO(
+            w.problem, information="bandit", learning_rate=0.1, exploration=0.1, radius_scale=0.05
+        )
+    ),
+    "pipeline known full": lambda w: bl.Pipeline(
+        bl.DelayedOPPO(w.problem, learning_rate=0.3, **known(w)), 6
+    ),
+    "pipeline bonus full": lambda w: bl.Pipeline(
+        bl.DelayedOPPO(w.problem, learning_rate=0.3, optimism="bonus"), 3, trajectory="immediate"
+    ),
+    "pipeline around doubling": lambda w: bl.Pipeline(
+        bl.Doubling(bl.DelayedOPPO(w.problem, **known(w))), 2
+    ),
 }

@@ -28,7 +28,7 @@ print(json.dumps({"compiled": compiled, "misses": misses, "modules": sorted(sys.
 
 def run(code, tmp_path, **environment):
     env = {**os.environ, "MPLBACKEND": "Agg", **environment}
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: PLW1510 - the message is in the assertion
         [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr

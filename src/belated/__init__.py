@@ -1,7 +1,7 @@
 """Learning when feedback comes late."""
 
 from belated import costs, delays, environments, tuning
-from belated.agents import Agent, DelayedOPPO
+from belated.agents import Agent, Bold, DelayedOPPO, Doubling, Parallel, Pipeline, Skipping
 from belated.delays import NEVER, DelayLine
 from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
 from belated.problem import Problem
@@ -15,14 +15,19 @@ __all__ = [
     "MDP",
     "NEVER",
     "Agent",
+    "Bold",
     "Costs",
     "DelayLine",
     "DelayedOPPO",
+    "Doubling",
     "Episode",
     "FeedbackError",
+    "Parallel",
+    "Pipeline",
     "Problem",
     "Record",
     "Run",
+    "Skipping",
     "Trajectory",
     "Transitions",
     "World",

@@ -72,6 +72,15 @@ class Costs:
 Record = Trajectory | Costs
 
 
+def renumbered(record: Record, episode: int) -> Record:
+    """The same record under another episode number; what was checked is not checked again."""
+    twin = object.__new__(type(record))
+    for name in record.__slots__:
+        object.__setattr__(twin, name, getattr(record, name))
+    object.__setattr__(twin, "episode", episode)
+    return twin
+
+
 def suffered(costs: Floats, trajectory: Trajectory) -> Floats:
     """The costs (H,) that a path met in a cost function (1 or H, S, A)."""
     H = len(trajectory.actions)

@@ -1,6 +1,19 @@
 """The algorithms: agents that any program can drive with two calls."""
 
 from belated.agents.contract import Agent, Information
+from belated.agents.doubling import Doubling
 from belated.agents.oppo import DelayedOPPO
+from belated.agents.parallel import Bold, Parallel
+from belated.agents.pipeline import Pipeline
+from belated.agents.skipping import Skipping
 
-__all__ = ["Agent", "DelayedOPPO", "Information"]
+__all__ = [
+    "Agent",
+    "Bold",
+    "DelayedOPPO",
+    "Doubling",
+    "Information",
+    "Parallel",
+    "Pipeline",
+    "Skipping",
+]

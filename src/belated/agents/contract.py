@@ -42,3 +42,8 @@ class Agent(Protocol):
     def diagnostics(self) -> Mapping[str, float]:
         """Numbers worth plotting."""
         ...
+
+
+def wants_paths(agent: Agent) -> bool:
+    """Whether an agent uses trajectories at all: its `uses_paths`, true if it does not say."""
+    return bool(getattr(agent, "uses_paths", True))

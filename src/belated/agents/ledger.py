@@ -76,15 +76,11 @@ class Ledger(Generic[Memory]):
         """
         paths: dict[int, Trajectory] = {}
         costs: dict[int, Costs] = {}
-        for record in self._listed(records):
+        for record in listed(records):
             if isinstance(record, Trajectory):
                 self._check_path(record, paths)
-            elif isinstance(record, Costs):
-                self._check_costs(record, costs)
             else:
-                raise FeedbackError(
-                    f"records must be Trajectory or Costs, got {checks.show(record)}"
-                )
+                self._check_costs(record, costs)
         for number, path in paths.items():
             entry = self._open[number]
             entry.path_came = True
@@ -107,8 +103,8 @@ class Ledger(Generic[Memory]):
         if entry.path_came or not self._uses_paths:
             del self._open[entry.number]
 
-    def forget(self, episode: int) -> None:
-        """Let go of an episode; one that is closed already stays closed."""
+    def forget(self, episode: int) -> Open[Memory] | None:
+        """Let go of an episode and return what was open of it; None if it was closed already."""
         try:
             number = checks.integer("episode", episode, 0, self.begun - 1)
         except ValueError:
@@ -119,14 +115,7 @@ class Ledger(Generic[Memory]):
         entry = self._open.pop(number, None)
         if entry is not None and not entry.settled:
             self.unsettled -= 1
-
-    def _listed(self, records: Iterable[Record]) -> list[Record]:
-        try:
-            return list(records)
-        except TypeError:
-            raise FeedbackError(
-                f"records must be a list of Trajectory and Costs, got {checks.show(records)}"
-            ) from None
+        return entry
 
     def _newest(self) -> str:
         return f"the newest is {self.begun - 1}" if self.begun else "none has been begun"
@@ -146,42 +135,71 @@ class Ledger(Generic[Memory]):
         )
 
     def _check_path(self, path: Trajectory, batch: dict[int, Trajectory]) -> None:
-        H, S, A = self._problem.shape
         entry = self._entry(path)
-        where = f"Trajectory of episode {path.episode}"
-        if len(path.actions) != H:
-            raise FeedbackError(f"{where}: actions must have length {H}, got {len(path.actions)}")
-        if path.states.max() >= S:
-            raise FeedbackError(f"{where}: states must be below {S}, got {path.states.max()}")
-        if path.actions.max() >= A:
-            raise FeedbackError(f"{where}: actions must be below {A}, got {path.actions.max()}")
-        first = int(path.states[0])
-        start = self._problem.start
-        if start[first] == 0.0 if isinstance(start, tuple) else first != start:
-            raise FeedbackError(
-                f"{where}: states[0] must be a state that episodes can start in, got {first}"
-            )
+        check_path(self._problem, path)
         if not self._uses_paths:
             return
         if entry is None:
             raise self._closed(path)
         if entry.path_came or path.episode in batch:
-            raise FeedbackError(f"{where}: one trajectory per episode is taken, this is a second")
+            raise FeedbackError(
+                f"Trajectory of episode {path.episode}: one trajectory per episode is taken, "
+                "this is a second"
+            )
         batch[path.episode] = path
 
     def _check_costs(self, costs: Costs, batch: dict[int, Costs]) -> None:
-        H, S, A = self._problem.shape
         entry = self._entry(costs)
-        where = f"Costs of episode {costs.episode}"
-        allowed = ((H,),) if self._information == "bandit" else ((1, S, A), (H, S, A))
-        if costs.values.shape not in allowed:
-            shapes = " or ".join(str(shape) for shape in dict.fromkeys(allowed))
-            raise FeedbackError(
-                f"{where}: values must have shape {shapes} under {self._information} "
-                f"information, got {costs.values.shape}"
-            )
+        check_costs(self._problem, self._information, costs)
         if entry is None:
             raise self._closed(costs)
         if entry.costs_came or costs.episode in batch:
-            raise FeedbackError(f"{where}: costs are taken once per episode, these are a second")
+            raise FeedbackError(
+                f"Costs of episode {costs.episode}: costs are taken once per episode, these are "
+                "a second"
+            )
         batch[costs.episode] = costs
+
+
+def listed(records: Iterable[Record]) -> list[Record]:
+    """The records as a list of nothing but records."""
+    try:
+        batch = list(records)
+    except TypeError:
+        raise FeedbackError(
+            f"records must be a list of Trajectory and Costs, got {checks.show(records)}"
+        ) from None
+    for record in batch:
+        if not isinstance(record, Trajectory | Costs):
+            raise FeedbackError(f"records must be Trajectory or Costs, got {checks.show(record)}")
+    return batch
+
+
+def check_path(problem: Problem, path: Trajectory) -> None:
+    """Length, ranges and start of a trajectory fit the problem."""
+    H, S, A = problem.shape
+    where = f"Trajectory of episode {path.episode}"
+    if len(path.actions) != H:
+        raise FeedbackError(f"{where}: actions must have length {H}, got {len(path.actions)}")
+    if path.states.max() >= S:
+        raise FeedbackError(f"{where}: states must be below {S}, got {path.states.max()}")
+    if path.actions.max() >= A:
+        raise FeedbackError(f"{where}: actions must be below {A}, got {path.actions.max()}")
+    first = int(path.states[0])
+    start = problem.start
+    if start[first] == 0.0 if isinstance(start, tuple) else first != start:
+        raise FeedbackError(
+            f"{where}: states[0] must be a state that episodes can start in, got {first}"
+        )
+
+
+def check_costs(problem: Problem, information: Information, costs: Costs) -> None:
+    """The shape of costs fits the problem and the information."""
+    H, S, A = problem.shape
+    allowed = ((H,),) if information == "bandit" else ((1, S, A), (H, S, A))
+    if costs.values.shape not in allowed:
+        shapes = " or ".join(str(shape) for shape in dict.fromkeys(allowed))
+        raise FeedbackError(
+            f"Costs of episode {costs.episode}: values must have shape {shapes} under "
+            f"{information} information, got {costs.values.shape}"
+        )

@@ -53,6 +53,8 @@ from belated.kernels.weights import softmax
 from belated.model import log_term
 from belated.problem import Problem
 from belated.transitions import Transitions
+from belated.tuning import Parameters
+from belated.tuning import exploration_threshold as exploration_threshold_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +88,7 @@ class DelayedOPPO:
         bonus_scale: the bonus is bonus_scale / sqrt(visits).
         explicit_exploration: play uniformly where too few visits have been observed.
         max_delay: the largest delay, from which the threshold of visits follows.
-        exploration_threshold: the threshold itself, instead of max_delay.
+        exploration_threshold: the threshold itself, instead of one that follows max_delay.
     """
 
     def __init__(
@@ -114,7 +116,6 @@ class DelayedOPPO:
         checks.choice("costs", costs, ("adversarial", "stochastic"))
         checks.choice("optimism", optimism, ("confidence", "bonus"))
         checks.flag("homogeneous_costs", homogeneous_costs)
-        checks.flag("explicit_exploration", explicit_exploration)
         delta = checks.real("delta", delta, 0.0, 1.0, above=True)
         radius_scale = checks.real("radius_scale", radius_scale, 0.0)
         bonus_scale = checks.real("bonus_scale", bonus_scale, 0.0)
@@ -145,13 +146,17 @@ class DelayedOPPO:
         if averages:
             self._means = EmpiricalMeans(problem, homogeneous=homogeneous_costs)
         self._deviation = _Deviation(problem, optimism, episodes, delta, radius_scale, bonus_scale)
-        self._few_visits = self._explicit_exploration(
-            explicit_exploration, max_delay, exploration_threshold, delta
-        )
         counts = self._dynamics.counts
-        self._ledger: Ledger[Played] = Ledger(
-            problem, information, uses_paths=counts is not None or information == "bandit"
+        self._few_visits = masks.few_visits(
+            counts,
+            problem,
+            wanted=explicit_exploration,
+            max_delay=max_delay,
+            given=exploration_threshold,
+            delta=delta,
         )
+        self.uses_paths = counts is not None or information == "bandit"
+        self._ledger: Ledger[Played] = Ledger(problem, information, uses_paths=self.uses_paths)
         self._waits_for_paths = information == "bandit" or self._few_visits is not None
         self._explored = 0
         self._total = np.zeros(problem.shape)
@@ -159,6 +164,8 @@ class DelayedOPPO:
         self._played_rates = frozen(np.zeros(1))
         self._stale = False  # whether the total has changed since the policy was made
         self._moved = False  # whether it ever has
+        self._weighs = weighs
+        self._delta = delta
 
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
@@ -197,6 +204,35 @@ class DelayedOPPO:
         """Let go of an episode: no feedback of it will be used, and its memory is free."""
         self._ledger.forget(episode)
         self._let_go()
+
+    def setting(self, trajectory: str) -> str:
+        """The row of `tuning.SETTINGS` that applies when paths come "delayed" or "immediate"."""
+        if self._means is not None:
+            return "stochastic"
+        if self._weighs and _is_bandit(self.problem):
+            return "arms"
+        if self._dynamics.counts is None:
+            return f"{self.information}, known"
+        when = "at once" if trajectory == "immediate" else "delayed"
+        return f"{self.information}, unknown, paths {when}"
+
+    def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
+        """Begin a new phase: a uniform policy and new parameters, but never new counts.
+
+        carry_over: whether feedback of open episodes will still move the policy.
+        """
+        self._rates = Constant(parameters.learning_rate)
+        self._exploration = parameters.exploration or 0.0
+        few = self._few_visits
+        if few is not None and few.of_delay and math.isfinite(parameters.max_delay):
+            few.limit = exploration_threshold_of(self.problem, parameters.max_delay, self._delta)
+        self._total[:] = 0.0
+        self._policy = frozen(np.full(self.problem.shape, 1.0 / self.problem.actions))
+        self._stale = self._moved = False
+        if not carry_over:
+            for entry in self._ledger:
+                entry.memory = None
+            self._let_go()
 
     def diagnostics(self) -> Mapping[str, float]:
         """Episodes begun and open, those kept out of the update, and the step size played."""
@@ -241,24 +277,6 @@ class DelayedOPPO:
         if counts is not None:
             oldest = next((e.memory.arrived for e in self._ledger if e.memory), counts.arrived)
             counts.recall_from(oldest)
-
-    def _explicit_exploration(
-        self, wanted: bool, max_delay: float | None, limit: float | None, delta: float
-    ) -> masks.FewVisits | None:
-        if not wanted:
-            return None
-        counts = self._dynamics.counts
-        if counts is None:
-            raise ValueError("explicit_exploration must be False where transitions are given")
-        if limit is not None:
-            limit = checks.real("exploration_threshold", limit, 0.0)
-        elif max_delay is not None:
-            limit = masks.threshold(self.problem, checks.real("max_delay", max_delay, 0.0), delta)
-        else:
-            raise ValueError(
-                "explicit_exploration needs max_delay or exploration_threshold, got neither"
-            )
-        return masks.FewVisits(counts, limit)
 
 
 def _present(path: Trajectory | None) -> Trajectory:

@@ -1,0 +1,173 @@
+"""Parallel: copies of a learner that take turns, so that none of them meets a delay.
+
+Lancewicki, Rosenberg & Mansour (AAAI 2022), section "Warm-up: a black-box reduction"; `Bold` is
+BOLD of Joulani, György & Szepesvári (2013).
+
+`Parallel` keeps d_max + 1 copies and must be told the largest delay: when the turn of a copy comes
+again, the feedback of its last episode is there. `Bold` opens a copy only when all copies wait:
+at most max_k M^k + 1 of them (M^k: episodes missing at the end of k). It needs no largest delay,
+and a lost record costs it one copy.
+
+Departures: the paper speaks of d_max copies in one place and of d_max + 1 in others; d_max + 1 is
+right. Copies are made when they are first needed. A copy of `Parallel` whose feedback is late
+against the promise plays on without it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from belated import checks
+from belated.agents.contract import Agent, Information, wants_paths
+from belated.agents.ledger import Ledger
+from belated.feedback import Episode, Record, renumbered
+from belated.problem import Problem
+
+
+class Turn(NamedTuple):
+    """Which copy played an episode, and the number that the copy gave it."""
+
+    copy: int
+    number: int
+
+
+class Copies:
+    """Copies of a learner, and which of them played what."""
+
+    def __init__(self, make_agent: Callable[[], Agent]) -> None:
+        if not callable(make_agent):
+            raise ValueError(
+                f"make_agent must be a function that makes a fresh agent, got "
+                f"{checks.show(make_agent)}"
+            )
+        self._make_agent = make_agent
+        self.agents = [make_agent()]
+        self.problem = self.agents[0].problem
+        self.information = self.agents[0].information
+        self.uses_paths = wants_paths(self.agents[0])
+        self.ledger: Ledger[Turn] = Ledger(
+            self.problem, self.information, uses_paths=self.uses_paths
+        )
+
+    def begin(self, copy: int) -> Episode:
+        """Begin the next episode in a copy; one more than there are opens a new copy."""
+        if copy == len(self.agents):
+            self.agents.append(self._make_agent())
+        episode = self.agents[copy].begin_episode()
+        return Episode(self.ledger.begin(Turn(copy, episode.number)), episode.policy)
+
+    def observe(self, records: Iterable[Record]) -> list[int]:
+        """Hand every record to the copy it belongs to. Returns the copies whose costs came."""
+        _, entries = self.ledger.take(records)
+        mail: dict[int, list[Record]] = {}
+        served = []
+        for entry in entries:
+            turn = entry.memory
+            assert turn is not None
+            letters = mail.setdefault(turn.copy, [])
+            if entry.path is not None:
+                letters.append(renumbered(entry.path, turn.number))
+            if entry.costs is not None:
+                letters.append(renumbered(entry.costs, turn.number))
+                served.append(turn.copy)
+            entry.path = entry.costs = None
+            if entry.costs_came and (entry.path_came or not self.uses_paths):
+                self.ledger.settle(entry)
+        for copy, letters in mail.items():
+            self.agents[copy].observe(letters)
+        return served
+
+    def forget(self, episode: int) -> int | None:
+        """Let go of an episode. Returns its copy if that was still waiting for the costs."""
+        entry = self.ledger.forget(episode)
+        if entry is None or entry.memory is None:
+            return None
+        self.agents[entry.memory.copy].forget(entry.memory.number)
+        return None if entry.costs_came else entry.memory.copy
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """Number of copies, episodes begun and open."""
+        return {
+            "copies": len(self.agents),
+            "begun": self.ledger.begun,
+            "open": len(self.ledger),
+        }
+
+
+class Parallel:
+    """d_max + 1 copies that take turns; each is a learner without delay.
+
+    Args:
+        make_agent: makes a fresh copy, tuned for K / (max_delay + 1) episodes without delay.
+        max_delay: the largest delay, which must be known.
+    """
+
+    def __init__(self, make_agent: Callable[[], Agent], max_delay: int) -> None:
+        self._size = checks.integer("max_delay", max_delay, 0) + 1
+        self._copies = Copies(make_agent)
+        self.problem: Problem = self._copies.problem
+        self.information: Information = self._copies.information
+        self.uses_paths = self._copies.uses_paths
+
+    @property
+    def agents(self) -> list[Agent]:
+        """The copies made so far."""
+        return self._copies.agents
+
+    def begin_episode(self) -> Episode:
+        """The next episode, played by the copy whose turn it is."""
+        return self._copies.begin(self._copies.ledger.begun % self._size)
+
+    def observe(self, records: Iterable[Record]) -> None:
+        """Hand every record to the copy that played its episode."""
+        self._copies.observe(records)
+
+    def forget(self, episode: int) -> None:
+        """Let go of an episode."""
+        self._copies.forget(episode)
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """Number of copies, episodes begun and open."""
+        return self._copies.diagnostics()
+
+
+class Bold:
+    """Copies of a learner; a new one is opened only when all of them wait for their costs.
+
+    Args:
+        make_agent: makes a fresh copy.
+    """
+
+    def __init__(self, make_agent: Callable[[], Agent]) -> None:
+        self._copies = Copies(make_agent)
+        self._idle = [0]
+        self.problem: Problem = self._copies.problem
+        self.information: Information = self._copies.information
+        self.uses_paths = self._copies.uses_paths
+
+    @property
+    def agents(self) -> list[Agent]:
+        """The copies made so far."""
+        return self._copies.agents
+
+    def begin_episode(self) -> Episode:
+        """The next episode, played by the oldest copy that does not wait."""
+        copy = heapq.heappop(self._idle) if self._idle else len(self._copies.agents)
+        return self._copies.begin(copy)
+
+    def observe(self, records: Iterable[Record]) -> None:
+        """Hand every record to the copy that played its episode."""
+        for copy in self._copies.observe(records):
+            heapq.heappush(self._idle, copy)
+
+    def forget(self, episode: int) -> None:
+        """Let go of an episode; its copy waits no more."""
+        copy = self._copies.forget(episode)
+        if copy is not None:
+            heapq.heappush(self._idle, copy)
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """Number of copies, episodes begun and open."""
+        return self._copies.diagnostics()
