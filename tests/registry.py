@@ -56,6 +56,14 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         explicit_exploration=True,
         exploration_threshold=2,
     ),
+    "ucbvi": lambda w: bl.DelayedUCBVI(w.problem, bonus_scale=0.1),
+    "ucbvi exploring": lambda w: bl.DelayedUCBVI(
+        w.problem,
+        homogeneous_costs=True,
+        explicit_exploration=True,
+        exploration_threshold=2,
+        bonus_scale=0.1,
+    ),
     "skipping known full": lambda w: bl.Skipping(
         bl.DelayedOPPO(w.problem, learning_rate=0.3, **known(w)), 3
     ),

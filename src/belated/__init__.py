@@ -1,7 +1,16 @@
 """Learning when feedback comes late."""
 
 from belated import costs, delays, environments, tuning
-from belated.agents import Agent, Bold, DelayedOPPO, Doubling, Parallel, Pipeline, Skipping
+from belated.agents import (
+    Agent,
+    Bold,
+    DelayedOPPO,
+    DelayedUCBVI,
+    Doubling,
+    Parallel,
+    Pipeline,
+    Skipping,
+)
 from belated.delays import NEVER, DelayLine
 from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
 from belated.problem import Problem
@@ -19,6 +28,7 @@ __all__ = [
     "Costs",
     "DelayLine",
     "DelayedOPPO",
+    "DelayedUCBVI",
     "Doubling",
     "Episode",
     "FeedbackError",

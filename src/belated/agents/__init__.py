@@ -6,11 +6,13 @@ from belated.agents.oppo import DelayedOPPO
 from belated.agents.parallel import Bold, Parallel
 from belated.agents.pipeline import Pipeline
 from belated.agents.skipping import Skipping
+from belated.agents.ucbvi import DelayedUCBVI
 
 __all__ = [
     "Agent",
     "Bold",
     "DelayedOPPO",
+    "DelayedUCBVI",
     "Doubling",
     "Information",
     "Parallel",

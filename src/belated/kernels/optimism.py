@@ -174,3 +174,43 @@ def discounted(
                     value += weights[s, a] * q
             now[s] = value
     return V
+
+
+@njit(cache=True)
+def plan(
+    successors: Indices,
+    probabilities: Floats,
+    visits: Ints,
+    spread: Floats,
+    costs: Floats,
+    observed: Ints,
+    horizon: int,
+) -> tuple[Ints, Floats]:
+    """Optimistic value iteration on empirical transitions; ties go to the smallest action.
+
+    Q_h = costs - (steps after h) * spread + p V_{h+1}, clipped to [0, steps left], and 0 where
+    nothing was seen. successors, probabilities: (T, S, A, W); visits, spread: (T, S, A); costs,
+    observed: (1 or H, S, A), lowered mean costs and how many were observed. Returns the greedy
+    actions (H, S) and V (H + 1, S).
+    """
+    _, S, A, W = successors.shape
+    V = np.zeros((horizon + 1, S))
+    actions = np.zeros((horizon, S), dtype=np.int64)
+    for h in range(horizon - 1, -1, -1):
+        t = min(h, successors.shape[0] - 1)
+        c = min(h, costs.shape[0] - 1)
+        left = horizon - h
+        for s in range(S):
+            lowest = np.inf
+            for a in range(A):
+                q = 0.0
+                if visits[t, s, a] > 0 and observed[c, s, a] > 0:
+                    q = costs[c, s, a] - (left - 1) * spread[t, s, a]
+                    for w in range(W):
+                        q += probabilities[t, s, a, w] * V[h + 1, np.uint32(successors[t, s, a, w])]
+                    q = min(max(q, 0.0), left)
+                if q < lowest:
+                    lowest = q
+                    actions[h, s] = a
+            V[h, s] = lowest
+    return actions, V

@@ -1,0 +1,107 @@
+"""Counts, radii, and the model as it was."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import belated as bl
+from belated.model import ConfidenceSet, Counts, log_term
+
+
+def paths(world, n, seed):
+    rng = np.random.default_rng(seed)
+    uniform = np.full(world.problem.shape, 1 / world.problem.actions)
+    return [world.mdp.play(uniform, rng, k) for k in range(n)]
+
+
+def dense_counts(problem, trajectories):
+    T = 1 if problem.homogeneous else problem.horizon
+    counts = np.zeros((T, problem.states, problem.actions, problem.states), dtype=int)
+    for path in trajectories:
+        for h in range(problem.horizon):
+            row = (min(h, T - 1), path.states[h], path.actions[h], path.states[h + 1])
+            counts[row] += 1
+    return counts
+
+
+def as_dense(counts):
+    T, S, A = counts.visits.shape
+    dense = np.zeros((T, S, A, S), dtype=int)
+    for row in np.ndindex(T, S, A):
+        for i in range(counts.known[row]):
+            dense[row][counts.successors[row][i]] += counts.counts[row][i]
+    return dense
+
+
+@given(st.booleans(), st.integers(0, 25), st.integers(0, 25), st.integers(0, 10_000))
+def test_counts_now_and_as_they_were(homogeneous, before, after, seed):
+    world = bl.environments.random_mdp(4, 2, 5, 4, homogeneous, seed % 7)
+    trajectories = paths(world, before + after, seed)
+    counts = Counts(world.problem, recall=True)
+    for path in trajectories:
+        counts.add(path)
+    everything = dense_counts(world.problem, trajectories)
+    assert np.array_equal(as_dense(counts), everything)
+    assert np.array_equal(counts.visits, everything.sum(-1))
+    assert np.array_equal(counts.state_visits(), everything.sum((-1, -2)))
+    assert counts.width <= 4
+    counts.recall_from(before)
+    past, rows = counts.as_of(before)
+    assert len(rows) == after * 5
+    assert np.array_equal(as_dense(past), dense_counts(world.problem, trajectories[:before]))
+    assert np.array_equal(as_dense(counts), everything)  # the present is untouched
+    assert len(counts._recent) == after  # and what nobody will ask for is gone
+
+
+def radius(p, n, L, scale):
+    return scale * (4 * math.sqrt(p * (1 - p) * L / n) + 10 * L / n)
+
+
+@given(
+    st.booleans(), st.floats(0, 1), st.integers(0, 12), st.integers(0, 12), st.integers(0, 10_000)
+)
+def test_the_box_is_the_bernstein_box(homogeneous, scale, before, after, seed):
+    world = bl.environments.random_mdp(4, 2, 3, 4, homogeneous, seed % 7)
+    trajectories = paths(world, before + after, seed)
+    L = log_term(world.problem, 100, 0, 0.1)
+    box = ConfidenceSet(Counts(world.problem, recall=True), L, scale)
+    for path in trajectories:
+        box.add(path)
+    for moment, these in ((box.as_of(before), trajectories[:before]), (box, trajectories)):
+        dense = dense_counts(world.problem, these)
+        for row in np.ndindex(box.unseen.shape):
+            n = dense[row].sum()
+            unseen = 1.0 if n == 0 else min(1.0, radius(0.0, n, L, scale))
+            assert moment.unseen[row] == pytest.approx(unseen, abs=1e-15)
+            known = box.counts.known[row]
+            for i in range(known):
+                p = dense[row][box.counts.successors[row][i]] / max(n, 1)
+                eps = 1.0 if n == 0 else radius(p, n, L, scale)
+                low, high = max(0.0, p - eps), min(1.0, p + eps)
+                assert moment.lower[row][i] == pytest.approx(low, abs=1e-14)
+                assert moment.lower[row][i] + moment.width[row][i] == pytest.approx(high, abs=1e-14)
+            rest = 1 - moment.lower[row][:known].sum()
+            assert moment.rest[row] == pytest.approx(max(0.0, rest), abs=1e-14)
+
+
+def test_log_term():
+    problem = bl.Problem(5, 2, 3)
+    assert log_term(problem, 100, 7, 0.1) == pytest.approx(math.log(30 * 100 / 0.4))
+    assert log_term(bl.Problem(1, 1, 1), 1, 0, 1.0) == math.log(2)
+    terms = [log_term(problem, None, k, 0.1) for k in range(1000)]
+    assert all(terms[k] >= math.log(30 * (k + 1) ** 2 / 0.4) for k in range(1000))
+    assert len(set(terms)) <= 11  # it changes only when the episodes double
+
+
+def test_changing_the_log_term_recomputes_every_row():
+    world = bl.environments.random_mdp(4, 2, 3)
+    one, other = (ConfidenceSet(Counts(world.problem), L, 0.1) for L in (2.0, 3.0))
+    for path in paths(world, 10, 0):
+        one.add(path)
+        other.add(path)
+    one.retune(3.0)
+    assert np.array_equal(one.lower, other.lower)
+    assert np.array_equal(one.unseen, other.unseen)
