@@ -166,7 +166,7 @@ def test_simulate_arguments():
 def test_agent_numbers(value):
     problem = bl.Problem(3, 2, 4)
     bandit = {"information": "bandit", "learning_rate": 0.1, "exploration": 0.1}
-    for name in ("learning_rate", "delta", "radius_scale", "bonus_scale", "episodes"):
+    for name in ("learning_rate", "delta", "radius_scale", "bonus_scale", "rate_scale", "episodes"):
         refuses(name, lambda name=name: bl.DelayedOPPO(problem, **{name: value}))
     refuses("exploration", lambda: bl.DelayedOPPO(problem, **{**bandit, "exploration": value}))
     for name in ("max_delay", "exploration_threshold"):

@@ -2,6 +2,7 @@
 
 from belated import costs, delays, environments, tuning
 from belated.agents import (
+    Advice,
     Agent,
     Bold,
     DelayedOPPO,
@@ -10,6 +11,8 @@ from belated.agents import (
     Parallel,
     Pipeline,
     Skipping,
+    advise,
+    recommend,
 )
 from belated.delays import NEVER, DelayLine
 from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
@@ -23,6 +26,7 @@ __version__ = "0.1.0"
 __all__ = [
     "MDP",
     "NEVER",
+    "Advice",
     "Agent",
     "Bold",
     "Costs",
@@ -41,12 +45,14 @@ __all__ = [
     "Trajectory",
     "Transitions",
     "World",
+    "advise",
     "best_policy",
     "costs",
     "delays",
     "environments",
     "occupancy",
     "policy_values",
+    "recommend",
     "simulate",
     "tuning",
 ]

@@ -212,10 +212,10 @@ def blocks(states: int, actions: int, length: int, seed: int | None = None) -> B
 
 
 def _seed(seed: object) -> int | None:
-    return None if seed is None else checks.integer("seed", seed, 0)
+    return None if seed is None else checks.integer("seed", seed, 0, 2**64 - 1)
 
 
 def _generator(seed: int | None, index: int) -> np.random.Generator:
     """The generator of one episode or block; asking twice gives the same numbers."""
     index = checks.integer("episode", index, 0)
-    return np.random.default_rng((0 if seed is None else seed, index))
+    return np.random.Generator(np.random.Philox(key=seed or 0, counter=(0, 0, 0, index)))

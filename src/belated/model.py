@@ -72,10 +72,11 @@ class Counts:
         past = copy.copy(self)
         past.counts = self.counts.copy()
         past.visits = self.visits.copy()
-        for rows, following in newer:
-            past._count(rows, following, 0, -1)
-        changed = [rows for rows, _ in newer]
-        return past, np.concatenate(changed) if changed else np.zeros(0, dtype=np.int64)
+        if not newer:
+            return past, np.zeros(0, dtype=np.int64)
+        rows = np.concatenate([path[0] for path in newer])
+        past._count(rows, np.concatenate([path[1] for path in newer]), 0, -1)
+        return past, rows
 
     def recall_from(self, arrived: int) -> None:
         """Promise that `as_of` will not be asked for an earlier time than this."""

@@ -57,6 +57,10 @@ class Run:
         return int(np.minimum(self.delays, left).sum())
 
 
+KEPT_BYTES = 2**26
+"""Costs are kept for the comparator up to this size of all of them, and asked for again above."""
+
+
 def missing_feedback(delays: Ints) -> Ints:
     """Episodes up to k whose feedback comes after the end of k, for every k. delays: (K,)."""
     K = len(delays)
@@ -121,6 +125,7 @@ def simulate(
     values = np.zeros(episodes)
     realised = np.zeros(episodes)
     total = np.zeros(costs.shape)
+    shown: list[Floats] | None = [] if episodes * total.nbytes <= KEPT_BYTES else None
     line = DelayLine()
     steps: Iterable[int] = range(episodes)
     if progress is not None:
@@ -129,6 +134,8 @@ def simulate(
         episode = agent.begin_episode()
         path = mdp.play(episode.policy, rng, episode.number)
         cost = costs.at(k)
+        if shown is not None:
+            shown.append(cost)
         values[k] = planning.start_value(
             dynamics.successors, dynamics.probabilities, cost, frozen(episode.policy), start
         )
@@ -144,10 +151,11 @@ def simulate(
     reach = occupancy(mdp, best)
     if costs.shape[0] == 1:
         reach = reach.sum(axis=0, keepdims=True)
+    again = (costs.at(k) for k in range(episodes)) if shown is None else shown
     return Run(
         values=values,
         realised=realised,
-        comparator=np.array([float(np.vdot(reach, costs.at(k))) for k in range(episodes)]),
+        comparator=np.array([float(np.vdot(reach, cost)) for cost in again]),
         best_policy=best,
         delays=drawn,
         missing=missing_feedback(drawn),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ class MDP:
     transitions: Transitions
     horizon: int
     start: int | tuple[float, ...] = 0
+    problem: Problem = field(init=False)
+    """What a learner may be told; homogeneous if the transitions have a leading axis of 1."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.transitions, Transitions):
@@ -41,12 +43,7 @@ class MDP:
         )
         object.__setattr__(self, "horizon", horizon)
         object.__setattr__(self, "start", problem.start)
-
-    @property
-    def problem(self) -> Problem:
-        """What a learner may be told; homogeneous if the transitions have a leading axis of 1."""
-        t = self.transitions
-        return Problem(t.states, t.actions, self.horizon, self.start, t.steps == 1)
+        object.__setattr__(self, "problem", problem)
 
     def play(self, policy: Floats, rng: np.random.Generator, episode: int = 0) -> Trajectory:
         """Play one episode with a policy (H, S, A)."""

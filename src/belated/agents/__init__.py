@@ -1,5 +1,6 @@
 """The algorithms: agents that any program can drive with two calls."""
 
+from belated.agents.advice import Advice, advise, recommend
 from belated.agents.contract import Agent, Information
 from belated.agents.doubling import Doubling
 from belated.agents.oppo import DelayedOPPO
@@ -9,6 +10,7 @@ from belated.agents.skipping import Skipping
 from belated.agents.ucbvi import DelayedUCBVI
 
 __all__ = [
+    "Advice",
     "Agent",
     "Bold",
     "DelayedOPPO",
@@ -18,4 +20,6 @@ __all__ = [
     "Parallel",
     "Pipeline",
     "Skipping",
+    "advise",
+    "recommend",
 ]

@@ -75,6 +75,8 @@ class DelayedOPPO:
         transitions: the true dynamics, if they are known.
         learning_rate: eta. None: the anytime rule, under full information or for a bandit
             (horizon 1 and one start state).
+        rate_scale: factor on the step sizes of the anytime rule and of `Doubling`; 1 is the theory,
+            which is small for long horizons.
         exploration: gamma, under bandit feedback with adversarial costs.
         costs: "adversarial", or "stochastic": drawn from fixed laws, so that under bandit
             feedback averages replace importance weights.
@@ -98,6 +100,7 @@ class DelayedOPPO:
         information: Information = "full",
         transitions: Transitions | None = None,
         learning_rate: float | None = None,
+        rate_scale: float = 1.0,
         exploration: float | None = None,
         costs: str = "adversarial",
         homogeneous_costs: bool = False,
@@ -131,7 +134,14 @@ class DelayedOPPO:
         self.problem = problem
         self.information: Information = information
         self._exploration = _exploration(problem, exploration, learning_rate, weighs)
-        self._rates = _rates(problem, learning_rate, weighs)
+        self._rate_scale = checks.real("rate_scale", rate_scale, 0.0, above=True)
+        self._rates: Rates
+        if learning_rate is not None:
+            self._rates = Constant(checks.real("learning_rate", learning_rate, 0.0))
+        elif weighs:
+            self._rates = AnytimeBandit(problem, self._rate_scale)
+        else:
+            self._rates = Anytime(problem, self._rate_scale)
 
         self._dynamics: Known | Confident | Discounted
         if transitions is not None:
@@ -209,7 +219,7 @@ class DelayedOPPO:
         """The row of `tuning.SETTINGS` that applies when paths come "delayed" or "immediate"."""
         if self._means is not None:
             return "stochastic"
-        if self._weighs and _is_bandit(self.problem):
+        if self._weighs and is_bandit(self.problem):
             return "arms"
         if self._dynamics.counts is None:
             return f"{self.information}, known"
@@ -221,7 +231,7 @@ class DelayedOPPO:
 
         carry_over: whether feedback of open episodes will still move the policy.
         """
-        self._rates = Constant(parameters.learning_rate)
+        self._rates = Constant(self._rate_scale * parameters.learning_rate)
         self._exploration = parameters.exploration or 0.0
         few = self._few_visits
         if few is not None and few.of_delay and math.isfinite(parameters.max_delay):
@@ -296,7 +306,8 @@ def _matching(problem: Problem, transitions: Transitions) -> Transitions:
     return transitions
 
 
-def _is_bandit(problem: Problem) -> bool:
+def is_bandit(problem: Problem) -> bool:
+    """One step from one state."""
     return problem.horizon == 1 and not isinstance(problem.start, tuple)
 
 
@@ -310,7 +321,7 @@ def _exploration(
                 f"got {checks.show(exploration)}"
             )
         return 0.0
-    if not _is_bandit(problem) and (exploration is None or learning_rate is None):
+    if not is_bandit(problem) and (exploration is None or learning_rate is None):
         missing = "exploration" if exploration is None else "learning_rate"
         raise ValueError(
             f"{missing} must be given under bandit feedback with horizon {problem.horizon} (no "
@@ -318,12 +329,6 @@ def _exploration(
             "total_delay) gives learning_rate and exploration, got None"
         )
     return 0.0 if exploration is None else checks.real("exploration", exploration, 0.0)
-
-
-def _rates(problem: Problem, learning_rate: float | None, weighs: bool) -> Rates:
-    if learning_rate is not None:
-        return Constant(checks.real("learning_rate", learning_rate, 0.0))
-    return AnytimeBandit(problem) if weighs else Anytime(problem)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,75 @@
+import itertools
+
+import numpy as np
+import pytest
+
+import belated as bl
+import oracles
+
+WORLD = oracles.random_world(np.random.default_rng(0), 3, 3, 2)
+ARMS = bl.environments.bandit(np.linspace(0.2, 0.8, 40))
+
+
+def known(world, transitions, amount):
+    facts = {}
+    if transitions:
+        facts["transitions"] = world.mdp.transitions
+    if amount >= 1:
+        facts |= {"episodes": 40, "total_delay": 200.0}
+    if amount >= 2:
+        facts["max_delay"] = 12
+    return facts
+
+
+@pytest.mark.parametrize("world", [WORLD, ARMS], ids=["mdp", "arms"])
+def test_every_setting_gets_an_agent_that_runs(world):
+    for information, transitions, trajectory, costs, amount, aim in itertools.product(
+        ("full", "bandit"),
+        (True, False),
+        ("delayed", "immediate"),
+        ("adversarial", "stochastic"),
+        (0, 1, 2),
+        ("guarantee", "practice"),
+    ):
+        facts = known(world, transitions, amount)
+        about = {"information": information, "trajectory": trajectory, "costs": costs, "aim": aim}
+        advice = bl.advise(world.problem, **about, **facts)
+        agent = bl.recommend(world.problem, **about, **facts)
+        assert type(agent).__name__ == advice.name.split("(")[0]
+        assert agent.information == information
+        run = bl.simulate(
+            world, agent, delays=bl.delays.geometric(3), episodes=40, trajectory=trajectory
+        )
+        assert np.all(np.isfinite(run.values))
+
+
+@pytest.mark.parametrize(
+    ("about", "name"),
+    [
+        ({"transitions": True}, "DelayedOPPO"),
+        ({"trajectory": "immediate"}, "DelayedOPPO"),
+        ({}, "Doubling(DelayedOPPO)"),
+        ({"episodes": 40, "total_delay": 200.0}, "Skipping(DelayedOPPO)"),
+        ({"aim": "practice"}, "DelayedOPPO"),
+        ({"information": "bandit"}, "Doubling(DelayedOPPO)"),
+        ({"information": "bandit", "episodes": 40, "total_delay": 9}, "Skipping(DelayedOPPO)"),
+        ({"information": "bandit", "costs": "stochastic"}, "DelayedUCBVI"),
+    ],
+)
+def test_the_decision_table(about, name):
+    if about.get("transitions"):
+        about = {**about, "transitions": WORLD.mdp.transitions}
+    assert bl.advise(WORLD.problem, **about).name == name
+
+
+def test_explicit_exploration_only_where_it_can_help():
+    stochastic = {"information": "bandit", "costs": "stochastic", "max_delay": 100}
+    many = bl.advise(ARMS.problem, **stochastic)
+    few = bl.advise(bl.Problem(1, 5, 1), **stochastic)
+    assert many.parameters.get("explicit_exploration")
+    assert "explicit_exploration" not in few.parameters
+
+
+def test_wrong_words():
+    with pytest.raises(ValueError, match="did you mean 'practice'"):
+        bl.advise(WORLD.problem, aim="practise")

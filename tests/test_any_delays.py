@@ -1,0 +1,420 @@
+"""Skipping, doubling, Parallel, BOLD and Pipeline: T4, T6, T7, T9, T10, T17, T22."""
+
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import belated as bl
+import oracles
+
+
+class Watched:
+    """An agent that writes down something after every beginning."""
+
+    def __init__(self, agent, look):
+        self.agent, self.look, self.seen, self.policies = agent, look, [], []
+        self.problem, self.information = agent.problem, agent.information
+
+    def begin_episode(self):
+        episode = self.agent.begin_episode()
+        self.seen.append(self.look(self.agent))
+        self.policies.append(episode.policy)
+        return episode
+
+    def observe(self, records):
+        self.agent.observe(records)
+
+    def forget(self, episode):
+        self.agent.forget(episode)
+
+    def diagnostics(self):
+        return self.agent.diagnostics()
+
+
+def policies(world, agent, delays, trajectory="delayed"):
+    watched = Watched(agent, lambda agent: None)
+    bl.simulate(world, watched, delays=delays, episodes=len(delays), trajectory=trajectory)
+    return watched.policies
+
+
+def same(first, second):
+    return all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def settings_of(world):
+    known = {"transitions": world.mdp.transitions}
+    bandit = {"information": "bandit", "learning_rate": 0.1, "exploration": 0.1}
+    return [
+        {"learning_rate": 0.3, **known},
+        {**known},
+        {"learning_rate": 0.3, "radius_scale": 0.05},
+        {"learning_rate": 0.3, "optimism": "bonus"},
+        {**bandit, **known},
+        {**bandit, "radius_scale": 0.05},
+    ]
+
+
+@pytest.mark.parametrize("trajectory", ["delayed", "immediate"])
+@pytest.mark.parametrize("index", range(6))
+@pytest.mark.parametrize("seed", range(2))
+def test_a_threshold_beyond_the_largest_delay_changes_nothing(index, trajectory, seed):
+    """T6, second half: bit for bit, with lost feedback and without the anytime rule's count."""
+    rng = np.random.default_rng(seed)
+    world = oracles.random_world(rng)
+    delays = rng.integers(0, 9, 40)
+    settings = settings_of(world)[index]
+    plain = policies(world, bl.DelayedOPPO(world.problem, **settings), delays, trajectory)
+    for limit in (8, 100, math.inf):
+        wrapped = bl.Skipping(bl.DelayedOPPO(world.problem, **settings), limit)
+        assert same(plain, policies(world, wrapped, delays, trajectory))
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=40), st.floats(0.1, 20))
+def test_skipped_episodes_are_few_and_leave_no_trace(delays, limit):
+    """T6: at most D / beta are skipped; the policies are those of a run that lost them."""
+    world = oracles.random_world(np.random.default_rng(0))
+    delays = np.array(delays)
+    settings = {"learning_rate": 0.3, "transitions": world.mdp.transitions}
+    agent = bl.Skipping(bl.DelayedOPPO(world.problem, **settings), limit)
+    mine = policies(world, agent, delays)
+    late = delays > limit
+    assert late.sum() <= delays.sum() / limit
+    in_run = np.arange(len(delays)) + delays < len(delays)
+    assert agent.diagnostics()["skipped"] == (late & in_run).sum()
+    lost = np.where(late, bl.NEVER, delays)
+    assert same(mine, policies(world, bl.DelayedOPPO(world.problem, **settings), lost))
+
+
+def test_paths_that_come_at_once_still_reach_the_model():
+    world = oracles.random_world(np.random.default_rng(0))
+    delays = np.full(40, 20)
+    inside = bl.DelayedOPPO(world.problem, learning_rate=0.3)
+    agent = bl.Skipping(inside, 3)
+    bl.simulate(world, agent, delays=delays, episodes=40, trajectory="immediate")
+    assert inside._dynamics.counts.arrived == 40
+    assert agent.diagnostics()["skipped"] == 20
+
+
+@given(st.integers(0, 100_000), st.booleans())
+def test_regret_bound_of_doubling(seed, single_state):
+    """T4 with E16f: exact for known transitions and full information, lost feedback included."""
+    rng = np.random.default_rng(seed)
+    H, S, A = int(rng.integers(1, 4)), 1 if single_state else 3, int(rng.integers(2, 5))
+    world = oracles.random_world(rng, H, S, A)
+    delays = oracles.random_delays(rng, 40, rng.random() * 0.5, int(rng.integers(0, 40)))
+    inside = bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions)
+    agent = Watched(bl.Doubling(inside), lambda agent: agent.phase)
+    run = bl.simulate(world, agent, delays=delays, episodes=40)
+    phases = np.array(agent.seen)
+    squares = H * (H + 1) * (2 * H + 1) / 6
+    bound, j = 0.0, np.arange(40)
+    for e in np.unique(phases):
+        inside_phase = j[phases == e]
+        eta = 2.0 ** (-e / 2) / H
+        pending = np.minimum(j + delays, inside_phase[-1])[inside_phase] - inside_phase + 1
+        bound += H * math.log(A) / eta + eta * squares * pending.sum()
+    assert run.regret[-1] <= bound + 1e-9
+
+
+@given(st.integers(0, 100_000), st.sampled_from(["full", "bandit"]), st.booleans())
+def test_phases(seed, information, literal):
+    """T7: the estimate fits its phase at every start, and the last phase is bounded."""
+    rng = np.random.default_rng(seed)
+    world = oracles.random_world(rng, 2, 3, int(rng.integers(2, 6)))
+    delays = oracles.random_delays(rng, 40, 0.2, int(rng.integers(0, 30)))
+    rates = {"learning_rate": 1, "exploration": 1} if information == "bandit" else {}
+    inside = bl.DelayedOPPO(
+        world.problem, information=information, transitions=world.mdp.transitions, **rates
+    )
+    doubling = bl.Doubling(inside, literal=literal)
+    agent = Watched(doubling, lambda agent: (agent.phase, agent.estimate))
+    run = bl.simulate(world, agent, delays=delays, episodes=40)
+    kappa = world.problem.actions**1.5 if information == "bandit" else 1.0
+    estimates = np.concatenate([[0], np.cumsum(kappa + run.missing[:-1])])
+    assert [estimate for _, estimate in agent.seen] == pytest.approx(estimates.tolist())
+    phases = [phase for phase, _ in agent.seen]
+    assert phases == sorted(phases)
+    if literal:
+        assert phases[0] == 1
+        assert max(np.diff(phases), default=0) <= 1
+        return
+    first = max(1, math.ceil(math.log2(kappa)))
+    assert phases[0] == first
+    assert all(estimate <= 2.0**phase for phase, estimate in agent.seen)
+    total = kappa * 40 + run.missing.sum()
+    assert phases[-1] <= max(first, math.ceil(math.log2(total)))
+    if information == "bandit":
+        assert phases[-1] <= max(first, math.ceil(math.log2(kappa * 40 + run.total_delay + 40)))
+
+
+def test_the_literal_first_phases_are_too_short():
+    """E16a: with a single increment the estimate overtakes 2^e, for A = 10 by a factor of 7.9 after
+    the first restart (15.8 before it)."""
+    problem = bl.Problem(1, 10, 1)
+    settings = {"information": "bandit", "learning_rate": 1, "exploration": 1}
+    literal = bl.Doubling(bl.DelayedOPPO(problem, **settings), weight=10**1.5, literal=True)
+    corrected = bl.Doubling(bl.DelayedOPPO(problem, **settings), weight=10**1.5)
+    for agent, low, high in ((literal, 7, 8), (corrected, 0, 1)):
+        worst = 0.0
+        for k in range(20):
+            agent.begin_episode()
+            agent.observe([bl.Trajectory(k, [0, 0], [0]), bl.Costs(k, [0.5])])
+            worst = max(worst, agent.estimate / 2**agent.phase)
+        assert low <= worst <= high
+
+
+def test_doubling_restarts_the_policy_and_keeps_the_counts():
+    world = oracles.random_world(np.random.default_rng(0))
+    inside = bl.DelayedOPPO(world.problem, radius_scale=0.05)
+    agent = Watched(bl.Doubling(inside, trajectory="immediate"), lambda agent: agent.phase)
+    bl.simulate(world, agent, delays=bl.delays.fixed(2), episodes=40, trajectory="immediate")
+    starts = [k for k in range(1, 40) if agent.seen[k] > agent.seen[k - 1]]
+    assert len(starts) >= 3
+    for k in starts:
+        assert np.all(agent.policies[k] == 1 / 3)
+    assert not np.all(agent.policies[-1] == 1 / 3)
+    assert inside._dynamics.counts.arrived == 40
+
+
+def test_feedback_of_older_phases():
+    """E16c: it moves the policy in the literal pseudo-code only."""
+    problem = bl.Problem(1, 2, 1)
+    t = bl.Transitions.from_dense(np.ones((1, 2, 1)))
+    moved = {}
+    for literal in (False, True):
+        agent = bl.Doubling(bl.DelayedOPPO(problem, transitions=t), literal=literal)
+        for _ in range(3):
+            agent.begin_episode()
+        phase = agent.phase
+        assert phase > 1
+        agent.observe([bl.Costs(0, [[[0.0, 1.0]]])])
+        policy = agent.begin_episode().policy
+        moved[literal] = not np.all(policy == 0.5) or agent.phase != phase
+    assert moved[True]
+    agent = bl.Doubling(bl.DelayedOPPO(problem, transitions=t))
+    for _ in range(3):
+        agent.begin_episode()
+    agent.observe([bl.Costs(0, [[[0.0, 1.0]]])])
+    assert np.all(agent.begin_episode().policy == 0.5)
+
+
+TABLE = {  # kappa, eta, gamma, beta at phase e, from the problem
+    "full, known": lambda H, S, A, N: (1, N**-0.5 / H, None, math.inf),
+    "full, unknown, paths at once": lambda H, S, A, N: (1, N**-0.5 / H, None, math.inf),
+    "full, unknown, paths delayed": lambda H, S, A, N: (1, N**-0.5 / H, None, (N / (H * S)) ** 0.5),
+    "bandit, known": lambda H, S, A, N: (A**1.5, N ** (-2 / 3) / H, N ** (-1 / 3), N**0.5),
+    "bandit, unknown, paths at once": lambda H, S, A, N: (
+        A**1.5, N ** (-2 / 3) / H, N ** (-1 / 3), N**0.5,
+    ),
+    "bandit, unknown, paths delayed": lambda H, S, A, N: (
+        A**1.5, N ** (-2 / 3) / H, N ** (-1 / 3), (N / (H * S * A)) ** 0.5,
+    ),
+    "stochastic": lambda H, S, A, N: (1, N**-0.5 / H, None, (N / (H * S)) ** 0.5),
+    "arms": lambda H, S, A, N: (A, (math.log(A) / N) ** 0.5, 0.0, math.inf),
+    "o-reps": lambda H, S, A, N: (1, (2 * math.log(S * A) / N) ** 0.5, None, math.inf),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("setting", TABLE)
+def test_the_tuning_table(setting):
+    problem = bl.Problem(5, 3, 4)
+    row = bl.tuning.SETTINGS[setting]
+    kappa, eta, gamma, beta = TABLE[setting](4, 5, 3, 2.0**7)
+    assert set(TABLE) == set(bl.tuning.SETTINGS)
+    assert row.weight(problem) == pytest.approx(kappa)
+    assert row.learning_rate(problem, 2.0**7) == pytest.approx(eta)
+    assert (row.exploration is None) == (gamma is None)
+    if gamma is not None:
+        assert row.exploration(problem, 2.0**7) == pytest.approx(gamma)
+    assert row.max_delay(problem, 2.0**7) == pytest.approx(beta)
+    K, D = 100, 700
+    tuned = bl.tuning.parameters(setting, problem, K, D)
+    N = kappa * K + (3 * D if setting == "o-reps" else D)
+    assert tuned.learning_rate == pytest.approx(TABLE[setting](4, 5, 3, N)[1])
+    assert tuned.max_delay == pytest.approx(TABLE[setting](4, 5, 3, D)[3])
+
+
+def test_agents_know_their_row():
+    problem, arms = bl.Problem(5, 3, 4), bl.Problem(1, 3, 1)
+    t = bl.environments.random_mdp(5, 3, 4).mdp.transitions
+    rates = {"information": "bandit", "learning_rate": 1, "exploration": 1}
+    make = bl.DelayedOPPO
+    assert make(problem, transitions=t).setting("delayed") == "full, known"
+    assert make(problem).setting("delayed") == "full, unknown, paths delayed"
+    assert make(problem).setting("immediate") == "full, unknown, paths at once"
+    assert make(problem, transitions=t, **rates).setting("delayed") == "bandit, known"
+    assert make(problem, **rates).setting("immediate") == "bandit, unknown, paths at once"
+    assert make(problem, **rates).setting("delayed") == "bandit, unknown, paths delayed"
+    stochastic = make(problem, information="bandit", costs="stochastic")
+    assert stochastic.setting("delayed") == "stochastic"
+    assert make(arms, information="bandit").setting("delayed") == "arms"
+    threshold = bl.tuning.exploration_threshold(problem, 6, 0.1)
+    assert threshold == pytest.approx(12 * math.log(60 / 0.1))
+
+
+def test_doubling_sets_the_threshold_of_explicit_exploration():
+    problem = bl.Problem(2, 2, 2)
+    inside = bl.DelayedOPPO(problem, explicit_exploration=True, max_delay=1000)
+    agent = bl.Doubling(inside)
+    beta = math.sqrt(2.0**agent.phase / 4)
+    assert inside._few_visits.limit == pytest.approx(2 * beta * math.log(8 / 0.1))
+    given_limit = bl.DelayedOPPO(problem, explicit_exploration=True, exploration_threshold=3)
+    bl.Doubling(given_limit)
+    assert given_limit._few_visits.limit == 3
+
+
+@pytest.mark.parametrize("trajectory", ["delayed", "immediate"])
+@pytest.mark.parametrize("index", range(6))
+def test_copies_of_parallel_are_learners_without_delay(index, trajectory):
+    """T9: copy i plays what a fresh learner plays on its subsequence, bit for bit."""
+    rng = np.random.default_rng(index)
+    world, largest = oracles.random_world(rng), 6
+    delays = rng.integers(0, largest + 1, 40)
+    settings = settings_of(world)[index]
+    parallel = bl.Parallel(lambda: bl.DelayedOPPO(world.problem, **settings), largest)
+    played, records, line = [], [], bl.DelayLine()
+    for k in range(40):
+        policy = parallel.begin_episode().policy
+        path = world.mdp.play(policy, rng, k)
+        costs = world.costs.at(k)
+        if parallel.information == "bandit":
+            costs = costs[np.arange(3), path.states[:-1], path.actions]
+        played.append(policy)
+        records.append((path, costs))
+        at_once = [path] if trajectory == "immediate" else []
+        line.push([bl.Costs(k, costs)] if at_once else [path, bl.Costs(k, costs)], int(delays[k]))
+        parallel.observe(at_once + line.release(k))
+    assert len(parallel.agents) == largest + 1
+    for i in range(largest + 1):
+        alone = bl.DelayedOPPO(world.problem, **settings)
+        for number, k in enumerate(range(i, 40, largest + 1)):
+            assert np.array_equal(alone.begin_episode().policy, played[k])
+            path, costs = records[k]
+            path = bl.Trajectory(number, path.states, path.actions)
+            alone.observe([path, bl.Costs(number, costs)])
+
+
+@given(st.integers(0, 100_000))
+def test_regret_bound_of_parallel_and_number_of_copies_of_bold(seed):
+    """T9: R_K <= sum over copies; BOLD opens at most max_k M^k + 1 copies."""
+    rng = np.random.default_rng(seed)
+    H, A, largest, eta = 3, 3, int(rng.integers(0, 12)), 0.5
+    world = oracles.random_world(rng, H, 3, A)
+    settings = {"transitions": world.mdp.transitions, "learning_rate": eta}
+    delays = rng.integers(0, largest + 1, 40)
+
+    def make():
+        return bl.DelayedOPPO(world.problem, **settings)
+
+    run = bl.simulate(world, bl.Parallel(make, largest), delays=delays, episodes=40)
+    squares = H * (H + 1) * (2 * H + 1) / 6
+    copies = min(largest + 1, 40)
+    assert run.regret[-1] <= copies * H * math.log(A) / eta + eta * 40 * squares + 1e-9
+    lossy = np.where(rng.random(40) < 0.1, bl.NEVER, delays)
+    bold = bl.Bold(make)
+    run = bl.simulate(world, bold, delays=lossy, episodes=40)
+    assert len(bold.agents) <= run.missing[:-1].max() + 1
+    assert run.diagnostics["copies"] == len(bold.agents)
+
+
+@given(st.lists(st.integers(0, 7), min_size=1, max_size=40), st.integers(0, 5))
+def test_pipeline_is_a_constant_delay(delays, index):
+    """T10: bit for bit, whatever the delays up to the largest are."""
+    world = oracles.random_world(np.random.default_rng(index))
+    settings = settings_of(world)[index]
+    constant = np.full(len(delays), 7)
+    for trajectory in ("delayed", "immediate"):
+        pipeline = bl.Pipeline(bl.DelayedOPPO(world.problem, **settings), 7, trajectory=trajectory)
+        mine = policies(world, pipeline, np.array(delays), trajectory)
+        plain = bl.DelayedOPPO(world.problem, **settings)
+        assert same(mine, policies(world, plain, constant, trajectory))
+
+
+def test_pipeline_leaves_out_what_is_too_late():
+    world = oracles.random_world(np.random.default_rng(0))
+    settings = {"transitions": world.mdp.transitions, "learning_rate": 0.3}
+    delays = np.array([0, 9, 1, 3, bl.NEVER, 2] * 6)
+    pipeline = bl.Pipeline(bl.DelayedOPPO(world.problem, **settings), 3)
+    mine = policies(world, pipeline, delays)
+    expected = np.where(delays <= 3, 3, bl.NEVER)
+    assert same(mine, policies(world, bl.DelayedOPPO(world.problem, **settings), expected))
+    assert pipeline.diagnostics()["late"] == 5  # of 6; the last would come after the run
+
+
+def test_regret_of_delayed_exp3():
+    """T17: mean regret <= 2 sqrt(ln A (A K + D_K)), gamma = 0, best eta; 40 seeds."""
+    A, K = 5, 300
+    world = bl.World(bl.environments.bandit(np.full(A, 0.5)).mdp, bl.costs.blocks(1, A, 25))
+    regrets, delay = [], bl.delays.geometric(10)
+    for seed in range(40):
+        drawn = delay.draw(K, np.random.default_rng(seed))
+        total = np.minimum(drawn, K - 1 - np.arange(K)).sum()
+        tuned = bl.tuning.exp3(world.problem, K, float(total))
+        agent = bl.DelayedOPPO(world.problem, information="bandit", **tuned)
+        run = bl.simulate(world, agent, delays=drawn, episodes=K, seed=seed)
+        regrets.append(run.regret[-1] / (2 * math.sqrt(math.log(A) * (A * K + total))))
+    assert np.mean(regrets) <= 1.0
+    assert np.mean(regrets) >= 0.05  # it is not trivially true: costs change against the learner
+
+
+def test_one_lost_record():
+    """T22: K = 500, one record lost. The reductions must be told a delay that long."""
+    world = bl.environments.gridworld(4, horizon=10)
+    drawn = bl.delays.geometric(2).draw(500, np.random.default_rng(0))
+    lost = drawn.copy()
+    lost[20] = bl.NEVER
+    H = 10
+
+    def make(**settings):
+        settings = {"learning_rate": 0.5, "transitions": world.mdp.transitions} | settings
+        return bl.DelayedOPPO(world.problem, **settings)
+
+    def regret(agent, delays):
+        return bl.simulate(world, agent, delays=delays, episodes=500).regret[-1]
+
+    def largest(delays):
+        return int(np.minimum(delays, 499 - np.arange(500)).max())
+
+    robust = {
+        "delayed": lambda delays: make(),
+        "anytime": lambda delays: make(learning_rate=None),
+        "skipping": lambda delays: bl.Skipping(make(), 60),
+        "doubling": lambda delays: bl.Doubling(make(rate_scale=20)),
+        "bold": lambda delays: bl.Bold(make),
+    }
+    for name, agent in robust.items():
+        change = regret(agent(lost), lost) - regret(agent(drawn), drawn)
+        relative = name in ("anytime", "doubling")  # a missing record slows their steps
+        slack = 0.1 * regret(agent(drawn), drawn) if relative else 2 * H
+        assert abs(change) <= slack, name
+    for agent in (
+        lambda delays: bl.Parallel(make, largest(delays)),
+        lambda delays: bl.Pipeline(make(), largest(delays)),
+    ):
+        assert regret(agent(lost), lost) > 5 * regret(agent(drawn), drawn)
+
+
+@pytest.mark.parametrize("learning_rate", [0.01, None])
+def test_memory_stays_bounded_when_feedback_is_lost(learning_rate):
+    """A skipping threshold bounds what is open, and the bytes, whatever is lost."""
+    problem = bl.Problem(1, 50, 1)
+    t = bl.Transitions.from_dense(np.ones((1, 50, 1)))
+    inside = bl.DelayedOPPO(problem, transitions=t, learning_rate=learning_rate)
+    agent = bl.Skipping(inside, 20)
+    rng = np.random.default_rng(0)
+    lost, costs = rng.random(8000) < 0.05, rng.random((8000, 1, 1, 50))
+    line, sizes = bl.DelayLine(), []
+    tracemalloc.start()
+    for k in range(8000):
+        agent.begin_episode()
+        line.push([bl.Costs(k, costs[k])], bl.NEVER if lost[k] else 3)
+        agent.observe(line.release(k))
+        assert agent.diagnostics()["open"] <= 21
+        if k in (1999, 7999):
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert sizes[1] - sizes[0] < 20_000
