@@ -70,7 +70,9 @@ def advise(
         transitions: the dynamics, if known.
         trajectory: whether paths come "delayed", with the costs, or "immediate".
         costs: "adversarial", or "stochastic": drawn from fixed laws.
-        episodes: K, if known. total_delay: D, if known. max_delay: the largest, if known.
+        episodes: K, if known.
+        total_delay: D, if known.
+        max_delay: the largest delay, if known.
         aim: "guarantee", or "practice" for unknown dynamics in short runs.
     """
     checks.choice("information", information, ("full", "bandit"))

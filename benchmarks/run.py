@@ -1,0 +1,386 @@
+"""Measure everything: processor time on one thread, as ratios to dense NumPy in the same run.
+
+python benchmarks/run.py            all sections, table to benchmarks/RESULTS.md as well
+python benchmarks/run.py passes     some sections
+"""
+
+import os
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = "1"
+
+import platform
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from dense import DensePasses
+
+import belated as bl
+from belated.agents.dynamics import Confident, Discounted, Known
+from belated.arrays import frozen
+from belated.kernels.weights import softmax
+
+RESULTS = Path(__file__).parent / "RESULTS.md"
+LINES: list[str] = []
+
+
+def say(line=""):
+    print(line, flush=True)
+    LINES.append(line)
+
+
+def table(header, rows):
+    say("| " + " | ".join(header) + " |")
+    say("|" + "---|" * len(header))
+    for row in rows:
+        say("| " + " | ".join(str(cell) for cell in row) + " |")
+    say()
+
+
+def seconds(call, budget=0.5, least=3):
+    """Median processor time of a call, after one that is not counted."""
+    call()
+    times, begun = [], time.process_time()
+    while len(times) < least or (time.process_time() - begun < budget and len(times) < 200):
+        start = time.process_time()
+        call()
+        times.append(time.process_time() - start)
+    return float(np.median(times))
+
+
+def show(value):
+    return f"{value * 1e6:.0f} us" if value < 1e-3 else f"{value * 1e3:.1f} ms"
+
+
+class Bench:
+    """A grid with a model in which every row was visited about 30 times, and dense copies."""
+
+    def __init__(self, size, horizon=50, radius_scale=0.01, dense=True):
+        self.world = bl.environments.gridworld(size, horizon=horizon)
+        problem = self.world.problem
+        H, S, A = problem.shape
+        rng = np.random.default_rng(0)
+        self.policy = frozen(rng.dirichlet(np.ones(A), (H, S)))
+        self.costs = self.world.costs.at(0)
+        self.total = np.zeros((H, S, A))
+        self.known = Known(problem, self.world.mdp.transitions)
+        self.bonus = Discounted(problem, bonus_scale=1.0)
+        self.confident = Confident(
+            problem, episodes=500, delta=0.1, radius_scale=radius_scale, recall=True
+        )
+        self.learn(rng, 30)
+        if dense:
+            self.dense = self.dense_copy()
+
+    def learn(self, rng, visits):
+        """Trajectories stitched from independent transitions, so that every row is seen."""
+        problem, t = self.world.problem, self.world.mdp.transitions
+        _, S, A = problem.shape
+        s, a = (x.ravel() for x in np.meshgrid(np.arange(S), np.arange(A), indexing="ij"))
+        counts = [self.bonus.counts, self.confident.counts]
+        for _ in range(visits):
+            w = (rng.random(S * A)[:, None] > np.cumsum(t.probabilities[0].reshape(-1, 4), 1)).sum(
+                1
+            )
+            following = t.successors[0].reshape(-1, 4)[np.arange(S * A), w]
+            rows = (s * A + a).astype(np.int64)
+            for count in counts:
+                done = 0
+                while (done := count._count(rows, following.astype(np.int64), done, 1)) < len(rows):
+                    count._widen()
+        everything = np.arange(S * A)
+        self.confident.set._refresh(everything)
+        model = self.bonus.model
+        model.probabilities = np.zeros(model.counts.counts.shape)
+        model.probabilities[:] = model.counts.counts / visits
+        model.deviation[:] = 1 / np.sqrt(visits)
+
+    def dense_copy(self):
+        """The same model as dense arrays."""
+        box = self.confident.set
+        _, S, A = self.world.problem.shape
+        lower = np.zeros((S, A, S))
+        upper = np.broadcast_to(box.unseen[0][:, :, None], (S, A, S)).copy()
+        for s, a in np.ndindex(S, A):
+            n = box.counts.known[0, s, a]
+            states = box.counts.successors[0, s, a, :n]
+            lower[s, a, states] = box.lower[0, s, a, :n]
+            upper[s, a, states] = box.lower[0, s, a, :n] + box.width[0, s, a, :n]
+        p = self.world.mdp.transitions.dense()[0]
+        visits = box.counts.visits[0]
+        return DensePasses(p, lower, np.minimum(upper, 1), visits, self.costs[0], self.policy)
+
+
+def passes():
+    say("## One backward pass against dense NumPy (grid, H = 50)\n")
+    say("Every row of the model was visited 30 times; confidence radius scaled by 0.01.\n")
+    rows = []
+    for size in (10, 20, 40):
+        b = Bench(size, dense=size < 40)
+        H, S, A = b.world.problem.shape
+        new, rate = np.empty((H, S, A)), frozen(np.array([0.1]))
+        ours = {
+            "known": seconds(lambda b=b: b.known.add_q(b.costs, b.policy, b.total)),
+            "bonus": seconds(lambda b=b: b.bonus.add_q(b.costs, b.policy, b.total)),
+            "confidence": seconds(lambda b=b: b.confident.add_q(b.costs, b.policy, b.total)),
+            "softmax": seconds(lambda b=b, new=new, rate=rate: softmax(b.total, rate, new)),
+        }
+        if size == 40:
+            b.dense = b.dense_copy()
+        d = b.dense
+        once = {"budget": 0.0, "least": 1} if size == 40 else {}
+        theirs = {
+            "known": seconds(d.known, **once),
+            "bonus": seconds(d.bonus_pass, **once),
+            "confidence": once_only(d.confidence) if size == 40 else seconds(d.confidence, least=2),
+            "softmax": seconds(d.softmax),
+        }
+        for name, mine in ours.items():
+            other = theirs[name]
+            grid = f"{size} x {size}"
+            rows.append((grid, name, show(mine), show(other), f"{other / mine:.0f}"))
+        whole, dense_whole = ours["known"] + ours["softmax"], theirs["known"] + theirs["softmax"]
+        rows.append(
+            (f"{size} x {size}", "known + softmax = one feedback", show(whole), show(dense_whole),
+             f"{dense_whole / whole:.1f}")
+        )  # fmt: skip
+        del b, d
+    table(("grid", "pass", "belated", "dense NumPy", "times faster"), rows)
+
+
+def once_only(call):
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def growth():
+    say("## Growth of one pass\n")
+    rows = []
+    for label, size, horizon in (
+        ("S = 100, H = 25", 10, 25), ("S = 100, H = 50", 10, 50), ("S = 100, H = 100", 10, 100),
+        ("S = 400, H = 50", 20, 50), ("S = 1600, H = 50", 40, 50), ("S = 6400, H = 50", 80, 50),
+    ):  # fmt: skip
+        b = Bench(size, horizon, dense=False)
+        rows.append(
+            (label, show(seconds(lambda b=b: b.known.add_q(b.costs, b.policy, b.total))),
+             show(seconds(lambda b=b: b.bonus.add_q(b.costs, b.policy, b.total))),
+             show(seconds(lambda b=b: b.confident.add_q(b.costs, b.policy, b.total))))
+        )  # fmt: skip
+    table(("grid, A = 4", "known", "bonus", "confidence"), rows)
+    rows = []
+    for actions in (2, 4, 8, 16):
+        world = bl.environments.random_mdp(100, actions, 50, successors=4)
+        known = Known(world.problem, world.mdp.transitions)
+        policy = frozen(np.full(world.problem.shape, 1 / actions))
+        total, costs = np.zeros(world.problem.shape), world.costs.at(0)
+        rows.append((actions, show(seconds(lambda: known.add_q(costs, policy, total)))))  # noqa: B023
+    table(("actions (S = 100, H = 50)", "known"), rows)
+    rows = []
+    for delay in (0, 10, 100, 400):
+        world = bl.environments.paper_grid()
+        agent = bl.DelayedOPPO(world.problem, learning_rate=0.1, optimism="bonus")
+        start = time.process_time()
+        bl.simulate(world, agent, delays=bl.delays.fixed(delay), episodes=500)
+        rows.append((delay, show((time.process_time() - start) / 500)))
+    table(("fixed delay (paper's grid, bonus)", "per episode, simulation included"), rows)
+
+
+def bandit():
+    say("## Bandit feedback with unknown dynamics (10 x 10 grid, H = 50)\n")
+    b = Bench(10, dense=False)
+    rng = np.random.default_rng(1)
+    path = b.world.mdp.play(b.policy, rng)
+    full = seconds(lambda: b.confident.add_q(b.costs, b.policy, b.total))
+    new, rate = np.empty(b.total.shape), frozen(np.array([0.1]))
+    full += seconds(lambda: softmax(b.total, rate, new))
+    for k in range(10):
+        b.confident.learn([b.world.mdp.play(b.policy, rng, k)], k)
+
+    def feedback():
+        then = b.confident.as_of(0)
+        then.reach(b.policy, path.states)
+        then.add_q(b.costs, b.policy, b.total)
+
+    one = seconds(feedback) + seconds(lambda: softmax(b.total, rate, new))
+    table(
+        ("full-information feedback", "bandit feedback", "ratio"),
+        [(show(full), show(one), f"{one / full:.0f}")],
+    )
+
+
+def experiment():
+    say("## The paper's experiment: 500 episodes, one agent, exact values included\n")
+    b = Bench(10)
+    world = b.world
+
+    def run():
+        agent = bl.DelayedOPPO(world.problem, learning_rate=0.1, optimism="bonus")
+        bl.simulate(world, agent, delays=bl.delays.geometric(10), episodes=500)
+
+    whole, dense = seconds(run, least=3), seconds(b.dense.bonus_pass)
+    table(
+        ("whole run", "one dense bonus pass", "ratio"),
+        [(show(whole), show(dense), f"{whole / dense:.0f}")],
+    )
+
+
+def large():
+    say("## Large: a 100 x 100 grid, H = 200\n")
+    world = bl.environments.gridworld(100, horizon=200)
+    rows = []
+    for name, settings in (
+        ("known", {"transitions": world.mdp.transitions}), ("bonus", {"optimism": "bonus"}),
+    ):  # fmt: skip
+        agent = bl.DelayedOPPO(world.problem, learning_rate=0.1, **settings)
+        before = resident()
+        start = time.process_time()
+        bl.simulate(world, agent, delays=bl.delays.fixed(5), episodes=12)
+        policies = 8 * np.prod(world.problem.shape) / 2**20
+        rows.append(
+            (name, f"{(time.process_time() - start) / 12:.2f} s", f"{policies:.0f} MB",
+             f"{resident() - before:.0f} MB")
+        )  # fmt: skip
+        del agent
+    table(("12 episodes, delay 5", "per episode", "one policy", "more memory than before"), rows)
+
+
+def resident():
+    """Resident memory now, in MB."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def million():
+    say("## A million episodes of a bandit, 1 % of the feedback lost, forgotten after 1000\n")
+    problem = bl.Problem(1, 5, 1)
+    transitions = bl.Transitions.from_dense(np.ones((1, 5, 1)))
+    agent = bl.DelayedOPPO(problem, information="bandit", transitions=transitions)
+    rng = np.random.default_rng(0)
+    line, rows, start = bl.DelayLine(), [], time.process_time()
+    for k in range(1_000_000):
+        policy = agent.begin_episode().policy[0, 0]
+        arm = int(np.searchsorted(np.cumsum(policy), rng.random()).clip(0, 4))
+        records = [bl.Trajectory(k, [0, 0], [arm]), bl.Costs(k, [float(rng.random() < 0.2 * arm)])]
+        line.push(records, bl.NEVER if rng.random() < 0.01 else 10)
+        agent.observe(line.release(k))
+        if k >= 1000:
+            agent.forget(k - 1000)
+        if k + 1 in (10_000, 100_000, 500_000, 1_000_000):
+            sane = bool(np.isfinite(policy).all() and abs(policy.sum() - 1) < 1e-12)
+            rows.append(
+                (f"{k + 1:,}", f"{resident():.0f} MB", agent.diagnostics()["open"],
+                 f"{(time.process_time() - start) / (k + 1) * 1e6:.0f} us", sane)
+            )  # fmt: skip
+    table(("episodes", "resident", "open episodes", "per episode", "policy sane"), rows)
+
+
+def skipping():
+    say("## 200,000 episodes with 5 % lost feedback inside `Skipping(agent, 50)`\n")
+    problem = bl.Problem(1, 20, 1)
+    transitions = bl.Transitions.from_dense(np.ones((1, 20, 1)))
+    agent = bl.Skipping(bl.DelayedOPPO(problem, transitions=transitions), 50)
+    rng = np.random.default_rng(0)
+    line, rows = bl.DelayLine(), []
+    for k in range(200_000):
+        agent.begin_episode()
+        line.push([bl.Costs(k, rng.random((1, 1, 20)))], bl.NEVER if rng.random() < 0.05 else 10)
+        agent.observe(line.release(k))
+        if k + 1 in (20_000, 100_000, 200_000):
+            rows.append((f"{k + 1:,}", f"{resident():.0f} MB", agent.diagnostics()["open"]))
+    table(("episodes", "resident", "open episodes"), rows)
+
+
+def wrappers():
+    say("## What a wrapper adds (paper's grid, known transitions, per episode)\n")
+    say("A fixed delay of 10, so that all of them get one feedback per episode.\n")
+    world = bl.environments.paper_grid()
+
+    def make():
+        return bl.DelayedOPPO(world.problem, learning_rate=0.1, transitions=world.mdp.transitions)
+
+    agents = {
+        "none": make,
+        "Skipping": lambda: bl.Skipping(make(), 10),
+        "Doubling": lambda: bl.Doubling(make()),
+        "Pipeline": lambda: bl.Pipeline(make(), 10),
+        "Parallel": lambda: bl.Parallel(make, 10),
+        "Bold": lambda: bl.Bold(make),
+    }
+    drawn = np.full(300, 10)
+    times = {name: [] for name in agents}
+    for _ in range(7):  # in turn, so that a slow moment meets all of them
+        for name, agent in agents.items():
+            times[name].append(once_only(lambda a=agent: drive(world, a(), drawn)) / 300)
+    plain = np.median(times["none"])
+    rows = [
+        (name, show(np.median(spent)), f"{100 * (np.median(spent) / plain - 1):+.0f} %")
+        for name, spent in times.items()
+    ]
+    table(("wrapper", "per episode", "more"), rows)
+
+
+def drive(world, agent, delays):
+    """Begin and observe, nothing else."""
+    line, cost = bl.DelayLine(), world.costs.at(0)
+    for k in range(len(delays)):
+        agent.begin_episode()
+        line.push([bl.Costs(k, cost)], int(delays[k]))
+        agent.observe(line.release(k))
+
+
+def starting():
+    say("## Starting\n")
+    times = []
+    for _ in range(7):
+        times.append(child("import belated"))
+    bare = child("pass")
+    table(
+        ("`import belated`, whole process", "an empty process"),
+        [(f"{np.median(times):.2f} s", f"{bare:.2f} s")],
+    )
+
+
+def child(code):
+    """Processor time of a new process."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", code], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+SECTIONS = {
+    f.__name__: f
+    for f in (
+        passes,
+        growth,
+        bandit,
+        experiment,
+        wrappers,
+        large,
+        million,
+        skipping,
+        starting,
+    )
+}
+
+
+def main():
+    chosen = sys.argv[1:] or list(SECTIONS)
+    say("# Benchmarks\n")
+    say(
+        f"Processor time on one thread; Python {platform.python_version()}, "
+        f"NumPy {np.__version__}, belated {bl.__version__}. Written by `make bench`. Compilation is not counted.\n"
+    )
+    for name in chosen:
+        SECTIONS[name]()
+    if not sys.argv[1:]:
+        RESULTS.write_text("\n".join(LINES))
+
+
+if __name__ == "__main__":
+    main()
