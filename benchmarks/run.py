@@ -374,7 +374,8 @@ def main():
     say("# Benchmarks\n")
     say(
         f"Processor time on one thread; Python {platform.python_version()}, "
-        f"NumPy {np.__version__}, belated {bl.__version__}. Written by `make bench`. Compilation is not counted.\n"
+        f"NumPy {np.__version__}, belated {bl.__version__}. "
+        "Written by `make bench`. Compilation is not counted.\n"
     )
     for name in chosen:
         SECTIONS[name]()

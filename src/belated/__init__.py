@@ -17,6 +17,7 @@ from belated.agents import (
 from belated.delays import NEVER, DelayLine
 from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
 from belated.problem import Problem
+from belated.saving import SavedFileError, load, save, saved_configuration
 from belated.simulate import Run, simulate
 from belated.transitions import Transitions
 from belated.world import MDP, World, best_policy, occupancy, policy_values
@@ -41,6 +42,7 @@ __all__ = [
     "Problem",
     "Record",
     "Run",
+    "SavedFileError",
     "Skipping",
     "Trajectory",
     "Transitions",
@@ -50,9 +52,12 @@ __all__ = [
     "costs",
     "delays",
     "environments",
+    "load",
     "occupancy",
     "policy_values",
     "recommend",
+    "save",
+    "saved_configuration",
     "simulate",
     "tuning",
 ]

@@ -1,6 +1,7 @@
 """What a learner is told about a decision problem."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -56,3 +57,6 @@ class Problem:
     def shape(self) -> tuple[int, int, int]:
         """Shape of a policy: (H, S, A)."""
         return self.horizon, self.states, self.actions
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # nothing in it ever changes

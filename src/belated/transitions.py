@@ -89,3 +89,6 @@ class Transitions:
     def actions(self) -> int:
         """A."""
         return int(self.successors.shape[2])
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # nothing in it ever changes

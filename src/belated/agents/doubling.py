@@ -69,10 +69,10 @@ class Doubling:
                 f"{checks.show(agent)}"
             )
         checks.choice("trajectory", trajectory, ("delayed", "immediate"))
-        self._setting = SETTINGS[agent.setting(trajectory)]
+        self._setting = agent.setting(trajectory)
         self._literal = checks.flag("literal", literal)
         if weight is None:
-            self.weight = self._setting.weight(agent.problem)
+            self.weight = SETTINGS[self._setting].weight(agent.problem)
         else:
             self.weight = checks.real("weight", weight, 0.0, above=True)
         self.agent = agent
@@ -127,7 +127,7 @@ class Doubling:
 
     def _restart(self) -> None:
         N = 2.0**self.phase
-        problem, row = self.agent.problem, self._setting
+        problem, row = self.agent.problem, SETTINGS[self._setting]
         parameters = Parameters(
             learning_rate=row.learning_rate(problem, N),
             exploration=None if row.exploration is None else row.exploration(problem, N),

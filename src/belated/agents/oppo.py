@@ -133,6 +133,23 @@ class DelayedOPPO:
             )
         self.problem = problem
         self.information: Information = information
+        self.parameters: dict[str, float | str | bool | None] = {
+            "information": information,
+            "transitions": "unknown" if transitions is None else "known",
+            "learning_rate": learning_rate,
+            "rate_scale": rate_scale,
+            "exploration": exploration,
+            "costs": costs,
+            "homogeneous_costs": homogeneous_costs,
+            "optimism": optimism,
+            "episodes": episodes,
+            "delta": delta,
+            "radius_scale": radius_scale,
+            "bonus_scale": bonus_scale,
+            "explicit_exploration": explicit_exploration,
+            "max_delay": max_delay,
+            "exploration_threshold": exploration_threshold,
+        }
         self._exploration = _exploration(problem, exploration, learning_rate, weighs)
         self._rate_scale = checks.real("rate_scale", rate_scale, 0.0, above=True)
         self._rates: Rates
@@ -155,7 +172,7 @@ class DelayedOPPO:
         self._means: EmpiricalMeans | None = None
         if averages:
             self._means = EmpiricalMeans(problem, homogeneous=homogeneous_costs)
-        self._deviation = _Deviation(problem, optimism, episodes, delta, radius_scale, bonus_scale)
+        self._deviation = Deviation(problem, optimism, episodes, delta, radius_scale, bonus_scale)
         counts = self._dynamics.counts
         self._few_visits = masks.few_visits(
             counts,
@@ -332,7 +349,7 @@ def _exploration(
 
 
 @dataclass(frozen=True, slots=True)
-class _Deviation:
+class Deviation:
     """Factor of 1 / sqrt(n) that mean costs are lowered by."""
 
     problem: Problem
@@ -343,6 +360,7 @@ class _Deviation:
     bonus_scale: float
 
     def at(self, begun: int) -> float:
+        """The factor when so many episodes have begun."""
         if self.optimism == "bonus":
             return self.bonus_scale
         term = log_term(self.problem, self.episodes, begun, self.delta)

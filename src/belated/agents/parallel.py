@@ -15,6 +15,7 @@ against the promise plays on without it.
 
 from __future__ import annotations
 
+import copy
 import heapq
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
@@ -42,8 +43,8 @@ class Copies:
                 f"make_agent must be a function that makes a fresh agent, got "
                 f"{checks.show(make_agent)}"
             )
-        self._make_agent = make_agent
-        self.agents = [make_agent()]
+        self._template = make_agent()
+        self.agents = [copy.deepcopy(self._template)]
         self.problem = self.agents[0].problem
         self.information = self.agents[0].information
         self.uses_paths = wants_paths(self.agents[0])
@@ -51,12 +52,12 @@ class Copies:
             self.problem, self.information, uses_paths=self.uses_paths
         )
 
-    def begin(self, copy: int) -> Episode:
+    def begin(self, index: int) -> Episode:
         """Begin the next episode in a copy; one more than there are opens a new copy."""
-        if copy == len(self.agents):
-            self.agents.append(self._make_agent())
-        episode = self.agents[copy].begin_episode()
-        return Episode(self.ledger.begin(Turn(copy, episode.number)), episode.policy)
+        if index == len(self.agents):
+            self.agents.append(copy.deepcopy(self._template))
+        episode = self.agents[index].begin_episode()
+        return Episode(self.ledger.begin(Turn(index, episode.number)), episode.policy)
 
     def observe(self, records: Iterable[Record]) -> list[int]:
         """Hand every record to the copy it belongs to. Returns the copies whose costs came."""
@@ -75,8 +76,8 @@ class Copies:
             entry.path = entry.costs = None
             if entry.costs_came and (entry.path_came or not self.uses_paths):
                 self.ledger.settle(entry)
-        for copy, letters in mail.items():
-            self.agents[copy].observe(letters)
+        for index, letters in mail.items():
+            self.agents[index].observe(letters)
         return served
 
     def forget(self, episode: int) -> int | None:
@@ -100,7 +101,8 @@ class Parallel:
     """d_max + 1 copies that take turns; each is a learner without delay.
 
     Args:
-        make_agent: makes a fresh copy, tuned for K / (max_delay + 1) episodes without delay.
+        make_agent: makes the fresh agent that is copied, tuned for K / (max_delay + 1) episodes
+            without delay.
         max_delay: the largest delay, which must be known.
     """
 
@@ -137,7 +139,7 @@ class Bold:
     """Copies of a learner; a new one is opened only when all of them wait for their costs.
 
     Args:
-        make_agent: makes a fresh copy.
+        make_agent: makes the fresh agent that is copied.
     """
 
     def __init__(self, make_agent: Callable[[], Agent]) -> None:
@@ -154,19 +156,20 @@ class Bold:
 
     def begin_episode(self) -> Episode:
         """The next episode, played by the oldest copy that does not wait."""
-        copy = heapq.heappop(self._idle) if self._idle else len(self._copies.agents)
-        return self._copies.begin(copy)
+        return self._copies.begin(
+            heapq.heappop(self._idle) if self._idle else len(self._copies.agents)
+        )
 
     def observe(self, records: Iterable[Record]) -> None:
         """Hand every record to the copy that played its episode."""
-        for copy in self._copies.observe(records):
-            heapq.heappush(self._idle, copy)
+        for index in self._copies.observe(records):
+            heapq.heappush(self._idle, index)
 
     def forget(self, episode: int) -> None:
         """Let go of an episode; its copy waits no more."""
-        copy = self._copies.forget(episode)
-        if copy is not None:
-            heapq.heappush(self._idle, copy)
+        waiting = self._copies.forget(episode)
+        if waiting is not None:
+            heapq.heappush(self._idle, waiting)
 
     def diagnostics(self) -> Mapping[str, float]:
         """Number of copies, episodes begun and open."""

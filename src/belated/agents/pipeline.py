@@ -51,8 +51,8 @@ class Pipeline:
         due = self._ledger.begun - 1 - self.max_delay
         if due >= 0:
             self.agent.observe(self._held.pop(due, []))
-            self._ledger.forget(due)
-            self.agent.forget(due)
+            if self._ledger.forget(due) is not None:  # something of it never came
+                self.agent.forget(due)
         self._ledger.begin(None)
         return self.agent.begin_episode()
 

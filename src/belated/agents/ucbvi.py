@@ -71,6 +71,15 @@ class DelayedUCBVI:
         self._delta = checks.real("delta", delta, 0.0, 1.0, above=True)
         self._scale = checks.real("bonus_scale", bonus_scale, 0.0)
         homogeneous_costs = checks.flag("homogeneous_costs", homogeneous_costs)
+        self.parameters: dict[str, float | bool | None] = {
+            "homogeneous_costs": homogeneous_costs,
+            "episodes": episodes,
+            "delta": delta,
+            "bonus_scale": bonus_scale,
+            "explicit_exploration": explicit_exploration,
+            "max_delay": max_delay,
+            "exploration_threshold": exploration_threshold,
+        }
         self._model = EmpiricalModel(Counts(problem))
         self._means = EmpiricalMeans(problem, homogeneous=homogeneous_costs)
         self._few_visits = masks.few_visits(
