@@ -56,6 +56,14 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         explicit_exploration=True,
         exploration_threshold=2,
     ),
+    "oreps known": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, **known(w)),
+    "oreps unknown": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, radius_scale=0.05),
+    "doubling oreps": lambda w: bl.Doubling(
+        bl.DelayedOREPS(w.problem, learning_rate=1, **known(w))
+    ),
+    "skipping oreps unknown": lambda w: bl.Skipping(
+        bl.DelayedOREPS(w.problem, learning_rate=0.3, radius_scale=0.1), 3
+    ),
     "ucbvi": lambda w: bl.DelayedUCBVI(w.problem, bonus_scale=0.1),
     "ucbvi exploring": lambda w: bl.DelayedUCBVI(
         w.problem,

@@ -6,6 +6,7 @@ from belated.agents import (
     Agent,
     Bold,
     DelayedOPPO,
+    DelayedOREPS,
     DelayedUCBVI,
     Doubling,
     Parallel,
@@ -16,6 +17,7 @@ from belated.agents import (
 )
 from belated.delays import NEVER, DelayLine
 from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
+from belated.measures import occupancy_from, policy_from, transitions_from
 from belated.problem import Problem
 from belated.saving import SavedFileError, load, save, saved_configuration
 from belated.simulate import Run, simulate
@@ -33,6 +35,7 @@ __all__ = [
     "Costs",
     "DelayLine",
     "DelayedOPPO",
+    "DelayedOREPS",
     "DelayedUCBVI",
     "Doubling",
     "Episode",
@@ -54,10 +57,13 @@ __all__ = [
     "environments",
     "load",
     "occupancy",
+    "occupancy_from",
+    "policy_from",
     "policy_values",
     "recommend",
     "save",
     "saved_configuration",
     "simulate",
+    "transitions_from",
     "tuning",
 ]

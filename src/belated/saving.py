@@ -32,6 +32,7 @@ from belated.agents import (
     Agent,
     Bold,
     DelayedOPPO,
+    DelayedOREPS,
     DelayedUCBVI,
     Doubling,
     Parallel,
@@ -48,6 +49,7 @@ from belated.agents.rates import Anytime, AnytimeBandit, Constant
 from belated.feedback import Costs, Trajectory
 from belated.model import ConfidenceSet, Counts, EmpiricalModel
 from belated.problem import Problem
+from belated.projection import KnownDynamics, Projection
 from belated.transitions import Transitions
 
 MARK = b"belated\n"
@@ -59,6 +61,7 @@ AGENTS: dict[str, type] = {
     for cls in (
         Bold,
         DelayedOPPO,
+        DelayedOREPS,
         DelayedUCBVI,
         Doubling,
         Parallel,
@@ -83,10 +86,12 @@ PARTS: dict[str, type] = {
         EmpiricalModel,
         FewVisits,
         Known,
+        KnownDynamics,
         Ledger,
         Open,
         Played,
         Problem,
+        Projection,
         Trajectory,
         Transitions,
         Turn,
@@ -345,6 +350,8 @@ def _check(item: object) -> None:
         for entry in item._ledger:
             if entry.memory is not None:
                 _shaped(entry.memory.policy, np.float64, shape)
+    elif isinstance(item, DelayedOREPS):
+        _check_oreps(item)
     elif isinstance(item, DelayedUCBVI):
         _shaped(item._policy, np.float64, item.problem.shape)
         means, H = item._means, item.problem.horizon
@@ -352,6 +359,23 @@ def _check(item: object) -> None:
         _shaped(means.visits, np.int64, means.sums.shape)
         if len(means.sums) not in (1, H):
             raise ValueError("means have the wrong number of steps")
+
+
+def _check_oreps(agent: DelayedOREPS) -> None:
+    H, S, A = agent.problem.shape
+    last, known = agent._last, agent._known
+    _shaped(last.policy, np.float64, (H, S, A))
+    _shaped(last.log_density, np.float64, (H, S))
+    _shaped(last.log_measure, np.float64, (H, S, A) if known is not None else (H, S, A, S))
+    _shaped(agent._total, np.float64, (len(agent._total), S, A))
+    if known is not None:
+        t = Transitions(known.successors, known.probabilities)
+        if (t.states, t.actions) != (S, A) or t.steps not in (1, H) or known.horizon != H:
+            raise ValueError("the transitions do not fit the problem")
+        _shaped(known.start, np.float64, (S,))
+        _shaped(known.reach, np.bool_, (H, S))
+        _shaped(known.successors, np.int32, known.probabilities.shape)
+        _shaped(known.probabilities, np.float64, known.successors.shape)
 
 
 def _check_counts(counts: Counts) -> None:

@@ -11,6 +11,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
+from belated import checks
 from belated.arrays import Floats, Ints, frozen
 from belated.feedback import Trajectory
 from belated.kernels import optimism, planning
@@ -192,3 +193,16 @@ class Discounted:
             policy,
             total,
         )
+
+
+def matching(problem: Problem, transitions: Transitions) -> Transitions:
+    """The transitions, if they are some and fit the problem."""
+    if not isinstance(transitions, Transitions):
+        raise ValueError(f"transitions must be Transitions, got {checks.show(transitions)}")
+    H, S, A = problem.shape
+    shape = (transitions.steps, transitions.states, transitions.actions)
+    if shape not in ((1, S, A), (H, S, A)):
+        raise ValueError(
+            f"transitions must be for (1 or {H}) steps, {S} states and {A} actions, got {shape}"
+        )
+    return transitions

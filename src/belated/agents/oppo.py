@@ -43,7 +43,7 @@ import numpy as np
 from belated import checks
 from belated.agents import masks
 from belated.agents.contract import Information
-from belated.agents.dynamics import Confident, Discounted, Known
+from belated.agents.dynamics import Confident, Discounted, Known, matching
 from belated.agents.estimates import EmpiricalMeans, importance_weighted
 from belated.agents.ledger import Ledger, Open
 from belated.agents.rates import Anytime, AnytimeBandit, Constant, Rates
@@ -162,7 +162,7 @@ class DelayedOPPO:
 
         self._dynamics: Known | Confident | Discounted
         if transitions is not None:
-            self._dynamics = Known(problem, _matching(problem, transitions))
+            self._dynamics = Known(problem, matching(problem, transitions))
         elif optimism == "bonus":
             self._dynamics = Discounted(problem, bonus_scale=bonus_scale)
         else:
@@ -309,18 +309,6 @@ class DelayedOPPO:
 def _present(path: Trajectory | None) -> Trajectory:
     assert path is not None
     return path
-
-
-def _matching(problem: Problem, transitions: Transitions) -> Transitions:
-    if not isinstance(transitions, Transitions):
-        raise ValueError(f"transitions must be Transitions, got {checks.show(transitions)}")
-    H, S, A = problem.shape
-    shape = (transitions.steps, transitions.states, transitions.actions)
-    if shape not in ((1, S, A), (H, S, A)):
-        raise ValueError(
-            f"transitions must be for (1 or {H}) steps, {S} states and {A} actions, got {shape}"
-        )
-    return transitions
 
 
 def is_bandit(problem: Problem) -> bool:
