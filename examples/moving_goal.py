@@ -43,7 +43,7 @@ def main() -> None:
         on.set(xlabel="episode (grey: the goal moves)", xlim=(1, EPISODES))
     left.set(ylabel="expected cost of the policy", xlim=(1, 200))
     right.plot([], [], color=ORANGE, linestyle="--", label="best fixed policy")
-    right.legend(frameon=False, fontsize=9, loc="center right")
+    right.legend(frameon=False, fontsize=9, loc="lower right", bbox_to_anchor=(1, 0.06))
     right.axhline(0, color=ORANGE, linestyle="--")
     right.set(ylim=(-30, None), ylabel="regret against the best fixed policy")
     right.set_title(f"All {EPISODES}; {SEEDS} seeds of the delays and 95% band", fontsize=10)
