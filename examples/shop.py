@@ -87,9 +87,13 @@ def main() -> None:
     uniform = np.full(world.problem.shape, 1 / 3)
     chance = 100 * (1 - bl.policy_values(world.mdp, uniform, means)[0][0, start])
     print(f"{'best possible':28} {best:.1f}%\n{'pages at random':28} {chance:.1f}%")
-    for height, label in ((best, "best pages"), (chance, "pages at random")):
+    for height, label, at, side in (
+        (best, "best pages", 1, "left"),
+        (chance, "pages at random", VISITS, "right"),
+    ):
         left.axhline(height, color="0.5", linestyle=":")
-        left.annotate(label, (VISITS, height - 0.3), ha="right", va="top", color="0.35")
+        va = "bottom" if side == "left" else "top"
+        left.annotate(label, (at, height), ha=side, va=va, color="0.35")
     left.set(
         xlabel="visit", ylabel="visits that end in a sale, %", xlim=(1, VISITS), ylim=(0, None)
     )
