@@ -1,5 +1,7 @@
 """Learning when feedback comes late."""
 
+from typing import TYPE_CHECKING
+
 from belated import costs, delays, environments, tuning
 from belated.agents import (
     Advice,
@@ -18,11 +20,15 @@ from belated.agents import (
 from belated.delays import NEVER, DelayLine
 from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
 from belated.measures import occupancy_from, policy_from, transitions_from
+from belated.gym import GymRun, gym_loop
 from belated.problem import Problem
 from belated.saving import SavedFileError, load, save, saved_configuration
 from belated.simulate import Run, simulate
 from belated.transitions import Transitions
 from belated.world import MDP, World, best_policy, occupancy, policy_values
+
+if TYPE_CHECKING:
+    from belated.gym_wrapper import LateRewards as LateRewards
 
 __version__ = "0.1.0"
 
@@ -40,6 +46,7 @@ __all__ = [
     "Doubling",
     "Episode",
     "FeedbackError",
+    "GymRun",
     "Parallel",
     "Pipeline",
     "Problem",
@@ -55,6 +62,7 @@ __all__ = [
     "costs",
     "delays",
     "environments",
+    "gym_loop",
     "load",
     "occupancy",
     "occupancy_from",
@@ -67,3 +75,16 @@ __all__ = [
     "transitions_from",
     "tuning",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """`LateRewards` is a Gymnasium wrapper: it is imported when it is asked for."""
+    if name == "LateRewards":
+        try:
+            from belated.gym_wrapper import LateRewards  # noqa: PLC0415
+        except ImportError:
+            raise ImportError(
+                "belated.LateRewards needs Gymnasium: pip install 'belated[gymnasium]'"
+            ) from None
+        return LateRewards
+    raise AttributeError(f"module 'belated' has no attribute {name!r}")

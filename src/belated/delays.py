@@ -7,7 +7,6 @@ played; 0 is the end of the same episode, and `NEVER` is a delay too. A model an
 
 from __future__ import annotations
 
-import csv
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ import numpy as np
 
 from belated import checks
 from belated.arrays import Floats, Ints
+from belated.columns import DURATIONS, EPISODES, TIMES, read_column
 from belated.costs import CostProcess
 from belated.feedback import Record
 
@@ -95,22 +95,48 @@ def heavy_tailed(index: float, scale: float = 1.0) -> DelayModel:
     return Independent(f"heavy_tailed({index:g}, {scale:g})", sampler)
 
 
-def trace(delays: object, column: str | None = None, *, repeat: bool = False) -> DelayModel:
-    """Recorded delays, in their order.
+def trace(
+    delays: object,
+    column: str | None = None,
+    *,
+    decided: object = None,
+    rate: float | None = None,
+    repeat: bool = False,
+) -> DelayModel:
+    """Recorded delays, in their order, in episodes or in units of time.
+
+    In episodes, with neither `decided` nor `rate`: whole numbers.
+
+    In units of time: what was decided at time t and waited w can be used by the first later
+    decision at time t + w or after it, so the delay is the number of decisions in between. What
+    comes after the last decision counts as coming right after it.
 
     Args:
-        delays: whole numbers (K,), with `NEVER` (or NaN or infinity in a float array) where the
-            feedback is lost; or the path of a CSV file with a header.
-        column: the column of the CSV file. Empty, "never", "nan" and "inf" mean lost.
+        delays: numbers (K,), with `NEVER`, NaN or infinity where the feedback is lost; or the path
+            of a CSV file with a header, or of a Parquet file (which needs polars).
+        column: the column of the file. Empty, "never", "nan", "inf" and null mean lost. Durations
+            are read as seconds.
+        decided: when each decision was made, (K,) numbers that do not decrease, in the unit of the
+            delays; or the name of a column of the file. Dates with times are read as seconds.
+        rate: decisions per unit of time, evenly spaced, instead of `decided`.
         repeat: start again when the trace is over; otherwise asking for more is an error.
     """
     repeat = checks.flag("repeat", repeat)
-    if isinstance(delays, str | Path):
-        recorded = _csv_column(Path(delays), column)
-    elif column is not None:
-        raise ValueError(f"column is for CSV files only, got column {column!r} and an array")
-    else:
+    path = Path(delays) if isinstance(delays, str | Path) else None
+    if path is None and (column is not None or isinstance(decided, str)):
+        name = "column" if column is not None else "decided"
+        raise ValueError(f"{name} is the name of a column for files only, got an array of delays")
+    timed = decided is not None or rate is not None
+    if path is not None:
+        if isinstance(decided, str):
+            decided = read_column(path, decided, TIMES)
+        delays = read_column(path, column, DURATIONS if timed else EPISODES)
+    if not timed:
         recorded = as_delays("delays", delays)
+    elif decided is not None and rate is not None:
+        raise ValueError(f"rate must be None where decided is given, got {checks.show(rate)}")
+    else:
+        recorded = _in_episodes(delays, decided, rate)
     if len(recorded) == 0:
         raise ValueError("delays must hold at least one delay, got none")
 
@@ -123,6 +149,36 @@ def trace(delays: object, column: str | None = None, *, repeat: bool = False) ->
         return np.resize(recorded, n)
 
     return Independent(f"trace of {len(recorded)}", sampler)
+
+
+def _in_episodes(delays: object, decided: object, rate: float | None) -> Ints:
+    """Waiting times as numbers of decisions; see `trace`."""
+    waits = checks.floats("delays", delays, "(K,)", (1,))
+    waits = np.where(np.isnan(waits) | (waits >= NEVER), np.inf, waits)
+    if np.any(waits < 0):
+        k = int(np.argmax(waits < 0))
+        raise ValueError(f"delays must be at least 0, got delays[{k}] = {waits[k]:g}")
+    lost = np.isinf(waits)
+    waits = np.where(lost, 0.0, waits)
+    if decided is None:
+        spans = waits * checks.real("rate", rate, 0.0, above=True)
+        spans = np.minimum(spans, float(2**61))
+        passed = np.ceil(spans * (1 - 1e-12)) - 1  # a hair above a whole number is rounding
+        return np.where(lost, NEVER, np.maximum(passed, 0).astype(np.int64))
+    times = checks.floats("decided", decided, "(K,)", (1,))
+    if times.shape != waits.shape:
+        raise ValueError(f"decided must hold {len(waits)} times like delays, got {len(times)}")
+    if not np.all(np.isfinite(times)):
+        k = int(np.argmax(~np.isfinite(times)))
+        raise ValueError(f"decided must be finite, got decided[{k}] = {times[k]}")
+    if np.any(np.diff(times) < 0):
+        k = int(np.argmax(np.diff(times) < 0)) + 1
+        raise ValueError(
+            f"decided must not decrease, got decided[{k}] = {times[k]:g} after {times[k - 1]:g}"
+        )
+    first_after = np.searchsorted(times, times + waits, side="left")
+    passed = np.maximum(first_after - np.arange(len(times)) - 1, 0)
+    return np.where(lost, NEVER, passed)
 
 
 def as_delays(name: str, value: object) -> Ints:
@@ -139,31 +195,6 @@ def as_delays(name: str, value: object) -> Ints:
             )
         value = np.where(lost, NEVER, numbers.astype(np.int64))
     return checks.whole_numbers(name, value, 0, NEVER)
-
-
-def _csv_column(path: Path, column: str | None) -> Ints:
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"delays must be a readable CSV file, got {path}: {error}") from None
-    names = [name for name in rows[0] if name] if rows else []
-    if column is None and len(names) == 1:
-        column = names[0]
-    column = checks.choice("column", column, names)
-    found = []
-    for line, row in enumerate(rows, start=2):
-        cell = (row[column] or "").strip().lower()
-        if cell in ("", "never", "nan", "inf"):
-            found.append(NEVER)
-        elif cell.isascii() and cell.isdigit() and int(cell) <= NEVER:
-            found.append(int(cell))
-        else:
-            raise ValueError(
-                f"column {column!r} must hold delays of at least 0 or 'never', got {cell!r} "
-                f"in line {line} of {path.name}"
-            )
-    return np.array(found, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,20 @@
 """Ready worlds: functions that return a `World`."""
 
 from belated.environments.gridworld import goal_costs, gridworld, paper_grid, paper_walled_grid
+from belated.environments.gymnasium import Rewards, from_gymnasium, gym_problem, table_rewards
 from belated.environments.tabular import bandit, chain, delay_lower_bound, random_mdp
 
 __all__ = [
+    "Rewards",
     "bandit",
     "chain",
     "delay_lower_bound",
+    "from_gymnasium",
     "goal_costs",
     "gridworld",
+    "gym_problem",
     "paper_grid",
     "paper_walled_grid",
     "random_mdp",
+    "table_rewards",
 ]

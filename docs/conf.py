@@ -1,0 +1,31 @@
+"""How the documentation is built: sphinx-build -W docs out/docs."""
+
+import sys
+from pathlib import Path
+
+import belated
+
+sys.path.insert(0, str(Path(__file__).parent))
+import pictures
+
+project = "belated"
+version = release = belated.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+html_theme = "furo"
+html_title = f"belated {release}"
+html_static_path = ["_static"]
+exclude_patterns = ["_build"]
+default_role = "code"
+myst_heading_anchors = 3
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+pygments_style = "tango"
+
+
+def setup(app) -> None:
+    """Draw the pictures before anything is read."""
+    static = Path(__file__).parent / "_static"
+    static.mkdir(exist_ok=True)
+    app.connect("builder-inited", lambda app: pictures.main(static))

@@ -1,0 +1,76 @@
+"""A robot behind a lossy link: records come late, overtake each other, and many are lost.
+
+A 6 x 6 grid with a wall; the robot must reach the opposite corner and slips now and then. It plays
+the policy it last got; the record of an episode (path and costs) comes back over the link. The
+learner knows neither the grid nor the link.
+
+pip install 'belated[lab]'
+"""
+
+import numpy as np
+from drawing import BLACK, BLUE, GREEN, VERMILION, axes, band, save
+
+import belated as bl
+
+WALL = tuple((3, column) for column in range(1, 6))
+EPISODES, SEEDS, HORIZON, SIZE = 300, 5, 25, 6
+ARROWS = ((0, -0.32), (0, 0.32), (0.32, 0), (-0.32, 0))  # up, down, right, left in the picture
+
+
+def main() -> None:
+    world = bl.environments.gridworld(size=SIZE, walls=WALL, slip=0.1, horizon=HORIZON)
+    late = bl.delays.geometric(mean=15)
+    links = {
+        "perfect link": (bl.delays.none(), BLACK),
+        "late and out of order": (late, BLUE),
+        "and 50% lost": (bl.delays.lost(0.5, late), GREEN),
+        "and 90% lost": (bl.delays.lost(0.9, late), VERMILION),
+    }
+    figure, (left, right) = axes(2, width=10)
+    print(f"{'':24} regret (mean of {SEEDS} seeds)   cost of the last 20 episodes")
+    for name, (delays, colour) in links.items():
+        runs = []
+        for seed in range(SEEDS):
+            agent = bl.DelayedOPPO(world.problem, learning_rate=0.3, optimism="bonus")
+            runs.append(bl.simulate(world, agent, delays=delays, episodes=EPISODES, seed=seed))
+        band(left, [run.values for run in runs], colour, name)
+        regret = np.mean([run.regret[-1] for run in runs])
+        last = np.mean([run.values[-20:].mean() for run in runs])
+        print(f"{name:24} {regret:12.0f} {last:30.2f}")
+        if name == "and 50% lost":
+            learned = agent.begin_episode().policy
+    best = runs[0].optimum / EPISODES
+    print(f"{'best policy':24} {0:12d} {best:30.2f}")
+    left.axhline(best, color="0.5", linestyle=":")
+    left.annotate(f"best policy {best:.1f}", (EPISODES, best), va="top", ha="right", color="0.35")
+    left.set(xlabel="episode", ylabel="expected cost (steps away from the goal)")
+    left.set(xlim=(1, EPISODES), ylim=(best - 2, HORIZON + 0.5))
+    left.set_title(f"Records 15 episodes late on average, {SEEDS} seeds and 95% band", fontsize=10)
+    left.legend(frameon=False, loc="center", bbox_to_anchor=(0.58, 0.4))
+    draw_grid(right, world, learned)
+    figure.suptitle("A robot behind a lossy link")
+    print(f"Figure: {save(figure, 'robot')}")
+
+
+def draw_grid(on, world: bl.World, policy: np.ndarray) -> None:
+    """Where the robot is over an episode, and the likeliest move where it is at all often."""
+    reach = bl.occupancy(world.mdp, policy).sum(axis=(0, 2)).reshape(SIZE, SIZE)
+    on.imshow(np.sqrt(reach), cmap="Blues", vmin=0)
+    for row, column in WALL:
+        on.fill_between([column - 0.5, column + 0.5], row - 0.5, row + 0.5, color="0.3")
+    on.text(SIZE - 1, SIZE - 1, "goal", ha="center", va="center", color="white")
+    first = bl.occupancy(world.mdp, policy)
+    for state in range(SIZE * SIZE - 1):
+        row, column = divmod(state, SIZE)
+        if reach[row, column] > 0.3:
+            move = first[:, state].sum(axis=0).argmax()
+            x, y = ARROWS[move]
+            on.annotate(
+                "", (column + x, row + y), (column - x, row - y), arrowprops={"arrowstyle": "->"}
+            )
+    on.set(xticks=[], yticks=[])
+    on.set_title("Learned with half of the records lost (one seed)", fontsize=10)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""The documentation builds without a warning, its code runs, and what it refers to exists."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import belated as bl
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def text(path):
+    return path.read_text(encoding="utf-8")
+
+
+def run(*command, cwd):
+    env = {**os.environ, "MPLBACKEND": "Agg"}
+    return subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_documentation_builds_without_a_warning(tmp_path):
+    built = run(
+        *(sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"),
+        *("-d", tmp_path / "trees", DOCS, tmp_path / "html"),
+        cwd=tmp_path,
+    )
+    assert built.returncode == 0, built.stderr
+    pages = {path.stem for path in (tmp_path / "html").glob("*.html")}
+    assert {path.stem for path in DOCS.glob("*.md")} <= pages
+    api = text(tmp_path / "html" / "api.html")
+    for name in ("begin_episode", "total_delay", "heavy_tailed", "from_gymnasium", "late_rewards"):
+        assert name in api
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES[1:] if BLOCK.search(text(p))], ids=lambda p: p.stem
+)
+def test_code_runs(page, tmp_path):
+    """All blocks of a page in their order, in one program, from another directory."""
+    program = tmp_path / f"page_{page.stem}.py"
+    program.write_text("\n".join(BLOCK.findall(text(page))), encoding="utf-8")
+    done = run(sys.executable, "-W", "error", program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_start_is_ten_lines():
+    for page in (ROOT / "README.md", DOCS / "start.md"):
+        first = BLOCK.findall(text(page))[0]
+        assert len([line for line in first.splitlines() if line.strip()]) <= 10
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_what_is_referred_to_exists(page):
+    words = text(page)
+    for file, name in re.findall(r"`(tests/\w+\.py)(?:::(\w+))?`", words):
+        assert (ROOT / file).exists(), file
+        assert not name or f"def {name}(" in text(ROOT / file), f"{file}::{name}"
+    for file in re.findall(r"`(examples/\w+\.py)`", words):
+        assert (ROOT / file).exists(), file
+    for name in re.findall(r"`bl\.(\w+)", words):
+        assert hasattr(bl, name), f"bl.{name}"
+
+
+def test_every_error_has_its_note():
+    rows = re.findall(r"^\| E(\d+) \|(.*)$", text(DOCS / "notes.md"), re.MULTILINE)
+    assert sorted(int(number) for number, _ in rows) == list(range(1, 38))
+    for number, row in rows:
+        assert "tests/" in row or "no test" in row, f"E{number}"
+
+
+def test_every_public_name_is_in_the_reference():
+    reference = text(DOCS / "api.md")
+    for name in bl.__all__:
+        assert re.search(rf"belated\.{name}\b", reference), name
+    for example in (ROOT / "examples").glob("*.py"):
+        assert example.stem == "drawing" or f"examples/{example.name}" in text(DOCS / "examples.md")

@@ -1,0 +1,37 @@
+"""Every example runs from another directory and leaves its figure."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+FIGURES = ["flights", "moving_goal", "own_environment", "robot", "shop"]
+
+
+def test_no_example_is_left_out():
+    scripts = {path.stem for path in EXAMPLES.glob("*.py")}
+    assert scripts - {"demo", "drawing"} == set(FIGURES)
+
+
+def test_your_own_environment_takes_thirty_lines():
+    text = (EXAMPLES / "own_environment.py").read_text(encoding="utf-8")
+    code = [line for line in text.splitlines() if line.strip() and not line.startswith('"""')]
+    assert len(code) <= 30
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_example_draws_its_figure(name, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")],
+        cwd=tmp_path,
+        env={**os.environ, "MPLBACKEND": "Agg", "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert (tmp_path / "out" / f"{name}.png").stat().st_size > 10_000

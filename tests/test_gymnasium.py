@@ -1,0 +1,399 @@
+"""Gymnasium environments as worlds, in the loop, and with late rewards.
+
+Oracles: value iteration and play on Gymnasium's own objects, written without our machinery.
+"""
+
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.passive_env_checker import (
+    env_reset_passive_checker,
+    env_step_passive_checker,
+)
+
+import belated as bl
+from belated.environments import Rewards
+
+CASES = {
+    "FrozenLake-v1": {"horizon": 40, "options": {"map_name": "4x4", "is_slippery": True}},
+    "CliffWalking-v1": {"horizon": 30, "options": {"is_slippery": True}},
+    "Taxi-v4": {"horizon": 25, "options": {"is_rainy": True}},
+}
+RANGES = {"FrozenLake-v1": (0, 1), "CliffWalking-v1": (-100, 0), "Taxi-v4": (-10, 20)}
+
+
+def value_iteration(env, horizon):
+    """Best expected return from the start, in rewards, on Gymnasium's table."""
+    table = env.unwrapped.P
+    V = np.zeros(len(table))
+    for _ in range(horizon):
+        V = np.array(
+            [
+                max(
+                    sum(p * (r + (0.0 if over else V[to])) for p, to, r, over in outcomes)
+                    for outcomes in table[s].values()
+                )
+                for s in range(len(table))
+            ]
+        )
+    return float(np.dot(env.unwrapped.initial_state_distrib, V))
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("plain", [True, False])
+def test_the_optimum_is_that_of_value_iteration(name, plain):
+    horizon = CASES[name]["horizon"]
+    options = {} if plain else CASES[name]["options"]
+    if plain and name == "FrozenLake-v1":
+        options = {"is_slippery": False}
+    env = gymnasium.make(name, **options)
+    world = bl.environments.from_gymnasium(env, horizon)
+    rewards = bl.environments.table_rewards(env)
+    assert (rewards.low, rewards.high) == RANGES[name]
+    agent = bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions)
+    run = bl.simulate(world, agent, episodes=3)
+    best = rewards.total(run.optimum / 3, horizon)
+    expected = value_iteration(env, horizon)
+    assert best == pytest.approx(expected, abs=1e-9)
+    if plain:
+        assert expected == pytest.approx(
+            {"FrozenLake-v1": 1.0, "CliffWalking-v1": -13.0}.get(name, expected)
+        )
+
+
+def sampled_returns(env, policy, horizon, episodes, seed):
+    """Sums of rewards of a policy (H, S, A), played step by step in the real environment."""
+    uniforms = np.random.default_rng(seed).random((episodes, horizon))
+    below = np.cumsum(policy, axis=2)
+    returns = np.zeros(episodes)
+    state, _ = env.reset(seed=seed)
+    for k in range(episodes):
+        for h in range(horizon):
+            action = int(np.argmax(below[h, state] > uniforms[k, h]))
+            state, reward, over, cut, _ = env.step(action)
+            returns[k] += reward
+            if over or cut:
+                break
+        state, _ = env.reset()
+    return returns
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("FrozenLake-v1", {}),
+        ("CliffWalking-v1", {}),
+        ("CliffWalking-v1", {"is_slippery": True}),
+        ("Taxi-v4", {}),
+        ("Taxi-v4", {"is_rainy": True}),
+    ],
+)
+def test_sampled_returns_agree_with_the_exact_value(name, options):
+    """20,000 episodes in the real environment, within three standard errors (fixed seeds)."""
+    horizon = CASES[name]["horizon"]
+    env = gymnasium.make(name, disable_env_checker=True, **options)
+    world = bl.environments.from_gymnasium(env, horizon)
+    rewards = bl.environments.table_rewards(env)
+    best, _ = bl.best_policy(world.mdp, world.costs.at(0))
+    A = world.problem.actions
+    policy = 0.85 * best + 0.15 * np.random.default_rng(5).dirichlet(np.ones(A), best.shape[:2])
+    V, _ = bl.policy_values(world.mdp, policy, world.costs.at(0))
+    exact = rewards.total(float(world.problem.start_probabilities @ V[0]), horizon)
+    returns = sampled_returns(env, policy, horizon, 20_000, seed=11)
+    error = returns.std(ddof=1) / np.sqrt(len(returns))
+    assert error > 0
+    assert returns.mean() == pytest.approx(exact, abs=3 * error)
+
+
+def test_the_end_of_the_game_is_one_more_state_that_earns_nothing():
+    env = gymnasium.make("Taxi-v4")
+    world = bl.environments.from_gymnasium(env, 10)
+    p = world.mdp.transitions.dense()[0]
+    assert p.shape == (501, 6, 501)
+    assert np.all(p[500, :, 500] == 1)
+    assert np.allclose(world.costs.at(0)[0, 500], 20 / 30)
+    start = world.problem.start_probabilities
+    assert np.array_equal(start[:-1], env.unwrapped.initial_state_distrib)
+    assert start[-1] == 0
+    ending = sum(t[3] for row in env.unwrapped.P.values() for o in row.values() for t in o)
+    assert np.count_nonzero(p[:500, :, 500]) == ending > 0
+    assert bl.environments.from_gymnasium("FrozenLake-v1", 5).problem.start == 0
+    assert bl.environments.from_gymnasium("FrozenLake-v1", 5, start=3).problem.start == 3
+    big = bl.environments.from_gymnasium("FrozenLake-v1", 5, map_name="8x8")
+    assert big.problem.shape == (5, 65, 4)
+
+
+class FixedPolicy:
+    """An agent that learns nothing, for measuring the loop."""
+
+    information = "bandit"
+
+    def __init__(self, problem, policy):
+        self.problem, self.policy, self.number = problem, policy, -1
+        self.seen = []
+
+    def begin_episode(self):
+        self.number += 1
+        return bl.Episode(self.number, self.policy.copy())
+
+    def observe(self, records):
+        self.seen += [(self.number, record) for record in records]
+
+    def forget(self, episode):
+        pass
+
+    def diagnostics(self):
+        return {}
+
+
+def uniform_agent(env, horizon):
+    problem = bl.environments.gym_problem(env, horizon)
+    return FixedPolicy(problem, np.full(problem.shape, 1 / problem.actions))
+
+
+def test_the_loop_plays_what_the_world_says():
+    """Mean realised cost of 3,000 episodes within three standard errors of the exact value."""
+    env = gymnasium.make("FrozenLake-v1")
+    horizon = 25
+    world = bl.environments.from_gymnasium(env, horizon)
+    agent = uniform_agent(env, horizon)
+    assert agent.problem == world.problem
+    run = bl.gym_loop(env, agent, episodes=3000, seed=3)
+    V, _ = bl.policy_values(world.mdp, agent.policy, world.costs.at(0))
+    error = run.realised.std(ddof=1) / np.sqrt(3000)
+    assert run.realised.mean() == pytest.approx(V[0, 0], abs=3 * error)
+    np.testing.assert_allclose(run.returns, horizon - run.realised, atol=1e-12)
+    assert run.lengths.max() == horizon
+    assert run.lengths.min() >= 2
+    for _, record in agent.seen:
+        if isinstance(record, bl.Trajectory):
+            k = record.episode
+            assert np.all((record.states == 16)[run.lengths[k] + 1 :])
+            assert np.all((record.states < 16)[: run.lengths[k]])
+
+
+@pytest.mark.parametrize("trajectory", ["delayed", "immediate"])
+def test_records_come_through_the_delay_line(trajectory):
+    agent = uniform_agent("FrozenLake-v1", 8)
+    delays = np.array([3, 0, bl.NEVER, 1, 0, 0])
+    run = bl.gym_loop("FrozenLake-v1", agent, delays, episodes=6, trajectory=trajectory)
+    costs = {r.episode: k for k, r in agent.seen if isinstance(r, bl.Costs)}
+    paths = {r.episode: k for k, r in agent.seen if isinstance(r, bl.Trajectory)}
+    assert costs == {0: 3, 1: 1, 3: 4, 4: 4, 5: 5}
+    assert paths == (costs if trajectory == "delayed" else {k: k for k in range(6)})
+    assert run.missing.tolist() == [1, 1, 2, 2, 1, 1]
+
+
+def test_the_loop_is_decided_by_its_seed_and_delays_do_not_depend_on_the_agent():
+    def run(seed, scale):
+        problem = bl.environments.gym_problem("FrozenLake-v1", 10, is_slippery=False)
+        agent = bl.DelayedOPPO(
+            problem,
+            information="bandit",
+            costs="stochastic",
+            optimism="bonus",
+            homogeneous_costs=True,
+            learning_rate=0.5,
+            bonus_scale=scale,
+        )
+        env = gymnasium.make("FrozenLake-v1", is_slippery=False)
+        return bl.gym_loop(env, agent, bl.delays.geometric(3), episodes=60, seed=seed)
+
+    one, again, other, differs = run(0, 1.0), run(0, 1.0), run(0, 0.1), run(1, 1.0)
+    assert np.array_equal(one.realised, again.realised)
+    assert np.array_equal(one.delays, other.delays)
+    assert not np.array_equal(one.delays, differs.delays)
+
+
+def test_an_agent_learns_in_the_loop():
+    """CliffWalking, paths unknown, 5 episodes late: near the 13 steps of the best path."""
+    problem = bl.environments.gym_problem("CliffWalking-v1", 40)
+    agent = bl.DelayedOPPO(
+        problem,
+        information="bandit",
+        costs="stochastic",
+        homogeneous_costs=True,
+        optimism="bonus",
+        bonus_scale=0.02,
+        learning_rate=200.0,
+    )
+    run = bl.gym_loop("CliffWalking-v1", agent, bl.delays.fixed(5), episodes=400)
+    assert run.returns[:5].mean() < -200
+    assert run.returns[-50:].mean() > -20
+
+
+def test_rewards_must_be_told_where_there_is_no_table():
+    class Walk(gymnasium.Env):
+        """Three observations numbered from 5; actions -1 and 0."""
+
+        observation_space = gymnasium.spaces.Discrete(3, start=5)
+        action_space = gymnasium.spaces.Discrete(2, start=-1)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.at = 0
+            return 5, {}
+
+        def step(self, action):
+            assert action in (-1, 0)
+            self.at += 1
+            return 5 + self.at % 3, 2.0 if action == -1 else -1.0, self.at == 4, False, {}
+
+    env = Walk()
+    with pytest.raises(ValueError, match="start must be a state or a distribution"):
+        bl.environments.gym_problem(env, 6)
+    problem = bl.environments.gym_problem(env, 6, start=0)
+    policy = np.zeros(problem.shape)
+    policy[..., 0] = 1
+    agent = FixedPolicy(problem, policy)
+    with pytest.raises(ValueError, match=r"rewards must be \(low, high\)"):
+        bl.gym_loop(env, agent, episodes=1)
+    run = bl.gym_loop(env, FixedPolicy(problem, policy), episodes=2, rewards=(-1, 2))
+    assert run.returns.tolist() == [8.0, 8.0]
+    np.testing.assert_allclose(run.realised, 2 * 2 / 3)  # four steps free, two out of the game
+    with pytest.raises(ValueError, match="reward must be from 0 to 1, got 2"):
+        bl.gym_loop(env, FixedPolicy(problem, policy), episodes=2, rewards=(0, 1))
+    paths = FixedPolicy(problem, policy)
+    bl.gym_loop(env, paths, episodes=1, rewards=(-1, 2))
+    assert paths.seen[0][1].states.tolist() == [0, 1, 2, 0, 3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: bl.environments.from_gymnasium("CartPole-v1", 5), "Discrete observation_space"),
+        (lambda: bl.environments.from_gymnasium("Blackjack-v1", 5), "Discrete observation_space"),
+        (lambda: bl.environments.from_gymnasium(3, 5), "environment or its id, got 3"),
+        (lambda: bl.environments.from_gymnasium("FrozenLake-v1", 0), "horizon must be"),
+        (lambda: bl.environments.from_gymnasium("FrozenLake-v1", 5, start=16), "from 0 to 15"),
+        (
+            lambda: bl.environments.from_gymnasium("FrozenLake-v1", 5, start=[0.5, 0.5]),
+            r"start must have shape \(16,\)",
+        ),
+        (
+            lambda: bl.environments.from_gymnasium("Taxi-v4", 5, fickle_passenger=True),
+            "fickle_passenger=True",
+        ),
+        (
+            lambda: bl.environments.from_gymnasium(
+                gymnasium.wrappers.TransformReward(gymnasium.make("Taxi-v4"), lambda r: 2 * r), 5
+            ),
+            "wrapped in TransformReward",
+        ),
+        (
+            lambda: bl.environments.from_gymnasium(gymnasium.make("Taxi-v4"), 5, is_rainy=True),
+            "options are for environments given by id, got is_rainy",
+        ),
+        (
+            lambda: bl.gym_loop(
+                "FrozenLake-v1", bl.DelayedOPPO(bl.Problem(16, 4, 5), learning_rate=1)
+            ),
+            "17 states",
+        ),
+        (
+            lambda: bl.gym_loop("FrozenLake-v1", bl.DelayedOPPO(bl.Problem(17, 4, 5))),
+            'information="bandit"',
+        ),
+        (lambda: Rewards(1, 2), "low must be"),
+        (
+            lambda: bl.gym_loop(
+                "FrozenLake-v1", uniform_agent("FrozenLake-v1", 5), [1, 2], episodes=3
+            ),
+            "episodes = 3 numbers, got 2",
+        ),
+    ],
+)
+def test_bad_input_gets_one_sentence(call, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def late(delays, **options):
+    env = gymnasium.make("FrozenLake-v1", is_slippery=False, max_episode_steps=6)
+    return bl.LateRewards(env, delays, **options)
+
+
+def test_late_rewards_come_in_info_on_time_and_once():
+    """The goal is reached in episodes 0 and 2; each episode's rewards come d episodes later."""
+    goal = [2, 2, 1, 1, 1, 2]
+    stay = [0] * 6
+    env = late([2, 0, bl.NEVER, 1, 0, 0])
+    got = {}
+    for k in range(6):
+        _, info = env.reset(seed=k)
+        assert info["episode_number"] == k
+        assert info["late_rewards"] == ()
+        for action in goal if k in (0, 2) else stay:
+            _, reward, over, cut, info = env.step(action)
+            assert reward == 0.0
+            if not (over or cut):
+                assert info["late_rewards"] == ()
+        assert over or cut
+        for episode, rewards in info["late_rewards"]:
+            assert episode not in got
+            got[episode] = (k, rewards.tolist())
+    nothing = [0.0] * 6
+    assert got == {
+        1: (1, nothing),
+        0: (2, [0.0] * 5 + [1.0]),
+        3: (4, nothing),
+        4: (4, nothing),
+        5: (5, nothing),
+    }
+    with pytest.raises(ValueError, match="at most 6"):
+        env.reset()
+
+
+def test_an_episode_broken_off_ends_at_the_reset():
+    env = late([0, 1, 0])
+    env.reset(seed=0)
+    env.step(2)
+    _, info = env.reset()
+    assert [(r.episode, r.rewards.tolist()) for r in info["late_rewards"]] == [(0, [0.0])]
+    _, info = env.reset()
+    assert info["late_rewards"] == ()
+    for _ in range(6):
+        info = env.step(0)[-1]
+    assert [r.episode for r in info["late_rewards"]] == [1, 2]
+
+
+def test_the_wrapper_is_an_ordinary_environment():
+    with pytest.raises(ValueError, match="episodes must be given"):
+        late(bl.delays.geometric(2))
+    with pytest.raises(ValueError, match="episodes = 3 numbers, got 2"):
+        late([0, 1], episodes=3)
+    env = late(bl.delays.geometric(2), episodes=100, seed=4)
+    env_reset_passive_checker(env, seed=1)
+    env_step_passive_checker(env, 2)
+    assert env.observation_space == gymnasium.spaces.Discrete(16)
+    unit = gymnasium.make("CartPole-v1")
+    cart = bl.LateRewards(unit, bl.delays.fixed(1), episodes=2)
+    cart.reset(seed=0)
+    assert cart.step(0)[1] == 0.0
+
+
+def test_without_gymnasium_the_rest_works_and_the_message_says_what_to_install():
+    code = """
+import sys
+sys.modules["gymnasium"] = None
+import belated as bl
+from belated import *
+for ask in (lambda: bl.LateRewards, lambda: bl.environments.from_gymnasium("Taxi-v4", 5)):
+    try:
+        ask()
+    except ImportError as error:
+        assert "belated[gymnasium]" in str(error), error
+    else:
+        raise SystemExit("no error")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
