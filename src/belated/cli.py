@@ -74,6 +74,7 @@ def list_() -> None:
 @app.command
 def run(
     experiment: str,
+    /,
     *,
     seeds: int | None = None,
     episodes: int | None = None,
@@ -97,7 +98,7 @@ def run(
 
     chosen = _changed(_find(experiment), seeds, episodes)
     directory = out_dir or Path("out") / slug(chosen.name)
-    done = _with_progress(chosen, directory, jobs or _cores(), engine)
+    done = _with_progress(chosen, directory, _cores() if jobs is None else jobs, engine)
     for outcome in done.failed:
         err.print(f"failed: {outcome.task.name}: {outcome.reason}", style="red", markup=False)
     if done.found:
@@ -117,7 +118,7 @@ def run(
 
 
 @app.command
-def plot(directory: Path, *, pdf: bool = False) -> None:
+def plot(directory: Path, /, *, pdf: bool = False) -> None:
     """Draw the figures of a directory of results again.
 
     Args:
@@ -132,7 +133,7 @@ def plot(directory: Path, *, pdf: bool = False) -> None:
 
 
 @app.command(name="report")
-def report_(directory: Path) -> None:
+def report_(directory: Path, /) -> None:
     """Write report.html, one self-contained file, for a directory of results.
 
     Args:
@@ -162,7 +163,7 @@ def compare(*directories: Path) -> None:
 
 
 @app.command
-def export(experiment: str) -> None:
+def export(experiment: str, /) -> None:
     """Print an experiment as TOML, to change and run: belated export paper-grid > my.toml.
 
     Args:

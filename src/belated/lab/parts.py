@@ -51,6 +51,8 @@ AGENTS: dict[str, Maker] = {
     "pipeline": learners.pipeline,
     "skipping": learners.skipping,
 }
+INSIDE = ("agent", "model", "otherwise", "within")
+"""Parameters that are parts themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,9 @@ def check(key: str, made: object, registry: Mapping[str, Maker]) -> None:
             raise ValueError(
                 f"{key}.{name} = {checks.show(value)} must go: {made.kind!r} takes {takes}{hint}"
             )
+        if isinstance(value, Part) != (name in INSIDE):
+            allowed_here = "a table with a kind" if name in INSIDE else "a plain value"
+            raise ValueError(f"{key}.{name} must be {allowed_here}, got {checks.show(value)}")
         if isinstance(value, Part):
             check(f"{key}.{name}", value, registry)
     for name, required in allowed.items():
