@@ -186,6 +186,7 @@ KINDS = {
             "parallel": {"agent": part("oppo")},
             "pipeline": {"agent": part("oppo")},
             "skipping": {"agent": part("oppo")},
+            "ucbvi": {},
         },
     ),
 }
@@ -198,7 +199,7 @@ def test_every_kind_of_part_can_be_run_from_toml(place, kind):
     made = {"environment": part("gridworld", size=3, horizon=4), "delays": part("fixed", delay=1),
             "costs": None, "agent": part("oppo")}  # fmt: skip
     made[place] = part(kind, **KINDS[place][1][kind])
-    agent = Learner("it", made.pop("agent"))
+    agent = Learner("it", made.pop("agent"), information="bandit" if kind == "ucbvi" else None)
     experiment = toml.loads(
         toml.dumps(Experiment(name="x", agents=(agent,), episodes=8, seeds=1, **made))
     )

@@ -8,7 +8,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,14 +42,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     except CycloptsError as error:
         return _complain(f"{' '.join(str(error).split())} (belated --help tells more)")
-    except ValueError as error:
-        return _complain(str(error))
-    except OSError as error:
-        return _complain(f"{error.strerror}: {error.filename}")
+    except _Mistake as mistake:
+        return _complain(str(mistake))
     except KeyboardInterrupt:
         err.print("belated: stopped; the same command continues where it was")
         return 130
     return code if isinstance(code, int) else 0
+
+
+class _Mistake(Exception):
+    """Something wrong in what was given; anything else that is raised is our fault."""
+
+
+@contextmanager
+def _input() -> Iterator[None]:
+    """What is raised against the input inside becomes one line."""
+    try:
+        yield
+    except ValueError as error:
+        raise _Mistake(str(error)) from None
+    except OSError as error:
+        raise _Mistake(f"{error.strerror}: {error.filename}") from None
 
 
 def _complain(message: str) -> int:
@@ -96,9 +110,10 @@ def run(
     from belated.lab import figures, report, statistics, store, tables  # noqa: PLC0415
     from belated.lab.spec import slug  # noqa: PLC0415
 
-    chosen = _changed(_find(experiment), seeds, episodes)
-    directory = out_dir or Path("out") / slug(chosen.name)
-    done = _with_progress(chosen, directory, _cores() if jobs is None else jobs, engine)
+    with _input():
+        chosen = _changed(_find(experiment), seeds, episodes)
+        directory = out_dir or Path("out") / slug(chosen.name)
+        done = _with_progress(chosen, directory, _cores() if jobs is None else jobs, engine)
     for outcome in done.failed:
         err.print(f"failed: {outcome.task.name}: {outcome.reason}", style="red", markup=False)
     if done.found:
@@ -108,7 +123,11 @@ def run(
         if done.found + done.done == 0:
             return 1
     rows = store.rows(directory, chosen)
-    _print(tables.costs(statistics.summary(rows), chosen.title or chosen.name, brief=True))
+    lines, title = statistics.summary(rows), chosen.title or chosen.name
+    if chosen.against:
+        _print(tables.scaling(chosen, lines, title))
+    else:
+        _print(tables.costs(lines, title, brief=True))
     drawings = figures.draw(directory, rows)
     figures.save(directory, drawings, ("png", "svg"))
     report.write(directory, drawings, rows)
@@ -125,10 +144,12 @@ def plot(directory: Path, /, *, pdf: bool = False) -> None:
         directory: Where `belated run` put the results.
         pdf: Write PDF as well as PNG and SVG.
     """
-    from belated.lab import figures  # noqa: PLC0415
+    from belated.lab import figures, store  # noqa: PLC0415
 
+    with _input():
+        rows = store.rows(directory)
     forms = ("png", "svg", "pdf") if pdf else ("png", "svg")
-    for path in figures.save(directory, figures.draw(directory), forms):
+    for path in figures.save(directory, figures.draw(directory, rows), forms):
         out.print(str(path), highlight=False, soft_wrap=True)
 
 
@@ -141,7 +162,8 @@ def report_(directory: Path, /) -> None:
     """
     from belated.lab import figures, report, store  # noqa: PLC0415
 
-    rows = store.rows(directory)
+    with _input():
+        rows = store.rows(directory)
     path = report.write(directory, figures.draw(directory, rows), rows)
     out.print(str(path), highlight=False, soft_wrap=True)
 
@@ -156,9 +178,11 @@ def compare(*directories: Path) -> None:
     """
     from belated.lab import tables  # noqa: PLC0415
 
-    if not directories:
-        raise ValueError("compare must be given at least one directory of results, got none")
-    for table in tables.compared(directories):
+    with _input():
+        if not directories:
+            raise ValueError("compare must be given at least one directory of results, got none")
+        found = tables.compared(directories)
+    for table in found:
         _print(table)
 
 
@@ -171,7 +195,9 @@ def export(experiment: str, /) -> None:
     """
     from belated.lab import toml  # noqa: PLC0415
 
-    sys.stdout.write(toml.dumps(_find(experiment)))
+    with _input():
+        found = _find(experiment)
+    sys.stdout.write(toml.dumps(found))
 
 
 def _find(name: str) -> Experiment:
@@ -234,8 +260,12 @@ def _print(table: Table) -> None:
     )
     for i, head in enumerate(table.head):
         name = i < table.names
+        intervals = any(" " in row[i] for row in table.rows)
         shown.add_column(
-            head, justify="left" if name else "right", overflow="fold", no_wrap=not name
+            head,
+            justify="left" if name else "right",
+            min_width=13 if name else None,
+            no_wrap=intervals and not name,
         )
     for row in table.rows:
         shown.add_row(*row)

@@ -24,8 +24,7 @@ PARALLEL = Learner("Parallel-OPPO", part("parallel", agent=BONUS, max_delay="rea
 
 PLAIN = part("gridworld")
 WALLED = part("gridworld", walls=PAPER_WALLS)
-SMALL = part("gridworld", size=4, horizon=10)
-MOVING = part("moving_goal", size=4, goals=((3, 3), (0, 3)), every=100)
+SMALL = part("gridworld", size=2, horizon=4)
 
 
 def paper_grid() -> Experiment:
@@ -94,21 +93,16 @@ def _settings(radius_scale: float) -> tuple[Learner, ...]:
     known = part("oppo", transitions="known", learning_rate="tuned")
     unknown = part("oppo", learning_rate="tuned", radius_scale=radius_scale)
     means = part("oppo", learning_rate="tuned", radius_scale=radius_scale, costs="stochastic")
+    late = part("skipping", agent=unknown)
     return (
         Learner("full, known", known),
-        Learner("full, unknown, costs delayed", unknown, trajectory="immediate"),
-        Learner("full, unknown, paths delayed", unknown),
+        Learner("full, unknown, costs late", unknown, trajectory="immediate"),
+        Learner("full, unknown, paths late", unknown),
         Learner("bandit, known", part("skipping", agent=known), information="bandit"),
-        Learner(
-            "bandit, unknown, costs delayed",
-            part("skipping", agent=unknown),
-            information="bandit",
-            trajectory="immediate",
-        ),
-        Learner(
-            "bandit, unknown, paths delayed", part("skipping", agent=unknown), information="bandit"
-        ),
-        Learner("stochastic, unknown", means, information="bandit"),
+        Learner("bandit, unknown, costs late", late, "bandit", "immediate"),
+        Learner("bandit, unknown, paths late", late, "bandit"),
+        Learner("stochastic, OPPO", means, "bandit"),
+        Learner("stochastic, UCBVI", part("ucbvi", bonus_scale=radius_scale), "bandit"),
     )
 
 
@@ -118,15 +112,19 @@ def _lower_bound(name: str, title: str, against: str, cases: tuple[Case, ...]) -
         title=title,
         about="Costs are constant on blocks of d + 1 episodes and fair coins otherwise, so "
         "every learner has the same expected regret, growing like sqrt(K (d + 1)). The dotted "
-        "line is the exact expectation.",
-        environment=part("delay_lower_bound", delay=3, actions=4),
+        "line is the exact expectation. A learner below it would be reading the future.",
+        environment=_coins(3),
         delays=part("fixed", delay=3),
         agents=_settings(0.1),
         cases=cases,
-        episodes=512,
-        seeds=100,
+        episodes=256,
+        seeds=20,
         against=against,
     )
+
+
+def _coins(delay: int) -> Part:
+    return part("delay_lower_bound", delay=delay, states=2, actions=4, horizon=2)
 
 
 def lower_bound_delay() -> Experiment:
@@ -134,7 +132,7 @@ def lower_bound_delay() -> Experiment:
     cases = tuple(
         Case(
             f"delay {delay}",
-            environment=part("delay_lower_bound", delay=delay, actions=4),
+            environment=_coins(delay),
             delays=part("fixed", delay=delay),
         )
         for delay in (0, 1, 3, 7, 15, 31)
@@ -146,7 +144,7 @@ def lower_bound_delay() -> Experiment:
 
 def lower_bound_episodes() -> Experiment:
     """Regret against K where every learner is equal."""
-    cases = tuple(Case(f"{K} episodes", episodes=K) for K in (64, 128, 256, 512, 1024))
+    cases = tuple(Case(f"K = {K}", episodes=K) for K in (64, 128, 256, 512, 1024))
     return _lower_bound(
         "lower-bound-episodes", "Regret against episodes, lower-bound world", "episodes", cases
     )
@@ -156,17 +154,16 @@ def _grid_sweep(name: str, title: str, against: str, cases: tuple[Case, ...]) ->
     return Experiment(
         name=name,
         title=title,
-        about="Every setting of the paper's table with the paper's step sizes (and a confidence "
-        "radius scaled by 0.01, since the printed one is trivial at this size), on a 4 x 4 grid "
-        "whose goal moves every 100 episodes. Under bandit feedback the theory's steps are so "
-        "small that the regret is still nearly linear here.",
+        about="Every setting of the paper's table with the paper's step sizes (and confidence "
+        "radii and bonuses scaled by 0.01, since the printed ones are trivial at this size). "
+        "Under full information the regret grows like sqrt(K + D). Under bandit feedback the "
+        "theory's steps are so small that it is still nearly linear in K here.",
         environment=SMALL,
-        costs=MOVING,
-        delays=part("geometric", mean=10),
-        agents=_settings(0.01)[:-1],
+        delays=part("geometric", mean=2),
+        agents=_settings(0.01),
         cases=cases,
-        episodes=1000,
-        seeds=5,
+        episodes=4000,
+        seeds=3,
         against=against,
     )
 
@@ -174,15 +171,15 @@ def _grid_sweep(name: str, title: str, against: str, cases: tuple[Case, ...]) ->
 def grid_delay() -> Experiment:
     """Regret against D on a grid, for each setting of the paper's table."""
     cases = tuple(
-        Case(f"mean delay {mean}", delays=part("geometric", mean=mean)) for mean in (0, 5, 20, 80)
+        Case(f"mean {mean}", delays=part("geometric", mean=mean)) for mean in (0, 2, 8, 32)
     )
-    return _grid_sweep("grid-delay", "Regret against total delay, 4 x 4 grid", "total_delay", cases)
+    return _grid_sweep("grid-delay", "Regret against total delay, 2 x 2 grid", "total_delay", cases)
 
 
 def grid_episodes() -> Experiment:
     """Regret against K on a grid, for each setting of the paper's table."""
-    cases = tuple(Case(f"{K} episodes", episodes=K) for K in (250, 500, 1000, 2000))
-    return _grid_sweep("grid-episodes", "Regret against episodes, 4 x 4 grid", "episodes", cases)
+    cases = tuple(Case(f"K = {K}", episodes=K) for K in (500, 1000, 2000, 4000, 8000))
+    return _grid_sweep("grid-episodes", "Regret against episodes, 2 x 2 grid", "episodes", cases)
 
 
 def known_unknown() -> Experiment:
@@ -253,12 +250,12 @@ def no_tuning() -> Experiment:
     known = part("oppo", transitions="known")
     return Experiment(
         name="no-tuning",
-        title="Doubling and anytime against the tuned agent, 4 x 4 grid, moving goal",
+        title="Doubling and anytime against the tuned agent, 3 x 3 grid, moving goal",
         about="The tuned agent is told the number of episodes and the total delay; doubling "
         "restarts whenever its estimate of both has doubled; the anytime rule shrinks its steps "
         "by what is missing and never restarts.",
-        environment=SMALL,
-        costs=MOVING,
+        environment=part("gridworld", size=3, horizon=6),
+        costs=part("moving_goal", size=3, goals=((2, 2), (2, 0)), every=100),
         delays=part("geometric", mean=10),
         agents=(
             Learner("tuned", part("oppo", transitions="known", learning_rate="tuned")),

@@ -15,6 +15,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 import polars as pl
+from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -69,10 +70,9 @@ def save(directory: Path, drawings: Sequence[Drawing], forms: Sequence[str]) -> 
     return paths
 
 
-def draw(directory: Path, rows: pl.DataFrame | None = None) -> list[Drawing]:
-    """All figures that the results give."""
+def draw(directory: Path, rows: pl.DataFrame) -> list[Drawing]:
+    """All figures that the results of a directory give."""
     experiment = store.spec(directory)
-    rows = store.rows(directory, experiment) if rows is None else rows
     with matplotlib.rc_context(STYLE):
         if experiment.against is not None:
             return [scaling(experiment, rows)]
@@ -178,12 +178,17 @@ def scaling(experiment: Experiment, rows: pl.DataFrame) -> Drawing:
         mean = np.array([band.mean for band in bands])
         if not len(x) or not (mean > 0).all():
             continue
-        low = np.array([max(band.low, 1e-3 * band.mean) for band in bands])
-        high = np.array([band.high for band in bands])
-        axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
-        axes.plot(x, mean, color=colour, linestyle=dash, marker="o", markersize=3.5)
+        errors = [
+            [band.mean - band.low for band in bands],
+            [band.high - band.mean for band in bands],
+        ]
+        x = x * 1.015 ** (experiment.agents.index(learner) - len(experiment.agents) / 2)
+        axes.errorbar(
+            x, mean, np.maximum(errors, 0.0), color=colour, linestyle=dash, marker="o",
+            markersize=3.5, elinewidth=1, capsize=2,
+        )  # fmt: skip
         if len(x) > 1:
-            notes.append(f"{learner.name}: slope {statistics.slope(x, mean):.2f}")
+            notes.append(f"{learner.name} {statistics.slope(x, mean):.2f}")
         ends.append((float(mean[-1]), learner.name, colour))
     played = rows["case"].unique().to_list()
     exact = [
@@ -196,12 +201,19 @@ def scaling(experiment: Experiment, rows: pl.DataFrame) -> Drawing:
         axes.plot(*zip(*known, strict=True), color="0.45", linestyle=":", linewidth=1, zorder=0)
         ends.append((float(known[-1][1]), "exact expectation", "0.45"))
     axes.set(xscale="log", yscale="log", ylabel="regret of the run")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+        axis.set_minor_formatter(ticker.NullFormatter())
     axes.set_xlabel(
         "episodes K" if experiment.against == "episodes" else "episodes + total delay, K + D"
     )
     _label_ends(axes, ends, logarithmic=True)
     axes.set_title(_title(experiment, ""))
-    caption = "Regret of whole runs, mean over seeds with 95 % bootstrap bands. " + "; ".join(notes)
+    caption = (
+        "Regret of whole runs, mean over seeds with 95 % bootstrap intervals (agents are set "
+        "apart a little, sideways). Slopes: " + "; ".join(notes)
+    )
     return Drawing("scaling", caption + ".", figure)
 
 
@@ -245,7 +257,10 @@ def _label_ends(
 
 
 def spread(wanted: Floats, gap: float) -> Floats:
-    """Positions near the wanted ones, in the same order, at least `gap` apart. wanted: (N,)."""
+    """Positions near the wanted ones, in the same order, at least `gap` apart, none above 1.
+
+    wanted: (N,), as shares of the height.
+    """
     order = np.argsort(wanted, kind="stable")
     steps = gap * np.arange(len(wanted))
     # Moved apart = nondecreasing after taking the steps off; pool neighbours that violate it.
@@ -258,6 +273,7 @@ def spread(wanted: Floats, gap: float) -> Floats:
     flat = np.concatenate([np.full(int(n), a) for a, n in blocks]) if blocks else np.zeros(0)
     placed = np.empty(len(wanted))
     placed[order] = flat + steps
+    placed -= max(0.0, placed.max(initial=0.0) - max(1.0, wanted.max(initial=0.0)))
     return placed
 
 

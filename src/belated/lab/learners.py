@@ -19,7 +19,16 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from belated import checks, tuning
-from belated.agents import Agent, Bold, DelayedOPPO, Doubling, Parallel, Pipeline, Skipping
+from belated.agents import (
+    Agent,
+    Bold,
+    DelayedOPPO,
+    DelayedUCBVI,
+    Doubling,
+    Parallel,
+    Pipeline,
+    Skipping,
+)
 from belated.agents.contract import Information
 from belated.agents.doubling import Restartable
 from belated.arrays import Ints
@@ -111,6 +120,30 @@ def oppo(
         max_delay=_largest(told, max_delay),
         exploration_threshold=exploration_threshold,
         **rates,
+    )
+
+
+def ucbvi(
+    told: Told,
+    /,
+    homogeneous_costs: bool = False,
+    delta: float = 0.1,
+    bonus_scale: float = 1.0,
+    explicit_exploration: bool = False,
+    max_delay: float | Literal["realised"] | None = None,
+    exploration_threshold: float | None = None,
+) -> Agent:
+    """`belated.DelayedUCBVI`, for costs drawn from fixed laws under bandit feedback."""
+    if told.information != "bandit":
+        raise ValueError(f'information must be "bandit" for "ucbvi", got {told.information!r}')
+    return DelayedUCBVI(
+        told.problem,
+        homogeneous_costs=homogeneous_costs,
+        delta=delta,
+        bonus_scale=bonus_scale,
+        explicit_exploration=explicit_exploration,
+        max_delay=_largest(told, max_delay),
+        exploration_threshold=exploration_threshold,
     )
 
 

@@ -50,6 +50,7 @@ AGENTS: dict[str, Maker] = {
     "parallel": learners.parallel,
     "pipeline": learners.pipeline,
     "skipping": learners.skipping,
+    "ucbvi": learners.ucbvi,
 }
 INSIDE = ("agent", "model", "otherwise", "within")
 """Parameters that are parts themselves."""

@@ -51,9 +51,8 @@ def html(directory: Path, drawings: Sequence[Drawing], rows: pl.DataFrame) -> st
     finished = total - len(store.unfinished(directory, experiment))
     state = f"{total} runs" if finished == total else f"{finished} of {total} runs are finished"
     versions = ", ".join(f"{name} {v}" for name, v in store.versions(directory).items())
-    summary = tables.costs(
-        statistics.summary(rows), "Exact expected cost: means with 95 % intervals"
-    )
+    lines = statistics.summary(rows)
+    summary = tables.costs(lines, "Exact expected cost: means with 95 % intervals")
     pairs = statistics.differences(rows)
     sections = [
         f"<h1>{escape(title)}</h1>",
@@ -63,6 +62,9 @@ def html(directory: Path, drawings: Sequence[Drawing], rows: pl.DataFrame) -> st
         "<h2>Figures</h2>",
         *(_figure(drawing) for drawing in drawings),
         "<h2>Results</h2>",
+        _table(tables.scaling(experiment, lines, "Regret of whole runs, means over seeds"))
+        if experiment.against
+        else "",
         _table(summary),
     ]
     if pairs:

@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from belated.lab import statistics, store
+from belated.lab.spec import Experiment
 from belated.lab.statistics import Difference, Interval, Line
 
 
@@ -43,6 +44,17 @@ def costs(lines: Sequence[Line], title: str, *, brief: bool = False) -> Table:
     if brief:
         head, rows = [*head[:4], *head[5:]], [[*row[:4], *row[5:]] for row in rows]
     return _table(title, head, rows, 2)
+
+
+def scaling(experiment: Experiment, lines: Sequence[Line], title: str) -> Table:
+    """The mean regret of whole runs, one row per agent and one column per case."""
+    regret = {(line.case, line.agent): number(line.regret.mean) for line in lines}
+    cases = experiment.case_names()
+    rows = [
+        (learner.name, *(regret.get((case, learner.name), "") for case in cases))
+        for learner in experiment.agents
+    ]
+    return Table(title, ("mean regret", *cases), tuple(rows), 1)
 
 
 def differences(found: Sequence[Difference], title: str) -> Table:
