@@ -3,14 +3,18 @@
 import dataclasses
 import importlib.util
 import multiprocessing
+import os
+import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from belated.lab import store, sweep
-from belated.lab.engines import local
+from belated.lab.engines import cluster, local
 from belated.lab.parts import part
+from belated.lab.runs import perform
 from belated.lab.spec import Case, Experiment, Learner
 
 SMALL = Experiment(
@@ -40,15 +44,73 @@ def test_one_job_and_two_jobs_give_the_same_bytes(tmp_path):
     assert sweep.run(SMALL, two, jobs=2) == sweep.Sweep(6, 0, ())
 
 
-@pytest.mark.skipif(
+needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'belated[ray]'"
 )
+
+
+@needs_ray
 @pytest.mark.filterwarnings("ignore")
-def test_ray_gives_the_same_bytes(tmp_path):
-    sweep.run(SMALL, tmp_path / "one", jobs=2)
-    done = sweep.run(SMALL, tmp_path / "ray", jobs=2, engine="ray")
-    assert done == sweep.Sweep(0, 6, ())
-    assert files(tmp_path / "one") == files(tmp_path / "ray")
+def test_ray_gives_the_same_bytes_and_names_runs_that_raise(tmp_path):
+    trace = tmp_path / "delays.csv"
+    trace.write_text("delay\n" + "1\n" * 60)
+    cases = (Case("fine"), Case("broken", delays=part("trace", delays=str(trace))))
+    experiment = dataclasses.replace(SMALL, cases=cases)
+    sweep.run(experiment, tmp_path / "one", jobs=2)
+    done = sweep.run(
+        experiment, tmp_path / "ray", jobs=2, engine="ray", begun=lambda left: trace.unlink()
+    )
+    assert done.done == 6
+    assert {o.task.case for o in done.failed} == {"broken"}
+    assert all("delays.csv" in o.reason for o in done.failed)
+    one, ray = files(tmp_path / "one"), files(tmp_path / "ray")
+    assert ray == {name: content for name, content in one.items() if name.startswith("fine")}
+
+
+@needs_ray
+@pytest.mark.filterwarnings("ignore")
+def test_ray_tries_again_when_a_worker_dies(tmp_path):
+    long = dataclasses.replace(SMALL, episodes=4000, seeds=1)
+    outcomes = cluster.run(long, long.tasks(), jobs=1)
+    stop = threading.Event()
+    killer = threading.Thread(target=kill_ray_worker, args=(stop,))
+    killer.start()
+    results = {o.task.name: o.result for o in outcomes}
+    killed = stop.is_set()
+    stop.set()
+    killer.join()
+    assert killed
+    assert results == {task.name: perform(long, task) for task in long.tasks()}
+
+
+def kill_ray_worker(stop):
+    """Kill the first worker of this process's Ray that is seen at work, then set `stop`."""
+    ours = os.getpid()
+    while not stop.is_set():
+        for process in descendants(ours):
+            command = Path(f"/proc/{process}/cmdline")
+            try:
+                if b"ray::attempt" in command.read_bytes():
+                    time.sleep(0.3)
+                    os.kill(process, signal.SIGKILL)
+                    stop.set()
+                    return
+            except OSError:
+                continue
+        time.sleep(0.02)
+
+
+def descendants(process):
+    """Processes below a process, from Linux's /proc."""
+    found = []
+    for task in Path(f"/proc/{process}/task").glob("*/children"):
+        try:
+            children = [int(child) for child in task.read_text().split()]
+        except OSError:
+            continue
+        for child in children:
+            found += [child, *descendants(child)]
+    return found
 
 
 def test_ray_missing_is_said_in_one_line(tmp_path, monkeypatch):

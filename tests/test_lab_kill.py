@@ -1,5 +1,6 @@
 """Nothing is lost: kill -9 at any moment, and the same command gives the same rows."""
 
+import importlib.util
 import os
 import random
 import signal
@@ -39,12 +40,13 @@ def files(directory):
     return {str(p.relative_to(runs)): p.read_bytes() for p in runs.rglob("*") if p.is_file()}
 
 
-def start(tmp_path, jobs, code=""):
+def start(tmp_path, jobs, code="", engine="local"):
     """The command in a process group of its own; `code` runs first."""
     (tmp_path / "kill.toml").write_text(toml.dumps(EXPERIMENT))
     program = f"{code}\nfrom belated.__main__ import main\nif __name__ == '__main__':\n    main()\n"
     (tmp_path / "program.py").write_text(program)
     command = ["program.py", "run", "kill.toml", "--jobs", str(jobs), "--out", "out"]
+    command += ["--engine", engine]
     return subprocess.Popen(
         [sys.executable, *command],
         cwd=tmp_path,
@@ -93,6 +95,23 @@ def test_kill_at_random_moments_then_continue(tmp_path, undisturbed):
     assert files(out) == undisturbed
     assert store.rows(out).equals(store.rows(out).unique(maintain_order=True))
     assert not list(out.rglob("*.partial"))
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'belated[ray]'"
+)
+def test_kill_with_ray_then_continue_with_ray(tmp_path, undisturbed):
+    out = tmp_path / "out"
+    process = start(tmp_path, jobs=2, engine="ray")
+    while finished(out) < 3 and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    assert 3 <= finished(out) < len(EXPERIMENT.tasks())
+    last = start(tmp_path, jobs=2, engine="ray")
+    text, _ = last.communicate(timeout=120)
+    assert last.returncode == 0, text
+    assert files(out) == undisturbed
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="needs limits on the size of files")

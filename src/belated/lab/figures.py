@@ -208,6 +208,8 @@ def scaling(experiment: Experiment, rows: pl.DataFrame) -> Drawing:
     axes.set_xlabel(
         "episodes K" if experiment.against == "episodes" else "episodes + total delay, K + D"
     )
+    if axes.lines:
+        axes.set_xlim(right=1.05 * max(float(np.max(line.get_xdata())) for line in axes.lines))
     _label_ends(axes, ends, logarithmic=True)
     axes.set_title(_title(experiment, ""))
     caption = (

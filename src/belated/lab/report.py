@@ -22,9 +22,11 @@ h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .5rem; }
 h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; }
 p, ul { max-width: 44rem; }
 figure { margin: 1.5rem 0; }
-figure img { width: 100%; max-width: 46rem; height: auto; display: block; }
+figure img { width: 100%; min-width: 34rem; max-width: 46rem; height: auto; display: block; }
 figcaption { color: #555; font-size: .9rem; max-width: 44rem; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; margin-bottom: 1.5rem; }
+figure .wide { margin-bottom: .3rem; }
+summary { cursor: pointer; color: #0b5f94; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: #555; padding-bottom: .3rem; }
 th, td { padding: .35rem .9rem .35rem 0; text-align: right; white-space: nowrap;
@@ -34,6 +36,9 @@ th { border-bottom: 2px solid #999; font-weight: 600; }
 pre { background: #f6f6f4; padding: .9rem; overflow-x: auto; font-size: .82rem; line-height: 1.4; }
 .small { color: #555; font-size: .9rem; }
 """
+
+LONG = 40
+"""Rows from which on a table is folded."""
 
 
 def write(directory: Path, drawings: Sequence[Drawing], rows: pl.DataFrame) -> Path:
@@ -97,7 +102,7 @@ def _figure(drawing: Drawing) -> str:
     data = base64.b64encode(drawing.encoded("svg")).decode()
     caption = escape(drawing.caption)
     image = f'<img alt="{caption}" src="data:image/svg+xml;base64,{data}">'
-    return f"<figure>{image}<figcaption>{caption}</figcaption></figure>"
+    return f"<figure><div class='wide'>{image}</div><figcaption>{caption}</figcaption></figure>"
 
 
 def _table(table: Table) -> str:
@@ -110,7 +115,10 @@ def _table(table: Table) -> str:
         )
 
     rows = "".join(f"<tr>{line(row, 'td')}</tr>" for row in table.rows)
-    return (
+    text = (
         f'<div class="wide"><table><caption>{escape(table.title)}</caption>'
         f"<thead><tr>{line(table.head, 'th')}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
+    if len(table.rows) <= LONG:
+        return text
+    return f"<details><summary>Show {len(table.rows)} rows</summary>{text}</details>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -9,10 +10,17 @@ import tomli_w
 
 from belated.lab.spec import Experiment, from_table, to_table
 
+NUMBERS = re.compile(r"\[\n(?: +[-+.\w]+,\n)+ *\]")
+"""An array of plain values as tomli_w writes it, one to a line."""
+
 
 def dumps(experiment: Experiment) -> str:
     """The experiment as TOML text."""
-    return tomli_w.dumps(to_table(experiment))
+    return NUMBERS.sub(_on_one_line, tomli_w.dumps(to_table(experiment)))
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    return f"[{', '.join(found[0].strip('[]').split())}]".replace(",,", ",").replace(",]", "]")
 
 
 def loads(text: str, source: str = "the text") -> Experiment:
