@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,21 +42,25 @@ STYLE: dict[Any, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Drawing:
     """A figure: its name as a file, what it shows, and itself."""
 
     name: str
     caption: str
     figure: Figure
+    _files: dict[str, bytes] = field(default_factory=dict, repr=False)
 
     def encoded(self, form: str) -> bytes:
         """The figure as a file of this form: png, svg or pdf."""
-        buffer = io.BytesIO()
-        metadata: dict[str, Any] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-        with matplotlib.rc_context(STYLE):
-            self.figure.savefig(buffer, format=form, dpi=160, metadata=metadata[form])
-        return buffer.getvalue()
+        if form not in self._files:
+            date: dict[str, Any] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+            buffer = io.BytesIO()
+            with matplotlib.rc_context(STYLE):
+                self.figure.savefig(buffer, format=form, dpi=160, metadata=date[form])
+            self.figure.set_layout_engine("none")  # laid out once, the same in every form
+            self._files[form] = buffer.getvalue()
+        return self._files[form]
 
 
 def save(directory: Path, drawings: Sequence[Drawing], forms: Sequence[str]) -> list[Path]:
@@ -247,6 +251,7 @@ def _label_ends(
 ) -> None:
     """Names at the right ends of curves, moved apart where they would touch."""
     low, high = axes.get_ylim()
+    axes.set_ylim(low, high)  # and keep it so
     if logarithmic:
         low, high = np.log(low), np.log(high)
     wanted = np.array([np.log(y) if logarithmic else y for y, _, _ in ends])

@@ -79,7 +79,7 @@ def bootstrap(values: Floats) -> tuple[Floats, Floats, Floats]:
     rng = np.random.default_rng(0)
     weights = rng.multinomial(N, np.full(N, 1 / N), size=RESAMPLES) / N  # (R, N)
     tail = (1 - LEVEL) / 2
-    low, high = np.quantile(weights @ flat, [tail, 1 - tail], axis=0)
+    low, high = np.quantile(flat.T @ weights.T, [tail, 1 - tail], axis=-1)
     shape = values.shape[1:]
     return flat.mean(axis=0).reshape(shape), low.reshape(shape), high.reshape(shape)
 
