@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 .PHONY: demo test lint bench clean
 
 demo: $(STAMP)
-	$(BIN)/python examples/demo.py
+	$(BIN)/belated run paper-grid --seeds 3
 
 test: $(STAMP) lint
 	$(BIN)/python -m pytest -n 2
