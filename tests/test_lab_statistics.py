@@ -68,8 +68,8 @@ def test_one_seed_gives_a_point():
 def test_differences_are_taken_on_common_seeds_only():
     rows = frame(
         {
-            "A": {0: [1.0, 3.0], 1: [2.0, 2.0], 2: [100.0, 100.0]},
-            "B": {1: [2.0, 2.0], 0: [4.0, 4.0]},
+            "A": {0: [1.0, 3.0], 1: [3.0, 3.0], 2: [100.0, 100.0]},
+            "B": {1: [3.0, 3.0], 0: [4.0, 4.0]},
         }
     )
     (found,) = statistics.differences(rows)
