@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+RAY := .venv/.ray
 
 .PHONY: demo test lint bench docs clean
 
 demo: $(STAMP)
-	$(BIN)/python examples/demo.py
+	$(BIN)/belated run paper-grid --seeds 3
 
-test: $(STAMP) lint
+test: $(STAMP) $(RAY) lint
 	$(BIN)/python -m pytest -n 2
 
 lint: $(STAMP)
@@ -28,6 +29,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,lab]"
 	touch $(STAMP)
+
+$(RAY): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[ray]"
+	touch $(RAY)
 
 clean:
 	rm -rf .venv out

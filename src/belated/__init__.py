@@ -19,8 +19,8 @@ from belated.agents import (
 )
 from belated.delays import NEVER, DelayLine
 from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
-from belated.measures import occupancy_from, policy_from, transitions_from
 from belated.gym import GymRun, gym_loop
+from belated.measures import occupancy_from, policy_from, transitions_from
 from belated.problem import Problem
 from belated.saving import SavedFileError, load, save, saved_configuration
 from belated.simulate import Run, simulate

@@ -1,0 +1,282 @@
+"""The `belated` command: run experiments, draw and report their results.
+
+Exit codes: 0 all is well, 1 some runs failed, 2 wrong input, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, CycloptsError, Parameter
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from belated.lab.spec import Experiment
+    from belated.lab.sweep import Sweep
+    from belated.lab.tables import Table
+
+app = App(
+    name="belated",
+    help="Experiments in learning from feedback that comes late.",
+    help_epilogue="Start here: belated run paper-grid --seeds 3",
+    version_flags=["--version"],
+)
+out = Console()
+err = Console(stderr=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    try:
+        code = app(
+            list(sys.argv[1:] if arguments is None else arguments),
+            exit_on_error=False,
+            print_error=False,
+            result_action="return_value",
+        )
+    except CycloptsError as error:
+        return _complain(f"{' '.join(str(error).split())} (belated --help tells more)")
+    except _Mistake as mistake:
+        return _complain(str(mistake))
+    except KeyboardInterrupt:
+        err.print("belated: stopped; the same command continues where it was")
+        return 130
+    return code if isinstance(code, int) else 0
+
+
+class _Mistake(Exception):
+    """Something wrong in what was given; anything else that is raised is our fault."""
+
+
+@contextmanager
+def _input() -> Iterator[None]:
+    """What is raised against the input inside becomes one line."""
+    try:
+        yield
+    except ValueError as error:
+        raise _Mistake(str(error)) from None
+    except OSError as error:
+        raise _Mistake(f"{error.strerror}: {error.filename}") from None
+
+
+def _complain(message: str) -> int:
+    err.print(f"belated: {message}", style="red", highlight=False, markup=False, soft_wrap=True)
+    return 2
+
+
+@app.command(name="list")
+def list_() -> None:
+    """Show the experiments that can be run by name."""
+    from rich.table import Table  # noqa: PLC0415
+
+    from belated.lab.experiments import EXPERIMENTS  # noqa: PLC0415
+
+    table = Table("name", "what it is", "runs", box=None, pad_edge=False)
+    for name, make in EXPERIMENTS.items():
+        experiment = make()
+        table.add_row(name, experiment.title, str(len(experiment.tasks())))
+    out.print(table)
+    out.print("\nbelated run NAME runs one; belated export NAME > my.toml gives a copy to change.")
+
+
+@app.command
+def run(
+    experiment: str,
+    /,
+    *,
+    seeds: int | None = None,
+    episodes: int | None = None,
+    jobs: int | None = None,
+    engine: str = "local",
+    out_dir: Annotated[Path | None, Parameter(name="--out")] = None,
+) -> int:
+    """Run an experiment; the same command continues one that was stopped.
+
+    Args:
+        experiment: A name from `belated list`, or a TOML file.
+        seeds: Number of repetitions (seeds 0 to N-1), instead of the experiment's.
+        episodes: Episodes per run, instead of the experiment's.
+        jobs: Runs at once; all cores by default.
+        engine: local (processes on this machine) or ray (a cluster at RAY_ADDRESS, else one
+            started here).
+        out_dir: Where results go; out/NAME by default.
+    """
+    from belated.lab import figures, report, statistics, store, tables  # noqa: PLC0415
+    from belated.lab.spec import slug  # noqa: PLC0415
+
+    with _input():
+        chosen = _changed(_find(experiment), seeds, episodes)
+        directory = out_dir or Path("out") / slug(chosen.name)
+        done = _with_progress(chosen, directory, _cores() if jobs is None else jobs, engine)
+    for outcome in done.failed:
+        err.print(f"failed: {outcome.task.name}: {outcome.reason}", style="red", markup=False)
+    if done.found:
+        out.print(f"{done.found} runs were finished before.")
+    if done.failed:
+        err.print(f"{len(done.failed)} runs failed; {directory / 'failed'} says where.")
+        if done.found + done.done == 0:
+            return 1
+    rows = store.rows(directory, chosen)
+    lines, title = statistics.summary(rows), chosen.title or chosen.name
+    if chosen.against:
+        _print(tables.scaling(chosen, lines, title))
+    else:
+        _print(tables.costs(lines, title, brief=True))
+    drawings = figures.draw(directory, rows)
+    figures.save(directory, drawings, ("png", "svg"))
+    report.write(directory, drawings, rows)
+    _say("figures", directory / "figures")
+    _say("report", directory / "report.html")
+    return 1 if done.failed else 0
+
+
+@app.command
+def plot(directory: Path, /, *, pdf: bool = False) -> None:
+    """Draw the figures of a directory of results again.
+
+    Args:
+        directory: Where `belated run` put the results.
+        pdf: Write PDF as well as PNG and SVG.
+    """
+    from belated.lab import figures, store  # noqa: PLC0415
+
+    with _input():
+        rows = store.rows(directory)
+    forms = ("png", "svg", "pdf") if pdf else ("png", "svg")
+    for path in figures.save(directory, figures.draw(directory, rows), forms):
+        out.print(str(path), highlight=False, soft_wrap=True)
+
+
+@app.command(name="report")
+def report_(directory: Path, /) -> None:
+    """Write report.html, one self-contained file, for a directory of results.
+
+    Args:
+        directory: Where `belated run` put the results.
+    """
+    from belated.lab import figures, report, store  # noqa: PLC0415
+
+    with _input():
+        rows = store.rows(directory)
+    path = report.write(directory, figures.draw(directory, rows), rows)
+    out.print(str(path), highlight=False, soft_wrap=True)
+
+
+@app.command
+def compare(*directories: Path) -> None:
+    """Compare the agents of several directories of results.
+
+    Args:
+        directories: Directories of results. Where world, costs, delays and episodes are the same,
+            differences are taken seed by seed.
+    """
+    from belated.lab import tables  # noqa: PLC0415
+
+    with _input():
+        if not directories:
+            raise ValueError("compare must be given at least one directory of results, got none")
+        found = tables.compared(directories)
+    for table in found:
+        _print(table)
+
+
+@app.command
+def export(experiment: str, /) -> None:
+    """Print an experiment as TOML, to change and run: belated export paper-grid > my.toml.
+
+    Args:
+        experiment: A name from `belated list`, or a TOML file.
+    """
+    from belated.lab import toml  # noqa: PLC0415
+
+    with _input():
+        found = _find(experiment)
+    sys.stdout.write(toml.dumps(found))
+
+
+def _find(name: str) -> Experiment:
+    from belated.lab import toml  # noqa: PLC0415
+    from belated.lab.experiments import named  # noqa: PLC0415
+
+    if name.endswith(".toml") or os.sep in name:
+        return toml.read(Path(name))
+    return named(name)
+
+
+def _changed(experiment: Experiment, seeds: int | None, episodes: int | None) -> Experiment:
+    changes: dict[str, object] = {}
+    if seeds is not None:
+        changes["seeds"] = seeds
+    if episodes is not None:
+        changes["episodes"] = episodes
+        changes["cases"] = tuple(
+            dataclasses.replace(case, episodes=None) for case in experiment.cases
+        )
+    return dataclasses.replace(experiment, **changes)  # type: ignore[arg-type]
+
+
+def _with_progress(experiment: Experiment, directory: Path, jobs: int, engine: str) -> Sweep:
+    from rich import progress  # noqa: PLC0415
+
+    from belated.lab import sweep  # noqa: PLC0415
+
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("runs, time left"),
+        progress.TimeRemainingColumn(),
+    )
+    with progress.Progress(
+        *columns, console=err, transient=True, disable=not err.is_terminal
+    ) as bar:
+        line = bar.add_task(experiment.name, total=None)
+        return sweep.run(
+            experiment,
+            directory,
+            jobs=jobs,
+            engine=engine,
+            begun=lambda left: bar.update(line, total=left),
+            progress=lambda outcome: bar.advance(line),
+        )
+
+
+def _print(table: Table) -> None:
+    from rich import box  # noqa: PLC0415
+    from rich.table import Table as RichTable  # noqa: PLC0415
+
+    shown = RichTable(
+        title=table.title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1),
+    )
+    for i, head in enumerate(table.head):
+        name = i < table.names
+        intervals = any(" " in row[i] for row in table.rows)
+        shown.add_column(
+            head,
+            justify="left" if name else "right",
+            min_width=13 if name else None,
+            no_wrap=intervals and not name,
+        )
+    for row in table.rows:
+        shown.add_row(*row)
+    out.print(shown)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _say(what: str, path: Path) -> None:
+    out.print(f"{what}: {path}", highlight=False, soft_wrap=True)

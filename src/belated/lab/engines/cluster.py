@@ -1,0 +1,58 @@
+"""A Ray cluster: the running one at an address, or one started on this machine.
+
+The machines of a cluster need this package, but no shared disk: results come back as bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from belated.lab.engines.outcome import ATTEMPTS, ONE_THREAD, Outcome, attempt, died
+from belated.lab.spec import Experiment, Task
+
+
+def run(
+    experiment: Experiment, tasks: Sequence[Task], jobs: int, address: str | None = None
+) -> Iterator[Outcome]:
+    """Run tasks on a cluster, at most `jobs` at once.
+
+    address: of a running cluster, or "auto"; default: RAY_ADDRESS, else a cluster is started
+    here with `jobs` processors. A task whose worker dies is tried again by Ray.
+    """
+    ray = _ray()
+    address = address or os.environ.get("RAY_ADDRESS")
+    here: dict[str, Any] = {} if address else {"num_cpus": jobs, "include_dashboard": False}
+    ray.init(
+        address=address or "local",
+        runtime_env={"env_vars": ONE_THREAD},
+        logging_level="error",
+        log_to_driver=False,
+        **here,
+    )
+    try:
+        remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(attempt)
+        shared = ray.put(experiment)
+        waiting = list(reversed(tasks))
+        running: dict[Any, Task] = {}
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                task = waiting.pop()
+                running[remote.remote(shared, task)] = task
+            (done, *_), _ = ray.wait(list(running))
+            task = running.pop(done)
+            try:
+                yield ray.get(done)
+            except ray.exceptions.RayError as error:
+                yield died(task, type(error).__name__)
+    finally:
+        ray.shutdown()
+
+
+def _ray() -> Any:
+    try:
+        import ray  # noqa: PLC0415
+    except ImportError:
+        raise ValueError("--engine ray needs the package ray: pip install 'belated[ray]'") from None
+    return ray

@@ -1,0 +1,97 @@
+"""Maps of grid worlds: walls, the policy that was learned, and where it goes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from belated.arrays import Bools, Floats
+from belated.environments.gridworld import MOVES
+from belated.lab import store
+from belated.lab.spec import Experiment, Setting, Task
+from belated.world import occupancy
+
+SEEN = 0.05
+"""Expected visits per episode from which on a state gets an arrow."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """A policy on a grid, as a map.
+
+    Attributes:
+        name: whose policy.
+        walls: (rows, columns).
+        visits: (rows, columns) expected visits per episode.
+        moves: (rows, columns, 2) average direction, down and right, over the steps of an episode.
+    """
+
+    name: str
+    walls: Bools
+    visits: Floats
+    moves: Floats
+
+
+def learned(directory: Path, experiment: Experiment, case: str) -> list[Learned]:
+    """The kept policies of a case, one per agent; none where the world is no grid."""
+    setting = experiment.setting(case)
+    kept = [
+        (learner.name, store.policy(directory, Task(case, learner.name, 0)))
+        for learner in experiment.agents
+    ]
+    return [_map(setting, name, policy) for name, policy in kept if policy is not None]
+
+
+def _map(setting: Setting, name: str, policy: Floats) -> Learned:
+    given = setting.environment.values
+    size = given.get("size", 10)
+    rows, columns = size if isinstance(size, tuple) else (size, size)
+    walls = np.zeros((rows, columns), dtype=bool)
+    for cell in given.get("walls", ()):
+        walls[cell] = True
+    taken = occupancy(setting.world().mdp, policy).sum(axis=0)  # (S, A)
+    visits = taken.sum(axis=1)
+    directions = np.array(MOVES, dtype=np.float64)  # (A, 2)
+    moves = (taken @ directions) / np.maximum(visits, 1e-12)[:, None]
+    return Learned(name, walls, visits.reshape(rows, columns), moves.reshape(rows, columns, 2))
+
+
+def draw(maps: list[Learned]) -> Figure:
+    """One map per agent, side by side, with a common shade."""
+    across = min(3, len(maps))
+    down = math.ceil(len(maps) / across)
+    figure = Figure(figsize=(2.6 * across + 0.7, 3.1 * down), layout="constrained")
+    panels = figure.subplots(down, across, squeeze=False).ravel()
+    top = max(float(np.delete(item.visits.ravel(), -1).max(initial=0.1)) for item in maps)
+    for axes, item in zip(panels, maps, strict=False):
+        rows, columns = item.walls.shape
+        shade = axes.imshow(item.visits, cmap="Blues", vmin=0, vmax=top)
+        for row, column in np.argwhere(item.walls):
+            axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor="0.85",
+                                     edgecolor="0.45", hatch="xxx", linewidth=0))  # fmt: skip
+        row, column = np.nonzero((item.visits >= SEEN) & ~item.walls)
+        drop, right = item.moves[row, column].T
+        dark = item.visits[row, column] > 0.6 * top
+        axes.quiver(column, row, right, -drop, color=np.where(dark, "white", "0.1"), pivot="mid",
+                    scale=1.4 * columns, width=0.009, headwidth=4)  # fmt: skip
+        for cell, text in (((0, 0), "start"), ((rows - 1, columns - 1), "goal")):
+            axes.add_patch(Rectangle((cell[1] - 0.5, cell[0] - 0.5), 1, 1, fill=False,
+                                     edgecolor="#D55E00", linewidth=1.6))  # fmt: skip
+            axes.annotate(
+                text, (cell[1], cell[0] + (-0.6 if cell[0] == 0 else 0.6)), fontsize=7.5,
+                ha="left" if cell[1] == 0 else "right", color="#B34700",
+                va="bottom" if cell[0] == 0 else "top", xytext=(-6 if cell[1] == 0 else 6, 0),
+                textcoords="offset points", annotation_clip=False,
+            )  # fmt: skip
+        axes.set(xticks=[], yticks=[])
+        axes.spines[:].set(visible=True, color="0.7")
+        axes.set_title(item.name, pad=12)
+    for axes in panels[len(maps) :]:
+        axes.set_visible(False)
+    figure.colorbar(shade, ax=list(panels), shrink=0.7, extend="max", label="visits per episode")
+    return figure

@@ -1,0 +1,182 @@
+"""Parts of an experiment by name: a kind and its parameters, and what each kind builds.
+
+The registries below are the only place where strings become functions. A parameter may be a part
+of the same registry again: `lost` delays have an `otherwise`, wrappers have an `agent`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from belated import checks, delays, environments
+from belated.agents.contract import Agent
+from belated.lab import learners, processes
+
+Maker = Callable[..., Any]
+
+ENVIRONMENTS: dict[str, Maker] = {
+    "bandit": environments.bandit,
+    "chain": environments.chain,
+    "delay_lower_bound": environments.delay_lower_bound,
+    "gridworld": environments.gridworld,
+    "random_mdp": environments.random_mdp,
+}
+COSTS: dict[str, Maker] = {
+    "blocks": processes.blocks,
+    "moving_goal": processes.moving_goal,
+    "random": processes.random,
+}
+DELAYS: dict[str, Maker] = {
+    "bursts": delays.bursts,
+    "fixed": delays.fixed,
+    "geometric": delays.geometric,
+    "heavy_tailed": delays.heavy_tailed,
+    "lost": delays.lost,
+    "monotone": delays.monotone,
+    "none": delays.none,
+    "poisson": delays.poisson,
+    "trace": delays.trace,
+    "uniform": delays.uniform,
+}
+AGENTS: dict[str, Maker] = {
+    "bold": learners.bold,
+    "doubling": learners.doubling,
+    "oppo": learners.oppo,
+    "parallel": learners.parallel,
+    "pipeline": learners.pipeline,
+    "skipping": learners.skipping,
+    "ucbvi": learners.ucbvi,
+}
+INSIDE = ("agent", "model", "otherwise", "within")
+"""Parameters that are parts themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A kind and its parameters, sorted by name; lists are tuples, tables are parts."""
+
+    kind: str
+    parameters: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The parameters by name."""
+        return dict(self.parameters)
+
+    def nested(self) -> list[Part]:
+        """This part and all parts inside it."""
+        inner = [value for _, value in self.parameters if isinstance(value, Part)]
+        return [self, *(part for value in inner for part in value.nested())]
+
+
+def part(kind: str, /, **parameters: Any) -> Part:
+    """A part from keywords."""
+    return Part(kind, tuple(sorted((name, _value(value)) for name, value in parameters.items())))
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(_value(item) for item in value)
+    return value
+
+
+def read(key: str, table: object, registry: Mapping[str, Maker]) -> Part:
+    """The part that a table describes; `key` is where it stands in the file."""
+    if not isinstance(table, Mapping):
+        raise ValueError(
+            f"{key} must be a table with a kind, e.g. {{ kind = {next(iter(registry))!r} }}, "
+            f"got {checks.show(table)}"
+        )
+    if "kind" not in table:
+        raise ValueError(f"{key}.kind must be one of {_names(registry)}, got none")
+    parameters = {
+        name: read(f"{key}.{name}", value, registry) if isinstance(value, Mapping) else value
+        for name, value in table.items()
+        if name != "kind"
+    }
+    made = part(table["kind"], **parameters)
+    check(key, made, registry)
+    return made
+
+
+def table(made: Part) -> dict[str, Any]:
+    """The table that describes a part; the inverse of `read`."""
+    return {
+        "kind": made.kind,
+        **{
+            name: table(value) if isinstance(value, Part) else value
+            for name, value in made.parameters
+        },
+    }
+
+
+def check(key: str, made: object, registry: Mapping[str, Maker]) -> None:
+    """The kind exists, and its parameters are those of the function behind it."""
+    if not isinstance(made, Part):
+        raise ValueError(f"{key} must be a part, got {checks.show(made)}")
+    checks.choice(f"{key}.kind", made.kind, registry)
+    allowed = accepted(registry[made.kind])
+    for name, value in made.parameters:
+        if name not in allowed:
+            close = difflib.get_close_matches(name, allowed, n=1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            takes = _names(allowed) if allowed else "nothing"
+            raise ValueError(
+                f"{key}.{name} = {checks.show(value)} must go: {made.kind!r} takes {takes}{hint}"
+            )
+        if isinstance(value, Part) != (name in INSIDE):
+            allowed_here = "a table with a kind" if name in INSIDE else "a plain value"
+            raise ValueError(f"{key}.{name} must be {allowed_here}, got {checks.show(value)}")
+        if isinstance(value, Part):
+            check(f"{key}.{name}", value, registry)
+    for name, required in allowed.items():
+        if required and name not in made.values:
+            raise ValueError(f"{key}.{name} must be given for kind {made.kind!r}, got none")
+
+
+def accepted(maker: Maker) -> dict[str, bool]:
+    """Names of the parameters a file may give, and whether each must be given.
+
+    What the lab itself hands over, the positional-only arguments, is left out.
+    """
+    parameters = inspect.signature(maker).parameters.values()
+    return {p.name: p.default is p.empty for p in parameters if p.kind is not p.POSITIONAL_ONLY}
+
+
+def build(key: str, made: Part, registry: Mapping[str, Maker], *given: object) -> Any:
+    """Call the function behind a part: first on what the lab hands over, then its parameters.
+
+    Parts inside are built first. What a function says against its arguments gets the key in front.
+    """
+    parameters = {
+        name: build(f"{key}.{name}", value, registry, *given) if isinstance(value, Part) else value
+        for name, value in made.parameters
+    }
+    return _call(key, registry[made.kind], given, parameters)
+
+
+def build_agent(key: str, made: Part, told: learners.Told) -> Agent:
+    """An agent for what it is told. Parts inside become functions of what *they* are told."""
+    parameters = {
+        name: partial(build_agent, f"{key}.{name}", value) if isinstance(value, Part) else value
+        for name, value in made.parameters
+    }
+    agent: Agent = _call(key, AGENTS[made.kind], (told,), parameters)
+    return agent
+
+
+def _call(key: str, maker: Maker, given: tuple[object, ...], parameters: dict[str, Any]) -> Any:
+    try:
+        return maker(*given, **parameters)
+    except ValueError as error:
+        message = str(error)
+        raise ValueError(message if message.startswith(key) else f"{key}.{message}") from None
+
+
+def _names(names: Mapping[str, Any]) -> str:
+    return ", ".join(repr(name) for name in names)

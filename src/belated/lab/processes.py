@@ -1,0 +1,44 @@
+"""Costs that an experiment may put in place of those of its environment.
+
+Each takes the environment's world first and answers with a cost process for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from belated import checks, costs
+from belated.environments import goal_costs
+from belated.world import World
+
+
+def moving_goal(
+    world: World,
+    /,
+    size: int | Sequence[int],
+    goals: Sequence[Sequence[int]],
+    every: int,
+    drift: bool = False,
+) -> costs.CostProcess:
+    """Goals of a grid that take turns, each for `every` episodes; or drift from one to the next.
+
+    size: that of the grid. goals: (row, column) pairs; the cost is 0 in the goal and 1 elsewhere.
+    """
+    shape = (size[0], size[1]) if isinstance(size, Sequence) else size
+    functions = [goal_costs(shape, (goal[0], goal[1])) for goal in goals]
+    turning = costs.drifting if checks.flag("drift", drift) else costs.switching
+    return turning(functions, every)
+
+
+def blocks(world: World, /, length: int) -> costs.CostProcess:
+    """Fair coins per block of `length` episodes and action: what the past costs says nothing."""
+    return costs.blocks(world.problem.states, world.problem.actions, length)
+
+
+def random(world: World, /, seed: int = 0, noise: str = "bernoulli") -> costs.CostProcess:
+    """Independent costs around means drawn uniformly from [0, 1] by the seed."""
+    rng = np.random.default_rng(checks.integer("seed", seed, 0))
+    means = rng.random((1, world.problem.states, world.problem.actions))
+    return costs.stochastic(means, noise=noise)

@@ -1,0 +1,124 @@
+"""One self-contained HTML file per directory of results."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+import polars as pl
+
+from belated.lab import knowledge, statistics, store, tables, toml
+from belated.lab.figures import Drawing
+from belated.lab.tables import Table
+
+STYLE = """
+:root { color-scheme: light; }
+body { margin: 0; background: #fff; color: #222;
+       font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+main { max-width: 60rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .5rem; }
+h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; }
+p, ul { max-width: 44rem; }
+figure { margin: 1.5rem 0; }
+figure img { width: 100%; min-width: 34rem; max-width: 46rem; height: auto; display: block; }
+figcaption { color: #555; font-size: .9rem; max-width: 44rem; }
+.wide { overflow-x: auto; margin-bottom: 1.5rem; }
+figure .wide { margin-bottom: .3rem; }
+summary { cursor: pointer; color: #0b5f94; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; color: #555; padding-bottom: .3rem; }
+th, td { padding: .35rem .9rem .35rem 0; text-align: right; white-space: nowrap;
+         border-bottom: 1px solid #e3e3e3; }
+th { border-bottom: 2px solid #999; font-weight: 600; }
+.name { text-align: left; }
+pre { background: #f6f6f4; padding: .9rem; overflow-x: auto; font-size: .82rem; line-height: 1.4; }
+.small { color: #555; font-size: .9rem; }
+"""
+
+LONG = 40
+"""Rows from which on a table is folded."""
+
+
+def write(directory: Path, drawings: Sequence[Drawing], rows: pl.DataFrame) -> Path:
+    """Write report.html into the directory; everything it shows is inside the file."""
+    path = directory / "report.html"
+    store.write(path, html(directory, drawings, rows).encode())
+    return path
+
+
+def html(directory: Path, drawings: Sequence[Drawing], rows: pl.DataFrame) -> str:
+    """The report as text."""
+    experiment = store.spec(directory)
+    title = experiment.title or experiment.name
+    total = len(experiment.tasks())
+    finished = total - len(store.unfinished(directory, experiment))
+    state = f"{total} runs" if finished == total else f"{finished} of {total} runs are finished"
+    versions = ", ".join(f"{name} {v}" for name, v in store.versions(directory).items())
+    lines = statistics.summary(rows)
+    summary = tables.costs(lines, "Exact expected cost: means with 95 % intervals")
+    pairs = statistics.differences(rows)
+    sections = [
+        f"<h1>{escape(title)}</h1>",
+        f"<p>{escape(experiment.about)}</p>" if experiment.about else "",
+        f'<p class="small">{escape(experiment.name)}: {state}. Seeds 0 to {experiment.seeds - 1}; '
+        "every agent faces the same world, costs and delays, seed by seed.</p>",
+        "<h2>Figures</h2>",
+        *(_figure(drawing) for drawing in drawings),
+        "<h2>Results</h2>",
+        _table(tables.scaling(experiment, lines, "Regret of whole runs, means over seeds"))
+        if experiment.against
+        else "",
+        _table(summary),
+    ]
+    if pairs:
+        caption = "Difference in cost per episode (below 0 the first is better)"
+        sections += [
+            "<h2>Differences, seed by seed</h2>",
+            _table(tables.differences(pairs, caption)),
+        ]
+    told = "".join(f"<li>{escape(text)}</li>" for text in knowledge.sentences(experiment))
+    sections += [
+        "<h2>Who was given which knowledge</h2>",
+        f"<ul>{told}</ul>",
+        "<h2>Specification</h2>",
+        f"<pre>{escape(toml.dumps(experiment))}</pre>",
+        "<h2>Made with</h2>",
+        f"<p>{escape(versions)}</p>",
+        "<p class='small'>Intervals and bands: percentiles of "
+        f"{statistics.RESAMPLES} bootstrap resamples of the seeds.</p>",
+    ]
+    body = "\n".join(filter(None, sections))
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _figure(drawing: Drawing) -> str:
+    data = base64.b64encode(drawing.encoded("svg")).decode()
+    caption = escape(drawing.caption)
+    image = f'<img alt="{caption}" src="data:image/svg+xml;base64,{data}">'
+    return f"<figure><div class='wide'>{image}</div><figcaption>{caption}</figcaption></figure>"
+
+
+def _table(table: Table) -> str:
+    def line(cells: Sequence[str], tag: str) -> str:
+        return "".join(
+            f'<{tag} class="name">{escape(cell)}</{tag}>'
+            if i < table.names
+            else f"<{tag}>{escape(cell)}</{tag}>"
+            for i, cell in enumerate(cells)
+        )
+
+    rows = "".join(f"<tr>{line(row, 'td')}</tr>" for row in table.rows)
+    text = (
+        f'<div class="wide"><table><caption>{escape(table.title)}</caption>'
+        f"<thead><tr>{line(table.head, 'th')}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+    if len(table.rows) <= LONG:
+        return text
+    return f"<details><summary>Show {len(table.rows)} rows</summary>{text}</details>"

@@ -1,0 +1,94 @@
+"""One run: from a specification to rows.
+
+Columns: experiment, case, agent, parameters (of the agent, as JSON), seed, episode, value (exact
+expected cost of the policy played), realised (cost suffered), comparator (exact expected cost of
+the best fixed policy in hindsight), regret (cumulative, in values), missing (episodes whose
+feedback had not come by the end of this one) and delay (-1 where the feedback is lost).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from belated.arrays import Floats
+from belated.delays import NEVER
+from belated.lab import parts
+from belated.lab.spec import Experiment, Task
+from belated.simulate import Run, simulate
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What is kept of a run: files as bytes, so that a worker needs no shared disk.
+
+    policy: (H, S, A) learned by the end, as float32, for the first seed on a grid.
+    """
+
+    rows: bytes
+    policy: bytes | None
+
+
+def perform(experiment: Experiment, task: Task) -> Result:
+    """Run it; the same task gives the same bytes."""
+    setting = experiment.setting(task.case)
+    learner = experiment.learner(task.learner)
+    world = setting.world()
+    delays = setting.draw(task.seed)
+    agent = experiment.make(learner, world, delays)
+    run = simulate(
+        world,
+        agent,
+        delays=delays,
+        episodes=setting.episodes,
+        seed=task.seed,
+        trajectory=experiment.trajectory_of(learner),
+    )
+    policy = None
+    if task.seed == 0 and setting.environment.kind == "gridworld":
+        policy = _array(agent.begin_episode().policy)
+    buffer = io.BytesIO()
+    rows(experiment, task, run).write_parquet(buffer)
+    return Result(buffer.getvalue(), policy)
+
+
+def rows(experiment: Experiment, task: Task, run: Run) -> pl.DataFrame:
+    """The rows of a run, one per episode."""
+    learner = experiment.learner(task.learner)
+    K = len(run.values)
+    parameters = parts.table(learner.agent) | {
+        "information": experiment.information_of(learner),
+        "trajectory": experiment.trajectory_of(learner),
+    }
+    text = {
+        "experiment": experiment.name,
+        "case": task.case,
+        "agent": task.learner,
+        "parameters": json.dumps(parameters, sort_keys=True),
+    }
+    return pl.DataFrame(
+        {
+            **{
+                name: pl.repeat(value, K, dtype=pl.String, eager=True)
+                for name, value in text.items()
+            },
+            "seed": pl.repeat(task.seed, K, dtype=pl.Int64, eager=True),
+            "episode": np.arange(K),
+            "value": run.values,
+            "realised": run.realised,
+            "comparator": run.comparator,
+            "regret": run.regret,
+            "missing": run.missing,
+            "delay": np.where(run.delays == NEVER, -1, run.delays),
+        }
+    )
+
+
+def _array(policy: Floats) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, policy.astype(np.float32))
+    return buffer.getvalue()

@@ -1,0 +1,147 @@
+"""What rows say: means over seeds with bootstrap intervals, and paired differences.
+
+Seeds are what is resampled. All agents of a case face the same seeds, so differences are taken
+seed by seed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+
+from belated.arrays import Floats, Ints
+
+RESAMPLES = 2000
+LEVEL = 0.95
+LAST = 0.1
+"""The end of a run, for "cost at the end": its last tenth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean over seeds and its 95 % bootstrap interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An agent in a case, over its seeds: cost per episode, at the end, and the whole regret."""
+
+    case: str
+    agent: str
+    seeds: int
+    cost: Interval
+    end: Interval
+    regret: Interval
+    optimum: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """First minus second agent, in mean cost per episode, over the seeds both have.
+
+    won: share of seeds on which the first had the smaller cost; a tie counts half.
+    """
+
+    case: str
+    first: str
+    second: str
+    seeds: int
+    cost: Interval
+    won: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curves:
+    """One column of the rows, per seed and episode."""
+
+    seeds: Ints  # (N,)
+    values: Floats  # (N, K)
+
+    def band(self) -> tuple[Floats, Floats, Floats]:
+        """Mean over seeds and the bounds of its interval, each (K,)."""
+        return bootstrap(self.values)
+
+
+def bootstrap(values: Floats) -> tuple[Floats, Floats, Floats]:
+    """Mean over the first axis and percentile bounds; always the same resamples.
+
+    values: (N, ...) by seed. Returns three arrays of shape (...).
+    """
+    N = len(values)
+    flat = values.reshape(N, -1)
+    rng = np.random.default_rng(0)
+    weights = rng.multinomial(N, np.full(N, 1 / N), size=RESAMPLES) / N  # (R, N)
+    tail = (1 - LEVEL) / 2
+    low, high = np.quantile(flat.T @ weights.T, [tail, 1 - tail], axis=-1)
+    shape = values.shape[1:]
+    return flat.mean(axis=0).reshape(shape), low.reshape(shape), high.reshape(shape)
+
+
+def interval(values: Floats) -> Interval:
+    """Mean over seeds with its interval. values: (N,)."""
+    mean, low, high = bootstrap(values)
+    return Interval(float(mean), float(low), float(high))
+
+
+def curves(rows: pl.DataFrame, column: str) -> dict[tuple[str, str], Curves]:
+    """A column by (case, agent), in the order of the rows."""
+    result = {}
+    for (case, agent), group in rows.group_by(["case", "agent"], maintain_order=True):
+        seeds = group["seed"].unique(maintain_order=True).to_numpy()
+        values = group[column].to_numpy().astype(np.float64).reshape(len(seeds), -1)
+        result[str(case), str(agent)] = Curves(seeds, values)
+    return result
+
+
+def summary(rows: pl.DataFrame) -> list[Line]:
+    """One line per case and agent, in the order of the rows."""
+    regret, best = curves(rows, "regret"), curves(rows, "comparator")
+    lines = []
+    for (case, agent), costs in curves(rows, "value").items():
+        last = max(1, round(LAST * costs.values.shape[1]))
+        lines.append(
+            Line(
+                case,
+                agent,
+                len(costs.seeds),
+                interval(costs.values.mean(axis=1)),
+                interval(costs.values[:, -last:].mean(axis=1)),
+                interval(regret[case, agent].values[:, -1]),
+                float(best[case, agent].values.mean()),
+            )
+        )
+    return lines
+
+
+def differences(rows: pl.DataFrame) -> list[Difference]:
+    """Every pair of agents of a case, on the seeds that both have."""
+    costs = curves(rows, "value")
+    found = []
+    for (case, first), (other, second) in combinations(costs, 2):
+        if case == other:
+            difference = paired(costs[case, first], costs[case, second])
+            if len(difference):
+                won = float((difference < 0).mean() + 0.5 * (difference == 0).mean())
+                found.append(
+                    Difference(case, first, second, len(difference), interval(difference), won)
+                )
+    return found
+
+
+def paired(first: Curves, second: Curves) -> Floats:
+    """First minus second, mean over episodes, on the seeds that both have: (N,)."""
+    _, i, j = np.intersect1d(first.seeds, second.seeds, return_indices=True)
+    difference: Floats = first.values[i].mean(axis=1) - second.values[j].mean(axis=1)
+    return difference
+
+
+def slope(x: Floats, y: Floats) -> float:
+    """Slope of the least-squares line of log y on log x. x, y: (N,), positive."""
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])

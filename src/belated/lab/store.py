@@ -1,0 +1,136 @@
+"""A directory of results: complete or absent, run by run.
+
+    spec.toml            what was run
+    versions.json        with what
+    runs/.../seed-3.parquet      the rows of one finished run
+    runs/.../seed-0.policy.npy   the policy (H, S, A) it had learned, on grids
+    failed/...           why a run raised
+    figures/, report.html        made from the above
+
+A file gets its name only when it is whole (written under another name, then renamed), and the
+rows come last, so a run is finished if and only if its rows are there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+import belated
+from belated.arrays import Floats
+from belated.lab import toml
+from belated.lab.runs import Result
+from belated.lab.spec import Experiment, Task
+
+PARTIAL = ".partial"
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
+    with partial.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+
+
+def open_for(directory: Path, experiment: Experiment) -> None:
+    """Make the directory, or go on in it: only with the same specification and version.
+
+    More seeds than before are allowed: what is finished stays.
+    """
+    if (directory / "spec.toml").exists():
+        before = spec(directory)
+        for field in dataclasses.fields(Experiment):
+            old, new = getattr(before, field.name), getattr(experiment, field.name)
+            if field.name == "seeds" and old > new:
+                raise _other(directory, f"seeds = {old}, more than {new}")
+            if field.name != "seeds" and old != new:
+                raise _other(directory, f"another specification ({field.name} differs)")
+        made_with = versions(directory).get("belated")
+        if made_with != belated.__version__:
+            raise _other(directory, f"belated {made_with}, this is {belated.__version__}")
+    elif directory.exists() and any(directory.iterdir()):
+        raise ValueError(f"{directory} must be empty or hold results of belated; choose another")
+    write(directory / "versions.json", json.dumps(_versions(), indent=2).encode())
+    write(directory / "spec.toml", toml.dumps(experiment).encode())
+
+
+def _other(directory: Path, what: str) -> ValueError:
+    return ValueError(f"{directory} holds results of {what}; choose another --out or remove it")
+
+
+def spec(directory: Path) -> Experiment:
+    """What was run in a directory."""
+    if not (directory / "spec.toml").is_file():
+        raise ValueError(f"{directory} must be a directory of results (with a spec.toml)")
+    return toml.read(directory / "spec.toml")
+
+
+def versions(directory: Path) -> dict[str, str]:
+    """With what it was run."""
+    found: dict[str, str] = json.loads((directory / "versions.json").read_text("utf-8"))
+    return found
+
+
+def keep(directory: Path, task: Task, result: Result) -> None:
+    """Keep a finished run."""
+    if result.policy is not None:
+        write(_path(directory, task, ".policy.npy"), result.policy)
+    write(_path(directory, task, ".parquet"), result.rows)
+
+
+def keep_failure(directory: Path, task: Task, trace: str) -> Path:
+    """Keep the traceback of a run that raised."""
+    path = directory / "failed" / f"{task.name}.txt"
+    write(path, trace.encode())
+    return path
+
+
+def unfinished(directory: Path, experiment: Experiment) -> list[Task]:
+    """The runs that are still to be done."""
+    return [t for t in experiment.tasks() if not _path(directory, t, ".parquet").exists()]
+
+
+def sweep_up(directory: Path) -> None:
+    """Remove what killed processes left half written. For when every run is finished."""
+    for left in directory.rglob(f"*{PARTIAL}"):
+        left.unlink(missing_ok=True)
+
+
+def rows(directory: Path, experiment: Experiment | None = None) -> pl.DataFrame:
+    """The rows of all finished runs, in the order of the specification."""
+    tasks: Iterable[Task] = (experiment or spec(directory)).tasks()
+    paths = [path for path in (_path(directory, t, ".parquet") for t in tasks) if path.exists()]
+    if not paths:
+        raise ValueError(f"{directory} must hold at least one finished run, got none")
+    return pl.concat([pl.read_parquet(path) for path in paths])
+
+
+def policy(directory: Path, task: Task) -> Floats | None:
+    """The policy (H, S, A) that a run had learned, if it was kept."""
+    path = _path(directory, task, ".policy.npy")
+    if not path.exists():
+        return None
+    kept: Floats = np.load(path).astype(np.float64)
+    kept /= kept.sum(axis=-1, keepdims=True)
+    return kept
+
+
+def _path(directory: Path, task: Task, ending: str) -> Path:
+    return directory / "runs" / f"{task.name}{ending}"
+
+
+def _versions() -> dict[str, str]:
+    packages = {name: metadata.version(name) for name in ("numpy", "numba", "polars")}
+    return {"belated": belated.__version__, "python": platform.python_version(), **packages}

@@ -1,0 +1,61 @@
+"""Run what is unfinished of an experiment and keep it, run by run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from belated import checks
+from belated.lab import store
+from belated.lab.engines import cluster, local
+from belated.lab.engines.outcome import Outcome
+from belated.lab.spec import Experiment
+
+ENGINES = {"local": local.run, "ray": cluster.run}
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What a call did: runs found finished, runs done now, and those that failed."""
+
+    found: int
+    done: int
+    failed: tuple[Outcome, ...]
+
+
+def run(
+    experiment: Experiment,
+    directory: Path,
+    *,
+    jobs: int = 1,
+    engine: str = "local",
+    begun: Callable[[int], None] | None = None,
+    progress: Callable[[Outcome], None] | None = None,
+) -> Sweep:
+    """Run an experiment in a directory, or go on where it was stopped.
+
+    jobs: how many runs at once. begun: told how many runs are to be done. progress: told every
+    outcome as it comes.
+    """
+    checks.choice("engine", engine, ENGINES)
+    checks.integer("jobs", jobs, 1)
+    experiment.rehearse()
+    store.open_for(directory, experiment)
+    tasks = store.unfinished(directory, experiment)
+    if begun is not None:
+        begun(len(tasks))
+    failed: list[Outcome] = []
+    if tasks:
+        for outcome in ENGINES[engine](experiment, tasks, jobs):
+            if outcome.result is not None:
+                store.keep(directory, outcome.task, outcome.result)
+            else:
+                failed.append(outcome)
+                store.keep_failure(directory, outcome.task, outcome.trace or outcome.reason)
+            if progress is not None:
+                progress(outcome)
+    if not failed:
+        store.sweep_up(directory)
+    total = len(experiment.tasks())
+    return Sweep(total - len(tasks), len(tasks) - len(failed), tuple(failed))

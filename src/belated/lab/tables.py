@@ -1,0 +1,121 @@
+"""Tables of results: made once, shown in a terminal or in a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from belated.lab import statistics, store
+from belated.lab.spec import Experiment
+from belated.lab.statistics import Difference, Interval, Line
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A title, the heads of the columns, and rows of text. The first `names` columns are names."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    names: int
+
+
+def costs(lines: Sequence[Line], title: str, *, brief: bool = False) -> Table:
+    """Mean cost per episode, cost at the end, and regret, with intervals.
+
+    brief: leave the cost of the best policy out, for narrow terminals.
+    """
+    head = ["case", "agent", "cost per episode", "in the last tenth", "best", "regret", "seeds"]
+    rows = [
+        [
+            line.case,
+            line.agent,
+            show(line.cost),
+            show(line.end),
+            number(line.optimum),
+            show(line.regret),
+            str(line.seeds),
+        ]
+        for line in lines
+    ]
+    if brief:
+        head, rows = [*head[:4], *head[5:]], [[*row[:4], *row[5:]] for row in rows]
+    return _table(title, head, rows, 2)
+
+
+def scaling(experiment: Experiment, lines: Sequence[Line], title: str) -> Table:
+    """The mean regret of whole runs, one row per agent and one column per case."""
+    regret = {(line.case, line.agent): number(line.regret.mean) for line in lines}
+    cases = experiment.case_names()
+    rows = [
+        (learner.name, *(regret.get((case, learner.name), "") for case in cases))
+        for learner in experiment.agents
+    ]
+    return Table(title, ("mean regret", *cases), tuple(rows), 1)
+
+
+def differences(found: Sequence[Difference], title: str) -> Table:
+    """Paired differences in mean cost per episode, and the share of seeds won."""
+    head = ["case", "first", "second", "first minus second", "won by the first", "seeds"]
+    rows = [
+        [
+            item.case,
+            item.first,
+            item.second,
+            show(item.cost, signed=True),
+            f"{item.won:.0%}",
+            str(item.seeds),
+        ]
+        for item in found
+    ]
+    return _table(title, head, rows, 3)
+
+
+def _table(title: str, head: list[str], rows: list[list[str]], names: int) -> Table:
+    """A table; a column of cases without a name is left out, equal seeds move into the title."""
+    if not any(row[0] for row in rows):
+        head, rows, names = head[1:], [row[1:] for row in rows], names - 1
+    seeds = {row[-1] for row in rows}
+    if len(seeds) == 1:
+        (n,) = seeds
+        title += f", {n} seed" if n == "1" else f", {n} seeds"
+        head, rows = head[:-1], [row[:-1] for row in rows]
+    return Table(title, tuple(head), tuple(map(tuple, rows)), names)
+
+
+def compared(directories: Sequence[Path]) -> list[Table]:
+    """The agents of several directories; paired where world, costs, delays and K are the same."""
+    lines = []
+    worlds: dict[object, list[pl.DataFrame]] = {}
+    for directory in directories:
+        experiment = store.spec(directory)
+        rows = store.rows(directory, experiment)
+        named = rows.with_columns(agent=pl.lit(f"{directory.name}: ") + pl.col("agent"))
+        lines += statistics.summary(named)
+        for case in experiment.case_names():
+            some = named.filter(pl.col("case") == case).with_columns(case=pl.lit(""))
+            if len(some):
+                worlds.setdefault(experiment.setting(case), []).append(some)
+    found = [
+        item for frames in worlds.values() for item in statistics.differences(pl.concat(frames))
+    ]
+    tables = [costs(lines, "Means over seeds with 95 % intervals", brief=True)]
+    if found:
+        tables.append(differences(found, "Differences in cost per episode, seed by seed"))
+    return tables
+
+
+def show(interval: Interval, *, signed: bool = False) -> str:
+    """Mean and interval as text."""
+    sign = "+" if signed else ""
+    mean, low, high = (number(x, sign) for x in (interval.mean, interval.low, interval.high))
+    return f"{mean} [{low}, {high}]"
+
+
+def number(value: float, sign: str = "") -> str:
+    """A number with as many digits as can matter."""
+    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2
+    return f"{value:{sign}.{digits}f}"

@@ -1,0 +1,50 @@
+"""Exact numbers that experiments are held against."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from belated.lab.spec import Setting
+
+
+def delay_lower_bound(setting: Setting) -> float | None:
+    """Expected regret of every learner on the lower-bound world; None in other worlds.
+
+    With blocks of d + 1 episodes, N = K / (d + 1) of them, it is
+    H (d + 1) E[max over a of N / 2 - Bin_a(N, 1/2)]; N must be a whole number.
+    """
+    world = setting.environment.values
+    if setting.environment.kind != "delay_lower_bound" or setting.costs is not None:
+        return None
+    length = world["delay"] + 1
+    if setting.delays.kind != "fixed" or setting.delays.values["delay"] != world["delay"]:
+        return None
+    blocks, rest = divmod(setting.episodes, length)
+    if rest:
+        return None
+    surplus = expected_largest_surplus(blocks, world.get("actions", 2))
+    return float(world.get("horizon", 1) * length * surplus)
+
+
+def expected_largest_surplus(blocks: int, actions: int) -> float:
+    """E[max over a of N / 2 - Bin_a(N, 1/2)], by the law of the smallest of A binomials."""
+    n = np.arange(blocks + 1)
+    logs = [math.lgamma(blocks + 1) - math.lgamma(i + 1) - math.lgamma(blocks - i + 1) for i in n]
+    mass = np.exp(np.array(logs) - blocks * math.log(2))
+    at_least = np.cumsum(mass[::-1])[::-1] ** actions  # P(smallest >= i)
+    smallest = float(at_least[1:].sum())
+    return blocks / 2 - smallest
+
+
+def oppo_bound(
+    horizon: int, actions: int, episodes: int, total_delay: float, learning_rate: float
+) -> float:
+    """Bound on the regret of Delayed OPPO, known transitions and full information, on every run.
+
+    H ln(A) / eta + eta (K + D) (1 + 4 + ... + H^2), for any costs and delays.
+    """
+    squares = horizon * (horizon + 1) * (2 * horizon + 1) / 6
+    rate = learning_rate
+    return horizon * math.log(actions) / rate + rate * (episodes + total_delay) * squares

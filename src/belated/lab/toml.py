@@ -1,0 +1,44 @@
+"""Experiments in TOML files."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import tomli_w
+
+from belated.lab.spec import Experiment, from_table, to_table
+
+NUMBERS = re.compile(r"\[\n(?: +[-+.\w]+,\n)+ *\]")
+"""An array of plain values as tomli_w writes it, one to a line."""
+
+
+def dumps(experiment: Experiment) -> str:
+    """The experiment as TOML text."""
+    return NUMBERS.sub(_on_one_line, tomli_w.dumps(to_table(experiment)))
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    return f"[{', '.join(found[0].strip('[]').split())}]".replace(",,", ",").replace(",]", "]")
+
+
+def loads(text: str, source: str = "the text") -> Experiment:
+    """The experiment in a TOML text; ValueError with one line if there is a mistake in it."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{source} is not TOML: {error}") from None
+    try:
+        return from_table(table)
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from None
+
+
+def read(path: Path) -> Experiment:
+    """The experiment in a TOML file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} must be a readable TOML file: {error}") from None
+    return loads(text, path.name)

@@ -1,0 +1,161 @@
+"""The command line, as a newcomer meets it."""
+
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from belated import cli
+from belated.lab import EXPERIMENTS
+
+TINY = ["--seeds", "2", "--episodes", "15", "--jobs", "1"]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("cli") / "grid"
+    assert cli.main(["run", "paper-grid", *TINY, "--out", str(directory)]) == 0
+    return directory
+
+
+def call(capsys, *arguments):
+    code = cli.main(arguments)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_list_names_every_experiment(capsys):
+    code, out, _ = call(capsys, "list")
+    assert code == 0
+    assert all(name in out for name in EXPERIMENTS)
+
+
+def test_help_says_what_to_do(capsys):
+    code, out, _ = call(capsys, "--help")
+    assert code == 0
+    assert "belated run paper-grid" in out
+    code, out, _ = call(capsys, "run", "--help")
+    assert code == 0
+    for option in ("--seeds", "--episodes", "--jobs", "--engine", "--out"):
+        assert option in out
+
+
+def test_run_prints_a_table_and_says_where_the_figures_are(results, capsys):
+    code, out, _ = call(capsys, "run", "paper-grid", *TINY, "--out", str(results))
+    assert code == 0
+    assert "6 runs were finished before." in out
+    assert "Delayed OPPO" in out
+    assert "2 seeds" in out
+    assert str(results / "report.html") in out
+    names = {path.name for path in (results / "figures").iterdir()}
+    assert names == {
+        f"{n}.{e}" for n in ("cost", "regret", "delays", "policy") for e in ("png", "svg")
+    }
+
+
+def test_export_gives_a_file_that_runs(tmp_path, capsys, monkeypatch):
+    _, text, _ = call(capsys, "export", "paper-grid")
+    assert tomllib.loads(text)["name"] == "paper-grid"
+    (tmp_path / "my.toml").write_text(text.replace('name = "paper-grid"', 'name = "My grid!"', 1))
+    monkeypatch.chdir(tmp_path)
+    code, _, _ = call(capsys, "run", "my.toml", "--seeds", "1", "--episodes", "5", "--jobs", "1")
+    assert code == 0
+    assert (tmp_path / "out" / "my-grid" / "report.html").exists()
+
+
+def test_plot_report_and_compare_need_the_directory_only(results, tmp_path, capsys):
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for name in ("spec.toml", "versions.json"):
+        (moved / name).write_bytes((results / name).read_bytes())
+    (results / "runs").rename(moved / "runs")
+    try:
+        code, out, _ = call(capsys, "plot", str(moved), "--pdf")
+        assert code == 0
+        heads = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+        for form, head in heads.items():
+            assert (moved / "figures" / f"cost.{form}").read_bytes().startswith(head)
+            assert f"cost.{form}" in out
+        assert call(capsys, "report", str(moved))[0] == 0
+        assert (moved / "report.html").stat().st_size > 50_000
+        code, out, _ = call(capsys, "compare", str(moved), str(moved))
+        assert code == 0
+        assert "seed by seed" in out
+    finally:
+        (moved / "runs").rename(results / "runs")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "paper-gird"], "did you mean 'paper-grid'?"),
+        (["run", "nowhere.toml"], "nowhere.toml must be a readable TOML file"),
+        (["run", "paper-grid", "--seeds", "many"], "--seeds"),
+        (["run", "paper-grid", "--seeds", "0"], "seeds must be a whole number"),
+        (["run", "paper-grid", "--jobs", "0"], "jobs must be a whole number"),
+        (["run", "paper-grid", "--engine", "steam"], "engine must be one of 'local', 'ray'"),
+        (["run"], "EXPERIMENT"),
+        (["rnu", "paper-grid"], 'Did you mean "run"?'),
+        (["plot", "nowhere"], "must be a directory of results"),
+        (["report", "nowhere"], "must be a directory of results"),
+        (["compare"], "at least one directory"),
+        (["export", "grid"], "experiment must be one of"),
+    ],
+)  # fmt: skip
+def test_wrong_input_gets_one_line_and_exit_code_2(capsys, monkeypatch, tmp_path, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = call(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert says in err
+    assert err.startswith("belated: ")
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_failed_runs_give_exit_code_1_and_the_rest_a_table(tmp_path, capsys, monkeypatch):
+    trace = tmp_path / "d.csv"
+    trace.write_text("delay\n1\n1\n1\n")
+    (tmp_path / "x.toml").write_text(f"""
+name = "x"
+episodes = 3
+seeds = 1
+environment = {{ kind = "gridworld", size = 2, horizon = 3 }}
+delays = {{ kind = "none" }}
+[[cases]]
+name = "fine"
+[[cases]]
+name = "broken"
+delays = {{ kind = "trace", delays = "{trace}" }}
+[[agents]]
+name = "A"
+kind = "oppo"
+""")
+    monkeypatch.setattr("belated.lab.spec.Experiment.rehearse", lambda self: trace.unlink())
+    code, out, err = call(
+        capsys, "run", str(tmp_path / "x.toml"), "--jobs", "1", "--out", str(tmp_path / "o")
+    )
+    assert code == 1
+    assert "failed: broken/a/seed-0: ValueError" in err
+    assert "fine" in out
+
+
+def test_without_the_lab_packages_one_line_says_what_to_install(tmp_path):
+    code = "import sys; sys.modules['cyclopts'] = None; from belated.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == "belated: the lab needs cyclopts: pip install 'belated[lab]'\n"
+
+
+def test_the_library_does_not_import_the_lab(tmp_path):
+    code = (
+        "import sys, belated; print(sorted(m for m in sys.modules if 'lab' in m or 'polars' in m))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    assert "belated.lab" not in done.stdout
+    assert "polars" not in done.stdout

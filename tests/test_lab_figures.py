@@ -1,0 +1,133 @@
+"""Figures and reports are made from the directory alone, and say what they must."""
+
+import base64
+import re
+
+import numpy as np
+import pytest
+
+from belated.lab import figures, knowledge, maps, named, report, store, sweep
+from belated.lab.parts import part
+from belated.lab.spec import Case, Experiment, Learner
+
+CASED = Experiment(
+    name="cased",
+    title="Two <cases>",
+    environment=part("gridworld", size=(2, 3), walls=((0, 1),), horizon=5),
+    delays=part("lost", probability=0.2, otherwise=part("geometric", mean=2)),
+    agents=(
+        Learner("A", part("oppo", learning_rate=0.3, transitions="known")),
+        Learner("B", part("pipeline", agent=part("oppo", learning_rate="tuned")), "full"),
+        Learner("C", part("skipping", agent=part("oppo", learning_rate="tuned")), "bandit"),
+    ),
+    episodes=30,
+    seeds=3,
+    cases=(Case("plain"), Case("late", delays=part("fixed", delay=9))),
+)
+
+
+@pytest.fixture(scope="module")
+def cased(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("cased")
+    sweep.run(CASED, directory)
+    return directory
+
+
+def test_every_case_has_its_figures(cased):
+    drawings = figures.draw(cased, store.rows(cased))
+    names = ["cost", "regret", "delays", "policy"]
+    assert [d.name for d in drawings] == [f"{n}-{c}" for c in ("plain", "late") for n in names]
+    assert all(d.caption.endswith(".") for d in drawings)
+
+
+def test_figures_are_the_same_every_time(cased):
+    rows = store.rows(cased)
+    first, second = (figures.draw(cased, rows)[0].encoded("svg") for _ in range(2))
+    assert first == second
+
+
+def test_the_curve_is_the_mean_over_seeds(cased):
+    rows = store.rows(cased)
+    (axes,) = figures.draw(cased, rows)[0].figure.axes
+    values = rows.filter((rows["case"] == "plain") & (rows["agent"] == "B"))["value"].to_numpy()
+    np.testing.assert_allclose(axes.lines[1].get_ydata(), values.reshape(3, 30).mean(axis=0))
+    labels = [text.get_text() for text in axes.texts]
+    assert labels[:3] == ["A", "B", "C"]
+
+
+def test_a_sweep_is_drawn_against_its_axis(tmp_path):
+    cases = tuple(Case(f"d{d}", delays=part("fixed", delay=d)) for d in (0, 3, 9))
+    experiment = Experiment(
+        name="s", environment=part("chain", states=3, horizon=4), delays=part("none"),
+        agents=CASED.agents[:1], episodes=40, seeds=2, cases=cases, against="total_delay",
+    )  # fmt: skip
+    sweep.run(experiment, tmp_path)
+    (drawing,) = figures.draw(tmp_path, store.rows(tmp_path))
+    (axes,) = drawing.figure.axes
+    cut = [sum(min(d, 39 - k) for k in range(40)) for d in (0, 3, 9)]
+    shift = 1.015**-0.5
+    np.testing.assert_allclose(axes.lines[0].get_xdata(), shift * (40.0 + np.array(cut)))
+    assert drawing.name == "scaling"
+
+
+def test_the_map_shows_where_the_policy_goes(cased):
+    learned = maps.learned(cased, CASED, "plain")
+    assert [item.name for item in learned] == ["A", "B", "C"]
+    for item in learned:
+        assert item.walls.tolist() == [[False, True, False], [False, False, False]]
+        assert item.visits.sum() == pytest.approx(5)  # one state per step
+        assert item.visits[0, 1] == 0  # nobody stands in a wall
+    best = learned[0].moves
+    assert best[0, 0, 0] > 0.3  # down, around the wall
+    assert best[1, 0, 1] > 0.3  # then right
+
+
+def test_the_report_is_one_file_that_needs_nothing_else(cased):
+    rows = store.rows(cased)
+    text = report.write(cased, figures.draw(cased, rows), rows).read_text()
+    sources = re.findall(r'(?:src|href)\s*=\s*["\']([^"\']{0,30})', text)
+    assert len(sources) == 8
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
+    assert "http" not in re.sub(r"base64,[^\"]*", "", text)
+    assert "@import" not in text
+    image = base64.b64decode(re.search(r'base64,([^"]*)', text)[1])
+    assert image.startswith(b"<?xml")
+    assert "<h1>Two &lt;cases&gt;</h1>" in text
+    assert "kind = &quot;gridworld&quot;" in text
+    assert "won by the first" in text
+    assert "belated 0." in text
+    for sentence in knowledge.sentences(CASED):
+        assert sentence.replace("'", "&#x27;") in text
+
+
+def test_a_part_of_the_runs_is_said_to_be_a_part(cased, tmp_path):
+    for name in ("spec.toml", "versions.json"):
+        (tmp_path / name).write_bytes((cased / name).read_bytes())
+    kept = tmp_path / "runs" / "plain" / "a" / "seed-1.parquet"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes((cased / "runs" / "plain" / "a" / "seed-1.parquet").read_bytes())
+    rows = store.rows(tmp_path)
+    drawings = figures.draw(tmp_path, rows)
+    assert [d.name for d in drawings] == ["cost-plain", "regret-plain", "delays-plain"]
+    assert "1 of 18 runs are finished" in report.html(tmp_path, drawings, rows)
+
+
+def test_knowledge_is_told_agent_by_agent():
+    common, a, b, c = knowledge.sentences(CASED)
+    assert "Every agent" in common
+    assert a == (
+        "A is also given the true transitions, and a step size of 0.3, set by hand. "
+        "It sees whole cost functions, and paths come with the costs."
+    )
+    assert "the largest delay of the run" in b
+    assert "number of episodes and the total delay" in b
+    assert "the largest delay" not in c
+    assert "only the costs it suffered" in c
+    agents = (Learner("Z", part("oppo")),)
+    bare = Experiment(name="x", environment=part("chain"), delays=part("none"), agents=agents)
+    assert "Z is also given nothing." in knowledge.sentences(bare)[1]
+
+
+def test_knowledge_of_the_papers_agents():
+    told = knowledge.sentences(named("paper-grid"))[1:]
+    assert ["largest delay" in sentence for sentence in told] == [False, True, True]

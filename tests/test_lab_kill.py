@@ -1,0 +1,136 @@
+"""Nothing is lost: kill -9 at any moment, and the same command gives the same rows."""
+
+import importlib.util
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from belated.lab import store, sweep, toml
+from belated.lab.parts import part
+from belated.lab.spec import Experiment, Learner
+
+EXPERIMENT = Experiment(
+    name="kill",
+    environment=part("gridworld", size=6, horizon=20),
+    delays=part("geometric", mean=5),
+    agents=(
+        Learner("A", part("oppo", learning_rate=0.1, optimism="bonus")),
+        Learner("B", part("oppo", learning_rate=0.1, transitions="known")),
+    ),
+    episodes=700,
+    seeds=12,
+)
+KILLS = 12
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("undisturbed")
+    sweep.run(EXPERIMENT, directory)
+    return files(directory)
+
+
+def files(directory):
+    runs = directory / "runs"
+    return {str(p.relative_to(runs)): p.read_bytes() for p in runs.rglob("*") if p.is_file()}
+
+
+def start(tmp_path, jobs, code="", engine="local"):
+    """The command in a process group of its own; `code` runs first."""
+    (tmp_path / "kill.toml").write_text(toml.dumps(EXPERIMENT))
+    program = f"{code}\nfrom belated.__main__ import main\nif __name__ == '__main__':\n    main()\n"
+    (tmp_path / "program.py").write_text(program)
+    command = ["program.py", "run", "kill.toml", "--jobs", str(jobs), "--out", "out"]
+    command += ["--engine", engine]
+    return subprocess.Popen(
+        [sys.executable, *command],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        text=True,
+    )
+
+
+def finished(directory):
+    return len(list(directory.rglob("*.parquet"))) if directory.exists() else 0
+
+
+def test_kill_at_random_moments_then_continue(tmp_path, undisturbed):
+    rng = random.Random(0)
+    out = tmp_path / "out"
+    kills = 0
+    counts = [0]
+    while kills < KILLS:
+        process = start(tmp_path, jobs=1 + kills % 2)
+        before = counts[-1]
+        if kills % 3:  # wait for work to be under way, so that kills do not all hit the imports
+            while finished(out) == before and process.poll() is None:
+                time.sleep(0.01)
+        time.sleep(rng.uniform(0.0, 0.4))
+        if process.poll() is not None:
+            break
+        if kills % 4 == 3:  # the workers too
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+        process.communicate()
+        kills += 1
+        counts.append(finished(out))
+        if counts[-1] == len(EXPERIMENT.tasks()):
+            break
+    assert kills >= 10
+    assert counts == sorted(counts)
+    when = {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
+    last = start(tmp_path, jobs=2)
+    text, _ = last.communicate(timeout=120)
+    assert last.returncode == 0, text
+    assert f"{len(when)} runs were finished before." in text
+    assert all(path.stat().st_mtime_ns == moment for path, moment in when.items())
+    assert files(out) == undisturbed
+    assert store.rows(out).equals(store.rows(out).unique(maintain_order=True))
+    assert not list(out.rglob("*.partial"))
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'belated[ray]'"
+)
+def test_kill_with_ray_then_continue_with_ray(tmp_path, undisturbed):
+    out = tmp_path / "out"
+    process = start(tmp_path, jobs=2, engine="ray")
+    while finished(out) < 3 and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    assert 3 <= finished(out) < len(EXPERIMENT.tasks())
+    last = start(tmp_path, jobs=2, engine="ray")
+    text, _ = last.communicate(timeout=120)
+    assert last.returncode == 0, text
+    assert files(out) == undisturbed
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="needs limits on the size of files")
+def test_kill_in_the_middle_of_writing_rows(tmp_path, undisturbed):
+    # A file may have 9 kB; who writes more is killed by the system with the file half written.
+    limit = """
+import resource, signal
+if __name__ == "__main__":
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))
+"""
+    process = start(tmp_path, jobs=1, code=limit)
+    text, _ = process.communicate(timeout=120)
+    assert process.returncode == -signal.SIGXFSZ, text
+    out = tmp_path / "out"
+    (half,) = out.rglob("*.partial")
+    assert half.stat().st_size == 9000
+    assert finished(out) == 0
+    last = start(tmp_path, jobs=2)
+    text, _ = last.communicate(timeout=120)
+    assert last.returncode == 0, text
+    assert files(out) == undisturbed

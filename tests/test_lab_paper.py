@@ -1,0 +1,129 @@
+"""The text of the paper holds in our rows, with fixed seeds."""
+
+import dataclasses
+
+import numpy as np
+import polars as pl
+import pytest
+
+from belated.lab import named, statistics, store, sweep, theory
+from belated.lab.learners import Told
+
+SEEDS = 5
+
+
+def lines(tmp_path_factory, name, **changes):
+    experiment = dataclasses.replace(named(name), seeds=SEEDS, **changes)
+    directory = tmp_path_factory.mktemp(name)
+    assert sweep.run(experiment, directory).failed == ()
+    rows = store.rows(directory)
+    return {line.agent: line for line in statistics.summary(rows)}, rows
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return lines(tmp_path_factory, "paper-grid")
+
+
+@pytest.fixture(scope="module")
+def walls(tmp_path_factory):
+    return lines(tmp_path_factory, "paper-walls")
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+    return lines(tmp_path_factory, "paper-short-delays")
+
+
+def first_and_last(rows, agent):
+    values = statistics.curves(rows, "value")["", agent].values
+    tenth = values.shape[1] // 10
+    return values[:, :tenth].mean(), values[:, -tenth:].mean()
+
+
+def test_plain_grid_delayed_before_pipeline_before_parallel(plain):
+    line, rows = plain
+    assert line["Delayed OPPO"].cost.high < line["Pipeline-OPPO"].cost.low
+    assert line["Pipeline-OPPO"].cost.high < line["Parallel-OPPO"].cost.low
+    assert line["Delayed OPPO"].end.mean < 1.02 * line["Delayed OPPO"].optimum
+    start, end = first_and_last(rows, "Parallel-OPPO")
+    assert start - end < 0.1  # of 50: it does not improve
+
+
+def test_with_walls_everything_takes_longer_and_delayed_stays_ahead(plain, walls):
+    line, _ = walls
+    assert line["Delayed OPPO"].cost.high < line["Pipeline-OPPO"].cost.low
+    assert line["Pipeline-OPPO"].cost.high < line["Parallel-OPPO"].cost.low
+    for agent in ("Delayed OPPO", "Pipeline-OPPO"):
+        assert halfway(walls[1], agent) > 1.1 * halfway(plain[1], agent)
+
+
+def halfway(rows, agent):
+    """The episode in which an agent has come half the way from its first cost to the optimum."""
+    values = statistics.curves(rows, "value")["", agent].values.mean(axis=0)
+    best = rows["comparator"].mean()
+    return int(np.argmax(values < (values[0] + best) / 2))
+
+
+def test_short_delays_parallel_improves_pipeline_does_well_delayed_is_ahead(short):
+    line, rows = short
+    start, end = first_and_last(rows, "Parallel-OPPO")
+    assert start > 48
+    assert end < 36
+    assert line["Pipeline-OPPO"].end.mean < 1.03 * line["Pipeline-OPPO"].optimum
+    (pair,) = [
+        d
+        for d in statistics.differences(rows)
+        if (d.first, d.second) == ("Delayed OPPO", "Pipeline-OPPO")
+    ]
+    assert pair.cost.high < 0
+    assert pair.won == 1.0
+
+
+def test_a_few_lost_records_hurt_pipeline_and_parallel_only(tmp_path_factory, plain):
+    line, _ = lines(tmp_path_factory, "lost-records")
+    assert line["Delayed OPPO"].cost.mean < 1.03 * plain[0]["Delayed OPPO"].cost.mean
+    for agent in ("Pipeline-OPPO", "Parallel-OPPO"):
+        assert line[agent].end.mean > 49.9  # as bad as at the start
+
+
+@pytest.fixture(scope="module")
+def lower_bound(tmp_path_factory):
+    experiment = named("lower-bound-delay")
+    experiment = dataclasses.replace(
+        experiment, agents=experiment.agents[:1], seeds=150, episodes=256
+    )
+    directory = tmp_path_factory.mktemp("lower-bound")
+    sweep.run(experiment, directory)
+    return experiment, store.rows(directory)
+
+
+def test_regret_on_the_lower_bound_world_is_the_exact_one(lower_bound):
+    experiment, rows = lower_bound
+    delays, means = [], []
+    for (case, _), curve in statistics.curves(rows, "regret").items():
+        final = curve.values[:, -1]
+        exact = theory.delay_lower_bound(experiment.setting(case))
+        error = final.std(ddof=1) / np.sqrt(len(final))
+        assert abs(final.mean() - exact) < 3.5 * error
+        delays.append(experiment.setting(case).delays.values["delay"])
+        means.append(final.mean())
+    slope = statistics.slope(np.array(delays) + 1.0, np.array(means))
+    assert slope == pytest.approx(0.5, abs=0.05)
+
+
+def test_tuned_full_information_agents_stay_under_the_exact_bound(tmp_path):
+    experiment = named("grid-delay")
+    experiment = dataclasses.replace(experiment, agents=experiment.agents[:1], seeds=3)
+    sweep.run(experiment, tmp_path)
+    rows = store.rows(tmp_path)
+    for case in experiment.case_names():
+        setting = experiment.setting(case)
+        world = setting.world()
+        for seed in range(3):
+            told = Told(world.problem, "full", "delayed", world.mdp.transitions, setting.draw(seed))
+            H, _, A = world.problem.shape
+            K, D = told.episodes, told.total_delay
+            rate = 1 / (H * np.sqrt(K + D))
+            run = rows.filter((pl.col("case") == case) & (pl.col("seed") == seed))
+            assert 0 < run["regret"][-1] <= theory.oppo_bound(H, A, K, D, rate)

@@ -1,0 +1,234 @@
+"""Experiments as data: TOML there and back, stable names, one line for every mistake."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import belated as bl
+from belated.lab import EXPERIMENTS, named, parts, toml
+from belated.lab.parts import part
+from belated.lab.spec import Case, Experiment, Learner
+
+GOOD = """
+name = "mine"
+episodes = 20
+seeds = 2
+
+[environment]
+kind = "gridworld"
+size = 3
+horizon = 5
+
+[delays]
+kind = "lost"
+probability = 0.1
+otherwise = { kind = "geometric", mean = 2 }
+
+[[agents]]
+name = "Delayed OPPO"
+kind = "oppo"
+learning_rate = 0.1
+optimism = "bonus"
+
+[[agents]]
+name = "Copies"
+kind = "parallel"
+trajectory = "immediate"
+agent = { kind = "oppo", transitions = "known", learning_rate = "tuned" }
+"""
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_named_experiment_survives_toml_and_can_be_built(name):
+    experiment = named(name)
+    assert experiment.name == name
+    assert toml.loads(toml.dumps(experiment)) == experiment
+    experiment.rehearse()
+
+
+def test_a_file_means_what_it_says():
+    experiment = toml.loads(GOOD)
+    assert experiment.environment == part("gridworld", size=3, horizon=5)
+    assert experiment.delays.values["otherwise"] == part("geometric", mean=2)
+    assert experiment.agents[1].trajectory == "immediate"
+    assert experiment.agents[1].agent.values["agent"].kind == "oppo"
+    assert toml.loads(toml.dumps(experiment)) == experiment
+
+
+def test_run_names_are_stable():
+    names = [task.name for task in toml.loads(GOOD).tasks()]
+    assert names == ["delayed-oppo/seed-0", "copies/seed-0", "delayed-oppo/seed-1", "copies/seed-1"]
+    cased = dataclasses.replace(toml.loads(GOOD), cases=(Case("Mean 2"),), seeds=1)
+    assert [task.name for task in cased.tasks()] == [
+        "mean-2/delayed-oppo/seed-0",
+        "mean-2/copies/seed-0",
+    ]
+
+
+MISTAKES = {
+    "learning_rate = 0.1": [
+        ("lerning_rate = 0.1", "agents[0].lerning_rate = 0.1", "did you mean 'learning_rate'?"),
+        ("learning_rate = -1", "agents[0].learning_rate must be", "at least 0, got -1"),
+        ('delta = { kind = "oppo" }', "agents[0].delta must be a plain value", "kind='oppo'"),
+        ('learning_rate = "fast"', "agents[0].learning_rate", "'anytime', 'tuned', got 'fast'"),
+        ('information = "some"', "agents[0].information must be one of 'full', 'bandit'", "'some'"),
+    ],
+    'kind = "gridworld"': [
+        ('kind = "gridwrld"', "environment.kind must be one of", "(did you mean 'gridworld'?)"),
+        ("", "environment.kind must be one of", "got none"),
+    ],
+    "size = 3": [
+        ("size = 0", "environment.size must be a whole number of at least 1", "got 0"),
+        ("walls = [[0, 0]]", "environment.walls must leave the start free", "(0, 0)"),
+    ],
+    "probability = 0.1": [
+        ("probability = 2", "delays.probability must be", "at most 1, got 2"),
+        ("", "delays.probability must be given for kind 'lost'", "got none"),
+    ],
+    "mean = 2": [("mean = nan", "delays.otherwise.mean must be", "got nan"),
+                 ("men = 2", "delays.otherwise.men = 2", "did you mean 'mean'?")],
+    "episodes = 20": [
+        ("episodes = 0", "episodes must be a whole number of at least 1", "got 0"),
+        ("episode = 20", "episode = 20", "did you mean 'episodes'?"),
+        ('trajectory = "late"', "trajectory must be one of 'delayed', 'immediate'", "'late'"),
+        ("title = 3", "title must be a text", "got 3"),
+        ('against = "time"', "against must be one of 'episodes', 'total_delay'", "'time'"),
+        ("agents = 3", "is not TOML", ""),
+    ],
+    'name = "mine"': [
+        ("", "name must be given", "got none"),
+        ("name = '?'", "name must be a text", "'?'"),
+    ],
+    'name = "Copies"': [
+        ('name = "delayed oppo"', "agents must have different names", "'delayed oppo' twice"),
+        ("", "agents[1].name must be a text", "got ''"),
+    ],
+    '{ kind = "oppo", transitions = "known", learning_rate = "tuned" }': [
+        ('{ kind = "opo" }', "agents[1].agent.kind must be one of", "did you mean 'oppo'?"),
+        ('{ kind = "oppo", delta = 0 }', "agents[1].agent.delta must be", "got 0"),
+        ('"oppo"', "agents[1].agent must be a table with a kind", "got 'oppo'"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "where", "what"),
+    [(right, *case) for right, cases in MISTAKES.items() for case in cases],
+)
+def test_a_mistake_gets_one_line_with_key_value_and_what_is_allowed(right, wrong, where, what):
+    assert right in GOOD
+    with pytest.raises(ValueError, match=r"mine\.toml|must") as caught:
+        toml.loads(GOOD.replace(right, wrong), "mine.toml").rehearse()
+    message = str(caught.value)
+    assert "\n" not in message
+    assert where in message
+    assert what in message
+
+
+def test_specifications_are_frozen_and_hashable():
+    experiment = toml.loads(GOOD)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        experiment.episodes = 3
+    assert hash(experiment) == hash(toml.loads(GOOD))
+
+
+def test_all_agents_face_the_delays_that_simulate_would_draw():
+    experiment = toml.loads(GOOD)
+    setting = experiment.setting("")
+    model = bl.delays.lost(0.1, bl.delays.geometric(2))
+    world = setting.world()
+    agent = bl.DelayedOPPO(world.problem, learning_rate=0.1)
+    run = bl.simulate(world, agent, delays=model, episodes=20, seed=7)
+    np.testing.assert_array_equal(setting.draw(7), run.delays)
+
+
+KINDS = {
+    "environment": (
+        parts.ENVIRONMENTS,
+        {
+            "bandit": {"means": [0.1, 0.9]},
+            "chain": {},
+            "delay_lower_bound": {"delay": 2},
+            "gridworld": {"size": 3, "horizon": 4},
+            "random_mdp": {"states": 4},
+        },
+    ),
+    "delays": (
+        parts.DELAYS,
+        {
+            "bursts": {"size": 3},
+            "fixed": {"delay": 2},
+            "geometric": {"mean": 2},
+            "heavy_tailed": {"index": 1.5},
+            "lost": {"probability": 0.5},
+            "monotone": {"model": part("geometric", mean=3)},
+            "none": {},
+            "poisson": {"mean": 2},
+            "trace": {"delays": [1, 2, 3], "repeat": True},
+            "uniform": {"low": 0, "high": 3},
+        },
+    ),
+    "costs": (
+        parts.COSTS,
+        {
+            "blocks": {"length": 3},
+            "moving_goal": {"size": 3, "goals": [[2, 2], [0, 2]], "every": 4},
+            "random": {},
+        },
+    ),
+    "agent": (
+        parts.AGENTS,
+        {
+            "bold": {"agent": part("oppo")},
+            "doubling": {"agent": part("oppo")},
+            "oppo": {},
+            "parallel": {"agent": part("oppo")},
+            "pipeline": {"agent": part("oppo")},
+            "skipping": {"agent": part("oppo")},
+            "ucbvi": {},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "kind"), [(place, kind) for place, (_, kinds) in KINDS.items() for kind in kinds]
+)
+def test_every_kind_of_part_can_be_run_from_toml(place, kind):
+    made = {"environment": part("gridworld", size=3, horizon=4), "delays": part("fixed", delay=1),
+            "costs": None, "agent": part("oppo")}  # fmt: skip
+    made[place] = part(kind, **KINDS[place][1][kind])
+    agent = Learner("it", made.pop("agent"), information="bandit" if kind == "ucbvi" else None)
+    experiment = toml.loads(
+        toml.dumps(Experiment(name="x", agents=(agent,), episodes=8, seeds=1, **made))
+    )
+    experiment.rehearse()
+    setting = experiment.setting("")
+    world, delays = setting.world(), setting.draw(0)
+    learner = experiment.make(experiment.agents[0], world, delays)
+    run = bl.simulate(world, learner, delays=delays, episodes=8)
+    assert np.isfinite(run.values).all()
+
+
+@pytest.mark.parametrize("place", KINDS)
+def test_every_registered_kind_is_tested(place):
+    registry, kinds = KINDS[place]
+    assert set(registry) == set(kinds)
+
+
+def test_copies_of_parallel_are_tuned_for_their_share_without_delay():
+    known = part("oppo", transitions="known", learning_rate="tuned")
+    experiment = Experiment(
+        name="x",
+        environment=part("gridworld", size=3, horizon=4),
+        delays=part("fixed", delay=4),
+        agents=(Learner("a", part("parallel", agent=known)),),
+        episodes=100,
+    )
+    world, delays = experiment.setting("").world(), experiment.setting("").draw(0)
+    agent = experiment.make(experiment.agents[0], world, delays)
+    agent.begin_episode()
+    copy = agent.agents[0]
+    rate = bl.tuning.oppo_full(world.problem, 20, 0)["learning_rate"]
+    assert copy.diagnostics()["learning_rate"] == pytest.approx(rate)
