@@ -1,38 +1,42 @@
 # make demo: a small run and a figure.  make test: everything that must hold.
 PYTHON ?= python3
 BIN := .venv/bin
-STAMP := .venv/.installed
-RAY := .venv/.ray
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+LAB := .venv/.lab
+DEV := .venv/.dev
 
 .PHONY: demo test lint bench docs clean
 
-demo: $(STAMP)
+demo: $(LAB)
 	$(BIN)/belated run paper-grid --seeds 3
 
-test: $(STAMP) $(RAY) lint
+test: $(DEV) lint
 	$(BIN)/python -m pytest -n 2
 
-lint: $(STAMP)
+lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: $(STAMP)
+bench: $(DEV)
 	$(BIN)/python benchmarks/run.py
 
-docs: $(STAMP)
+docs: $(DEV)
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs out/docs
 	@echo "Documentation: out/docs/index.html"
 
-$(STAMP): pyproject.toml constraints.txt
+.venv/.made:
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,lab]"
-	touch $(STAMP)
+	touch $@
 
-$(RAY): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[ray]"
-	touch $(RAY)
+$(LAB): .venv/.made pyproject.toml constraints.txt
+	$(INSTALL) --editable ".[lab]"
+	touch $@
+
+$(DEV): .venv/.made pyproject.toml constraints.txt
+	$(INSTALL) --editable ".[dev,lab,ray]"
+	touch $@ $(LAB)
 
 clean:
 	rm -rf .venv out
