@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-FIGURES = ["flights", "moving_goal", "own_environment", "robot", "shop"]
+FIGURES = ["first_run", "flights", "moving_goal", "own_environment", "robot", "shop"]
 
 
 def test_no_example_is_left_out():
     scripts = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert scripts - {"demo", "drawing"} == set(FIGURES)
+    assert scripts - {"drawing"} == set(FIGURES)
 
 
 def test_your_own_environment_takes_thirty_lines():

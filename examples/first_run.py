@@ -14,7 +14,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 EPISODES = 500
-FIGURE = Path("out") / "demo.png"
+FIGURE = Path("out") / "first_run.png"
 COLOURS = {"transitions learned": "#D55E00", "transitions known": "#0072B2"}
 
 
