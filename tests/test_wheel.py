@@ -70,7 +70,7 @@ def test_the_wheel_holds_the_package_its_types_and_nothing_else(wheel):
     assert all(n in inside or ".dist-info/" in n for n in names)
     assert any(n.endswith("licenses/LICENSE") for n in names)
     assert metadata["Version"] == bl.__version__
-    assert {"lab", "gymnasium", "docs", "dev"} <= set(metadata.get_all("Provides-Extra"))
+    assert {"lab", "gymnasium", "ray", "docs", "dev"} <= set(metadata.get_all("Provides-Extra"))
     needed = {r.split(";")[0] for r in metadata.get_all("Requires-Dist") if "extra" not in r}
     assert {n.split(">")[0] for n in needed} == {"numpy", "numba", "scipy"}
 
