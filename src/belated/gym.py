@@ -17,11 +17,10 @@ import numpy as np
 from belated import checks
 from belated.agents.contract import Agent
 from belated.arrays import Floats, Ints
-from belated.delays import DelayLine, DelayModel, as_delays
-from belated.delays import none as no_delays
+from belated.delays import DelayLine, DelayModel
 from belated.environments.gymnasium import Rewards, make, sizes, table_rewards
 from belated.feedback import Costs, Record, Trajectory
-from belated.simulate import missing_feedback
+from belated.simulate import drawn_delays, missing_feedback
 
 if TYPE_CHECKING:
     import gymnasium
@@ -96,7 +95,7 @@ def gym_loop(
     env_seed, action_seed, delay_seed = np.random.SeedSequence(
         checks.integer("seed", seed, 0)
     ).spawn(3)
-    drawn = _delays(delays, episodes, np.random.default_rng(delay_seed))
+    drawn = drawn_delays(delays, episodes, np.random.default_rng(delay_seed))
     rng = np.random.default_rng(action_seed)
     first_seed: int | None = int(env_seed.generate_state(1)[0])
 
@@ -122,6 +121,8 @@ def gym_loop(
         now = [path] if trajectory == "immediate" else []
         line.push([record] if trajectory == "immediate" else [path, record], int(drawn[k]))
         agent.observe(now + line.release(episode.number))
+    if isinstance(env, str):
+        made.close()
     return GymRun(
         realised, returns, lengths, drawn, missing_feedback(drawn), dict(agent.diagnostics())
     )
@@ -185,12 +186,3 @@ def _rewards(
         raise ValueError(
             "rewards must be (low, high) where the environment has no transition table, got None"
         ) from None
-
-
-def _delays(delays: DelayModel | Ints | None, episodes: int, rng: np.random.Generator) -> Ints:
-    if delays is None or hasattr(delays, "draw"):
-        return (no_delays() if delays is None else delays).draw(episodes, rng)
-    drawn = as_delays("delays", delays)
-    if len(drawn) != episodes:
-        raise ValueError(f"delays must hold episodes = {episodes} numbers, got {len(drawn)}")
-    return drawn

@@ -10,6 +10,7 @@ import numpy as np
 from belated import checks
 from belated.agents.contract import Agent
 from belated.arrays import Floats, Ints, frozen
+from belated.costs import CostProcess
 from belated.delays import DelayLine, DelayModel, as_delays
 from belated.delays import none as no_delays
 from belated.feedback import Costs, Record, suffered
@@ -70,6 +71,21 @@ def missing_feedback(delays: Ints) -> Ints:
     return missing
 
 
+def drawn_delays(
+    delays: DelayModel | Ints | None,
+    episodes: int,
+    rng: np.random.Generator,
+    costs: CostProcess | None = None,
+) -> Ints:
+    """The delays (K,) of a run: drawn from a model, or as they were given; none by default."""
+    if delays is None or hasattr(delays, "draw"):
+        return (no_delays() if delays is None else delays).draw(episodes, rng, costs)
+    given = as_delays("delays", delays)
+    if len(given) != episodes:
+        raise ValueError(f"delays must hold episodes = {episodes} numbers, got {len(given)}")
+    return given
+
+
 def simulate(
     world: World,
     agent: Agent,
@@ -111,13 +127,7 @@ def simulate(
     ).spawn(3)
     rng = np.random.default_rng(paths_seed)
     costs = world.costs.seeded(int(costs_seed.generate_state(1, np.uint64)[0]))
-    if delays is None or hasattr(delays, "draw"):
-        model = no_delays() if delays is None else delays
-        drawn = model.draw(episodes, np.random.default_rng(delays_seed), costs)
-    else:
-        drawn = as_delays("delays", delays)
-        if len(drawn) != episodes:
-            raise ValueError(f"delays must hold episodes = {episodes} numbers, got {len(drawn)}")
+    drawn = drawn_delays(delays, episodes, np.random.default_rng(delays_seed), costs)
 
     mdp = world.mdp
     dynamics = mdp.transitions
