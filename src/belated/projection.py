@@ -147,14 +147,19 @@ def project(
     newton = _Newton(dynamics, log_reference, cost)
     density = _first_density(newton.reach, log_reference if warm is None else warm.log_density)
     dual = None if warm is None or newton.box else warm.dual
-    done = newton.solve(1.0, density, dual, tolerance, max_steps)
+
+    def attempt(share: float, wanted: float) -> bool:
+        return newton.solve(share, density, True, wanted, max_steps) or (
+            dual is not None and newton.solve(share, dual, False, wanted, max_steps)
+        )
+
+    done = attempt(1.0, tolerance)
     portions = 1
     if not done and cost is not None:
         reached, portion = 0.0, 0.5
         while reached < 1.0 and portion >= SMALLEST_PORTION:
             share = min(1.0, reached + portion)
-            target = tolerance if share == 1.0 else max(tolerance, 1e-6)
-            done = newton.solve(share, density, dual, target, max_steps)
+            done = attempt(share, tolerance if share == 1.0 else max(tolerance, 1e-6))
             portions += 1
             if done:
                 reached, portion = share, 2.0 * portion
@@ -163,7 +168,7 @@ def project(
             else:
                 portion *= 0.5
         if reached < 1.0:
-            done = newton.solve(1.0, density, dual, tolerance, max_steps)
+            done = newton.solve(1.0, density, True, tolerance, max_steps)
     return newton.result(portions, done)
 
 
@@ -280,35 +285,21 @@ class _Newton:
         )
 
     def solve(
-        self,
-        share: float,
-        density: Floats,
-        dual: Floats | None,
-        tolerance: float,
-        max_steps: int,
+        self, share: float, guess: Floats, densities: bool, tolerance: float, max_steps: int
     ) -> bool:
-        """Newton's method for the given share of the cost.
+        """Newton's method for the given share of the cost, from a guess (H, S).
 
-        It starts from guessed log densities (H, S) or from guessed multipliers (H, S), whichever
-        has the smaller gap. The densities carry further; the multipliers are right when the share
-        hardly changed, even where the densities are too small to say anything.
+        densities True: the guess is log d, which carries far. False: it is the multipliers, which
+        are right when the share hardly changed, also where densities are too small to tell.
         """
         weights = (
             self.log_reference if self.cost is None else self.log_reference - share * self.cost
         )
         self.log_weights = _floats(weights)
         H = self.pi.shape[0]
+        self.V[:H] = guess
         self.V[H] = 0.0
-        by_dual = np.inf
-        if dual is not None:
-            self.V[:H] = dual
-            self.evaluate(start=False)
-            by_dual = self.gap
-        self.V[:H] = density
-        self.evaluate(start=True)
-        if dual is not None and by_dual < self.gap:
-            self.V[:H] = dual
-            self.evaluate(start=False)
+        self.evaluate(start=densities)
         exact = self.box
         extra = 0
         for _ in range(max_steps if H > 1 else 0):
@@ -370,10 +361,10 @@ class _Newton:
     def _search(self, slope: float, tolerance: float, shortest: float, cautious: bool) -> bool:
         """Shorten the step until it is an improvement; go back when it never is.
 
-        An improvement makes the gap smaller, or the value as much smaller as the slope promises
-        without opening the gap. The value alone does not do: it is blind for states of vanishing
-        density, whose multipliers would run away. cautious: only the gap counts. Once the gap is
-        closed, only steps that make max |m| smaller count.
+        An improvement makes the gap smaller; or, without opening the gap, it makes max |m| smaller,
+        or the value by as much as the slope promises. The value alone does not do: it is blind for
+        states of vanishing density, whose multipliers would run away. cautious: only the gap
+        counts. Once the gap is closed, only steps that make max |m| smaller count.
         """
         self.steps += 1
         V, value, gap, residual = self.V.copy(), self.value, self.gap, self.residual
@@ -389,11 +380,12 @@ class _Newton:
             if gap <= tolerance:
                 good = self.gap <= tolerance and self.residual <= (1.0 - 0.2 * length) * residual
             else:
+                falls = abs(slope) > 1e-10 * (1.0 + abs(value)) and (
+                    self.value <= value + 1e-4 * length * slope
+                )
+                nearer = self.residual <= (1.0 - 0.2 * length) * residual
                 good = self.gap <= (1.0 - 0.1 * length) * gap or (
-                    not cautious
-                    and abs(slope) > 1e-10 * (1.0 + abs(value))
-                    and self.value <= value + 1e-4 * length * slope
-                    and self.gap <= 2.0 * gap
+                    not cautious and (falls or nearer) and self.gap <= 2.0 * gap
                 )
             if good:
                 return True
