@@ -179,13 +179,14 @@ class DelayedOREPS:
     def _move(self, costs: Floats) -> None:
         dynamics = self._dynamics()
         if isinstance(dynamics, KnownDynamics):
+            reference = initial_reference(dynamics) - self._rate * self._total
             self._total = self._total + costs
-            reference, cost = initial_reference(dynamics), self._rate * self._total
         else:
-            reference, cost = self._last.log_measure, self._rate * costs
-        self._last = self._noted(
-            project(dynamics, reference, cost, warm=self._last, tolerance=self._tolerance)
+            reference = self._last.log_measure
+        moved = project(
+            dynamics, reference, self._rate * costs, warm=self._last, tolerance=self._tolerance
         )
+        self._last = self._noted(moved)
 
     def _noted(self, solved: Projection) -> Projection:
         self._solves += 1
