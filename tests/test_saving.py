@@ -217,6 +217,19 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["good"]
 
 
+def test_numbers_of_numpy_can_be_saved(tmp_path):
+    agent = bl.DelayedOPPO(
+        bl.Problem(2, 2, 2),
+        learning_rate=np.float32(0.5),
+        episodes=np.int64(9),
+        explicit_exploration=True,
+        max_delay=np.int64(3),
+    )
+    bl.save(bl.Skipping(agent, np.int64(3)), tmp_path / "agent")
+    assert bl.saved_configuration(tmp_path / "agent")["agent"]["learning_rate"] == 0.5
+    bl.load(tmp_path / "agent").begin_episode()
+
+
 def test_the_configuration_is_inside(tmp_path):
     saved(tmp_path)
     found = bl.saved_configuration(tmp_path / "good")

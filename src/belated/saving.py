@@ -166,6 +166,9 @@ def configuration(agent: object) -> dict[str, Any]:
     for name in ("max_delay", "weight"):
         if hasattr(agent, name):
             described[name] = getattr(agent, name)
+    for name, value in described.items():
+        if isinstance(value, np.generic):
+            described[name] = value.item()
     inside = getattr(agent, "agent", None)
     if inside is None and isinstance(agent, Parallel | Bold):
         inside = agent.agents[0]

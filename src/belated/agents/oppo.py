@@ -301,7 +301,7 @@ class DelayedOPPO:
     def _let_go(self) -> None:
         """Drop the trajectories that no open episode needs subtracted."""
         counts = self._dynamics.counts
-        if counts is not None:
+        if counts is not None and self._weighs:
             oldest = next((e.memory.arrived for e in self._ledger if e.memory), counts.arrived)
             counts.recall_from(oldest)
 
