@@ -128,6 +128,12 @@ def test_knowledge_is_told_agent_by_agent():
     assert "Z is also given nothing." in knowledge.sentences(bare)[1]
 
 
+def test_doubling_is_told_neither_episodes_nor_delay():
+    told = knowledge.sentences(named("oreps-oppo"))
+    assert "number of episodes" in told[1]
+    assert told[4].startswith("O-REPS, doubling is also given the true transitions. It sees")
+
+
 def test_knowledge_of_the_papers_agents():
     told = knowledge.sentences(named("paper-grid"))[1:]
     assert ["largest delay" in sentence for sentence in told] == [False, True, True]

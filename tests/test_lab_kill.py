@@ -97,6 +97,21 @@ def test_kill_at_random_moments_then_continue(tmp_path, undisturbed):
     assert not list(out.rglob("*.partial"))
 
 
+@pytest.mark.parametrize("moment", ["starting", "working"])
+def test_interrupted_it_says_one_line_and_continues(tmp_path, moment):
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    process = start(tmp_path, jobs=2, code=code)
+    while not (tmp_path / "out" / "spec.toml").exists():  # then the workers start
+        time.sleep(0.01)
+    time.sleep(0.3)
+    while moment == "working" and finished(tmp_path / "out") < 1:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert text == "belated: stopped; the same command continues where it was\n"
+
+
 @pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'belated[ray]'"
 )

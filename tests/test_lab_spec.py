@@ -183,6 +183,7 @@ KINDS = {
             "bold": {"agent": part("oppo")},
             "doubling": {"agent": part("oppo")},
             "oppo": {},
+            "oreps": {"transitions": "known"},
             "parallel": {"agent": part("oppo")},
             "pipeline": {"agent": part("oppo")},
             "skipping": {"agent": part("oppo")},

@@ -26,6 +26,7 @@ app = App(
     help="Experiments in learning from feedback that comes late.",
     help_epilogue="Start here: belated run paper-grid --seeds 3",
     version_flags=["--version"],
+    suppress_keyboard_interrupt=False,
 )
 out = Console()
 err = Console(stderr=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from belated.lab.parts import Part
 from belated.lab.spec import Experiment, Learner
 
 COMMON = (
@@ -17,8 +20,7 @@ def sentences(experiment: Experiment) -> list[str]:
 
 def _sentence(experiment: Experiment, learner: Learner) -> str:
     given = []
-    parts = learner.agent.nested()
-    values = [(part.kind, part.values) for part in parts]
+    values = _asked(learner.agent)
     if any(v.get("transitions") == "known" for _, v in values):
         given.append("the true transitions")
     if any(_largest(kind, v) for kind, v in values):
@@ -39,6 +41,18 @@ def _sentence(experiment: Experiment, learner: Learner) -> str:
     return f"{learner.name} is also given {_list(given) if given else 'nothing'}. {seen}"
 
 
+def _asked(part: Part, *, restarted: bool = False) -> list[tuple[str, dict[str, Any]]]:
+    """Kinds and parameters of a part and those inside; doubling replaces step sizes inside it."""
+    values = part.values | ({"learning_rate": None} if restarted else {})
+    inner = [
+        item
+        for value in part.values.values()
+        if isinstance(value, Part)
+        for item in _asked(value, restarted=restarted or part.kind == "doubling")
+    ]
+    return [(part.kind, values), *inner]
+
+
 def _largest(kind: str, values: dict[str, object]) -> bool:
     default = "realised" if kind in ("parallel", "pipeline") else None
     return values.get("max_delay", default) == "realised"
@@ -46,7 +60,8 @@ def _largest(kind: str, values: dict[str, object]) -> bool:
 
 def _tuned(kind: str, values: dict[str, object]) -> bool:
     skips = kind == "skipping" and values.get("max_delay", "tuned") == "tuned"
-    return skips or values.get("learning_rate") == "tuned"
+    default = "tuned" if kind == "oreps" else None
+    return skips or values.get("learning_rate", default) == "tuned"
 
 
 def _list(items: list[str]) -> str:

@@ -23,6 +23,7 @@ from belated.agents import (
     Agent,
     Bold,
     DelayedOPPO,
+    DelayedOREPS,
     DelayedUCBVI,
     Doubling,
     Parallel,
@@ -85,6 +86,7 @@ def oppo(
     /,
     transitions: Literal["unknown", "known"] = "unknown",
     learning_rate: float | Literal["anytime", "tuned"] = "anytime",
+    rate_scale: float = 1.0,
     exploration: float | None = None,
     costs: str = "adversarial",
     homogeneous_costs: bool = False,
@@ -110,6 +112,7 @@ def oppo(
         told.problem,
         information=told.information,
         transitions=told.transitions if transitions == "known" else None,
+        rate_scale=rate_scale,
         costs=costs,
         homogeneous_costs=homogeneous_costs,
         optimism=optimism,
@@ -120,6 +123,32 @@ def oppo(
         max_delay=_largest(told, max_delay),
         exploration_threshold=exploration_threshold,
         **rates,
+    )
+
+
+def oreps(
+    told: Told,
+    /,
+    transitions: Literal["unknown", "known"] = "unknown",
+    learning_rate: float | Literal["tuned"] = "tuned",
+    rate_scale: float = 1.0,
+    delta: float = 0.1,
+    radius_scale: float = 1.0,
+) -> Agent:
+    """`belated.DelayedOREPS`, for full information."""
+    checks.choice("transitions", transitions, ("unknown", "known"))
+    if told.information != "full":
+        raise ValueError(f'information must be "full" for "oreps", got {told.information!r}')
+    if isinstance(learning_rate, str):
+        checks.choice("learning_rate (if no number)", learning_rate, ("tuned",))
+        learning_rate = _tuned(told, "o-reps").learning_rate
+    return DelayedOREPS(
+        told.problem,
+        transitions=told.transitions if transitions == "known" else None,
+        learning_rate=learning_rate,
+        rate_scale=rate_scale,
+        delta=delta,
+        radius_scale=radius_scale,
     )
 
 

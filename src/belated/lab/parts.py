@@ -47,6 +47,7 @@ AGENTS: dict[str, Maker] = {
     "bold": learners.bold,
     "doubling": learners.doubling,
     "oppo": learners.oppo,
+    "oreps": learners.oreps,
     "parallel": learners.parallel,
     "pipeline": learners.pipeline,
     "skipping": learners.skipping,
@@ -67,11 +68,6 @@ class Part:
     def values(self) -> dict[str, Any]:
         """The parameters by name."""
         return dict(self.parameters)
-
-    def nested(self) -> list[Part]:
-        """This part and all parts inside it."""
-        inner = [value for _, value in self.parameters if isinstance(value, Part)]
-        return [self, *(part for value in inner for part in value.nested())]
 
 
 def part(kind: str, /, **parameters: Any) -> Part:

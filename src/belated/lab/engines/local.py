@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ def _start(experiment: Experiment) -> Worker:
     process = multiprocessing.get_context("spawn").Process(
         target=_work, args=(experiment, theirs), daemon=True
     )
-    with _environment(ONE_THREAD):
+    with _environment(ONE_THREAD), _deaf():
         process.start()
     theirs.close()
     return Worker(process, ours)
@@ -77,9 +78,22 @@ def _give(worker: Worker, task: Task) -> None:
 
 def _work(experiment: Experiment, pipe: Connection) -> None:
     """Answer tasks with outcomes until the other end is gone, be it killed or done."""
-    with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
+    with contextlib.suppress(EOFError, OSError):
         while True:
             pipe.send(attempt(experiment, pipe.recv()))
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes started inside do not hear Ctrl-C; they end when we do."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager
