@@ -27,6 +27,10 @@ class Worker:
 
 def run(experiment: Experiment, tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
     """Run tasks in `jobs` processes. A task whose worker dies is tried again, elsewhere."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise SystemExit(  # a worker that imports the script that started it
+            'belated: a script that runs experiments must do so under if __name__ == "__main__":'
+        )
     waiting = deque(tasks)
     deaths: Counter[Task] = Counter()
     workers = [_start(experiment) for _ in range(min(jobs, len(waiting)))]
