@@ -4,8 +4,7 @@
 values sorted once per step, the best distribution fills the box from the smallest value up. All
 next states that were never seen share one width, so the fill needs O(W) per row: the mass that
 goes to unseen states covers a prefix of the sorted values, less the seen ones among them.
-Orders, of states and of the slots of a row, change little from step to step, so each sort starts
-from the one before.
+The order of the states changes little from step to step, so each sort starts from the one before.
 """
 
 import numpy as np
@@ -13,28 +12,52 @@ from numba import njit
 
 from belated.arrays import Floats, Indices, Ints
 
+FEW = 6
+"""Rows of up to so many known successors are sorted without branches."""
+
 
 @njit(cache=True)
-def sort_values(values: Floats, order: Indices, rank: Indices, prefix: Floats) -> None:
-    """Sort states by value, starting from the order of the step before.
-
-    values: (S,). order: (S,), a permutation, made ascending (ties: any order). rank: its inverse.
-    prefix: (S + 1,) sums of the sorted values.
-    """
-    S = values.shape[0]
-    budget = 8 * S
-    for i in range(1, S):
+def _insert(values: Floats, order: Indices, moves: int) -> bool:
+    """Sort an order by insertion, unless that takes more than so many moves."""
+    for i in range(1, order.shape[0]):
         state = order[i]
-        value = values[state]
+        value = values[np.uint32(state)]
         j = i
-        while j > 0 and values[order[j - 1]] > value:
+        while j > 0 and values[np.uint32(order[j - 1])] > value:
             order[j] = order[j - 1]
             j -= 1
         order[j] = state
-        budget -= i - j
-        if budget < 0:
+        moves -= i - j
+        if moves < 0:
+            return False
+    return True
+
+
+@njit(cache=True)
+def sort_values(
+    values: Floats, order: Indices, rank: Indices, prefix: Floats, buckets: Indices
+) -> None:
+    """Sort states by value: from the order of the step before, else by buckets, else anyhow.
+
+    values: (S,). order: (S,), a permutation, made ascending (ties: any order). rank: its inverse.
+    prefix: (S + 1,) sums of the sorted values. buckets: (S + 1,) scratch.
+    """
+    S = values.shape[0]
+    if not _insert(values, order, 2 * S):
+        smallest, largest = values.min(), values.max()
+        scale = (S - 1) / (largest - smallest)
+        buckets[:] = 0
+        for s in range(S):  # rank holds the bucket of a state for a moment
+            bucket = min(max(int((values[s] - smallest) * scale), 0), S - 1)
+            rank[s] = bucket
+            buckets[bucket + 1] += 1
+        for i in range(S):
+            buckets[i + 1] += buckets[i]
+        for s in range(S):
+            order[buckets[rank[s]]] = s
+            buckets[rank[s]] += 1
+        if not _insert(values, order, 4 * S):
             order[:] = np.argsort(values)
-            break
     total = 0.0
     for i in range(S):
         state = order[i]
@@ -71,16 +94,15 @@ def confident(
     order = np.arange(S).astype(np.int32)
     rank = np.empty(S, dtype=np.int32)
     prefix = np.empty(S + 1)
-    slots = np.empty((S, A, W), dtype=np.int32)  # slots of a row by the value they lead to
+    buckets = np.empty(S + 1, dtype=np.int32)
+    keys = np.empty(W, dtype=np.int64)
     for h in range(steps - 1, -1, -1):
         t = min(h, T - 1)
         succ, low, wide = successors[t], lower[t], width[t]
         used, other, spare = known[t], unseen[t], rest[t]
         cost, weights = costs[min(h, costs.shape[0] - 1)], policy[h]
-        if T > 1 or h == steps - 1:
-            for w in range(W):
-                slots[:, :, w] = w
-        sort_values(values, order, rank, prefix)
+        sort_values(values, order, rank, prefix, buckets)
+        least = values[order[0]]
         for s in range(S):
             value = 0.0
             for a in range(A):
@@ -90,46 +112,46 @@ def confident(
                 radius = other[s, a]
                 left = spare[s, a]
                 if radius >= 1.0 and left >= 1.0:
-                    q += values[order[0]]
+                    q += least
                 else:
                     n = used[s, a]
-                    for i in range(n):
-                        slot = slots[s, a, i]
-                        state = np.uint32(succ[s, a, slot])
-                        q += low[s, a, slot] * values[state]
-                        place = rank[state]
+                    for i in range(n):  # sort the slots by rank: keys of rank and slot
+                        state = np.uint32(succ[s, a, i])
+                        q += low[s, a, i] * values[state]
+                        key = (np.int64(rank[state]) << 32) | i
                         j = i
-                        while j > 0 and rank[np.uint32(succ[s, a, slots[s, a, j - 1]])] > place:
-                            slots[s, a, j] = slots[s, a, j - 1]
-                            j -= 1
-                        slots[s, a, j] = slot
-                    room = left  # what the states of smaller value cannot hold
-                    passed = 0
-                    for i in range(n):
-                        slot = slots[s, a, i]
-                        state = np.uint32(succ[s, a, slot])
-                        before = rank[state] - i  # unseen states of smaller value
-                        room -= radius * (before - passed)
+                        if n <= FEW:  # without a branch that could be guessed wrong
+                            while j > 0:
+                                keys[j] = max(keys[j - 1], key)
+                                key = min(keys[j - 1], key)
+                                j -= 1
+                        else:
+                            while j > 0 and keys[j - 1] > key:
+                                keys[j] = keys[j - 1]
+                                j -= 1
+                        keys[j] = key
+                    covered = 0.0
+                    i = 0
+                    while i < n:
+                        place = keys[i] >> 32
+                        room = left - radius * (place - i)  # after unseen states of smaller value
                         if room <= 0.0:
                             break
-                        passed = before
-                        extra = min(room, wide[s, a, slot])
-                        room -= extra
-                        left -= extra
-                        q += extra * values[state]
-                    if left > 0.0 and radius > 0.0 and n < S:
+                        slot = keys[i] & 0xFFFFFFFF
+                        there = values[order[place]]
+                        if room <= wide[s, a, slot]:  # all is filled here
+                            q += radius * (prefix[place] - covered) + room * there
+                            left = 0.0
+                            break
+                        q += wide[s, a, slot] * there
+                        covered += there
+                        left -= wide[s, a, slot]
+                        i += 1
+                    if left > 0.0 and radius > 0.0:
                         full = min(int(left / radius), S - n)  # unseen states filled to the brim
-                        position = full
-                        covered = 0.0
-                        for i in range(n):
-                            state = np.uint32(succ[s, a, slots[s, a, i]])
-                            if rank[state] - i > full:
-                                break
-                            position += 1
-                            covered += values[state]
-                        q += radius * (prefix[position] - covered)
-                        if position < S:
-                            q += (left - full * radius) * values[order[position]]
+                        q += radius * (prefix[full + i] - covered)
+                        if full + i < S:
+                            q += (left - full * radius) * values[order[full + i]]
                 if keep:
                     total[h, s, a] += q
                 value += weights[s, a] * q
