@@ -42,14 +42,14 @@ def table(header, rows):
 
 
 def seconds(call, budget=0.5, least=3):
-    """Median processor time of a call, after one that is not counted."""
+    """Least processor time of a call, after one that is not counted."""
     call()
     times, begun = [], time.process_time()
     while len(times) < least or (time.process_time() - begun < budget and len(times) < 200):
         start = time.process_time()
         call()
         times.append(time.process_time() - start)
-    return float(np.median(times))
+    return float(min(times))
 
 
 def show(value):
@@ -373,7 +373,7 @@ def main():
     chosen = sys.argv[1:] or list(SECTIONS)
     say("# Passes, growth, memory\n")
     say(
-        f"Processor time on one thread; Python {platform.python_version()}, "
+        f"Least processor time of many calls, on one thread; Python {platform.python_version()}, "
         f"NumPy {np.__version__}, belated {bl.__version__}. "
         "Written by `make bench`. Compilation is not counted.\n"
     )

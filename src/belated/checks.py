@@ -98,12 +98,18 @@ def whole_numbers(name: str, value: object, low: int, high: int | None = None) -
         raise ValueError(
             f"{name} must be a one-dimensional array of whole numbers {allowed}, got {show(value)}"
         ) from None
-    outside = raw < low if high is None else (raw < low) | (raw > high)
+    outside = (raw < low) | (raw > (2**62 if high is None else high))
     if np.any(outside):
         i = int(np.argmax(outside))
         raise ValueError(f"{name} must be {allowed}, got {name}[{i}] = {raw[i]}")
     array: Ints = np.array(raw, dtype=np.int64)
     return array
+
+
+def instance(name: str, value: object, kind: type, hint: str = "") -> None:
+    """The value is of this class; the hint says where to get one."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be a {kind.__name__}{hint}, got {show(value)}")
 
 
 def in_unit_interval(name: str, array: Floats) -> None:

@@ -69,7 +69,7 @@ def uniform(low: int, high: int) -> DelayModel:
 
 def geometric(mean: float) -> DelayModel:
     """Geometric on 0, 1, 2, ..., given by its mean."""
-    mean = checks.real("mean", mean, 0.0)
+    mean = checks.real("mean", mean, 0.0, 1e15)
     return Independent(f"geometric({mean:g})", lambda n, rng: rng.geometric(1 / (1 + mean), n) - 1)
 
 
@@ -228,13 +228,16 @@ def bursts(size: int, within: DelayModel | None = None) -> DelayModel:
 
     within: the delays before the holding, none by default.
     """
-    size = checks.integer("size", size, 1)
+    size = checks.integer("size", size, 1, 2**40)
 
     def change(drawn: Ints, rng: np.random.Generator) -> Ints:
         played = np.arange(1, len(drawn) + 1) + drawn
-        return np.where(drawn == NEVER, NEVER, drawn + (-played) % size)
+        held = np.minimum(drawn + (-played) % size, NEVER)
+        return np.where(drawn == NEVER, NEVER, held)
 
-    return Reshaped(f"bursts({size})", _model("within", within or none()), change)
+    return Reshaped(
+        f"bursts({size})", _model("within", none() if within is None else within), change
+    )
 
 
 def monotone(model: DelayModel) -> DelayModel:

@@ -17,6 +17,8 @@ def start_distribution(start: object, states: int) -> int | tuple[float, ...]:
     if array.shape != (states,):
         raise ValueError(f"start must have shape ({states},), got shape {array.shape}")
     checks.distributions("start", array)
+    if array.max() == 1.0:
+        return int(array.argmax())
     return tuple(float(p) for p in array)
 
 

@@ -124,9 +124,21 @@ def initial_reference(dynamics: KnownDynamics | ConfidenceBox) -> Floats:
     uniform = -np.log(S * S * A)
     if isinstance(dynamics, ConfidenceBox):
         return np.full((H, S, A, S), uniform)
-    p = dynamics.probabilities
+    p = _merged(dynamics.successors, dynamics.probabilities)
     entropy = -np.sum(p * np.log(np.where(p > 0.0, p, 1.0)), axis=3)
     return np.ascontiguousarray(np.broadcast_to(uniform + entropy, (H, S, A)))
+
+
+def _merged(successors: Indices, probabilities: Floats) -> Floats:
+    """Probabilities (T, S, A, W) with those of one next state in several slots put into one."""
+    order = np.argsort(successors, axis=3, kind="stable")
+    states = np.take_along_axis(successors, order, axis=3)
+    p = np.take_along_axis(probabilities, order, axis=3)
+    W = p.shape[3]
+    groups = np.zeros(p.shape, np.int64)
+    groups[..., 1:] = np.cumsum(states[..., 1:] != states[..., :-1], axis=3)
+    slots = groups + W * np.arange(p.size // W).reshape(*p.shape[:3], 1)
+    return np.bincount(slots.ravel(), p.ravel(), p.size).astype(np.float64).reshape(p.shape)
 
 
 def project(

@@ -39,7 +39,7 @@ from belated.agents import (
     Pipeline,
     Skipping,
 )
-from belated.agents.dynamics import Confident, Discounted, Known
+from belated.agents.dynamics import Confident, Discounted, Known, matching
 from belated.agents.estimates import EmpiricalMeans
 from belated.agents.ledger import Ledger, Open
 from belated.agents.masks import FewVisits
@@ -155,7 +155,9 @@ def load(path: str | os.PathLike[str]) -> Agent:
 def saved_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a file says of its agent: class and parameters, without loading it."""
     header, _ = _read(Path(path))
-    found: dict[str, Any] = header["configuration"]
+    found = header.get("configuration") if isinstance(header, dict) else None
+    if not isinstance(found, dict):
+        raise SavedFileError(f"{path} holds no configuration of an agent")
     return found
 
 
@@ -353,15 +355,25 @@ def _check(item: object) -> None:
         for entry in item._ledger:
             if entry.memory is not None:
                 _shaped(entry.memory.policy, np.float64, shape)
+        if isinstance(item._dynamics, Known):
+            matching(item.problem, item._dynamics._transitions)
+            _shaped(item._dynamics._start, np.float64, (item.problem.states,))
+        if item._means is not None:
+            _check_means(item._means, item.problem)
+        _shaped(item._played_rates, np.float64, (len(item._played_rates),))
+        if len(item._played_rates) not in (1, item.problem.horizon):
+            raise ValueError("the rates have the wrong number of steps")
+    elif isinstance(item, Constant):
+        _shaped(item._rates, np.float64, (1,))
+    elif isinstance(item, Anytime):
+        _shaped(item._scale, np.float64, (len(item._scale),))
+        if not len(item._scale):
+            raise ValueError("the rates have no step")
     elif isinstance(item, DelayedOREPS):
         _check_oreps(item)
     elif isinstance(item, DelayedUCBVI):
         _shaped(item._policy, np.float64, item.problem.shape)
-        means, H = item._means, item.problem.horizon
-        _shaped(means.sums, np.float64, (len(means.sums), *item.problem.shape[1:]))
-        _shaped(means.visits, np.int64, means.sums.shape)
-        if len(means.sums) not in (1, H):
-            raise ValueError("means have the wrong number of steps")
+        _check_means(item._means, item.problem)
 
 
 def _check_oreps(agent: DelayedOREPS) -> None:
@@ -379,6 +391,15 @@ def _check_oreps(agent: DelayedOREPS) -> None:
         _shaped(known.reach, np.bool_, (H, S))
         _shaped(known.successors, np.int32, known.probabilities.shape)
         _shaped(known.probabilities, np.float64, known.successors.shape)
+
+
+def _check_means(means: EmpiricalMeans, problem: Problem) -> None:
+    _shaped(means.sums, np.float64, (len(means.sums), *problem.shape[1:]))
+    _shaped(means.visits, np.int64, means.sums.shape)
+    _shaped(means._steps, np.int64, (problem.horizon,))
+    _within(means._steps, len(means.sums))
+    if len(means.sums) not in (1, problem.horizon):
+        raise ValueError("the means have the wrong number of steps")
 
 
 def _check_counts(counts: Counts) -> None:

@@ -113,8 +113,9 @@ def simulate(
     Returns:
         A `Run`.
     """
-    if not isinstance(world, World):
-        raise ValueError(f"world must be a World, got {checks.show(world)}")
+    checks.instance("world", world, World)
+    if not all(hasattr(agent, part) for part in ("problem", "begin_episode", "observe")):
+        raise ValueError(f"agent must be an agent, got {checks.show(agent)}")
     episodes = checks.integer("episodes", episodes, 1)
     checks.choice("trajectory", trajectory, ("delayed", "immediate"))
     if agent.problem.shape != world.problem.shape:

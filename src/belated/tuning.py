@@ -129,6 +129,7 @@ def parameters(
 ) -> Parameters:
     """The parameters of a setting of the table for known K and D."""
     row = SETTINGS[checks.choice("setting", setting, SETTINGS)]
+    checks.instance("problem", problem, Problem)
     K = checks.integer("episodes", episodes, 1)
     D = checks.real("total_delay", total_delay, 0.0)
     N = row.weight(problem) * K + (3.0 * D if setting == "o-reps" else D)
@@ -170,6 +171,7 @@ def oreps(problem: Problem, episodes: int, total_delay: float = 0.0) -> dict[str
 
 def exploration_threshold(problem: Problem, max_delay: float, delta: float = 0.1) -> float:
     """Explicit exploration: more than 2 d_max ln(H S A / delta) visits must have been observed."""
+    checks.instance("problem", problem, Problem)
     max_delay = checks.real("max_delay", max_delay, 0.0)
     delta = checks.real("delta", delta, 0.0, 1.0, above=True)
     rows = problem.horizon * problem.states * problem.actions

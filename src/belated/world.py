@@ -62,6 +62,7 @@ class MDP:
 
 def policy_values(mdp: MDP, policy: object, costs: object) -> tuple[Floats, Floats]:
     """Exact values of a policy (H, S, A) for costs (1 or H, S, A): V (H + 1, S) and Q (H, S, A)."""
+    checks.instance("mdp", mdp, MDP)
     H, S, A = mdp.problem.shape
     checked = checks.policy("policy", policy, (H, S, A))
     cost = checks.costs("costs", costs, H, S, A, unit=False)
@@ -73,6 +74,7 @@ def policy_values(mdp: MDP, policy: object, costs: object) -> tuple[Floats, Floa
 
 def best_policy(mdp: MDP, costs: object) -> tuple[Floats, float]:
     """A deterministic policy (H, S, A) of least expected cost, and its value at the start."""
+    checks.instance("mdp", mdp, MDP)
     H, S, A = mdp.problem.shape
     cost = checks.costs("costs", costs, H, S, A, unit=False)
     t = mdp.transitions
@@ -83,6 +85,7 @@ def best_policy(mdp: MDP, costs: object) -> tuple[Floats, float]:
 
 def occupancy(mdp: MDP, policy: object) -> Floats:
     """Probability of every (step, state, action) under a policy: (H, S, A), each step sums to 1."""
+    checks.instance("mdp", mdp, MDP)
     checked = checks.policy("policy", policy, mdp.problem.shape)
     t = mdp.transitions
     reach = planning.state_occupancy(
@@ -103,9 +106,9 @@ class World:
     costs: CostProcess
 
     def __init__(self, mdp: MDP, costs: CostProcess | npt.ArrayLike) -> None:
-        if not isinstance(mdp, MDP):
-            raise ValueError(f"mdp must be an MDP, got {checks.show(mdp)}")
-        process = costs if hasattr(costs, "at") else fixed(costs)
+        checks.instance("mdp", mdp, MDP)
+        known = all(hasattr(costs, part) for part in ("at", "shape", "seeded"))
+        process = costs if known else fixed(costs)
         object.__setattr__(self, "mdp", mdp)
         object.__setattr__(self, "costs", process)
         H, S, A = self.problem.shape

@@ -75,6 +75,9 @@ def advise(
         max_delay: the largest delay, if known.
         aim: "guarantee", or "practice" for unknown dynamics in short runs.
     """
+    checks.instance("problem", problem, Problem)
+    if max_delay is not None:
+        max_delay = checks.real("max_delay", max_delay, 0.0)
     checks.choice("information", information, ("full", "bandit"))
     checks.choice("trajectory", trajectory, ("delayed", "immediate"))
     checks.choice("costs", costs, ("adversarial", "stochastic"))
@@ -83,6 +86,9 @@ def advise(
     if transitions is not None:
         common["transitions"] = transitions
 
+    if information == "bandit" and costs == "stochastic" and transitions is not None:
+        settings = {**common, "costs": "stochastic"}
+        return _oppo(problem, settings, "mean costs on known transitions, at the anytime step size")
     if information == "bandit" and costs == "stochastic":
         return _stochastic(problem, episodes, max_delay, aim)
     if aim == "practice" and transitions is None and information == "full":

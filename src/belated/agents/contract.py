@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Literal, Protocol
 
+from belated import checks
 from belated.feedback import Episode, Record
 from belated.problem import Problem
 
@@ -42,6 +43,24 @@ class Agent(Protocol):
     def diagnostics(self) -> Mapping[str, float]:
         """Numbers worth plotting."""
         ...
+
+
+def check_fresh(name: str, agent: object) -> None:
+    """It is an agent, and it has not begun an episode."""
+    if not all(hasattr(agent, part) for part in ("problem", "begin_episode", "observe")):
+        raise ValueError(f"{name} must be an agent, got {checks.show(agent)}")
+    begun = agent.diagnostics().get("begun", 0)  # type: ignore[attr-defined]
+    if begun:
+        raise ValueError(f"{name} must be fresh, got one that has begun {begun:g} episodes")
+
+
+def check_holds_nothing(name: str, agent: object) -> None:
+    """The agent uses feedback when it comes; one that holds it back must be the outermost."""
+    if getattr(agent, "holds_feedback", False):
+        raise ValueError(
+            f"{name} must not hold feedback back; put Pipeline outside of it, got "
+            f"{type(agent).__name__}"
+        )
 
 
 def wants_paths(agent: Agent) -> bool:

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from belated import checks
-from belated.agents.contract import Agent, Information, wants_paths
+from belated.agents.contract import Agent, Information, check_fresh, wants_paths
 from belated.agents.ledger import listed
 from belated.agents.skipping import Skipping
 from belated.feedback import Costs, Episode, Record
@@ -68,13 +68,14 @@ class Doubling:
                 f"agent must be one that can be restarted, such as DelayedOPPO, got "
                 f"{checks.show(agent)}"
             )
+        check_fresh("agent", agent)
         checks.choice("trajectory", trajectory, ("delayed", "immediate"))
         self._setting = agent.setting(trajectory)
         self._literal = checks.flag("literal", literal)
         if weight is None:
             self.weight = SETTINGS[self._setting].weight(agent.problem)
         else:
-            self.weight = checks.real("weight", weight, 0.0, above=True)
+            self.weight = checks.real("weight", weight, 0.0, 1e15, above=True)
         self.agent = agent
         self.phase = 1 if literal else max(1, math.ceil(math.log2(self.weight)))
         self.estimate = 0.0

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from belated import checks
-from belated.agents.contract import Agent, Information, wants_paths
+from belated.agents.contract import Agent, Information, check_fresh, wants_paths
 from belated.agents.ledger import Ledger
 from belated.feedback import Episode, Record, renumbered
 from belated.problem import Problem
@@ -44,6 +44,7 @@ class Copies:
                 f"{checks.show(make_agent)}"
             )
         self._template = make_agent()
+        check_fresh("make_agent()", self._template)
         self.agents = [copy.deepcopy(self._template)]
         self.problem = self.agents[0].problem
         self.information = self.agents[0].information

@@ -15,7 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from belated import checks
-from belated.agents.contract import Agent, Information, wants_paths
+from belated.agents.contract import (
+    Agent,
+    Information,
+    check_fresh,
+    check_holds_nothing,
+    wants_paths,
+)
 from belated.agents.ledger import Ledger
 from belated.agents.skipping import split
 from belated.feedback import Costs, Episode, Record
@@ -31,7 +37,11 @@ class Pipeline:
         trajectory: "delayed": paths wait like costs; "immediate": paths are handed on at once.
     """
 
+    holds_feedback = True
+
     def __init__(self, agent: Agent, max_delay: int, *, trajectory: str = "delayed") -> None:
+        check_fresh("agent", agent)
+        check_holds_nothing("agent", agent)
         self.agent = agent
         self.max_delay = checks.integer("max_delay", max_delay, 0)
         self._paths_at_once = (

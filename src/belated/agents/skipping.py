@@ -10,8 +10,9 @@ appendix; after Thune, Cesa-Bianchi & Seldin (2019).
 With D the total delay, at most D / beta episodes are skipped. Whatever is lost, the agent inside
 remembers at most max_delay + 1 open episodes.
 
-Departure: a trajectory that comes too late is left out too, also where it could still serve the
-model. One that comes at once always reaches it.
+Departures: a trajectory that comes too late is left out too, also where it could still serve the
+model; one that comes at once always reaches it. Nothing is remembered of an episode that was let
+go, so a record of it is checked for its shape and dropped, be it the first or the second.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ import math
 from collections.abc import Iterable, Mapping
 
 from belated import checks
-from belated.agents.contract import Agent, Information, wants_paths
+from belated.agents.contract import (
+    Agent,
+    Information,
+    check_fresh,
+    check_holds_nothing,
+    wants_paths,
+)
 from belated.agents.ledger import check_costs, check_path, listed
 from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
 from belated.problem import Problem
@@ -35,6 +42,8 @@ class Skipping:
     """
 
     def __init__(self, agent: Agent, max_delay: float) -> None:
+        check_fresh("agent", agent)
+        check_holds_nothing("agent", agent)
         self.agent = agent
         self.max_delay = math.inf
         self.limit_delay(max_delay)
@@ -103,7 +112,7 @@ def split(
         if record.episode > newest:
             raise FeedbackError(
                 f"{type(record).__name__} of episode {record.episode}: episode must be one that "
-                f"was begun (the newest is {newest})"
+                f"was begun ({f'the newest is {newest}' if newest >= 0 else 'none has been'})"
             )
         if record.episode >= kept_from:
             in_time.append(record)

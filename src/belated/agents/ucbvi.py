@@ -12,8 +12,9 @@ feedback. The optimistic algorithm here is UCBVI with Hoeffding bonuses: Azar, O
     Q_h         means - b^c - b^p + p V_{h+1}, clipped to [0, steps left], 0 where nothing was seen
     policy      greedy in Q, uniform in states with at most 2 d_max ln(H S A / delta) visits
 
-L is the log term of the confidence radius, ln(H S A K / (4 delta)). Planning happens when an
-episode begins and something has come since the last time.
+The mean less b^c is clipped to 0 on its own first. L is the log term of the confidence radius,
+ln(H S A K / (4 delta)). Planning happens when an episode begins and something has come since the
+last time.
 """
 
 from __future__ import annotations

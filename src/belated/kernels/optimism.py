@@ -148,7 +148,9 @@ def confident(
                         left -= wide[s, a, slot]
                         i += 1
                     if left > 0.0 and radius > 0.0:
-                        full = min(int(left / radius), S - n)  # unseen states filled to the brim
+                        full = S - n  # unseen states filled to the brim
+                        if left < radius * full:
+                            full = int(left / radius)
                         q += radius * (prefix[full + i] - covered)
                         if full + i < S:
                             q += (left - full * radius) * values[order[full + i]]
