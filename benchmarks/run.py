@@ -110,7 +110,7 @@ class Bench:
             states = box.counts.successors[0, s, a, :n]
             lower[s, a, states] = box.lower[0, s, a, :n]
             upper[s, a, states] = box.lower[0, s, a, :n] + box.width[0, s, a, :n]
-        p = self.world.mdp.transitions.dense()[0]
+        p = self.world.mdp.transitions.dense()[0]  # known and bonus passes differ in the bonus only
         visits = box.counts.visits[0]
         return DensePasses(p, lower, np.minimum(upper, 1), visits, self.costs[0], self.policy)
 

@@ -218,3 +218,40 @@ def test_environment_arguments():
     refuses("delay", lambda: make.delay_lower_bound(-1))
     hint = refuses("noise", lambda: make.bandit([0.5], noise="bernouli"))
     assert "did you mean 'bernoulli'" in hint
+
+
+def test_things_that_are_not_what_they_should_be():
+    world, problem = bl.environments.random_mdp(3, 2, 4), bl.Problem(3, 2, 4)
+    policy = np.full((4, 3, 2), 0.5)
+    refuses("agent", lambda: bl.simulate(world, None))
+    refuses("mdp", lambda: bl.policy_values(None, policy, np.zeros((1, 3, 2))))
+    refuses("mdp", lambda: bl.best_policy(None, np.zeros((1, 3, 2))))
+    refuses("mdp", lambda: bl.occupancy(3, policy))
+    refuses("problem", lambda: bl.tuning.oppo_full(None, 3))
+    refuses("problem", lambda: bl.tuning.exploration_threshold(None, 3))
+    refuses("problem", lambda: bl.advise(None))
+    refuses("max_delay", lambda: bl.advise(problem, max_delay="x"))
+    refuses("weight", lambda: bl.Doubling(bl.DelayedOPPO(problem), weight=1e308))
+    refuses("mean", lambda: bl.delays.geometric(1e19))
+    refuses("size", lambda: bl.delays.bursts(10**30))
+    refuses("within", lambda: bl.delays.bursts(3, within=0))
+    assert bl.delays.bursts(7, bl.delays.fixed(bl.NEVER - 1)).draw(9, None).max() <= bl.NEVER
+
+
+def test_numbers_that_do_not_fit_are_not_wrapped_around():
+    """Unsigned numbers beyond the signed ones would become negative states."""
+    huge = np.array([0, 2**63 + 2**40, 0], dtype=np.uint64)
+    refuses("states", lambda: bl.Trajectory(0, huge, [0, 1]), bl.FeedbackError)
+    refuses("actions", lambda: bl.Trajectory(0, [0, 0], huge[1:2]), bl.FeedbackError)
+
+
+def test_one_hot_starts_are_states():
+    assert bl.Problem(3, 2, 1, start=(0.0, 1.0, 0.0)) == bl.Problem(3, 2, 1, start=1)
+
+
+def test_tiny_radii_are_harmless():
+    world = bl.environments.random_mdp(12, 2, 4, successors=5)
+    for scale in (1e-40, 1e-300, 0.0):
+        agent = bl.DelayedOPPO(world.problem, learning_rate=0.3, radius_scale=scale)
+        run = bl.simulate(world, agent, episodes=40)
+        assert np.all(np.isfinite(run.values))

@@ -202,3 +202,44 @@ def test_forgetting(world, make):
     with pytest.raises(bl.FeedbackError, match="episode 0"):
         agent.observe([costs])
     check_policy(world, agent.begin_episode().policy)
+
+
+@agents
+@worlds
+def test_second_records_are_refused_before_the_first_is_complete(world, make):
+    """A second path, in one batch or later, and second costs while the path is still awaited."""
+    agent = make(world)
+    path, costs = feedback(world, agent, agent.begin_episode(), np.random.default_rng(0))
+    if not agent.uses_paths:
+        return
+    with pytest.raises(bl.FeedbackError, match="second"):
+        agent.observe([path, path])
+    agent.observe([path])
+    with pytest.raises(bl.FeedbackError, match="second"):
+        agent.observe([path])
+    agent.observe([costs])
+    agent.begin_episode()
+    _, costs = feedback(world, agent, agent.begin_episode(), np.random.default_rng(0))
+    agent.observe([costs])
+    with pytest.raises(bl.FeedbackError, match=r"second|came before"):
+        agent.observe([costs])
+
+
+@agents
+@worlds
+def test_closed_and_forgotten_episodes_leave_nothing_open(world, make):
+    agent, rng = make(world), np.random.default_rng(0)
+    for k in range(12):
+        path, costs = feedback(world, agent, agent.begin_episode(), rng)
+        if k % 3 == 0:
+            agent.observe([costs])  # the path comes in a batch of its own
+            agent.observe([path])
+        elif k % 3 == 1:
+            agent.observe([path])
+            agent.forget(k)  # half of it has come
+        else:
+            agent.observe([path, costs])
+    for _ in range(8):  # what waits in a pipeline is used or let go by now
+        agent.begin_episode()
+        agent.forget(agent.diagnostics()["begun"] - 1)
+    assert agent.diagnostics()["open"] == 0

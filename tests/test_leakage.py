@@ -71,13 +71,8 @@ def test_an_agent_that_sees_costs_one_episode_early_is_caught():
     assert deviation(regrets(FollowsTheLastCosts, DELAY - 1)) < -3
 
 
-def test_regret_grows_like_the_root_of_the_delay():
-    """The formula itself, against the normal limit: slope 1/2 in d + 1 at fixed K."""
-    rng = np.random.default_rng(0)
-    for blocks in (BLOCKS, 4 * BLOCKS):
-        coins = rng.binomial(blocks, 0.5, (200_000, A))
-        sampled = (blocks / 2 - coins.min(1)).mean()
-        if blocks == BLOCKS:
-            assert H * (DELAY + 1) * sampled == pytest.approx(exact_regret(), rel=0.01)
-        else:
-            assert sampled * H * (DELAY + 1) == pytest.approx(2 * exact_regret(), rel=0.05)
+def test_the_exact_value_against_sampled_coins():
+    """The formula itself: 200,000 draws of its coins, within 1 %."""
+    coins = np.random.default_rng(0).binomial(BLOCKS, 0.5, (200_000, A))
+    sampled = H * (DELAY + 1) * (BLOCKS / 2 - coins.min(1)).mean()
+    assert sampled == pytest.approx(exact_regret(), rel=0.01)

@@ -108,3 +108,14 @@ def test_total_delay_is_cut_at_the_end():
     run = bl.simulate(world, bl.DelayedOPPO(world.problem), delays=delays, episodes=4)
     assert run.total_delay == 3 + 2 + 0 + 0
     assert run.missing.tolist() == [1, 2, 2, 2]
+
+
+def test_costs_too_large_to_keep_are_asked_for_again(monkeypatch):
+    from importlib import import_module
+
+    world = oracles.random_world(np.random.default_rng(0))
+    agents = [bl.DelayedOPPO(world.problem, learning_rate=0.3) for _ in range(2)]
+    kept = bl.simulate(world, agents[0], episodes=20)
+    monkeypatch.setattr(import_module("belated.simulate"), "KEPT_BYTES", 0)
+    again = bl.simulate(world, agents[1], episodes=20)
+    assert np.array_equal(kept.comparator, again.comparator)
