@@ -35,7 +35,7 @@ def run(code, tmp_path, **environment):
 def test_import_compiles_nothing_and_leaves_slow_packages_alone(tmp_path):
     counted = run("import belated" + COUNT, tmp_path)
     assert counted["compiled"] == 0
-    slow = {"scipy.optimize", "matplotlib", "polars", "ray", "gymnasium", "rich"}
+    slow = {"scipy.optimize", "matplotlib", "polars", "ray", "gymnasium", "rich", "belated.saving"}
     assert not slow & set(counted["modules"])
 
 

@@ -1,5 +1,6 @@
 """Learning when feedback comes late."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from belated import costs, delays, environments, tuning
@@ -8,7 +9,6 @@ from belated.agents import (
     Agent,
     Bold,
     DelayedOPPO,
-    DelayedOREPS,
     DelayedUCBVI,
     Doubling,
     Parallel,
@@ -19,16 +19,17 @@ from belated.agents import (
 )
 from belated.delays import NEVER, DelayLine
 from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
-from belated.gym import GymRun, gym_loop
-from belated.measures import occupancy_from, policy_from, transitions_from
 from belated.problem import Problem
-from belated.saving import SavedFileError, load, save, saved_configuration
 from belated.simulate import Run, simulate
 from belated.transitions import Transitions
 from belated.world import MDP, World, best_policy, occupancy, policy_values
 
 if TYPE_CHECKING:
+    from belated.agents.oreps import DelayedOREPS
+    from belated.gym import GymRun, gym_loop
     from belated.gym_wrapper import LateRewards as LateRewards
+    from belated.measures import occupancy_from, policy_from, transitions_from
+    from belated.saving import SavedFileError, load, save, saved_configuration
 
 __version__ = "0.1.0"
 
@@ -77,14 +78,32 @@ __all__ = [
 ]
 
 
+_LATER = {
+    "DelayedOREPS": "belated.agents.oreps",
+    "GymRun": "belated.gym",
+    "LateRewards": "belated.gym_wrapper",
+    "SavedFileError": "belated.saving",
+    "gym_loop": "belated.gym",
+    "load": "belated.saving",
+    "occupancy_from": "belated.measures",
+    "policy_from": "belated.measures",
+    "save": "belated.saving",
+    "saved_configuration": "belated.saving",
+    "transitions_from": "belated.measures",
+}
+"""Names that are imported when they are first asked for, to keep the import of the rest short."""
+
+
 def __getattr__(name: str) -> object:
-    """`LateRewards` is a Gymnasium wrapper: it is imported when it is asked for."""
-    if name == "LateRewards":
-        try:
-            from belated.gym_wrapper import LateRewards  # noqa: PLC0415
-        except ImportError:
-            raise ImportError(
-                "belated.LateRewards needs Gymnasium: pip install 'belated[gymnasium]'"
-            ) from None
-        return LateRewards
-    raise AttributeError(f"module 'belated' has no attribute {name!r}")
+    if name not in _LATER:
+        raise AttributeError(f"module 'belated' has no attribute {name!r}")
+    try:
+        value: object = getattr(import_module(_LATER[name]), name)
+    except ImportError:
+        if name != "LateRewards":
+            raise
+        raise ImportError(
+            "belated.LateRewards needs Gymnasium: pip install 'belated[gymnasium]'"
+        ) from None
+    globals()[name] = value
+    return value

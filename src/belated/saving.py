@@ -32,7 +32,6 @@ from belated.agents import (
     Agent,
     Bold,
     DelayedOPPO,
-    DelayedOREPS,
     DelayedUCBVI,
     Doubling,
     Parallel,
@@ -44,6 +43,7 @@ from belated.agents.estimates import EmpiricalMeans
 from belated.agents.ledger import Ledger, Open
 from belated.agents.masks import FewVisits
 from belated.agents.oppo import Deviation, Played
+from belated.agents.oreps import DelayedOREPS
 from belated.agents.parallel import Copies, Turn
 from belated.agents.rates import Anytime, AnytimeBandit, Constant
 from belated.feedback import Costs, Trajectory

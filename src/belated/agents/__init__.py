@@ -4,7 +4,6 @@ from belated.agents.advice import Advice, advise, recommend
 from belated.agents.contract import Agent, Information
 from belated.agents.doubling import Doubling
 from belated.agents.oppo import DelayedOPPO
-from belated.agents.oreps import DelayedOREPS
 from belated.agents.parallel import Bold, Parallel
 from belated.agents.pipeline import Pipeline
 from belated.agents.skipping import Skipping
@@ -15,7 +14,6 @@ __all__ = [
     "Agent",
     "Bold",
     "DelayedOPPO",
-    "DelayedOREPS",
     "DelayedUCBVI",
     "Doubling",
     "Information",

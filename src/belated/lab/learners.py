@@ -23,7 +23,6 @@ from belated.agents import (
     Agent,
     Bold,
     DelayedOPPO,
-    DelayedOREPS,
     DelayedUCBVI,
     Doubling,
     Parallel,
@@ -32,6 +31,7 @@ from belated.agents import (
 )
 from belated.agents.contract import Information
 from belated.agents.doubling import Restartable
+from belated.agents.oreps import DelayedOREPS
 from belated.arrays import Ints
 from belated.problem import Problem
 from belated.transitions import Transitions
