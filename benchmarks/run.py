@@ -20,7 +20,7 @@ import numpy as np
 from dense import DensePasses
 
 import belated as bl
-from belated.agents.dynamics import Confident, Discounted, Known
+from belated.agents.dynamics import Confident, Known, WithBonus
 from belated.arrays import frozen
 from belated.kernels.weights import softmax
 
@@ -68,7 +68,7 @@ class Bench:
         self.costs = self.world.costs.at(0)
         self.total = np.zeros((H, S, A))
         self.known = Known(problem, self.world.mdp.transitions)
-        self.bonus = Discounted(problem, bonus_scale=1.0)
+        self.bonus = WithBonus(problem, bonus_scale=1.0)
         self.confident = Confident(
             problem, episodes=500, delta=0.1, radius_scale=radius_scale, recall=True
         )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import belated as bl
-from belated.agents.dynamics import Confident, Discounted
+from belated.agents.dynamics import Confident, WithBonus
 from belated.arrays import frozen
 from belated.kernels.optimism import confident, plan, sort_values
 
@@ -207,7 +207,7 @@ def test_the_bonus_backup_is_its_formula(seed, scale, homogeneous):
     rng = np.random.default_rng(seed)
     H, S, A = 4, 5, 3
     world = bl.environments.random_mdp(S, A, H, homogeneous=homogeneous, seed=seed)
-    dynamics = Discounted(world.problem, bonus_scale=scale)
+    dynamics = WithBonus(world.problem, bonus_scale=scale)
     T = 1 if homogeneous else H
     counts = np.zeros((T, S, A, S))
     uniform = np.full((H, S, A), 1 / A)

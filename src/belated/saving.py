@@ -38,7 +38,7 @@ from belated.agents import (
     Pipeline,
     Skipping,
 )
-from belated.agents.dynamics import Confident, Discounted, Known, matching
+from belated.agents.dynamics import Confident, Known, WithBonus, matching
 from belated.agents.estimates import EmpiricalMeans
 from belated.agents.ledger import Ledger, Open
 from belated.agents.masks import FewVisits
@@ -81,7 +81,7 @@ PARTS: dict[str, type] = {
         Costs,
         Counts,
         Deviation,
-        Discounted,
+        WithBonus,
         EmpiricalMeans,
         EmpiricalModel,
         FewVisits,

@@ -77,27 +77,15 @@ class Doubling:
         else:
             self.weight = checks.real("weight", weight, 0.0, 1e15, above=True)
         self.agent = agent
+        self.problem: Problem = agent.problem
+        self.information: Information = agent.information
+        self.uses_paths = wants_paths(agent)
         self.phase = 1 if literal else max(1, math.ceil(math.log2(self.weight)))
         self.estimate = 0.0
         self._begun = 0
         self._came = 0
         self._inside = Skipping(agent, math.inf)
         self._restart()
-
-    @property
-    def problem(self) -> Problem:
-        """What the agent inside was told."""
-        return self.agent.problem
-
-    @property
-    def information(self) -> Information:
-        """That of the agent inside."""
-        return self.agent.information
-
-    @property
-    def uses_paths(self) -> bool:
-        """Whether the agent inside wants trajectories."""
-        return wants_paths(self.agent)
 
     def begin_episode(self) -> Episode:
         """Close the episode before, move to the next phase if it is time, begin the next."""

@@ -164,7 +164,7 @@ class ConfidentThen:
         return values
 
 
-class Discounted:
+class WithBonus:
     """Observed frequencies, with every cost reduced by bonus_scale / sqrt(n)."""
 
     def __init__(self, problem: Problem, *, bonus_scale: float) -> None:
@@ -184,7 +184,7 @@ class Discounted:
     def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
         """Add Q = costs - bonus + p V, clipped to [0, steps left], 0 where nothing was seen."""
         m = self.model
-        optimism.discounted(
+        optimism.with_bonus(
             m.counts.successors,
             m.probabilities,
             m.counts.visits,

@@ -43,7 +43,7 @@ import numpy as np
 from belated import checks
 from belated.agents import masks
 from belated.agents.contract import Information
-from belated.agents.dynamics import Confident, Discounted, Known, matching
+from belated.agents.dynamics import Confident, Known, WithBonus, matching
 from belated.agents.estimates import EmpiricalMeans, importance_weighted
 from belated.agents.ledger import Ledger, Open
 from belated.agents.rates import Anytime, AnytimeBandit, Constant, Rates
@@ -160,11 +160,11 @@ class DelayedOPPO:
         else:
             self._rates = Anytime(problem, self._rate_scale)
 
-        self._dynamics: Known | Confident | Discounted
+        self._dynamics: Known | Confident | WithBonus
         if transitions is not None:
             self._dynamics = Known(problem, matching(problem, transitions))
         elif optimism == "bonus":
-            self._dynamics = Discounted(problem, bonus_scale=bonus_scale)
+            self._dynamics = WithBonus(problem, bonus_scale=bonus_scale)
         else:
             self._dynamics = Confident(
                 problem, episodes=episodes, delta=delta, radius_scale=radius_scale, recall=weighs
@@ -289,7 +289,7 @@ class DelayedOPPO:
         self._moved = self._stale = True
 
     def _weigh(self, played: Played, path: Trajectory, suffered: Floats) -> None:
-        assert not isinstance(self._dynamics, Discounted)
+        assert not isinstance(self._dynamics, WithBonus)
         dynamics = self._dynamics.as_of(played.arrived)
         really = played.policy
         if played.mask is not None:

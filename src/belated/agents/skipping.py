@@ -45,6 +45,9 @@ class Skipping:
         check_fresh("agent", agent)
         check_holds_nothing("agent", agent)
         self.agent = agent
+        self.problem: Problem = agent.problem
+        self.information: Information = agent.information
+        self.uses_paths = wants_paths(agent)
         self.max_delay = math.inf
         self.limit_delay(max_delay)
         self._newest = -1
@@ -56,21 +59,6 @@ class Skipping:
         if not (isinstance(max_delay, float) and max_delay == math.inf):
             max_delay = math.floor(checks.real("max_delay", max_delay, 0.0))
         self.max_delay = max_delay
-
-    @property
-    def problem(self) -> Problem:
-        """What the agent inside was told."""
-        return self.agent.problem
-
-    @property
-    def information(self) -> Information:
-        """That of the agent inside."""
-        return self.agent.information
-
-    @property
-    def uses_paths(self) -> bool:
-        """Whether the agent inside wants trajectories."""
-        return wants_paths(self.agent)
 
     def begin_episode(self) -> Episode:
         """Let go of the episode that is now too old, then begin the next."""

@@ -163,7 +163,7 @@ def confident(
 
 
 @njit(cache=True)
-def discounted(
+def with_bonus(
     successors: Indices,
     probabilities: Floats,
     visits: Ints,
