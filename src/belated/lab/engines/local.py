@@ -9,6 +9,7 @@ import signal
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
@@ -68,6 +69,7 @@ def _start(experiment: Experiment) -> Worker:
     process = multiprocessing.get_context("spawn").Process(
         target=_work, args=(experiment, theirs), daemon=True
     )
+    resource_tracker.ensure_running()  # starting it later would undo what _deaf does
     with _environment(ONE_THREAD), _deaf():
         process.start()
     theirs.close()
@@ -82,6 +84,7 @@ def _give(worker: Worker, task: Task) -> None:
 
 def _work(experiment: Experiment, pipe: Connection) -> None:
     """Answer tasks with outcomes until the other end is gone, be it killed or done."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(EOFError, OSError):
         while True:
             pipe.send(attempt(experiment, pipe.recv()))
