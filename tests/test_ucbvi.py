@@ -41,7 +41,8 @@ def test_when_explicit_exploration_helps(arms, gap, helps):
     """T23, d = 100, K = 4000: about A d gap is lost without it, 2 d ln(A / delta) gap with it.
 
     Many arms and a large gap: at least a fifth less regret. Few arms: it does not help. Measured
-    once with K = 20,000 and 3 seeds (UCB / with explicit exploration / UCB without delay):
+    once, before the costs got their present seeds, with K = 20,000 and 3 seeds (UCB /
+    with explicit exploration / UCB without delay):
     A = 50, d = 400: 9794 / 2644 / 694 at gap 0.5, 3916 / 3367 / 1470 at gap 0.2;
     A = 10, d = 400: 1860 / 1839 / 109 and 771 / 739 / 220; A = 50, d = 100: 2752 / 1684 / 694 and
     1921 / 1954 / 1470; A = 10, d = 100: 492 / 445 / 109 and 324 / 359 / 220.

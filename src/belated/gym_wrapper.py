@@ -13,7 +13,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from belated import checks
 from belated.arrays import Floats, Ints
-from belated.delays import NEVER, DelayModel, as_delays
+from belated.delays import DelayLine, DelayModel, as_delays
 
 
 class LateReward(NamedTuple):
@@ -67,7 +67,7 @@ class LateRewards(
         self._episode = -1
         self._rewards: list[float] = []
         self._playing = False
-        self._waiting: dict[int, list[LateReward]] = {}
+        self._line = DelayLine()
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -97,11 +97,9 @@ class LateRewards(
     def _end(self) -> tuple[LateReward, ...]:
         """Put the episode in line and take out what is due at its end, oldest episode first."""
         self._playing = False
-        delay = int(self._delays[self._episode])
-        if delay != NEVER:
-            late = LateReward(self._episode, np.array(self._rewards))
-            self._waiting.setdefault(self._episode + delay, []).append(late)
-        return tuple(self._waiting.pop(self._episode, ()))
+        late = LateReward(self._episode, np.array(self._rewards))
+        self._line.push([late], int(self._delays[self._episode]))  # type: ignore[list-item]
+        return tuple(self._line.release(self._episode))  # type: ignore[arg-type]
 
     def _told(self, info: dict[str, Any], due: tuple[LateReward, ...]) -> dict[str, Any]:
         return {**info, "late_rewards": due, "episode_number": self._episode}

@@ -113,8 +113,7 @@ class DelayedOPPO:
         max_delay: float | None = None,
         exploration_threshold: float | None = None,
     ) -> None:
-        if not isinstance(problem, Problem):
-            raise ValueError(f"problem must be a Problem, got {checks.show(problem)}")
+        checks.instance("problem", problem, Problem)
         checks.choice("information", information, ("full", "bandit"))
         checks.choice("costs", costs, ("adversarial", "stochastic"))
         checks.choice("optimism", optimism, ("confidence", "bonus"))

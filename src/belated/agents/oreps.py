@@ -76,8 +76,7 @@ class DelayedOREPS:
         radius_scale: float = 1.0,
         tolerance: float = 1e-10,
     ) -> None:
-        if not isinstance(problem, Problem):
-            raise ValueError(f"problem must be a Problem, got {checks.show(problem)}")
+        checks.instance("problem", problem, Problem)
         if learning_rate is None:
             raise ValueError(
                 "learning_rate must be given; belated.tuning.oreps(problem, episodes, "

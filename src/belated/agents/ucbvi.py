@@ -65,8 +65,7 @@ class DelayedUCBVI:
         max_delay: float | None = None,
         exploration_threshold: float | None = None,
     ) -> None:
-        if not isinstance(problem, Problem):
-            raise ValueError(f"problem must be a Problem, got {checks.show(problem)}")
+        checks.instance("problem", problem, Problem)
         self.problem = problem
         self._episodes = None if episodes is None else checks.integer("episodes", episodes, 1)
         self._delta = checks.real("delta", delta, 0.0, 1.0, above=True)
