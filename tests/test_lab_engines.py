@@ -1,10 +1,13 @@
 """Engines: the same rows whichever is used, dead workers tried again, failures by name."""
 
+import contextlib
 import dataclasses
 import importlib.util
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -71,11 +74,11 @@ def test_ray_gives_the_same_bytes_and_names_runs_that_raise(tmp_path):
 @pytest.mark.filterwarnings("ignore")
 def test_ray_tries_again_when_a_worker_dies(tmp_path):
     long = dataclasses.replace(SMALL, episodes=4000, seeds=1)
-    outcomes = cluster.run(long, long.tasks(), jobs=1)
     stop = threading.Event()
     killer = threading.Thread(target=kill_ray_worker, args=(stop,))
     killer.start()
-    results = {o.task.name: o.result for o in outcomes}
+    with cluster.opened(long, jobs=1) as perform_all:
+        results = {o.task.name: o.result for o in perform_all(long.tasks())}
     killed = stop.is_set()
     stop.set()
     killer.join()
@@ -134,42 +137,102 @@ def test_a_run_that_raises_is_named_and_the_others_finish(tmp_path):
     assert sweep.run(experiment, out) == sweep.Sweep(2, 2, ())
 
 
-def kill_children(often, stop):
+def outcomes_of(experiment, tasks, jobs):
+    with local.opened(experiment, jobs) as perform_all:
+        return list(perform_all(tasks))
+
+
+def kill_children(often, stop, ready):
+    """Kill workers of this process while `ready()`, so many times at most."""
     killed = 0
     while killed < often and not stop.is_set():
-        for child in multiprocessing.active_children():
-            if killed < often:
-                child.kill()
-                killed += 1
+        with ready() as now:
+            for child in multiprocessing.active_children() if now else ():
+                if killed < often:
+                    child.kill()
+                    killed += 1
         time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def killing(often, ready=lambda: contextlib.nullcontext(True)):
+    stop = threading.Event()
+    killer = threading.Thread(target=kill_children, args=(often, stop, ready))
+    killer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        killer.join()
 
 
 @pytest.mark.parametrize("deaths", [1, 2])
 def test_a_worker_that_dies_is_replaced_and_its_run_tried_again(deaths):
-    stop = threading.Event()
-    killer = threading.Thread(target=kill_children, args=(deaths, stop))
-    killer.start()
-    outcomes = list(local.run(SMALL, SMALL.tasks()[:2], jobs=1))
-    stop.set()
-    killer.join()
+    with killing(deaths):
+        outcomes = outcomes_of(SMALL, SMALL.tasks()[:2], jobs=1)
     assert [o.task for o in outcomes] == SMALL.tasks()[:2]
     assert all(o.result is not None for o in outcomes)
 
 
 def test_a_run_whose_workers_always_die_is_given_up(tmp_path):
-    stop = threading.Event()
-    killer = threading.Thread(target=kill_children, args=(10**9, stop))
-    killer.start()
-    outcomes = list(local.run(SMALL, SMALL.tasks()[:1], jobs=1))
-    stop.set()
-    killer.join()
-    (outcome,) = outcomes
+    pipe = tmp_path / "delays.csv"
+    os.mkfifo(pipe)  # a run that wants the delays waits here
+
+    @contextlib.contextmanager
+    def wanted():
+        try:
+            descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # nobody reads
+            yield False
+            return
+        yield True
+        os.close(descriptor)
+
+    waits = dataclasses.replace(SMALL, delays=part("trace", delays=str(pipe)))
+    with killing(10**9, wanted):
+        (outcome,) = outcomes_of(waits, waits.tasks()[:1], jobs=1)
     assert outcome.result is None
     assert outcome.reason == "its worker died 3 times (exit code -9)"
 
 
+def test_workers_that_cannot_start_are_not_the_fault_of_a_run():
+    with (
+        killing(10**9),
+        pytest.raises(ChildProcessError, match=r"3 workers died before they could begin"),
+    ):
+        outcomes_of(SMALL, SMALL.tasks(), jobs=2)
+    assert not multiprocessing.active_children()
+
+
+def test_a_script_without_a_guard_is_told_so_and_ends(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from pathlib import Path\n"
+        "from belated.lab import named, sweep\n"
+        "sweep.run(named('paper-grid'), Path('out'), jobs=2)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script.name],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert 'must do so under if __name__ == "__main__":' in done.stderr
+    assert "3 workers died before they could begin (exit code 1)" in done.stderr
+
+
 def test_stopping_early_leaves_no_process_behind():
-    outcomes = local.run(SMALL, SMALL.tasks(), jobs=2)
-    next(outcomes)
-    outcomes.close()
+    with local.opened(SMALL, jobs=2) as perform_all:
+        next(perform_all(SMALL.tasks()))
+    assert not multiprocessing.active_children()
+
+
+def test_a_wrong_specification_leaves_nothing_behind(tmp_path):
+    wrong = dataclasses.replace(SMALL, delays=part("trace", delays=str(tmp_path / "none.csv")))
+    with pytest.raises(ValueError, match=r"none\.csv"):
+        sweep.run(wrong, tmp_path / "out", jobs=2)
+    assert not (tmp_path / "out").exists()
     assert not multiprocessing.active_children()

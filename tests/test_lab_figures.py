@@ -55,6 +55,27 @@ def test_the_curve_is_the_mean_over_seeds(cased):
     assert labels[:3] == ["A", "B", "C"]
 
 
+def test_long_runs_are_drawn_in_blocks(cased, monkeypatch):
+    monkeypatch.setattr(figures, "POINTS", 8)  # 30 episodes: seven blocks of 4, one of 2
+    rows = store.rows(cased)
+    cost, regret, delays, _ = figures.draw(cased, rows)[:4]
+    one = rows.filter((rows["case"] == "plain") & (rows["agent"] == "B"))
+    line = cost.figure.axes[0].lines[1]
+    mean = one["value"].to_numpy().reshape(3, 30).mean(axis=0)
+    np.testing.assert_allclose(line.get_xdata(), [2.5, 6.5, 10.5, 14.5, 18.5, 22.5, 26.5, 29.5])
+    np.testing.assert_allclose(
+        line.get_ydata(), [*mean[:28].reshape(7, 4).mean(axis=1), mean[28:].mean()]
+    )
+    line = regret.figure.axes[0].lines[1]
+    so_far = one["regret"].to_numpy().reshape(3, 30).mean(axis=0)
+    ends = [4, 8, 12, 16, 20, 24, 28, 30]
+    np.testing.assert_allclose(line.get_xdata(), ends)
+    np.testing.assert_allclose(line.get_ydata(), so_far[np.array(ends) - 1])
+    assert "averaged over every 4 episodes" in cost.caption
+    assert "averaged over every 4 episodes" in delays.caption
+    assert "averaged" not in regret.caption
+
+
 def test_a_sweep_is_drawn_against_its_axis(tmp_path):
     cases = tuple(Case(f"d{d}", delays=part("fixed", delay=d)) for d in (0, 3, 9))
     experiment = Experiment(

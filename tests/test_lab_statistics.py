@@ -54,7 +54,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
 
 def test_bands_are_intervals_episode_by_episode():
     values = np.random.default_rng(3).random((7, 4))
-    mean, low, high = statistics.Curves(np.arange(7), values).band()
+    mean, low, high = statistics.bootstrap(values)
     for k in range(4):
         one = statistics.interval(values[:, k])
         assert (mean[k], low[k], high[k]) == pytest.approx((one.mean, one.low, one.high))

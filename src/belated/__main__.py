@@ -1,5 +1,6 @@
 """`python -m belated` and the `belated` command."""
 
+import gc
 import sys
 
 
@@ -11,7 +12,9 @@ def main() -> None:
         if (error.name or "").startswith("belated"):
             raise
         sys.exit(f"belated: the lab needs {error.name}: pip install 'belated[lab]'")
-    sys.exit(cli.main())
+    code = cli.main()
+    gc.freeze()  # leave objects to the operating system: a third of a second less at exit
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from belated.arrays import Floats, Ints, frozen
-from belated.kernels.weights import first_bad_row
+from belated.kernels.weights import are_distributions
 
 ROW_TOLERANCE = 1e-8
 
@@ -122,12 +122,13 @@ def in_unit_interval(name: str, array: Floats) -> None:
 
 def distributions(name: str, array: Floats) -> None:
     """Every row over the last axis is a probability distribution."""
-    wrong = first_bad_row(frozen(array).reshape(-1, array.shape[-1]), ROW_TOLERANCE)
-    if wrong >= 0:
-        in_unit_interval(name, array)
-        where = np.unravel_index(wrong, array.shape[:-1]) if array.ndim > 1 else ()
-        row = f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else name
-        total = float(array.reshape(-1, array.shape[-1])[wrong].sum())
+    in_unit_interval(name, array)
+    totals = array.sum(axis=-1)
+    wrong = np.argwhere(np.abs(totals - 1.0) > ROW_TOLERANCE)
+    if len(wrong):
+        where = tuple(int(i) for i in wrong[0])
+        row = f"{name}[{', '.join(map(str, where))}]" if where else name
+        total = float(totals[where])
         raise ValueError(f"{name} must hold probabilities that sum to 1; {row} sums to {total:.9g}")
 
 
@@ -137,8 +138,10 @@ def policy(name: str, value: object, shape: tuple[int, int, int]) -> Floats:
         value = floats(name, value, f"(H, S, A) = {shape}", (3,))
     if value.shape != shape:
         raise ValueError(f"{name} must have shape (H, S, A) = {shape}, got shape {value.shape}")
-    distributions(name, value)
-    return frozen(value)
+    checked = frozen(value)
+    if not are_distributions(checked.reshape(-1, shape[-1]), ROW_TOLERANCE):
+        distributions(name, checked)
+    return checked
 
 
 def costs(

@@ -6,6 +6,8 @@ Exit codes: 0 all is well, 1 some runs failed, 2 wrong input, 130 interrupted.
 from __future__ import annotations
 
 import dataclasses
+import gc
+import importlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -60,7 +62,7 @@ def _input() -> Iterator[None]:
     """What is raised against the input inside becomes one line."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, ChildProcessError) as error:
         raise _Mistake(str(error)) from None
     except OSError as error:
         raise _Mistake(f"{error.strerror}: {error.filename}") from None
@@ -108,13 +110,14 @@ def run(
             started here).
         out_dir: Where results go; out/NAME by default.
     """
-    from belated.lab import figures, report, statistics, store, tables  # noqa: PLC0415
     from belated.lab.spec import slug  # noqa: PLC0415
 
     with _input():
         chosen = _changed(_find(experiment), seeds, episodes)
         directory = out_dir or Path("out") / slug(chosen.name)
         done = _with_progress(chosen, directory, _cores() if jobs is None else jobs, engine)
+    from belated.lab import figures, report, statistics, store, tables  # noqa: PLC0415
+
     for outcome in done.failed:
         err.print(f"failed: {outcome.task.name}: {outcome.reason}", style="red", markup=False)
     if done.found:
@@ -244,8 +247,15 @@ def _with_progress(experiment: Experiment, directory: Path, jobs: int, engine: s
             jobs=jobs,
             engine=engine,
             begun=lambda left: bar.update(line, total=left),
+            meanwhile=_prepare,
             progress=lambda outcome: bar.advance(line),
         )
+
+
+def _prepare() -> None:
+    """What figures need and takes half a second, while workers are busy."""
+    importlib.import_module("belated.lab.figures")
+    gc.freeze()  # so many objects that live to the end are slow to look through
 
 
 def _print(table: Table) -> None:

@@ -39,15 +39,15 @@ def softmax(total: Floats, rates: Floats, policy: Floats) -> None:
 
 
 @njit(cache=True)
-def first_bad_row(rows: Floats, tolerance: float) -> int:
-    """Index of the first row that is no probability distribution, or -1. rows: (R, N)."""
+def are_distributions(rows: Floats, tolerance: float) -> bool:
+    """Whether every row is a probability distribution. rows: (R, N)."""
     R, N = rows.shape
     for r in range(R):
         total = 0.0
         for i in range(N):
             if not rows[r, i] >= 0.0:
-                return r
+                return False
             total += rows[r, i]
         if not abs(total - 1.0) <= tolerance:
-            return r
-    return -1
+            return False
+    return True

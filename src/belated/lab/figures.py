@@ -17,14 +17,19 @@ import numpy as np
 import polars as pl
 from matplotlib import ticker
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from belated.arrays import Floats
 from belated.lab import maps, statistics, store, theory
 from belated.lab.spec import Experiment, slug
+from belated.lab.statistics import Curves
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", (0, (6, 1.5)), (0, (3, 1.2, 1, 1.2)), (0, (1.2, 1.2)), (0, (8, 2, 1, 2)))
+POINTS = 250
+"""Points of a curve at most; more would blur in print."""
 INK = "0.2"
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -54,13 +59,25 @@ class Drawing:
     def encoded(self, form: str) -> bytes:
         """The figure as a file of this form: png, svg or pdf."""
         if form not in self._files:
-            date: dict[str, Any] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
             buffer = io.BytesIO()
             with matplotlib.rc_context(STYLE):
-                self.figure.savefig(buffer, format=form, dpi=160, metadata=date[form])
+                self._print(form, buffer)
             self.figure.set_layout_engine("none")  # laid out once, the same in every form
             self._files[form] = buffer.getvalue()
         return self._files[form]
+
+    def _print(self, form: str, buffer: io.BytesIO) -> None:
+        """Without savefig where it matters: it draws everything twice."""
+        canvas: Any
+        if form == "png":
+            self.figure.dpi = 160
+            canvas = FigureCanvasAgg(self.figure)
+            canvas.print_png(buffer)
+        elif form == "svg":
+            canvas = FigureCanvasSVG(self.figure)
+            canvas.print_svg(buffer, metadata={"Date": None})
+        else:
+            self.figure.savefig(buffer, format=form, metadata={"CreationDate": None})
 
 
 def save(directory: Path, drawings: Sequence[Drawing], forms: Sequence[str]) -> list[Path]:
@@ -111,15 +128,10 @@ def over_time(experiment: Experiment, case: str, rows: pl.DataFrame, column: str
     figure, axes = _axes()
     ends = []
     curves = statistics.curves(rows, column)
-    K = 1
     for (_, agent), curve in curves.items():
         colour, dash = _look(experiment, agent)
-        mean, low, high = curve.band()
-        K = len(mean)
-        episodes = np.arange(1, K + 1)
-        axes.fill_between(episodes, low, high, color=colour, alpha=0.2, linewidth=0)
-        axes.plot(episodes, mean, color=colour, linestyle=dash)
-        ends.append((float(mean[-1]), agent, colour))
+        level = _curve(axes, curve, colour, dash, whole=column == "regret")
+        ends.append((level, agent, colour))
     seeds = max(len(curve.seeds) for curve in curves.values())
     if column == "value":
         best = statistics.curves(rows, "comparator")
@@ -127,12 +139,14 @@ def over_time(experiment: Experiment, case: str, rows: pl.DataFrame, column: str
         if np.ptp(level) < 1e-9:
             axes.axhline(level[0], color="0.45", linewidth=1, linestyle=":", zorder=0)
             ends.append((float(level[0]), "best policy", "0.45"))
-    axes.set_xlim(1, max(K, 2))
     _label_ends(axes, ends)
     shown = "expected cost per episode" if column == "value" else "cumulative regret"
     axes.set(xlabel="episode", ylabel=shown)
     axes.set_title(_title(experiment, case))
-    caption = f"{shown.capitalize()}, exact, mean of {seeds} seeds with 95 % bootstrap bands."
+    caption = f"{shown.capitalize()}, exact, mean of {seeds} seeds with 95 % bootstrap bands"
+    if column == "value":
+        caption += _averaged(experiment.setting(case).episodes)
+    caption += "."
     return Drawing(_name("cost" if column == "value" else "regret", case), caption, figure)
 
 
@@ -146,25 +160,51 @@ def feedback(experiment: Experiment, case: str, rows: pl.DataFrame) -> Drawing:
     within = delays[delays >= 0]
     if len(within):
         top = int(within.max())
-        bins = np.arange(-0.5, top + 1 + top // 50, 1 + top // 50)
-        left.hist(within, bins=bins, weights=np.full(len(within), 1 / len(delays)),
-                  color=COLOURS[0])  # fmt: skip
+        edges = np.arange(-0.5, top + 1 + top // 50, 1 + top // 50)
+        left.stairs(np.histogram(within, edges)[0] / len(delays), edges, fill=True,
+                    color=COLOURS[0])  # fmt: skip
         note = f"mean {within.mean():.1f}, largest {top}"
         note += f"\nlost {lost:.1%}" if lost else ""
         left.text(0.98, 0.95, note, transform=left.transAxes, ha="right", va="top")
     left.set(xlabel="delay in episodes", ylabel="share of episodes")
-    missing = statistics.curves(first, "missing")
-    mean, low, high = next(iter(missing.values())).band()
-    episodes = np.arange(1, len(mean) + 1)
-    right.fill_between(episodes, low, high, color=COLOURS[0], alpha=0.25, linewidth=0)
-    right.plot(episodes, mean, color=COLOURS[0])
+    (missing,) = statistics.curves(first, "missing").values()
+    _curve(right, missing, COLOURS[0], "-", whole=False)
     right.set(xlabel="episode", ylabel="episodes without feedback", ylim=(0, None))
-    right.set_xlim(1, max(len(mean), 2))
+    averaged = _averaged(experiment.setting(case).episodes)
     caption = (
         "How late feedback comes, over all seeds, and how many of the episodes so far are still "
-        "without it (mean over seeds, 95 % band). All agents face the same delays."
+        f"without it (mean over seeds with 95 % bands{averaged}). All agents face the same delays."
     )
     return Drawing(_name("delays", case), caption, figure)
+
+
+def _curve(axes: Axes, curve: Curves, colour: str, dash: Any, *, whole: bool) -> float:
+    """Draw the mean over seeds with its band, and return its last level.
+
+    Long runs are drawn in blocks: their averages or, of what is a whole so far, their ends.
+    """
+    K = curve.values.shape[1]
+    first = np.arange(0, K, _block(K))
+    last = np.append(first[1:], K) - 1
+    if whole:
+        at, values = last + 1.0, curve.values[:, last]
+    else:
+        at = (first + last) / 2 + 1
+        values = np.add.reduceat(curve.values, first, axis=1) / (last - first + 1)
+    mean, low, high = statistics.bootstrap(values)
+    axes.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
+    axes.plot(at, mean, color=colour, linestyle=dash)
+    axes.set_xlim(1, max(K, 2))
+    return float(mean[-1])
+
+
+def _block(K: int) -> int:
+    return -(-K // POINTS)
+
+
+def _averaged(K: int) -> str:
+    block = _block(K)
+    return f", averaged over every {block} episodes" if block > 1 else ""
 
 
 def scaling(experiment: Experiment, rows: pl.DataFrame) -> Drawing:

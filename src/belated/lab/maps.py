@@ -14,7 +14,6 @@ from belated.arrays import Bools, Floats
 from belated.environments.gridworld import MOVES
 from belated.lab import store
 from belated.lab.spec import Experiment, Setting, Task
-from belated.world import occupancy
 
 SEEN = 0.05
 """Expected visits per episode from which on a state gets an arrow."""
@@ -38,23 +37,22 @@ class Learned:
 
 
 def learned(directory: Path, experiment: Experiment, case: str) -> list[Learned]:
-    """The kept policies of a case, one per agent; none where the world is no grid."""
+    """What the policies of a case do, one map per agent; none where the world is no grid."""
     setting = experiment.setting(case)
     kept = [
-        (learner.name, store.policy(directory, Task(case, learner.name, 0)))
+        (learner.name, store.visits(directory, Task(case, learner.name, 0)))
         for learner in experiment.agents
     ]
-    return [_map(setting, name, policy) for name, policy in kept if policy is not None]
+    return [_map(setting, name, visits) for name, visits in kept if visits is not None]
 
 
-def _map(setting: Setting, name: str, policy: Floats) -> Learned:
+def _map(setting: Setting, name: str, taken: Floats) -> Learned:
     given = setting.environment.values
     size = given.get("size", 10)
     rows, columns = size if isinstance(size, tuple) else (size, size)
     walls = np.zeros((rows, columns), dtype=bool)
     for cell in given.get("walls", ()):
         walls[cell] = True
-    taken = occupancy(setting.world().mdp, policy).sum(axis=0)  # (S, A)
     visits = taken.sum(axis=1)
     directions = np.array(MOVES, dtype=np.float64)  # (A, 2)
     moves = (taken @ directions) / np.maximum(visits, 1e-12)[:, None]

@@ -20,17 +20,19 @@ from belated.delays import NEVER
 from belated.lab import parts
 from belated.lab.spec import Experiment, Task
 from belated.simulate import Run, simulate
+from belated.world import occupancy
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """What is kept of a run: files as bytes, so that a worker needs no shared disk.
 
-    policy: (H, S, A) learned by the end, as float32, for the first seed on a grid.
+    visits: (S, A) expected per episode under the policy learned by the end, for the first seed on
+    a grid.
     """
 
     rows: bytes
-    policy: bytes | None
+    visits: bytes | None
 
 
 def perform(experiment: Experiment, task: Task) -> Result:
@@ -48,12 +50,12 @@ def perform(experiment: Experiment, task: Task) -> Result:
         seed=task.seed,
         trajectory=experiment.trajectory_of(learner),
     )
-    policy = None
+    visits = None
     if task.seed == 0 and setting.environment.kind == "gridworld":
-        policy = _array(agent.begin_episode().policy)
+        visits = _array(occupancy(world.mdp, agent.begin_episode().policy).sum(axis=0))
     buffer = io.BytesIO()
     rows(experiment, task, run).write_parquet(buffer)
-    return Result(buffer.getvalue(), policy)
+    return Result(buffer.getvalue(), visits)
 
 
 def rows(experiment: Experiment, task: Task, run: Run) -> pl.DataFrame:
@@ -88,7 +90,7 @@ def rows(experiment: Experiment, task: Task, run: Run) -> pl.DataFrame:
     )
 
 
-def _array(policy: Floats) -> bytes:
+def _array(values: Floats) -> bytes:
     buffer = io.BytesIO()
-    np.save(buffer, policy.astype(np.float32))
+    np.save(buffer, values)
     return buffer.getvalue()

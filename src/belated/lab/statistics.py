@@ -64,10 +64,6 @@ class Curves:
     seeds: Ints  # (N,)
     values: Floats  # (N, K)
 
-    def band(self) -> tuple[Floats, Floats, Floats]:
-        """Mean over seeds and the bounds of its interval, each (K,)."""
-        return bootstrap(self.values)
-
 
 def bootstrap(values: Floats) -> tuple[Floats, Floats, Floats]:
     """Mean over the first axis and percentile bounds; always the same resamples.
@@ -78,10 +74,17 @@ def bootstrap(values: Floats) -> tuple[Floats, Floats, Floats]:
     flat = values.reshape(N, -1)
     rng = np.random.default_rng(0)
     weights = rng.multinomial(N, np.full(N, 1 / N), size=RESAMPLES) / N  # (R, N)
-    tail = (1 - LEVEL) / 2
-    low, high = np.quantile(flat.T @ weights.T, [tail, 1 - tail], axis=-1)
+    means = flat.T @ weights.T  # (..., R)
+    outside = round((1 - LEVEL) / 2 * RESAMPLES)
+    low, high = (_smallest(means, i) for i in (outside - 1, RESAMPLES - outside))
     shape = values.shape[1:]
     return flat.mean(axis=0).reshape(shape), low.reshape(shape), high.reshape(shape)
+
+
+def _smallest(rows: Floats, i: int) -> Floats:
+    """The entry of each row that i others precede; rows are reordered."""
+    rows.partition(i, axis=-1)
+    return rows[:, i].copy()
 
 
 def interval(values: Floats) -> Interval:

@@ -3,7 +3,7 @@
     spec.toml            what was run
     versions.json        with what
     runs/.../seed-3.parquet      the rows of one finished run
-    runs/.../seed-0.policy.npy   the policy (H, S, A) it had learned, on grids
+    runs/.../seed-0.visits.npy   expected visits (S, A) under the policy it had learned, on grids
     failed/...           why a run raised
     figures/, report.html        made from the above
 
@@ -85,8 +85,8 @@ def versions(directory: Path) -> dict[str, str]:
 
 def keep(directory: Path, task: Task, result: Result) -> None:
     """Keep a finished run."""
-    if result.policy is not None:
-        write(_path(directory, task, ".policy.npy"), result.policy)
+    if result.visits is not None:
+        write(_path(directory, task, ".visits.npy"), result.visits)
     write(_path(directory, task, ".parquet"), result.rows)
 
 
@@ -117,13 +117,12 @@ def rows(directory: Path, experiment: Experiment | None = None) -> pl.DataFrame:
     return pl.concat([pl.read_parquet(path) for path in paths])
 
 
-def policy(directory: Path, task: Task) -> Floats | None:
-    """The policy (H, S, A) that a run had learned, if it was kept."""
-    path = _path(directory, task, ".policy.npy")
+def visits(directory: Path, task: Task) -> Floats | None:
+    """Expected visits (S, A) per episode under the policy that a run had learned, if kept."""
+    path = _path(directory, task, ".visits.npy")
     if not path.exists():
         return None
-    kept: Floats = np.load(path).astype(np.float64)
-    kept /= kept.sum(axis=-1, keepdims=True)
+    kept: Floats = np.load(path)
     return kept
 
 

@@ -12,7 +12,7 @@ from belated.lab.engines import cluster, local
 from belated.lab.engines.outcome import Outcome
 from belated.lab.spec import Experiment
 
-ENGINES = {"local": local.run, "ray": cluster.run}
+ENGINES = {"local": local.opened, "ray": cluster.opened}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +31,27 @@ def run(
     jobs: int = 1,
     engine: str = "local",
     begun: Callable[[int], None] | None = None,
+    meanwhile: Callable[[], object] | None = None,
     progress: Callable[[Outcome], None] | None = None,
 ) -> Sweep:
     """Run an experiment in a directory, or go on where it was stopped.
 
-    jobs: how many runs at once. begun: told how many runs are to be done. progress: told every
-    outcome as it comes.
+    jobs: how many runs at once. begun: told how many runs are to be done. meanwhile: called once
+    they are handed out, before waiting for the first. progress: told every outcome as it comes.
     """
     checks.choice("engine", engine, ENGINES)
     checks.integer("jobs", jobs, 1)
-    experiment.rehearse()
-    store.open_for(directory, experiment)
     tasks = store.unfinished(directory, experiment)
-    if begun is not None:
-        begun(len(tasks))
     failed: list[Outcome] = []
-    if tasks:
-        for outcome in ENGINES[engine](experiment, tasks, jobs):
+    with ENGINES[engine](experiment, min(jobs, len(tasks))) as perform:
+        experiment.rehearse()  # while workers start
+        store.open_for(directory, experiment)
+        if begun is not None:
+            begun(len(tasks))
+        outcomes = perform(tasks)
+        if meanwhile is not None:
+            meanwhile()
+        for outcome in outcomes:
             if outcome.result is not None:
                 store.keep(directory, outcome.task, outcome.result)
             else:

@@ -5,18 +5,19 @@ The machines of a cluster need this package, but no shared disk: results come ba
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from belated.lab.engines.outcome import ATTEMPTS, ONE_THREAD, Outcome, attempt, died
+from belated.lab.engines.outcome import ATTEMPTS, ONE_THREAD, Outcome, Run, attempt, died
 from belated.lab.spec import Experiment, Task
 
 
-def run(
-    experiment: Experiment, tasks: Sequence[Task], jobs: int, address: str | None = None
-) -> Iterator[Outcome]:
-    """Run tasks on a cluster, at most `jobs` at once.
+@contextlib.contextmanager
+def opened(experiment: Experiment, jobs: int, address: str | None = None) -> Iterator[Run]:
+    """A cluster that does at most `jobs` runs at once; it is reached when there are tasks.
 
     address: of a running cluster, or "auto"; default: RAY_ADDRESS, else a cluster is started
     here with `jobs` processors. A task whose worker dies is tried again by Ray.
@@ -24,21 +25,24 @@ def run(
     ray = _ray()
     address = address or os.environ.get("RAY_ADDRESS")
     here: dict[str, Any] = {} if address else {"num_cpus": jobs, "include_dashboard": False}
-    ray.init(
-        address=address or "local",
-        runtime_env={"env_vars": ONE_THREAD},
-        logging_level="error",
-        log_to_driver=False,
-        **here,
-    )
-    try:
+
+    def run(tasks: Sequence[Task]) -> Iterator[Outcome]:
+        if not tasks:
+            return
+        ray.init(
+            address=address or "local",
+            runtime_env={"env_vars": ONE_THREAD},
+            logging_level="error",
+            log_to_driver=False,
+            **here,
+        )
         remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(attempt)
         shared = ray.put(experiment)
-        waiting = list(reversed(tasks))
+        waiting = deque(tasks)
         running: dict[Any, Task] = {}
         while waiting or running:
             while waiting and len(running) < jobs:
-                task = waiting.pop()
+                task = waiting.popleft()
                 running[remote.remote(shared, task)] = task
             (done, *_), _ = ray.wait(list(running))
             task = running.pop(done)
@@ -46,6 +50,9 @@ def run(
                 yield ray.get(done)
             except ray.exceptions.RayError as error:
                 yield died(task, type(error).__name__)
+
+    try:
+        yield run
     finally:
         ray.shutdown()
 

@@ -13,55 +13,84 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
-from belated.lab.engines.outcome import ATTEMPTS, ONE_THREAD, Outcome, attempt, died
+from belated.lab.engines.outcome import ATTEMPTS, ONE_THREAD, Outcome, Run, attempt, died
 from belated.lab.spec import Experiment, Task
 
 
 @dataclass(slots=True)
 class Worker:
-    """A process, our end of its pipe, and what it is working on."""
+    """A process, our end of its pipe, whether it has come up, and what it is to work on."""
 
     process: SpawnProcess
     pipe: Connection
+    up: bool = False
     task: Task | None = None
 
 
-def run(experiment: Experiment, tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
-    """Run tasks in `jobs` processes. A task whose worker dies is tried again, elsewhere."""
+@contextlib.contextmanager
+def opened(experiment: Experiment, jobs: int) -> Iterator[Run]:
+    """`jobs` processes. A task whose worker dies is tried again, elsewhere."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise SystemExit(  # a worker that imports the script that started it
             'belated: a script that runs experiments must do so under if __name__ == "__main__":'
         )
-    waiting = deque(tasks)
-    deaths: Counter[Task] = Counter()
-    workers = [_start(experiment) for _ in range(min(jobs, len(waiting)))]
+    workers: list[Worker] = []
+
+    def run(tasks: Sequence[Task]) -> Iterator[Outcome]:
+        waiting = deque(tasks)
+        for worker in workers[: len(waiting)]:
+            _give(worker, waiting.popleft())
+        return _outcomes(experiment, workers, waiting)
+
     try:
-        while waiting or any(worker.task for worker in workers):
-            for worker in workers:
-                if worker.task is None and waiting:
-                    _give(worker, waiting.popleft())
-            busy = {worker.pipe: worker for worker in workers if worker.task is not None}
-            for pipe in wait(list(busy)):
-                worker = busy[pipe]  # type: ignore[index]
-                task = worker.task
-                assert task is not None
-                try:
-                    yield worker.pipe.recv()
-                    worker.task = None
-                except (EOFError, OSError):
-                    deaths[task] += 1
-                    worker.process.join()
-                    if deaths[task] < ATTEMPTS:
-                        waiting.appendleft(task)
-                    else:
-                        yield died(task, f"exit code {worker.process.exitcode}")
-                    worker.pipe.close()
-                    workers[workers.index(worker)] = _start(experiment)
+        for _ in range(jobs):
+            workers.append(_start(experiment))
+        yield run
     finally:
         for worker in workers:
             worker.process.kill()
             worker.process.join()
             worker.pipe.close()
+
+
+def _outcomes(
+    experiment: Experiment, workers: list[Worker], waiting: deque[Task]
+) -> Iterator[Outcome]:
+    deaths: Counter[Task] = Counter()
+    stillborn = 0
+    while busy := {worker.pipe: worker for worker in workers if worker.task is not None}:
+        for pipe in wait(list(busy)):
+            worker = busy[pipe]  # type: ignore[index]
+            task = worker.task
+            assert task is not None
+            outcome = None
+            try:
+                outcome = worker.pipe.recv()
+            except (EOFError, OSError):
+                worker.process.join()
+                how = f"exit code {worker.process.exitcode}"
+                if worker.up:
+                    deaths[task] += 1
+                else:
+                    stillborn += 1
+                    if stillborn == ATTEMPTS:
+                        raise ChildProcessError(
+                            f"{ATTEMPTS} workers died before they could begin ({how})"
+                        ) from None
+                worker.pipe.close()
+                workers[workers.index(worker)] = worker = _start(experiment)
+                if deaths[task] < ATTEMPTS:
+                    _give(worker, task)
+                    continue
+                outcome = died(task, how)
+            if outcome is None:
+                worker.up = True
+                stillborn = 0
+                continue
+            worker.task = None
+            if waiting:
+                _give(worker, waiting.popleft())
+            yield outcome
 
 
 def _start(experiment: Experiment) -> Worker:
@@ -83,9 +112,10 @@ def _give(worker: Worker, task: Task) -> None:
 
 
 def _work(experiment: Experiment, pipe: Connection) -> None:
-    """Answer tasks with outcomes until the other end is gone, be it killed or done."""
+    """Say nothing once, to be up; then answer tasks with outcomes until the other end is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(EOFError, OSError):
+        pipe.send(None)
         while True:
             pipe.send(attempt(experiment, pipe.recv()))
 

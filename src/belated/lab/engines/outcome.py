@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from belated.lab.runs import Result, perform
@@ -26,6 +27,10 @@ class Outcome:
     result: Result | None
     reason: str = ""
     trace: str = ""
+
+
+Run = Callable[[Sequence[Task]], Iterator[Outcome]]
+"""What an open engine gives."""
 
 
 def attempt(experiment: Experiment, task: Task) -> Outcome:
