@@ -6,6 +6,7 @@ from pathlib import Path
 import belated
 
 sys.path.insert(0, str(Path(__file__).parent))
+import kinds
 import pictures
 
 project = "belated"
@@ -14,7 +15,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme = "furo"
 html_title = f"belated {release}"
 html_static_path = ["_static"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_static"]
 default_role = "code"
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
@@ -25,7 +26,8 @@ pygments_style = "tango"
 
 
 def setup(app) -> None:
-    """Draw the pictures before anything is read."""
+    """Draw the pictures and write the tables before anything is read."""
     static = Path(__file__).parent / "_static"
     static.mkdir(exist_ok=True)
     app.connect("builder-inited", lambda app: pictures.main(static))
+    app.connect("builder-inited", lambda app: kinds.main(static))

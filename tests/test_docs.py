@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,19 @@ def test_code_runs(page, tmp_path):
     program.write_text("\n".join(BLOCK.findall(text(page))), encoding="utf-8")
     done = run(sys.executable, "-W", "error", program, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_files_of_the_lab_can_be_run(tmp_path):
+    page = text(DOCS / "lab.md")
+    (tmp_path / "mine.py").write_text(BLOCK.findall(page)[0], encoding="utf-8")
+    files = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(files) == 3
+    for file in files:
+        (tmp_path / "my.toml").write_text(file, encoding="utf-8")
+        command = ("belated", "run", "my.toml", "--seeds", 1, "--episodes", 20, "--out", "out")
+        done = run(sys.executable, "-m", *command, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        shutil.rmtree(tmp_path / "out")
 
 
 def test_the_start_is_ten_lines():

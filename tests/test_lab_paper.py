@@ -121,7 +121,9 @@ def test_tuned_full_information_agents_stay_under_the_exact_bound(tmp_path):
         setting = experiment.setting(case)
         world = setting.world()
         for seed in range(3):
-            told = Told(world.problem, "full", "delayed", world.mdp.transitions, setting.draw(seed))
+            told = Told(
+                world.problem, "full", "delayed", world.mdp.transitions, setting.draw(world, seed)
+            )
             H, _, A = world.problem.shape
             K, D = told.episodes, told.total_delay
             rate = 1 / (H * np.sqrt(K + D))

@@ -1,6 +1,7 @@
 """Experiments as data: TOML there and back, stable names, one line for every mistake."""
 
 import dataclasses
+import sys
 
 import numpy as np
 import pytest
@@ -140,7 +141,7 @@ def test_all_agents_face_the_delays_that_simulate_would_draw():
     world = setting.world()
     agent = bl.DelayedOPPO(world.problem, learning_rate=0.1)
     run = bl.simulate(world, agent, delays=model, episodes=20, seed=7)
-    np.testing.assert_array_equal(setting.draw(7), run.delays)
+    np.testing.assert_array_equal(setting.draw(world, 7), run.delays)
 
 
 KINDS = {
@@ -151,6 +152,7 @@ KINDS = {
             "chain": {},
             "delay_lower_bound": {"delay": 2},
             "gridworld": {"size": 3, "horizon": 4},
+            "gymnasium": {"env": "FrozenLake-v1", "horizon": 5, "is_slippery": False},
             "random_mdp": {"states": 4},
         },
     ),
@@ -206,10 +208,19 @@ def test_every_kind_of_part_can_be_run_from_toml(place, kind):
     )
     experiment.rehearse()
     setting = experiment.setting("")
-    world, delays = setting.world(), setting.draw(0)
+    world = setting.world()
+    delays = setting.draw(world, 0)
     learner = experiment.make(experiment.agents[0], world, delays)
     run = bl.simulate(world, learner, delays=delays, episodes=8)
     assert np.isfinite(run.values).all()
+
+
+def test_a_kind_whose_package_is_missing_gets_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    lake = part("gymnasium", env="FrozenLake-v1", horizon=5)
+    experiment = dataclasses.replace(toml.loads(GOOD), environment=lake)
+    with pytest.raises(ValueError, match=r"environment\..*pip install 'belated\[gymnasium\]'"):
+        experiment.rehearse()
 
 
 @pytest.mark.parametrize("place", KINDS)
@@ -227,7 +238,9 @@ def test_copies_of_parallel_are_tuned_for_their_share_without_delay():
         agents=(Learner("a", part("parallel", agent=known)),),
         episodes=100,
     )
-    world, delays = experiment.setting("").world(), experiment.setting("").draw(0)
+    setting = experiment.setting("")
+    world = setting.world()
+    delays = setting.draw(world, 0)
     agent = experiment.make(experiment.agents[0], world, delays)
     agent.begin_episode()
     copy = agent.agents[0]

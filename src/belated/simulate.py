@@ -86,6 +86,21 @@ def drawn_delays(
     return given
 
 
+def delays_in(world: World, model: DelayModel, episodes: int, seed: int) -> Ints:
+    """The delays (K,) that `simulate` would draw from a model, whoever learns."""
+    _, costs, rng = _seeded(world, seed)
+    return drawn_delays(model, episodes, rng, costs)
+
+
+def _seeded(
+    world: World, seed: int
+) -> tuple[np.random.Generator, CostProcess, np.random.Generator]:
+    """What a seed decides, apart from one another: the paths, the costs and the delays."""
+    paths, costs, delays = np.random.SeedSequence(checks.integer("seed", seed, 0)).spawn(3)
+    process = world.costs.seeded(int(costs.generate_state(1, np.uint64)[0]))
+    return np.random.default_rng(paths), process, np.random.default_rng(delays)
+
+
 def simulate(
     world: World,
     agent: Agent,
@@ -123,12 +138,8 @@ def simulate(
             f"agent must be made for the world's (H, S, A) = {world.problem.shape}, "
             f"got {agent.problem.shape}"
         )
-    paths_seed, costs_seed, delays_seed = np.random.SeedSequence(
-        checks.integer("seed", seed, 0)
-    ).spawn(3)
-    rng = np.random.default_rng(paths_seed)
-    costs = world.costs.seeded(int(costs_seed.generate_state(1, np.uint64)[0]))
-    drawn = drawn_delays(delays, episodes, np.random.default_rng(delays_seed), costs)
+    rng, costs, delays_rng = _seeded(world, seed)
+    drawn = drawn_delays(delays, episodes, delays_rng, costs)
 
     mdp = world.mdp
     dynamics = mdp.transitions

@@ -8,6 +8,7 @@ The same from a shell: `belated --help`.
 """
 
 from belated.lab.experiments import EXPERIMENTS, named
+from belated.lab.learners import Told
 from belated.lab.parts import Part, part
 from belated.lab.spec import Case, Experiment, Learner
 from belated.lab.store import rows
@@ -21,6 +22,7 @@ __all__ = [
     "Learner",
     "Part",
     "Sweep",
+    "Told",
     "dumps",
     "named",
     "part",

@@ -152,7 +152,7 @@ def over_time(experiment: Experiment, case: str, rows: pl.DataFrame, column: str
 
 def feedback(experiment: Experiment, case: str, rows: pl.DataFrame) -> Drawing:
     """How late feedback is, and how much of it is missing over time (all agents share both)."""
-    figure = Figure(figsize=(7, 2.6), layout="constrained")
+    figure = Figure(figsize=(6.2, 2.4), layout="constrained")
     left, right = figure.subplots(1, 2)
     first = rows.filter(pl.col("agent") == rows["agent"][0])
     delays = first["delay"].to_numpy()
@@ -277,7 +277,7 @@ def _across(experiment: Experiment, rows: pl.DataFrame, case: str) -> float:
 
 
 def _axes() -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(7, 3.8), layout="constrained")
+    figure = Figure(figsize=(6.2, 3.5), layout="constrained")
     return figure, figure.subplots()
 
 
@@ -296,7 +296,7 @@ def _label_ends(
         low, high = np.log(low), np.log(high)
     wanted = np.array([np.log(y) if logarithmic else y for y, _, _ in ends])
     wanted = (wanted - low) / (high - low)
-    placed = spread(wanted, gap=0.062)
+    placed = spread(wanted, gap=0.066)
     for (_, text, colour), at, to in zip(ends, wanted, placed, strict=True):
         axes.plot((1.005, 1.04), (at, to), color=colour, linewidth=1.4, transform=axes.transAxes,
                   clip_on=False)  # fmt: skip

@@ -31,6 +31,11 @@ def _sentence(experiment: Experiment, learner: Learner) -> str:
     given += [f"a step size of {rate:g}, set by hand" for rate in sorted(rates)]
     scales = {v["radius_scale"] for _, v in values if v.get("radius_scale", 1.0) != 1.0}
     given += [f"a confidence radius scaled by {scale:g}" for scale in sorted(scales)]
+    given += [
+        f"what {kind} asks for, which may be the true transitions and the delays"
+        for kind, _ in values
+        if ":" in kind
+    ]
     sees = (
         "whole cost functions"
         if experiment.information_of(learner) == "full"

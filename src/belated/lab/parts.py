@@ -1,13 +1,17 @@
 """Parts of an experiment by name: a kind and its parameters, and what each kind builds.
 
-The registries below are the only place where strings become functions. A parameter may be a part
-of the same registry again: `lost` delays have an `otherwise`, wrappers have an `agent`.
+A kind is a name in one of the registries below, or `module:function` for one of your own; this is
+the only place where strings become functions. A parameter may be a part of the same registry again:
+`lost` delays have an `otherwise`, wrappers have an `agent`.
 """
 
 from __future__ import annotations
 
 import difflib
+import importlib
 import inspect
+import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +28,7 @@ ENVIRONMENTS: dict[str, Maker] = {
     "chain": environments.chain,
     "delay_lower_bound": environments.delay_lower_bound,
     "gridworld": environments.gridworld,
+    "gymnasium": environments.from_gymnasium,
     "random_mdp": environments.random_mdp,
 }
 COSTS: dict[str, Maker] = {
@@ -115,21 +120,29 @@ def check(key: str, made: object, registry: Mapping[str, Maker]) -> None:
     """The kind exists, and its parameters are those of the function behind it."""
     if not isinstance(made, Part):
         raise ValueError(f"{key} must be a part, got {checks.show(made)}")
+    if _own(made.kind):
+        return  # looked at when it is imported: results are read without it
     checks.choice(f"{key}.kind", made.kind, registry)
-    allowed = accepted(registry[made.kind])
+    _check_parameters(key, made, registry[made.kind])
     for name, value in made.parameters:
-        if name not in allowed:
+        if isinstance(value, Part) != (name in INSIDE):
+            allowed_here = "a table with a kind" if name in INSIDE else "a plain value"
+            raise ValueError(f"{key}.{name} must be {allowed_here}, got {checks.show(value)}")
+        if isinstance(value, Part):
+            check(f"{key}.{name}", value, registry)
+
+
+def _check_parameters(key: str, made: Part, maker: Maker) -> None:
+    allowed = accepted(maker)
+    any_name = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(maker).parameters.values())
+    for name, value in made.parameters:
+        if name not in allowed and not any_name:
             close = difflib.get_close_matches(name, allowed, n=1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
             takes = _names(allowed) if allowed else "nothing"
             raise ValueError(
                 f"{key}.{name} = {checks.show(value)} must go: {made.kind!r} takes {takes}{hint}"
             )
-        if isinstance(value, Part) != (name in INSIDE):
-            allowed_here = "a table with a kind" if name in INSIDE else "a plain value"
-            raise ValueError(f"{key}.{name} must be {allowed_here}, got {checks.show(value)}")
-        if isinstance(value, Part):
-            check(f"{key}.{name}", value, registry)
     for name, required in allowed.items():
         if required and name not in made.values:
             raise ValueError(f"{key}.{name} must be given for kind {made.kind!r}, got none")
@@ -141,7 +154,8 @@ def accepted(maker: Maker) -> dict[str, bool]:
     What the lab itself hands over, the positional-only arguments, is left out.
     """
     parameters = inspect.signature(maker).parameters.values()
-    return {p.name: p.default is p.empty for p in parameters if p.kind is not p.POSITIONAL_ONLY}
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return {p.name: p.default is p.empty for p in parameters if p.kind in named}
 
 
 def build(key: str, made: Part, registry: Mapping[str, Maker], *given: object) -> Any:
@@ -153,7 +167,7 @@ def build(key: str, made: Part, registry: Mapping[str, Maker], *given: object) -
         name: build(f"{key}.{name}", value, registry, *given) if isinstance(value, Part) else value
         for name, value in made.parameters
     }
-    return _call(key, registry[made.kind], given, parameters)
+    return _call(key, _maker(key, made, registry), given, parameters)
 
 
 def build_agent(key: str, made: Part, told: learners.Told) -> Agent:
@@ -162,14 +176,40 @@ def build_agent(key: str, made: Part, told: learners.Told) -> Agent:
         name: partial(build_agent, f"{key}.{name}", value) if isinstance(value, Part) else value
         for name, value in made.parameters
     }
-    agent: Agent = _call(key, AGENTS[made.kind], (told,), parameters)
+    agent: Agent = _call(key, _maker(key, made, AGENTS), (told,), parameters)
     return agent
+
+
+def _own(kind: object) -> bool:
+    return isinstance(kind, str) and ":" in kind
+
+
+def _maker(key: str, made: Part, registry: Mapping[str, Maker]) -> Maker:
+    """The function behind a kind; modules are found from the current directory as well."""
+    if not _own(made.kind):
+        return registry[made.kind]
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)
+    module, _, name = made.kind.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"{key}.kind must be a kind of {_names(registry)}, or module:function that can be "
+            f"imported, got {made.kind!r}: {error}"
+        ) from None
+    if not callable(found):
+        raise ValueError(f"{key}.kind must name a function, got {made.kind!r}")
+    maker: Maker = found
+    _check_parameters(key, made, maker)
+    return maker
 
 
 def _call(key: str, maker: Maker, given: tuple[object, ...], parameters: dict[str, Any]) -> Any:
     try:
         return maker(*given, **parameters)
-    except ValueError as error:
+    except (ValueError, ImportError) as error:
         message = str(error)
         raise ValueError(message if message.startswith(key) else f"{key}.{message}") from None
 

@@ -33,7 +33,7 @@ def moving_goal(
 
 
 def blocks(world: World, /, length: int) -> costs.CostProcess:
-    """Fair coins per block of `length` episodes and action: what the past costs says nothing."""
+    """A fair coin per action for every `length` episodes: the past says nothing of the next."""
     return costs.blocks(world.problem.states, world.problem.actions, length)
 
 

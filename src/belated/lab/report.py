@@ -22,21 +22,25 @@ h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .5rem; }
 h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; }
 p, ul { max-width: 44rem; }
 figure { margin: 1.5rem 0; }
-figure img { width: 100%; min-width: 34rem; max-width: 46rem; height: auto; display: block; }
+figure img { width: 100%; max-width: 46rem; height: auto; display: block; }
 figcaption { color: #555; font-size: .9rem; max-width: 44rem; }
 .wide { overflow-x: auto; margin-bottom: 1.5rem; }
 figure .wide { margin-bottom: .3rem; }
 summary { cursor: pointer; color: #0b5f94; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; color: #555; padding-bottom: .3rem; }
+.caption { color: #555; font-size: .9rem; margin: 0 0 .3rem; }
 th, td { padding: .35rem .9rem .35rem 0; text-align: right; white-space: nowrap;
          border-bottom: 1px solid #e3e3e3; }
-th { border-bottom: 2px solid #999; font-weight: 600; }
+th { border-bottom: 2px solid #999; font-weight: 600; white-space: normal;
+     vertical-align: bottom; min-width: 4.5rem; }
 .name { text-align: left; }
+tr > :first-child { position: sticky; left: 0; background: #fff; }
 pre { background: #f6f6f4; padding: .9rem; overflow-x: auto; font-size: .82rem; line-height: 1.4; }
 .small { color: #555; font-size: .9rem; }
 """
 
+REM_PER_INCH = 3.6
+"""How small a figure may be shown: text of 9 points in 7 pixels. Wider ones can be scrolled."""
 LONG = 40
 """Rows from which on a table is folded."""
 
@@ -101,7 +105,11 @@ def html(directory: Path, drawings: Sequence[Drawing], rows: pl.DataFrame) -> st
 def _figure(drawing: Drawing) -> str:
     data = base64.b64encode(drawing.encoded("svg")).decode()
     caption = escape(drawing.caption)
-    image = f'<img alt="{caption}" src="data:image/svg+xml;base64,{data}">'
+    least = REM_PER_INCH * drawing.figure.get_figwidth()
+    image = (
+        f'<img alt="{caption}" style="min-width: {least:.1f}rem" '
+        f'src="data:image/svg+xml;base64,{data}">'
+    )
     return f"<figure><div class='wide'>{image}</div><figcaption>{caption}</figcaption></figure>"
 
 
@@ -116,7 +124,7 @@ def _table(table: Table) -> str:
 
     rows = "".join(f"<tr>{line(row, 'td')}</tr>" for row in table.rows)
     text = (
-        f'<div class="wide"><table><caption>{escape(table.title)}</caption>'
+        f'<p class="caption">{escape(table.title)}</p><div class="wide"><table>'
         f"<thead><tr>{line(table.head, 'th')}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
     if len(table.rows) <= LONG:

@@ -40,7 +40,7 @@ def perform(experiment: Experiment, task: Task) -> Result:
     setting = experiment.setting(task.case)
     learner = experiment.learner(task.learner)
     world = setting.world()
-    delays = setting.draw(task.seed)
+    delays = setting.draw(world, task.seed)
     agent = experiment.make(learner, world, delays)
     run = simulate(
         world,

@@ -12,14 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-import numpy as np
-
 from belated import checks
-from belated.agents.contract import Agent, Information
+from belated.agents.contract import Agent, Information, check_fresh
 from belated.arrays import Ints
 from belated.lab import parts
 from belated.lab.learners import Told
 from belated.lab.parts import Part
+from belated.simulate import delays_in
 from belated.world import World
 
 INFORMATION = ("full", "bandit")
@@ -82,16 +81,15 @@ class Setting:
     def world(self) -> World:
         """The world, the same for every agent and seed."""
         world: World = parts.build("environment", self.environment, parts.ENVIRONMENTS)
+        checks.instance("environment", world, World)
         if self.costs is None:
             return world
         return World(world.mdp, parts.build("costs", self.costs, parts.COSTS, world))
 
-    def draw(self, seed: int) -> Ints:
+    def draw(self, world: World, seed: int) -> Ints:
         """Delays (K,) of a seed, those that `simulate` would draw; the same for every agent."""
         model = parts.build("delays", self.delays, parts.DELAYS)
-        delays_seed = np.random.SeedSequence(seed).spawn(3)[2]
-        drawn: Ints = model.draw(self.episodes, np.random.default_rng(delays_seed))
-        return drawn
+        return delays_in(world, model, self.episodes, seed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,14 +206,16 @@ class Experiment:
             delays,
         )
         key = f"agents[{self.agents.index(learner)}]"
-        return parts.build_agent(key, learner.agent, told)
+        agent = parts.build_agent(key, learner.agent, told)
+        check_fresh(key, agent)
+        return agent
 
     def rehearse(self) -> None:
         """Build everything once, so that a wrong value is found before anything is run."""
         for case in self.case_names():
             setting = self.setting(case)
             world = setting.world()
-            delays = setting.draw(0)
+            delays = setting.draw(world, 0)
             for learner in self.agents:
                 self.make(learner, world, delays)
 

@@ -1,0 +1,146 @@
+"""Parts of one's own, by `module:function`: in files, in workers, in reports."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from belated.lab import figures, knowledge, report, store, sweep, toml
+
+MODULE = """
+import numpy as np
+import belated as bl
+from belated.lab import Told
+
+class Uniform:
+    information = "full"
+    def __init__(self, problem):
+        self.problem, self.begun = problem, 0
+    def begin_episode(self):
+        self.begun += 1
+        return bl.Episode(self.begun - 1, np.full(self.problem.shape, 1 / self.problem.actions))
+    def observe(self, records):
+        list(records)
+    def forget(self, episode):
+        pass
+    def diagnostics(self):
+        return {"begun": self.begun}
+
+def uniform(told: Told, /):
+    return Uniform(told.problem)
+
+def cautious(told: Told, /, *, agent, scale=1.0):
+    return agent(told)
+
+def corridor(length=3):
+    return bl.environments.chain(states=length, horizon=4)
+
+def dear(world, /, *, cost):
+    return np.full((world.problem.states, world.problem.actions), cost)
+
+def slow_if_dear(most):
+    return bl.delays.function(lambda costs, rng: int(most * costs.mean()))
+
+def no_agent(told: Told, /):
+    return 3
+
+NUMBER = 3
+"""
+FILE = """
+name = "own"
+episodes = 30
+seeds = 2
+
+[environment]
+kind = "mine:corridor"
+length = 5
+
+[costs]
+kind = "mine:dear"
+cost = 0.5
+
+[delays]
+kind = "mine:slow_if_dear"
+most = 8
+
+[[agents]]
+name = "uniform"
+kind = "mine:uniform"
+
+[[agents]]
+name = "cautious"
+kind = "mine:cautious"
+agent = { kind = "oppo", learning_rate = 0.1 }
+"""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A directory with the module and the file; the module is forgotten afterwards."""
+    (tmp_path / "mine.py").write_text(MODULE)
+    (tmp_path / "own.toml").write_text(FILE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    yield tmp_path
+    sys.modules.pop("mine", None)
+
+
+def test_an_experiment_of_own_parts_runs_from_the_shell(place):
+    command = [os.path.join(os.path.dirname(sys.executable), "belated"), "run", "own.toml"]
+    subprocess.run([*command, "--jobs", "2", "--out", "out"], check=True, capture_output=True)
+    rows = store.rows(place / "out")
+    assert rows["agent"].unique(maintain_order=True).to_list() == ["uniform", "cautious"]
+    np.testing.assert_allclose(rows["value"], 4 * 0.5)  # four steps, each 0.5 whatever is done
+    assert set(rows["delay"]) == {4}  # 8 times the mean cost
+    assert '"kind": "mine:uniform"' in rows["parameters"][0]
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'belated[ray]'"
+)
+@pytest.mark.filterwarnings("ignore")
+def test_ray_gives_the_same_rows(place):
+    experiment = toml.loads(FILE)
+    sweep.run(experiment, place / "local")
+    done = sweep.run(experiment, place / "ray", jobs=2, engine="ray")
+    assert not done.failed
+    assert store.rows(place / "ray").equals(store.rows(place / "local"))
+
+
+def test_results_are_read_and_reported_without_the_module(place):
+    experiment = toml.loads(FILE)
+    sweep.run(experiment, place / "out")
+    (place / "mine.py").unlink()
+    sys.modules.pop("mine")
+    assert store.spec(place / "out") == experiment
+    rows = store.rows(place / "out")
+    text = report.write(place / "out", figures.draw(place / "out", rows), rows).read_text()
+    assert "uniform is also given what mine:uniform asks for" in text
+    assert "cautious is also given a step size of 0.1" in knowledge.sentences(experiment)[2]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "says"),
+    [
+        ("mine:uniform", "mien:uniform", r"agents\[0\]\.kind must be .*got 'mien:uniform': No mod"),
+        ("mine:uniform", "mine:unifrm", r"agents\[0\]\.kind must be .*has no attribute 'unifrm'"),
+        ("mine:uniform", "mine:NUMBER", r"agents\[0\]\.kind must name a function"),
+        ("mine:uniform", "mine:no_agent", r"agents\[0\] must be an agent, got 3"),
+        ("mine:uniform", ":uniform", r"agents\[0\]\.kind must be .*module:function"),
+        ("mine:corridor", "mine:NUMBER", r"environment\.kind must name a function"),
+        ("length = 5", "lenght = 5", r"environment\.lenght = 5 must go.*did you mean 'length'\?"),
+        ("cost = 0.5", "", r"costs\.cost must be given for kind 'mine:dear'"),
+        ("mine:slow_if_dear", "mine:corridor", r"delays\.most = 8 must go"),
+    ],
+)
+def test_a_mistake_gets_one_line(place, right, wrong, says):
+    assert right in FILE
+    with pytest.raises(ValueError, match=says) as caught:
+        toml.loads(FILE.replace(right, wrong)).rehearse()
+    assert "\n" not in str(caught.value)
+    assert re.match(r"(agents|environment|costs|delays)", str(caught.value))
