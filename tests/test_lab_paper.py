@@ -3,11 +3,9 @@
 import dataclasses
 
 import numpy as np
-import polars as pl
 import pytest
 
-from belated.lab import named, statistics, store, sweep, theory
-from belated.lab.learners import Told
+from belated.lab import Learner, Told, named, part, statistics, store, sweep, theory
 
 SEEDS = 5
 
@@ -112,20 +110,44 @@ def test_regret_on_the_lower_bound_world_is_the_exact_one(lower_bound):
     assert slope == pytest.approx(0.5, abs=0.05)
 
 
+def test_every_setting_has_the_exact_regret_of_the_lower_bound_world(tmp_path):
+    """20 seeds, 21 means: each within 4 standard errors of the exact one."""
+    experiment = named("lower-bound-delay")
+    experiment = dataclasses.replace(
+        experiment, agents=experiment.agents[1:], seeds=20, cases=experiment.cases[::2]
+    )
+    sweep.run(experiment, tmp_path)
+    for (case, _), curve in statistics.curves(store.rows(tmp_path), "regret").items():
+        final = curve.values[:, -1]
+        exact = theory.delay_lower_bound(experiment.setting(case))
+        assert abs(final.mean() - exact) < 4 * final.std(ddof=1) / np.sqrt(len(final))
+
+
 def test_tuned_full_information_agents_stay_under_the_exact_bound(tmp_path):
     experiment = named("grid-delay")
-    experiment = dataclasses.replace(experiment, agents=experiment.agents[:1], seeds=3)
+    agents = (
+        Learner("tuned", part("oppo", transitions="known", learning_rate="tuned")),
+        Learner("anytime", part("oppo", transitions="known")),
+        Learner("O-REPS", part("oreps", transitions="known")),
+    )
+    experiment = dataclasses.replace(experiment, agents=agents, seeds=2, episodes=1500)
     sweep.run(experiment, tmp_path)
     rows = store.rows(tmp_path)
     for case in experiment.case_names():
         setting = experiment.setting(case)
         world = setting.world()
-        for seed in range(3):
+        for seed in range(2):
             told = Told(
                 world.problem, "full", "delayed", world.mdp.transitions, setting.draw(world, seed)
             )
-            H, _, A = world.problem.shape
+            H, S, A = world.problem.shape
             K, D = told.episodes, told.total_delay
-            rate = 1 / (H * np.sqrt(K + D))
-            run = rows.filter((pl.col("case") == case) & (pl.col("seed") == seed))
-            assert 0 < run["regret"][-1] <= theory.oppo_bound(H, A, K, D, rate)
+            oreps = np.sqrt(2 * np.log(S * A) / (K + 3 * D))
+            bounds = {
+                "tuned": theory.oppo_bound(H, A, K, D, 1 / (H * np.sqrt(K + D))),
+                "anytime": H * (H + 1) * np.sqrt(2 * np.log(A) * (K + D)),
+                "O-REPS": 2 * H * np.log(S * A) / oreps + oreps * H * (K + 3 * D),
+            }
+            for agent, bound in bounds.items():
+                run = rows.filter(case=case, agent=agent, seed=seed)
+                assert 0 < run["regret"][-1] <= bound

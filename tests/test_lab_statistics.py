@@ -105,6 +105,11 @@ def test_labels_are_moved_apart_in_their_order(wanted):
         np.testing.assert_allclose(placed, wanted)
 
 
+def test_labels_that_must_move_down_leave_the_others_where_they_are():
+    placed = figures.spread(np.array([0.3, 0.98, 0.99, 1.0]), gap=0.06)
+    np.testing.assert_allclose(placed, [0.3, 0.88, 0.94, 1.0])
+
+
 @pytest.mark.parametrize(("blocks", "actions"), [(1, 2), (3, 2), (4, 3), (5, 2)])
 def test_the_largest_surplus_agrees_with_enumeration(blocks, actions):
     coins = itertools.product(itertools.product((0, 1), repeat=blocks), repeat=actions)

@@ -1,7 +1,7 @@
 """Figures from a directory of results, for print and for colour-blind readers.
 
-Colours are those of Okabe & Ito (2008); every agent has its own dash as well, and curves are
-labelled at their ends.
+Colours are those of Okabe & Ito (2008) without the yellow, and a wine; every agent has its own dash
+as well, and curves are labelled at their ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from belated.lab import maps, statistics, store, theory
 from belated.lab.spec import Experiment, slug
 from belated.lab.statistics import Curves
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", (0, (6, 1.5)), (0, (3, 1.2, 1, 1.2)), (0, (1.2, 1.2)), (0, (8, 2, 1, 2)))
 POINTS = 250
 """Points of a curve at most; more would blur in print."""
@@ -213,7 +214,7 @@ def scaling(experiment: Experiment, rows: pl.DataFrame) -> Drawing:
     ends = []
     notes = []
     regret = statistics.curves(rows, "regret")
-    for learner in experiment.agents:
+    for i, learner in enumerate(experiment.agents):
         colour, dash = _look(experiment, learner.name)
         found = [(case, regret[case, learner.name]) for case in experiment.case_names()
                  if (case, learner.name) in regret]  # fmt: skip
@@ -226,10 +227,10 @@ def scaling(experiment: Experiment, rows: pl.DataFrame) -> Drawing:
             [band.mean - band.low for band in bands],
             [band.high - band.mean for band in bands],
         ]
-        x = x * 1.015 ** (experiment.agents.index(learner) - len(experiment.agents) / 2)
+        x = x * 1.015 ** (i - len(experiment.agents) / 2)
         axes.errorbar(
-            x, mean, np.maximum(errors, 0.0), color=colour, linestyle=dash, marker="o",
-            markersize=3.5, elinewidth=1, capsize=2,
+            x, mean, np.maximum(errors, 0.0), color=colour, linestyle=dash,
+            marker=MARKERS[i % len(MARKERS)], markersize=4, elinewidth=1, capsize=2,
         )  # fmt: skip
         if len(x) > 1:
             notes.append(f"{learner.name} {statistics.slope(x, mean):.2f}")
@@ -318,9 +319,9 @@ def spread(wanted: Floats, gap: float) -> Floats:
             (a, n), (b, m) = blocks[-2:]
             blocks[-2:] = [[(a * n + b * m) / (n + m), n + m]]
     flat = np.concatenate([np.full(int(n), a) for a, n in blocks]) if blocks else np.zeros(0)
+    highest = max(1.0, wanted.max(initial=0.0)) - steps[::-1]  # with room for those above
     placed = np.empty(len(wanted))
-    placed[order] = flat + steps
-    placed -= max(0.0, placed.max(initial=0.0) - max(1.0, wanted.max(initial=0.0)))
+    placed[order] = np.minimum(flat + steps, highest)
     return placed
 
 
