@@ -1,7 +1,6 @@
-"""How fast the paper's experiments are, and where their time goes.
+"""How fast the paper's experiments are, and where their time goes; written to benchmarks/LAB.md.
 
-python benchmarks/lab.py            wall times of `belated run`, as multiples of a dense NumPy pass
-python benchmarks/lab.py profile    the share of kernels in a run of each agent of paper-grid
+python benchmarks/lab.py
 """
 
 import os
@@ -20,41 +19,55 @@ from pathlib import Path
 import numpy as np
 from dense import DensePasses
 from numba.core.registry import CPUDispatcher
+from rich.progress import track
 
 import belated as bl
 from belated.lab import named
 from belated.lab.runs import perform
 
-ROUNDS = 3
+ROUNDS = 5
 PAPER = ("paper-grid", "paper-walls", "paper-short-delays")
 
 
 def main() -> None:
-    if sys.argv[1:] == ["profile"]:
-        profile()
-    else:
-        times()
+    lines = [
+        "# The lab",
+        "",
+        "`python benchmarks/lab.py`: whole commands, from the shell, figures and report included, "
+        "with warm caches, on a machine with two cores that it does not have to itself.",
+        "",
+        *times(),
+        "",
+        *profile(),
+    ]
+    (Path(__file__).parent / "LAB.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print("\n".join(lines))
 
 
-def times() -> None:
+def times() -> list[str]:
     unit = dense_pass()
-    print(f"one dense NumPy bonus pass of the 10 x 10 grid, H = 50: {1e3 * unit:.2f} ms")
     run("paper-grid", 2, 1)  # compiles, if need be
     wall, processor = run("paper-grid", 2, 10)
-    print(
-        f"belated run paper-grid --seeds 10 --jobs 2: {wall:.1f} s ({wall / unit:,.0f} passes), "
-        f"processor {processor:.1f} s ({processor / unit:,.0f} passes)"
-    )
+    lines = [
+        f"`belated run paper-grid --seeds 10 --jobs 2`, 30 runs of 500 episodes: {wall:.1f} s "
+        f"({processor:.1f} s of processor time), or {wall / unit:,.0f} dense NumPy bonus passes of "
+        f"the same grid ({1e3 * unit:.2f} ms each).",
+        "",
+        f"The three experiments of the paper, 10 seeds each, in seconds; {ROUNDS} rounds, one and "
+        "two jobs in turn:",
+        "",
+        "| " + " | ".join([*PAPER, "together", "`--jobs 1` / `--jobs 2`"]) + " |",
+        "|" + "---|" * (len(PAPER) + 2),
+    ]
     ratios = []
-    for _ in range(ROUNDS):  # in turn, so that both meet the same moods of the machine
+    for _ in track(range(ROUNDS)):
         pairs = [[run(name, jobs, 10)[0] for jobs in (1, 2)] for name in PAPER]
-        one, two = (sum(times) for times in zip(*pairs, strict=True))
+        pairs.append([sum(times) for times in zip(*pairs, strict=True)])
+        one, two = pairs[-1]
         ratios.append(one / two)
-        print(
-            f"the paper's three experiments: --jobs 1 {one:.1f} s, --jobs 2 {two:.1f} s, "
-            f"{one / two:.2f} times faster"
-        )
-    print(f"median of {ROUNDS} rounds: {np.median(ratios):.2f} times faster")
+        cells = [f"{one:.1f}, {two:.1f}" for one, two in pairs]
+        lines.append(f"| {' | '.join(cells)} | {ratios[-1]:.2f} |")
+    return [*lines, "", f"Two jobs are {np.median(ratios):.2f} times faster (median)."]
 
 
 def dense_pass() -> float:
@@ -84,20 +97,28 @@ def run(name: str, jobs: int, seeds: int) -> tuple[float, float]:
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def profile() -> None:
+def profile() -> list[str]:
     experiment = named("paper-grid")
     for task in experiment.tasks()[:3]:
         perform(experiment, task)
     spent, calls = time_kernels()
+    lines = [
+        "Where the time of a run goes (`paper-grid`, seed 0):",
+        "",
+        "| agent | in kernels | the largest |",
+        "|---|---|---|",
+    ]
     for task in experiment.tasks()[:3]:
         spent.clear()
         calls.clear()
         start = time.perf_counter()
         perform(experiment, task)
         wall = time.perf_counter() - start
-        print(f"\n{task.name}: {wall:.2f} s, {sum(spent.values()) / wall:.0%} in kernels")
-        for name in sorted(spent, key=lambda name: -spent[name]):
-            print(f"  {spent[name] / wall:6.1%}  {calls[name]:7d} calls  {name}")
+        largest = sorted(spent, key=lambda name: -spent[name])[:4]
+        shares = ", ".join(f"`{n}` {spent[n] / wall:.0%} ({calls[n]} calls)" for n in largest)
+        share = sum(spent.values()) / wall
+        lines.append(f"| {task.learner} | {share:.0%} of {wall:.2f} s | {shares} |")
+    return lines
 
 
 def time_kernels() -> tuple[dict[str, float], dict[str, int]]:

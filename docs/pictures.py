@@ -9,7 +9,7 @@ import numpy as np
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-from belated.simulate import missing_feedback
+from belated.simulation import missing_feedback
 
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "0.45"
 NEVER = 2**62

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import belated as bl
-from belated.simulate import missing_feedback
+from belated.simulation import missing_feedback
 
 delay_lists = st.lists(st.one_of(st.integers(0, 30), st.just(bl.NEVER)), min_size=1, max_size=60)
 

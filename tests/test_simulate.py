@@ -116,6 +116,6 @@ def test_costs_too_large_to_keep_are_asked_for_again(monkeypatch):
     world = oracles.random_world(np.random.default_rng(0))
     agents = [bl.DelayedOPPO(world.problem, learning_rate=0.3) for _ in range(2)]
     kept = bl.simulate(world, agents[0], episodes=20)
-    monkeypatch.setattr(import_module("belated.simulate"), "KEPT_BYTES", 0)
+    monkeypatch.setattr(import_module("belated.simulation"), "KEPT_BYTES", 0)
     again = bl.simulate(world, agents[1], episodes=20)
     assert np.array_equal(kept.comparator, again.comparator)

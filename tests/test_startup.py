@@ -32,11 +32,35 @@ def run(code, tmp_path, **environment):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_import_compiles_nothing_and_leaves_slow_packages_alone(tmp_path):
-    counted = run("import belated" + COUNT, tmp_path)
+SLOW = {"scipy.optimize", "matplotlib", "polars", "ray", "gymnasium", "rich"}
+
+
+def test_an_import_leaves_slow_packages_alone(tmp_path):
+    code = "import belated, json, sys; print(json.dumps(sorted(sys.modules)))"
+    assert not (SLOW | {"numpy", "numba", "scipy"}) & set(run(code, tmp_path))
+
+
+def test_names_compile_nothing_and_import_what_they_need(tmp_path):
+    counted = run("import belated as bl; bl.simulate, bl.DelayedOPPO" + COUNT, tmp_path)
     assert counted["compiled"] == 0
-    slow = {"scipy.optimize", "matplotlib", "polars", "ray", "gymnasium", "rich", "belated.saving"}
-    assert not slow & set(counted["modules"])
+    assert not (SLOW | {"belated.saving"}) & set(counted["modules"])
+
+
+def test_every_name_can_be_asked_for_first(tmp_path):
+    code = """
+import json, sys, belated
+seen = {}
+for name in belated.__all__:
+    for module in [m for m in sys.modules if m.startswith("belated.")]:
+        vars(belated).pop(module.split(".")[1], None)
+        del sys.modules[module]
+    seen[name] = type(getattr(belated, name)).__name__
+print(json.dumps(seen))
+"""
+    seen = run(code, tmp_path)
+    modules = {name for name, kind in seen.items() if kind == "module"}
+    assert modules == {"costs", "delays", "environments", "tuning"}
+    assert set(bl.__all__) <= set(dir(bl))
 
 
 def test_the_second_demo_compiles_nothing(tmp_path):

@@ -3,33 +3,32 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from belated import costs, delays, environments, tuning
-from belated.agents import (
-    Advice,
-    Agent,
-    Bold,
-    DelayedOPPO,
-    DelayedUCBVI,
-    Doubling,
-    Parallel,
-    Pipeline,
-    Skipping,
-    advise,
-    recommend,
-)
-from belated.delays import NEVER, DelayLine
-from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
-from belated.problem import Problem
-from belated.simulate import Run, simulate
-from belated.transitions import Transitions
-from belated.world import MDP, World, best_policy, occupancy, policy_values
-
 if TYPE_CHECKING:
+    from belated import costs, delays, environments, tuning
+    from belated.agents import (
+        Advice,
+        Agent,
+        Bold,
+        DelayedOPPO,
+        DelayedUCBVI,
+        Doubling,
+        Parallel,
+        Pipeline,
+        Skipping,
+        advise,
+        recommend,
+    )
     from belated.agents.oreps import DelayedOREPS
+    from belated.delays import NEVER, DelayLine
+    from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
     from belated.gym import GymRun, gym_loop
     from belated.gym_wrapper import LateRewards as LateRewards
     from belated.measures import occupancy_from, policy_from, transitions_from
+    from belated.problem import Problem
     from belated.saving import SavedFileError, load, save, saved_configuration
+    from belated.simulation import Run, simulate
+    from belated.transitions import Transitions
+    from belated.world import MDP, World, best_policy, occupancy, policy_values
 
 __version__ = "0.1.0"
 
@@ -78,32 +77,43 @@ __all__ = [
 ]
 
 
-_LATER = {
-    "DelayedOREPS": "belated.agents.oreps",
-    "GymRun": "belated.gym",
-    "LateRewards": "belated.gym_wrapper",
-    "SavedFileError": "belated.saving",
-    "gym_loop": "belated.gym",
-    "load": "belated.saving",
-    "occupancy_from": "belated.measures",
-    "policy_from": "belated.measures",
-    "save": "belated.saving",
-    "saved_configuration": "belated.saving",
-    "transitions_from": "belated.measures",
+_NAMES = {
+    "agents": "Advice Agent Bold DelayedOPPO DelayedUCBVI Doubling Parallel Pipeline Skipping "
+    "advise recommend",
+    "agents.oreps": "DelayedOREPS",
+    "delays": "NEVER DelayLine",
+    "feedback": "Costs Episode FeedbackError Record Trajectory",
+    "gym": "GymRun gym_loop",
+    "gym_wrapper": "LateRewards",
+    "measures": "occupancy_from policy_from transitions_from",
+    "problem": "Problem",
+    "saving": "SavedFileError load save saved_configuration",
+    "simulation": "Run simulate",
+    "transitions": "Transitions",
+    "world": "MDP World best_policy occupancy policy_values",
 }
-"""Names that are imported when they are first asked for, to keep the import of the rest short."""
+"""Where names live. They are imported when they are first asked for: numba takes its time."""
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATER:
+    value: object
+    if name in _HOME:
+        try:
+            value = getattr(import_module(f"belated.{_HOME[name]}"), name)
+        except ImportError:
+            if name != "LateRewards":
+                raise
+            raise ImportError(
+                "belated.LateRewards needs Gymnasium: pip install 'belated[gymnasium]'"
+            ) from None
+    elif name in __all__:
+        value = import_module(f"belated.{name}")
+    else:
         raise AttributeError(f"module 'belated' has no attribute {name!r}")
-    try:
-        value: object = getattr(import_module(_LATER[name]), name)
-    except ImportError:
-        if name != "LateRewards":
-            raise
-        raise ImportError(
-            "belated.LateRewards needs Gymnasium: pip install 'belated[gymnasium]'"
-        ) from None
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

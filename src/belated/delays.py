@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -64,19 +64,23 @@ def uniform(low: int, high: int) -> DelayModel:
     """Any whole number from low to high, both included."""
     low = checks.integer("low", low, 0, NEVER)
     high = checks.integer("high", high, low, NEVER)
-    return Independent(f"uniform({low}, {high})", lambda n, rng: rng.integers(low, high + 1, n))
+    return Independent(
+        f"uniform({low}, {high})", lambda n, rng: _chance(rng).integers(low, high + 1, n)
+    )
 
 
 def geometric(mean: float) -> DelayModel:
     """Geometric on 0, 1, 2, ..., given by its mean."""
     mean = checks.real("mean", mean, 0.0, 1e15)
-    return Independent(f"geometric({mean:g})", lambda n, rng: rng.geometric(1 / (1 + mean), n) - 1)
+    return Independent(
+        f"geometric({mean:g})", lambda n, rng: _chance(rng).geometric(1 / (1 + mean), n) - 1
+    )
 
 
 def poisson(mean: float) -> DelayModel:
     """Poisson, given by its mean."""
     mean = checks.real("mean", mean, 0.0, 1e15)
-    return Independent(f"poisson({mean:g})", lambda n, rng: rng.poisson(mean, n))
+    return Independent(f"poisson({mean:g})", lambda n, rng: _chance(rng).poisson(mean, n))
 
 
 def heavy_tailed(index: float, scale: float = 1.0) -> DelayModel:
@@ -89,7 +93,7 @@ def heavy_tailed(index: float, scale: float = 1.0) -> DelayModel:
 
     def sampler(n: int, rng: np.random.Generator) -> Ints:
         with np.errstate(over="ignore"):
-            drawn = scale * rng.pareto(index, n)
+            drawn = scale * _chance(rng).pareto(index, n)
         return np.floor(np.minimum(drawn, float(2**61))).astype(np.int64)
 
     return Independent(f"heavy_tailed({index:g}, {scale:g})", sampler)
@@ -218,7 +222,7 @@ def lost(probability: float, otherwise: DelayModel | None = None) -> DelayModel:
     model = _model("otherwise", none() if otherwise is None else otherwise)
 
     def change(drawn: Ints, rng: np.random.Generator) -> Ints:
-        return np.where(rng.random(len(drawn)) < probability, NEVER, drawn)
+        return np.where(_chance(rng).random(len(drawn)) < probability, NEVER, drawn)
 
     return Reshaped(f"lost({probability:g})", model, change)
 
@@ -268,7 +272,7 @@ class OfCosts:
         if costs is None:
             raise ValueError("costs must be given to a delay model made by function(), got None")
         drawn = [
-            checks.integer(f"delay of episode {k}", self.rule(costs.at(k), rng), 0, NEVER)
+            checks.integer(f"delay of episode {k}", self.rule(costs.at(k), _chance(rng)), 0, NEVER)
             for k in range(episodes)
         ]
         return np.array(drawn, dtype=np.int64)
@@ -279,6 +283,11 @@ def function(rule: Callable[[Floats, np.random.Generator], int]) -> DelayModel:
     if not callable(rule):
         raise ValueError(f"rule must be a function of (costs, rng), got {checks.show(rule)}")
     return OfCosts(rule)
+
+
+def _chance(rng: object) -> np.random.Generator:
+    checks.instance("rng", rng, np.random.Generator, ", e.g. np.random.default_rng(seed)")
+    return cast(np.random.Generator, rng)
 
 
 def _model(name: str, value: object) -> DelayModel:
@@ -300,7 +309,11 @@ class DelayLine:
     def push(self, records: Iterable[Record], delay: int) -> None:
         """Put records in line. Lost ones (`NEVER`) are dropped here, so they take no memory."""
         delay = checks.integer("delay", delay, 0, NEVER)
-        for record in records:
+        batch = list(records)
+        for record in batch:
+            if not hasattr(record, "episode"):
+                raise ValueError(f"records must be records of episodes, got {checks.show(record)}")
+        for record in batch:
             if delay != NEVER:
                 due = record.episode + delay
                 heapq.heappush(self._waiting, (due, record.episode, self._pushed, record))

@@ -20,7 +20,7 @@ from belated.arrays import Floats, Ints
 from belated.delays import DelayLine, DelayModel
 from belated.environments.gymnasium import Rewards, make, sizes, table_rewards
 from belated.feedback import Costs, Record, Trajectory
-from belated.simulate import drawn_delays, missing_feedback
+from belated.simulation import drawn_delays, missing_feedback
 
 if TYPE_CHECKING:
     import gymnasium

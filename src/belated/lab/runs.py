@@ -19,7 +19,7 @@ from belated.arrays import Floats
 from belated.delays import NEVER
 from belated.lab import parts
 from belated.lab.spec import Experiment, Task
-from belated.simulate import Run, simulate
+from belated.simulation import Run, simulate
 from belated.world import occupancy
 
 

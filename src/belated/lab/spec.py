@@ -18,7 +18,7 @@ from belated.arrays import Ints
 from belated.lab import parts
 from belated.lab.learners import Told
 from belated.lab.parts import Part
-from belated.simulate import delays_in
+from belated.simulation import delays_in
 from belated.world import World
 
 INFORMATION = ("full", "bandit")
