@@ -30,7 +30,7 @@ class Uniform:
     def diagnostics(self):
         return {"begun": self.begun}
 
-def uniform(told: Told, /):
+def uniform(told: Told):
     return Uniform(told.problem)
 
 def cautious(told: Told, /, *, agent, scale=1.0):
@@ -39,7 +39,7 @@ def cautious(told: Told, /, *, agent, scale=1.0):
 def corridor(length=3):
     return bl.environments.chain(states=length, horizon=4)
 
-def dear(world, /, *, cost):
+def dear(world, cost):
     return np.full((world.problem.states, world.problem.actions), cost)
 
 def slow_if_dear(most):

@@ -132,8 +132,8 @@ def check(key: str, made: object, registry: Mapping[str, Maker]) -> None:
             check(f"{key}.{name}", value, registry)
 
 
-def _check_parameters(key: str, made: Part, maker: Maker) -> None:
-    allowed = accepted(maker)
+def _check_parameters(key: str, made: Part, maker: Maker, handed: int = 0) -> None:
+    allowed = accepted(maker, handed)
     any_name = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(maker).parameters.values())
     for name, value in made.parameters:
         if name not in allowed and not any_name:
@@ -148,12 +148,12 @@ def _check_parameters(key: str, made: Part, maker: Maker) -> None:
             raise ValueError(f"{key}.{name} must be given for kind {made.kind!r}, got none")
 
 
-def accepted(maker: Maker) -> dict[str, bool]:
+def accepted(maker: Maker, handed: int = 0) -> dict[str, bool]:
     """Names of the parameters a file may give, and whether each must be given.
 
-    What the lab itself hands over, the positional-only arguments, is left out.
+    What the lab itself hands over is left out: positional-only arguments, and the first `handed`.
     """
-    parameters = inspect.signature(maker).parameters.values()
+    parameters = list(inspect.signature(maker).parameters.values())[handed:]
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {p.name: p.default is p.empty for p in parameters if p.kind in named}
 
@@ -167,7 +167,7 @@ def build(key: str, made: Part, registry: Mapping[str, Maker], *given: object) -
         name: build(f"{key}.{name}", value, registry, *given) if isinstance(value, Part) else value
         for name, value in made.parameters
     }
-    return _call(key, _maker(key, made, registry), given, parameters)
+    return _call(key, _maker(key, made, registry, len(given)), given, parameters)
 
 
 def build_agent(key: str, made: Part, told: learners.Told) -> Agent:
@@ -176,7 +176,7 @@ def build_agent(key: str, made: Part, told: learners.Told) -> Agent:
         name: partial(build_agent, f"{key}.{name}", value) if isinstance(value, Part) else value
         for name, value in made.parameters
     }
-    agent: Agent = _call(key, _maker(key, made, AGENTS), (told,), parameters)
+    agent: Agent = _call(key, _maker(key, made, AGENTS, 1), (told,), parameters)
     return agent
 
 
@@ -184,8 +184,11 @@ def _own(kind: object) -> bool:
     return isinstance(kind, str) and ":" in kind
 
 
-def _maker(key: str, made: Part, registry: Mapping[str, Maker]) -> Maker:
-    """The function behind a kind; modules are found from the current directory as well."""
+def _maker(key: str, made: Part, registry: Mapping[str, Maker], handed: int) -> Maker:
+    """The function behind a kind; modules are found from the current directory as well.
+
+    handed: how many arguments the lab itself will hand over.
+    """
     if not _own(made.kind):
         return registry[made.kind]
     here = os.getcwd()
@@ -202,7 +205,7 @@ def _maker(key: str, made: Part, registry: Mapping[str, Maker]) -> Maker:
     if not callable(found):
         raise ValueError(f"{key}.kind must name a function, got {made.kind!r}")
     maker: Maker = found
-    _check_parameters(key, made, maker)
+    _check_parameters(key, made, maker, handed)
     return maker
 
 
