@@ -5,16 +5,19 @@ import dataclasses
 import importlib.util
 import multiprocessing
 import os
+import secrets
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from belated.lab import store, sweep
+from belated.lab import store, sweep, toml
 from belated.lab.engines import cluster, local
 from belated.lab.parts import part
 from belated.lab.runs import perform
@@ -114,6 +117,96 @@ def descendants(process):
         for child in children:
             found += [child, *descendants(child)]
     return found
+
+
+@contextlib.contextmanager
+def cluster_of_two(directory):
+    """A Ray cluster of two nodes on loopback, with a token of its own; yields its environment."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    env = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    command = [os.path.join(os.path.dirname(sys.executable), "ray"), "start", "--block",
+               "--node-ip-address=127.0.0.1", "--num-cpus=1", "--disable-usage-stats"]  # fmt: skip
+    head = ["--head", f"--port={address.split(':')[1]}", "--include-dashboard=false",
+            f"--temp-dir={directory}"]  # fmt: skip
+    nodes = []
+    try:
+        for options in (head, [f"--address={address}"]):
+            nodes.append(
+                subprocess.Popen(
+                    [*command, *options],
+                    env=env,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            )
+            wait_for_nodes(address, env, len(nodes))
+        yield {**env, "RAY_ADDRESS": address}
+    finally:
+        for node in nodes:
+            for process in descendants(node.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            node.kill()
+            node.wait()
+
+
+def wait_for_nodes(address, env, number):
+    code = (
+        "import ray, sys; ray.init(sys.argv[1], logging_level='error'); "
+        "print(sum(node['Alive'] for node in ray.nodes()))"
+    )
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        host, port = address.split(":")
+        with contextlib.suppress(OSError):
+            socket.create_connection((host, int(port)), timeout=1).close()
+            done = subprocess.run(
+                [sys.executable, "-c", code, address],
+                check=False, env=env, capture_output=True, text=True, timeout=60,
+            )  # fmt: skip
+            if done.returncode == 0 and int(done.stdout.split()[-1]) >= number:
+                return
+        time.sleep(0.2)
+    raise TimeoutError(f"no cluster of {number} nodes at {address}")
+
+
+@needs_ray
+def test_ray_uses_the_running_cluster_at_its_address(tmp_path):
+    sweep.run(SMALL, tmp_path / "local")
+    (tmp_path / "small.toml").write_text(toml.dumps(SMALL))
+    command = [sys.executable, "-m", "belated", "run", "small.toml", "--engine", "ray"]
+    with (
+        tempfile.TemporaryDirectory(prefix="ray-") as short,  # sockets want short paths
+        cluster_of_two(short) as env,
+    ):
+        done = subprocess.run(
+            [*command, "--jobs", "2", "--out", "ray"],
+            check=False, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert files(tmp_path / "ray") == files(tmp_path / "local")
+
+
+@needs_ray
+def test_a_cluster_that_cannot_be_reached_is_said_in_one_line(tmp_path, monkeypatch):
+    import ray
+
+    def refuse(**options):
+        raise ConnectionError("no token\nand more")
+
+    with socket.socket() as port:
+        port.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port.getsockname()[1]}")
+        with pytest.raises(ValueError, match=r"RAY_ADDRESS must be .*'127.*Connection refused"):
+            sweep.run(SMALL, tmp_path / "out", engine="ray")
+        assert not (tmp_path / "out").exists()
+        port.listen()
+        monkeypatch.setattr(ray, "init", refuse)
+        with pytest.raises(ValueError, match=r"RAY_ADDRESS must be .*got '127[^\n]*: no token$"):
+            sweep.run(SMALL, tmp_path / "out", engine="ray")
 
 
 def test_ray_missing_is_said_in_one_line(tmp_path, monkeypatch):

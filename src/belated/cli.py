@@ -62,10 +62,11 @@ def _input() -> Iterator[None]:
     """What is raised against the input inside becomes one line."""
     try:
         yield
-    except (ValueError, ChildProcessError) as error:
+    except ValueError as error:
         raise _Mistake(str(error)) from None
     except OSError as error:
-        raise _Mistake(f"{error.strerror}: {error.filename}") from None
+        named = error.strerror and error.filename
+        raise _Mistake(f"{error.strerror}: {error.filename}" if named else str(error)) from None
 
 
 def _complain(message: str) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -25,17 +26,24 @@ def opened(experiment: Experiment, jobs: int, address: str | None = None) -> Ite
     ray = _ray()
     address = address or os.environ.get("RAY_ADDRESS")
     here: dict[str, Any] = {} if address else {"num_cpus": jobs, "include_dashboard": False}
+    if address:
+        _knock(address)
 
     def run(tasks: Sequence[Task]) -> Iterator[Outcome]:
         if not tasks:
             return
-        ray.init(
-            address=address or "local",
-            runtime_env={"env_vars": ONE_THREAD},
-            logging_level="error",
-            log_to_driver=False,
-            **here,
-        )
+        try:
+            ray.init(
+                address=address or "local",
+                runtime_env={"env_vars": ONE_THREAD},
+                logging_level="error",
+                log_to_driver=False,
+                **here,
+            )
+        except (OSError, RuntimeError, ray.exceptions.RayError) as error:
+            if not address:
+                raise
+            raise _unreachable(address, error) from None
         remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(attempt)
         shared = ray.put(experiment)
         waiting = deque(tasks)
@@ -55,6 +63,24 @@ def opened(experiment: Experiment, jobs: int, address: str | None = None) -> Ite
         yield run
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Somebody listens there; Ray itself would wait for two minutes."""
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    if not port.isdecimal():
+        return  # "auto", and what only Ray understands
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise _unreachable(address, error) from None
+
+
+def _unreachable(address: str, error: Exception) -> ValueError:
+    reason = next(iter(str(error).splitlines()), type(error).__name__)
+    return ValueError(
+        f"RAY_ADDRESS must be the address of a running Ray cluster, got {address!r}: {reason}"
+    )
 
 
 def _ray() -> Any:
