@@ -3,8 +3,10 @@
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from belated import cli
 from belated.lab import EXPERIMENTS
@@ -44,7 +46,7 @@ def test_help_says_what_to_do(capsys):
 def test_run_prints_a_table_and_says_where_the_figures_are(results, capsys):
     code, out, _ = call(capsys, "run", "paper-grid", *TINY, "--out", str(results))
     assert code == 0
-    assert "6 runs were finished before." in out
+    assert "Finished before: 6 runs." in out
     assert "Delayed OPPO" in out
     assert "2 seeds" in out
     assert str(results / "report.html") in out
@@ -79,7 +81,7 @@ def test_plot_report_and_compare_need_the_directory_only(results, tmp_path, caps
             assert f"cost.{form}" in out
         assert call(capsys, "report", str(moved))[0] == 0
         assert (moved / "report.html").stat().st_size > 50_000
-        code, out, _ = call(capsys, "compare", str(moved), str(moved))
+        code, out, _ = call(capsys, "compare", str(moved))
         assert code == 0
         assert "seed by seed" in out
     finally:
@@ -92,6 +94,7 @@ def test_plot_report_and_compare_need_the_directory_only(results, tmp_path, caps
         (["run", "paper-gird"], "did you mean 'paper-grid'?"),
         (["run", "nowhere.toml"], "nowhere.toml must be a readable TOML file"),
         (["run", "paper-grid", "--seeds", "many"], "--seeds"),
+        (["run", "paper-grid", "--seeds", "1.5"], "must be a whole number, got '1.5'"),
         (["run", "paper-grid", "--seeds", "0"], "seeds must be a whole number"),
         (["run", "paper-grid", "--jobs", "0"], "jobs must be a whole number"),
         (["run", "paper-grid", "--engine", "steam"], "engine must be one of 'local', 'ray'"),
@@ -112,6 +115,65 @@ def test_wrong_input_gets_one_line_and_exit_code_2(capsys, monkeypatch, tmp_path
     assert err.startswith("belated: ")
     assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+ODD = """
+name = "odd"
+title = 'Costs of 5 $ \\nix$ [red]'
+episodes = 12
+seeds = 1
+environment = { kind = "chain", states = 2, horizon = 3 }
+delays = { kind = "lost", probability = 1 }
+[[agents]]
+name = "OPPO [known]"
+kind = "oppo"
+transitions = "known"
+[[agents]]
+name = "OPPO [/unknown] :a:"
+kind = "oppo"
+"""
+
+
+def test_names_are_shown_as_they_are(tmp_path, capsys, monkeypatch):
+    """Neither the terminal nor the figures read anything into them, nor do file names."""
+    monkeypatch.chdir(tmp_path)
+    Path("odd.toml").write_text(ODD)
+    out = "some [a] out"
+    code, text, err = call(capsys, "run", "odd.toml", "--jobs", "1", "--out", out)
+    assert (code, err) == (0, "")
+    assert r"Costs of 5 $ \nix$ [red]" in text
+    assert "OPPO [known]" in text
+    assert "[/unknown]" in text
+    assert ":a:" in text
+    assert Path(out, "figures", "cost.png").exists()
+    assert call(capsys, "report", out)[0] == 0
+
+
+def test_nothing_of_a_table_is_cut(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("odd.toml").write_text(ODD.replace("seeds = 1", "seeds = 2"))
+    for name in ("one", "a-rather-long-name-of-a-directory"):
+        call(capsys, "run", "odd.toml", "--jobs", "1", "--out", name)
+    monkeypatch.setattr("belated.cli.out", Console(markup=False, emoji=False, width=50))
+    _, text, _ = call(capsys, "compare", "one", "a-rather-long-name-of-a-directory")
+    for word in ("agent", "episode", "tenth", "regret", "a-rather-long-name-of-a-directory"):
+        assert word in text
+    assert text.count("]") == text.count("[")
+    assert "…" not in text
+
+
+def test_compare_tells_directories_of_one_name_apart(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("odd.toml").write_text(ODD)
+    for place in ("a", "b"):
+        call(capsys, "run", "odd.toml", "--jobs", "1", "--out", f"{place}/own")
+    code, text, _ = call(capsys, "compare", "a/own", "b/own")
+    assert code == 0
+    assert "a/own: OPPO" in text
+    assert "b/own: OPPO" in text
+    code, _, err = call(capsys, "compare", "a/own", "a/../a/own")
+    assert code == 2
+    assert "directories must be different" in err
 
 
 def test_failed_runs_give_exit_code_1_and_the_rest_a_table(tmp_path, capsys, monkeypatch):
@@ -139,6 +201,13 @@ kind = "oppo"
     assert code == 1
     assert "failed: broken/a/seed-0: ValueError" in err
     assert "fine" in out
+    report = (tmp_path / "o" / "report.html").read_text()
+    assert "1 of 2 runs are finished; raised: broken/a/seed-0" in report
+    trace.write_text("delay\n1\n1\n1\n")
+    monkeypatch.setattr("belated.lab.spec.Experiment.rehearse", lambda self: None)
+    call(capsys, "run", str(tmp_path / "x.toml"), "--jobs", "1", "--out", str(tmp_path / "o"))
+    assert not list((tmp_path / "o" / "failed").rglob("*.txt"))
+    assert "raised" not in (tmp_path / "o" / "report.html").read_text()
 
 
 def test_without_the_lab_packages_one_line_says_what_to_install(tmp_path):

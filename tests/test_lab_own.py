@@ -48,6 +48,27 @@ def slow_if_dear(most):
 def no_agent(told: Told, /):
     return 3
 
+def seer(told: Told):
+    agent = Uniform(told.problem)
+    agent.information = "bandit"
+    return agent
+
+def broken(told: Told):
+    return {}["x"]
+
+def leaves(told: Told):
+    raise SystemExit(4)
+
+def forgetful(most):
+    bl.delays.fixed(most)
+
+class Short:
+    def draw(self, episodes, rng, costs=None):
+        return [1, 2]
+
+def short(most):
+    return Short()
+
 NUMBER = 3
 """
 FILE = """
@@ -82,6 +103,7 @@ agent = { kind = "oppo", learning_rate = 0.1 }
 def place(tmp_path, monkeypatch):
     """A directory with the module and the file; the module is forgotten afterwards."""
     (tmp_path / "mine.py").write_text(MODULE)
+    (tmp_path / "raises.py").write_text("1 / 0")
     (tmp_path / "own.toml").write_text(FILE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -127,10 +149,29 @@ def test_results_are_read_and_reported_without_the_module(place):
 @pytest.mark.parametrize(
     ("right", "wrong", "says"),
     [
-        ("mine:uniform", "mien:uniform", r"agents\[0\]\.kind must be .*got 'mien:uniform': No mod"),
+        (
+            "mine:uniform",
+            "mien:uniform",
+            r"agents\[0\]\.kind must be .*got 'mien:uniform': .*No mod",
+        ),
         ("mine:uniform", "mine:unifrm", r"agents\[0\]\.kind must be .*has no attribute 'unifrm'"),
         ("mine:uniform", "mine:NUMBER", r"agents\[0\]\.kind must name a function"),
         ("mine:uniform", "mine:no_agent", r"agents\[0\] must be an agent, got 3"),
+        ("mine:uniform", "mine:seer", r"agents\[0\] must see .*'full', got an agent with 'bandit'"),
+        (
+            "mine:uniform",
+            "mine:broken",
+            r"agents\[0\]: mine:broken raised KeyError: 'x' \(mine\.py, ",
+        ),
+        ("mine:uniform", "mine:leaves", r"agents\[0\]: mine:leaves raised SystemExit: 4"),
+        (
+            "mine:uniform",
+            "raises:uniform",
+            r"agents\[0\]\.kind .*ZeroDivisionError.*raises.py, line 1",
+        ),
+        ("mine:slow_if_dear", "mine:forgetful", r"delays must be a delay model, got None"),
+        ("mine:slow_if_dear", "mine:short", r"delays must hold episodes = 30 numbers, got 2"),
+        ("cost = 0.5", "cost = 1.5", r"costs must be in \[0, 1\], got"),
         ("mine:uniform", ":uniform", r"agents\[0\]\.kind must be .*module:function"),
         ("mine:corridor", "mine:NUMBER", r"environment\.kind must name a function"),
         ("length = 5", "lenght = 5", r"environment\.lenght = 5 must go.*did you mean 'length'\?"),

@@ -98,11 +98,12 @@ MISTAKES = {
         ("agents = 3", "is not TOML", ""),
     ],
     'name = "mine"': [
+        (f"name = '{101 * 'x'}'", "name must be a text", "at most 100"),
         ("", "name must be given", "got none"),
         ("name = '?'", "name must be a text", "'?'"),
     ],
     'name = "Copies"': [
-        ('name = "delayed oppo"', "agents must have different names", "'delayed oppo' twice"),
+        ('name = "delayed oppo"', "agents must have names that differ", "'delayed-oppo' twice"),
         ("", "agents[1].name must be a text", "got ''"),
     ],
     '{ kind = "oppo", transitions = "known", learning_rate = "tuned" }': [

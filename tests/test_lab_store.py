@@ -112,6 +112,32 @@ def test_a_directory_with_other_things_is_left_alone(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+@pytest.mark.parametrize("left", ["versions.json", "versions.json.77.partial"])
+def test_what_a_kill_leaves_at_the_very_start_is_gone_on_with(tmp_path, left):
+    (tmp_path / left).write_text("{")
+    store.open_for(tmp_path, TINY)
+    assert store.spec(tmp_path) == TINY
+
+
+@pytest.mark.parametrize(
+    ("file", "read"),
+    [
+        ("runs/a/seed-0.parquet", store.rows),
+        ("runs/a/seed-0.visits.npy", lambda d: store.visits(d, TINY.tasks()[0])),
+        ("versions.json", store.versions),
+    ],
+)
+def test_a_damaged_file_is_named_in_one_line(tmp_path, file, read):
+    finish(tmp_path, TINY)
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match="must be as belated wrote it") as caught:
+        read(tmp_path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
 def test_more_seeds_keep_what_is_finished(tmp_path):
     finish(tmp_path, TINY)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, Token
 from rich.console import Console
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ app = App(
     version_flags=["--version"],
     suppress_keyboard_interrupt=False,
 )
-out = Console()
-err = Console(stderr=True)
+out = Console(markup=False, emoji=False)
+err = Console(stderr=True, markup=False, emoji=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,6 +51,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         err.print("belated: stopped; the same command continues where it was")
         return 130
     return code if isinstance(code, int) else 0
+
+
+def _whole(kind: object, tokens: Sequence[Token]) -> int:
+    """Cyclopts itself would take 1.5 for 2."""
+    try:
+        return int(tokens[0].value)
+    except ValueError:
+        raise ValueError(f"must be a whole number, got {tokens[0].value!r}") from None
+
+
+Whole = Annotated[int, Parameter(converter=_whole)]
 
 
 class _Mistake(Exception):
@@ -94,9 +105,9 @@ def run(
     experiment: str,
     /,
     *,
-    seeds: int | None = None,
-    episodes: int | None = None,
-    jobs: int | None = None,
+    seeds: Whole | None = None,
+    episodes: Whole | None = None,
+    jobs: Whole | None = None,
     engine: str = "local",
     out_dir: Annotated[Path | None, Parameter(name="--out")] = None,
 ) -> int:
@@ -120,11 +131,11 @@ def run(
     from belated.lab import figures, report, statistics, store, tables  # noqa: PLC0415
 
     for outcome in done.failed:
-        err.print(f"failed: {outcome.task.name}: {outcome.reason}", style="red", markup=False)
+        err.print(f"failed: {outcome.task.name}: {outcome.reason}", style="red", soft_wrap=True)
     if done.found:
-        out.print(f"{done.found} runs were finished before.")
+        out.print(f"Finished before: {_runs(done.found)}.")
     if done.failed:
-        err.print(f"{len(done.failed)} runs failed; {directory / 'failed'} says where.")
+        err.print(f"Failed: {_runs(len(done.failed))}; {directory / 'failed'} says where.")
         if done.found + done.done == 0:
             return 1
     rows = store.rows(directory, chosen)
@@ -209,7 +220,7 @@ def _find(name: str) -> Experiment:
     from belated.lab import toml  # noqa: PLC0415
     from belated.lab.experiments import named  # noqa: PLC0415
 
-    if name.endswith(".toml") or os.sep in name:
+    if name.endswith(".toml") or os.sep in name or Path(name).is_file():
         return toml.read(Path(name))
     return named(name)
 
@@ -261,6 +272,7 @@ def _prepare() -> None:
 
 def _print(table: Table) -> None:
     from rich import box  # noqa: PLC0415
+    from rich.measure import Measurement  # noqa: PLC0415
     from rich.table import Table as RichTable  # noqa: PLC0415
 
     shown = RichTable(
@@ -272,16 +284,23 @@ def _print(table: Table) -> None:
     )
     for i, head in enumerate(table.head):
         name = i < table.names
-        intervals = any(" " in row[i] for row in table.rows)
+        cells = [row[i] for row in table.rows]
+        words = [word for text in (head, *cells) for word in text.split()]
+        whole = [] if name else cells  # numbers are kept on one line
         shown.add_column(
             head,
             justify="left" if name else "right",
-            min_width=13 if name else None,
-            no_wrap=intervals and not name,
+            min_width=max([13 if name else 0, *map(len, words), *map(len, whole)]),
         )
     for row in table.rows:
         shown.add_row(*row)
-    out.print(shown)
+    wide = out.options.update(max_width=sys.maxsize)
+    least = Measurement.get(out, wide, shown).minimum
+    out.print(shown, width=max(out.width, least), crop=False)
+
+
+def _runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"
 
 
 def _cores() -> int:

@@ -79,7 +79,7 @@ def drawn_delays(
 ) -> Ints:
     """The delays (K,) of a run: drawn from a model, or as they were given; none by default."""
     if delays is None or hasattr(delays, "draw"):
-        return (no_delays() if delays is None else delays).draw(episodes, rng, costs)
+        delays = (no_delays() if delays is None else delays).draw(episodes, rng, costs)
     given = as_delays("delays", delays)
     if len(given) != episodes:
         raise ValueError(f"delays must hold episodes = {episodes} numbers, got {len(given)}")

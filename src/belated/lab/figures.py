@@ -7,6 +7,7 @@ as well, and curves are labelled at their ends.
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", (0, (6, 1.5)), (0, (3, 1.2, 1, 1.2)), (0, (1.2, 1.2)), (0, (8, 2, 1, 2)))
 POINTS = 250
 """Points of a curve at most; more would blur in print."""
+WIDEST = 32
+"""Characters of a label; longer names are cut in figures."""
 INK = "0.2"
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -43,6 +46,7 @@ STYLE: dict[Any, Any] = {
     "lines.linewidth": 1.6,
     "svg.hashsalt": "belated",
     "text.color": INK,
+    "text.parse_math": False,
     "xtick.color": INK,
     "ytick.color": INK,
 }
@@ -144,7 +148,8 @@ def over_time(experiment: Experiment, case: str, rows: pl.DataFrame, column: str
     shown = "expected cost per episode" if column == "value" else "cumulative regret"
     axes.set(xlabel="episode", ylabel=shown)
     axes.set_title(_title(experiment, case))
-    caption = f"{shown.capitalize()}, exact, mean of {seeds} seeds with 95 % bootstrap bands"
+    of = "of 1 seed" if seeds == 1 else f"of {seeds} seeds"
+    caption = f"{shown.capitalize()}, exact, mean {of} with 95 % bootstrap bands"
     if column == "value":
         caption += _averaged(experiment.setting(case).episodes)
     caption += "."
@@ -164,9 +169,9 @@ def feedback(experiment: Experiment, case: str, rows: pl.DataFrame) -> Drawing:
         edges = np.arange(-0.5, top + 1 + top // 50, 1 + top // 50)
         left.stairs(np.histogram(within, edges)[0] / len(delays), edges, fill=True,
                     color=COLOURS[0])  # fmt: skip
-        note = f"mean {within.mean():.1f}, largest {top}"
-        note += f"\nlost {lost:.1%}" if lost else ""
-        left.text(0.98, 0.95, note, transform=left.transAxes, ha="right", va="top")
+    notes = [f"mean {within.mean():.1f}, largest {top}"] if len(within) else []
+    notes += [f"lost {lost:.1%}"] if lost else []
+    left.set_title(", ".join(notes), fontsize=9)
     left.set(xlabel="delay in episodes", ylabel="share of episodes")
     (missing,) = statistics.curves(first, "missing").values()
     _curve(right, missing, COLOURS[0], "-", whole=False)
@@ -194,7 +199,7 @@ def _curve(axes: Axes, curve: Curves, colour: str, dash: Any, *, whole: bool) ->
         values = np.add.reduceat(curve.values, first, axis=1) / (last - first + 1)
     mean, low, high = statistics.bootstrap(values)
     axes.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
-    axes.plot(at, mean, color=colour, linestyle=dash)
+    axes.plot(at, mean, color=colour, linestyle=dash, marker="o" if K == 1 else "")
     axes.set_xlim(1, max(K, 2))
     return float(mean[-1])
 
@@ -301,7 +306,8 @@ def _label_ends(
     for (_, text, colour), at, to in zip(ends, wanted, placed, strict=True):
         axes.plot((1.005, 1.04), (at, to), color=colour, linewidth=1.4, transform=axes.transAxes,
                   clip_on=False)  # fmt: skip
-        axes.text(1.05, to, text, va="center", color="0.1", transform=axes.transAxes)
+        axes.text(1.05, to, maps.short(text, WIDEST), va="center", color="0.1",
+                  transform=axes.transAxes)  # fmt: skip
 
 
 def spread(wanted: Floats, gap: float) -> Floats:
@@ -330,4 +336,4 @@ def _name(name: str, case: str) -> str:
 
 
 def _title(experiment: Experiment, case: str) -> str:
-    return ": ".join(filter(None, [experiment.title or experiment.name, case]))
+    return textwrap.fill(": ".join(filter(None, [experiment.title or experiment.name, case])), 75)

@@ -59,6 +59,11 @@ def _map(setting: Setting, name: str, taken: Floats) -> Learned:
     return Learned(name, walls, visits.reshape(rows, columns), moves.reshape(rows, columns, 2))
 
 
+def short(name: str, longest: int) -> str:
+    """A name for a figure, cut where it would not fit."""
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+
+
 def draw(maps: list[Learned]) -> Figure:
     """One map per agent, side by side, with a common shade."""
     across = min(3, len(maps))
@@ -88,7 +93,7 @@ def draw(maps: list[Learned]) -> Figure:
             )  # fmt: skip
         axes.set(xticks=[], yticks=[])
         axes.spines[:].set(visible=True, color="0.7")
-        axes.set_title(item.name, pad=12)
+        axes.set_title(short(item.name, 24), pad=15, fontsize=9)
     for axes in panels[len(maps) :]:
         axes.set_visible(False)
     figure.colorbar(shade, ax=list(panels), shrink=0.7, extend="max", label="visits per episode")

@@ -12,6 +12,7 @@ import importlib
 import inspect
 import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -167,7 +168,7 @@ def build(key: str, made: Part, registry: Mapping[str, Maker], *given: object) -
         name: build(f"{key}.{name}", value, registry, *given) if isinstance(value, Part) else value
         for name, value in made.parameters
     }
-    return _call(key, _maker(key, made, registry, len(given)), given, parameters)
+    return _call(key, made, _maker(key, made, registry, len(given)), given, parameters)
 
 
 def build_agent(key: str, made: Part, told: learners.Told) -> Agent:
@@ -176,7 +177,7 @@ def build_agent(key: str, made: Part, told: learners.Told) -> Agent:
         name: partial(build_agent, f"{key}.{name}", value) if isinstance(value, Part) else value
         for name, value in made.parameters
     }
-    agent: Agent = _call(key, _maker(key, made, AGENTS, 1), (told,), parameters)
+    agent: Agent = _call(key, made, _maker(key, made, AGENTS, 1), (told,), parameters)
     return agent
 
 
@@ -197,10 +198,10 @@ def _maker(key: str, made: Part, registry: Mapping[str, Maker], handed: int) -> 
     module, _, name = made.kind.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (Exception, SystemExit) as error:  # importing runs code that may do anything
         raise ValueError(
-            f"{key}.kind must be a kind of {_names(registry)}, or module:function that can be "
-            f"imported, got {made.kind!r}: {error}"
+            f"{key}.kind must be one of {_names(registry)}, or module:function that can be "
+            f"imported, got {made.kind!r}: {_raised(error)}"
         ) from None
     if not callable(found):
         raise ValueError(f"{key}.kind must name a function, got {made.kind!r}")
@@ -209,12 +210,28 @@ def _maker(key: str, made: Part, registry: Mapping[str, Maker], handed: int) -> 
     return maker
 
 
-def _call(key: str, maker: Maker, given: tuple[object, ...], parameters: dict[str, Any]) -> Any:
+def _call(
+    key: str, made: Part, maker: Maker, given: tuple[object, ...], parameters: dict[str, Any]
+) -> Any:
     try:
         return maker(*given, **parameters)
-    except (ValueError, ImportError) as error:
+    except (Exception, SystemExit) as error:
+        if _own(made.kind):
+            raise ValueError(f"{key}: {made.kind} raised {_raised(error)}") from None
+        if not isinstance(error, ValueError | ImportError):
+            raise
         message = str(error)
         raise ValueError(message if message.startswith(key) else f"{key}.{message}") from None
+
+
+def _raised(error: BaseException) -> str:
+    """An exception in one line, with the place where it was raised."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [f for f in frames if f.filename != __file__ and "importlib" not in f.filename]
+    if not theirs:
+        return text
+    return f"{text} ({os.path.basename(theirs[-1].filename)}, line {theirs[-1].lineno})"
 
 
 def _names(names: Mapping[str, Any]) -> str:

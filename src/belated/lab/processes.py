@@ -26,10 +26,19 @@ def moving_goal(
 
     size: that of the grid. goals: (row, column) pairs; the cost is 0 in the goal and 1 elsewhere.
     """
-    shape = (size[0], size[1]) if isinstance(size, Sequence) else size
-    functions = [goal_costs(shape, (goal[0], goal[1])) for goal in goals]
+    shape = _pair("size", size) if isinstance(size, Sequence) else size
+    if not isinstance(goals, tuple | list) or not goals:
+        raise ValueError(f"goals must be pairs of row and column, got {checks.show(goals)}")
+    functions = [goal_costs(shape, _pair(f"goals[{i}]", goal)) for i, goal in enumerate(goals)]
     turning = costs.drifting if checks.flag("drift", drift) else costs.switching
     return turning(functions, every)
+
+
+def _pair(name: str, value: object) -> tuple[int, int]:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise ValueError(f"{name} must be a pair of row and column, got {checks.show(value)}")
+    first, second = (checks.integer(name, number, 0) for number in value)
+    return first, second
 
 
 def blocks(world: World, /, length: int) -> costs.CostProcess:

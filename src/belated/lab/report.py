@@ -11,6 +11,7 @@ import polars as pl
 
 from belated.lab import knowledge, statistics, store, tables, toml
 from belated.lab.figures import Drawing
+from belated.lab.spec import Experiment
 from belated.lab.tables import Table
 
 STYLE = """
@@ -59,6 +60,9 @@ def html(directory: Path, drawings: Sequence[Drawing], rows: pl.DataFrame) -> st
     total = len(experiment.tasks())
     finished = total - len(store.unfinished(directory, experiment))
     state = f"{total} runs" if finished == total else f"{finished} of {total} runs are finished"
+    raised = store.failed(directory, experiment)
+    if raised:
+        state += f"; raised: {', '.join(task.name for task in raised)}"
     versions = ", ".join(f"{name} {v}" for name, v in store.versions(directory).items())
     lines = statistics.summary(rows)
     summary = tables.costs(lines, "Exact expected cost: means with 95 % intervals")
@@ -66,7 +70,7 @@ def html(directory: Path, drawings: Sequence[Drawing], rows: pl.DataFrame) -> st
     sections = [
         f"<h1>{escape(title)}</h1>",
         f"<p>{escape(experiment.about)}</p>" if experiment.about else "",
-        f'<p class="small">{escape(experiment.name)}: {state}. Seeds 0 to {experiment.seeds - 1}; '
+        f'<p class="small">{escape(experiment.name)}: {state}. {_seeds(experiment)}; '
         "every agent faces the same world, costs and delays, seed by seed.</p>",
         "<h2>Figures</h2>",
         *(_figure(drawing) for drawing in drawings),
@@ -100,6 +104,10 @@ def html(directory: Path, drawings: Sequence[Drawing], rows: pl.DataFrame) -> st
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
         f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
+
+
+def _seeds(experiment: Experiment) -> str:
+    return "Seed 0" if experiment.seeds == 1 else f"Seeds 0 to {experiment.seeds - 1}"
 
 
 def _figure(drawing: Drawing) -> str:

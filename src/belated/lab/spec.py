@@ -24,6 +24,8 @@ from belated.world import World
 INFORMATION = ("full", "bandit")
 TRAJECTORY = ("delayed", "immediate")
 AGAINST = ("episodes", "total_delay")
+LONGEST = 100
+"""Characters of a name, as a file name."""
 
 
 def slug(name: str) -> str:
@@ -89,6 +91,8 @@ class Setting:
     def draw(self, world: World, seed: int) -> Ints:
         """Delays (K,) of a seed, those that `simulate` would draw; the same for every agent."""
         model = parts.build("delays", self.delays, parts.DELAYS)
+        if not hasattr(model, "draw"):
+            raise ValueError(f"delays must be a delay model, got {checks.show(model)}")
         return delays_in(world, model, self.episodes, seed)
 
 
@@ -139,6 +143,11 @@ class Experiment:
         checks.choice("trajectory", self.trajectory, TRAJECTORY)
         if self.against is not None:
             checks.choice("against", self.against, AGAINST)
+            if len(self.cases) < 2:
+                raise ValueError(
+                    f"cases must be at least two to draw them against {self.against}, "
+                    f"got {len(self.cases)}"
+                )
         if not self.agents:
             raise ValueError("agents must name at least one agent, got none")
         for i, learner in enumerate(self.agents):
@@ -208,16 +217,28 @@ class Experiment:
         key = f"agents[{self.agents.index(learner)}]"
         agent = parts.build_agent(key, learner.agent, told)
         check_fresh(key, agent)
+        if agent.information != told.information:
+            raise ValueError(
+                f"{key} must see what the file says, information = {told.information!r}, "
+                f"got an agent with {checks.show(agent.information)}"
+            )
         return agent
 
     def rehearse(self) -> None:
         """Build everything once, so that a wrong value is found before anything is run."""
         for case in self.case_names():
-            setting = self.setting(case)
-            world = setting.world()
-            delays = setting.draw(world, 0)
-            for learner in self.agents:
-                self.make(learner, world, delays)
+            try:
+                self._rehearse(self.setting(case))
+            except ValueError as error:
+                raise ValueError(f"case {case!r}: {error}" if case else str(error)) from None
+
+    def _rehearse(self, setting: Setting) -> None:
+        world = setting.world()
+        H, S, A = world.problem.shape
+        checks.costs("costs of episode 0", world.costs.seeded(0).at(0), H, S, A)
+        delays = setting.draw(world, 0)
+        for learner in self.agents:
+            self.make(learner, world, delays)
 
 
 def from_table(table: Mapping[str, Any]) -> Experiment:
@@ -309,8 +330,11 @@ def _tables(key: str, value: object) -> list[Mapping[str, Any]]:
 
 
 def _name(key: str, value: object) -> None:
-    if not isinstance(value, str) or not slug(value):
-        raise ValueError(f"{key} must be a text with a letter or digit, got {checks.show(value)}")
+    if not isinstance(value, str) or not 1 <= len(slug(value)) <= LONGEST:
+        raise ValueError(
+            f"{key} must be a text with a letter from a to z or a digit, and at most {LONGEST} of "
+            f"them, since it names files, got {checks.show(value)}"
+        )
 
 
 def _text(key: str, value: object) -> None:
@@ -322,4 +346,7 @@ def _different(key: str, names: Sequence[str]) -> None:
     slugs = [slug(name) for name in names]
     twice = [name for i, name in enumerate(names) if slugs[i] in slugs[:i]]
     if twice:
-        raise ValueError(f"{key} must have different names, got {twice[0]!r} twice")
+        raise ValueError(
+            f"{key} must have names that differ as file names, got {slug(twice[0])!r} twice "
+            f"(the second is {twice[0]!r})"
+        )

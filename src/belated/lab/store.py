@@ -60,10 +60,15 @@ def open_for(directory: Path, experiment: Experiment) -> None:
         made_with = versions(directory).get("belated")
         if made_with != belated.__version__:
             raise _other(directory, f"belated {made_with}, this is {belated.__version__}")
-    elif directory.exists() and any(directory.iterdir()):
+    elif directory.exists() and not all(map(_begun, directory.iterdir())):
         raise ValueError(f"{directory} must be empty or hold results of belated; choose another")
     write(directory / "versions.json", json.dumps(_versions(), indent=2).encode())
     write(directory / "spec.toml", toml.dumps(experiment).encode())
+
+
+def _begun(path: Path) -> bool:
+    """Whether this is what a kill leaves before the specification is there."""
+    return path.name == "versions.json" or path.name.endswith(PARTIAL)
 
 
 def _other(directory: Path, what: str) -> ValueError:
@@ -79,8 +84,16 @@ def spec(directory: Path) -> Experiment:
 
 def versions(directory: Path) -> dict[str, str]:
     """With what it was run."""
-    found: dict[str, str] = json.loads((directory / "versions.json").read_text("utf-8"))
-    return found
+    path = directory / "versions.json"
+    try:
+        return dict(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: Exception) -> ValueError:
+    reason = next(iter(str(error).splitlines()), type(error).__name__)
+    return ValueError(f"{path} must be as belated wrote it: {reason}; remove it and run again")
 
 
 def keep(directory: Path, task: Task, result: Result) -> None:
@@ -88,13 +101,19 @@ def keep(directory: Path, task: Task, result: Result) -> None:
     if result.visits is not None:
         write(_path(directory, task, ".visits.npy"), result.visits)
     write(_path(directory, task, ".parquet"), result.rows)
+    _failure(directory, task).unlink(missing_ok=True)
 
 
 def keep_failure(directory: Path, task: Task, trace: str) -> Path:
     """Keep the traceback of a run that raised."""
-    path = directory / "failed" / f"{task.name}.txt"
+    path = _failure(directory, task)
     write(path, trace.encode())
     return path
+
+
+def failed(directory: Path, experiment: Experiment) -> list[Task]:
+    """The runs that raised, and have not been done since."""
+    return [task for task in experiment.tasks() if _failure(directory, task).exists()]
 
 
 def unfinished(directory: Path, experiment: Experiment) -> list[Task]:
@@ -108,13 +127,21 @@ def sweep_up(directory: Path) -> None:
         left.unlink(missing_ok=True)
 
 
-def rows(directory: Path, experiment: Experiment | None = None) -> pl.DataFrame:
+def rows(directory: str | Path, experiment: Experiment | None = None) -> pl.DataFrame:
     """The rows of all finished runs, in the order of the specification."""
+    directory = Path(directory)
     tasks: Iterable[Task] = (experiment or spec(directory)).tasks()
     paths = [path for path in (_path(directory, t, ".parquet") for t in tasks) if path.exists()]
     if not paths:
         raise ValueError(f"{directory} must hold at least one finished run, got none")
-    return pl.concat([pl.read_parquet(path) for path in paths])
+    return pl.concat([_rows(path) for path in paths])
+
+
+def _rows(path: Path) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(path, glob=False)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise _damaged(path, error) from None
 
 
 def visits(directory: Path, task: Task) -> Floats | None:
@@ -122,8 +149,15 @@ def visits(directory: Path, task: Task) -> Floats | None:
     path = _path(directory, task, ".visits.npy")
     if not path.exists():
         return None
-    kept: Floats = np.load(path)
+    try:
+        kept: Floats = np.load(path)
+    except (OSError, ValueError, EOFError) as error:
+        raise _damaged(path, error) from None
     return kept
+
+
+def _failure(directory: Path, task: Task) -> Path:
+    return directory / "failed" / f"{task.name}.txt"
 
 
 def _path(directory: Path, task: Task, ending: str) -> Path:

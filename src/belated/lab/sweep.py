@@ -26,7 +26,7 @@ class Sweep:
 
 def run(
     experiment: Experiment,
-    directory: Path,
+    directory: str | Path,
     *,
     jobs: int = 1,
     engine: str = "local",
@@ -39,6 +39,8 @@ def run(
     jobs: how many runs at once. begun: told how many runs are to be done. meanwhile: called once
     they are handed out, before waiting for the first. progress: told every outcome as it comes.
     """
+    checks.instance("experiment", experiment, Experiment, ", e.g. lab.named('paper-grid')")
+    directory = Path(directory)
     checks.choice("engine", engine, ENGINES)
     checks.integer("jobs", jobs, 1)
     tasks = store.unfinished(directory, experiment)

@@ -90,22 +90,37 @@ def compared(directories: Sequence[Path]) -> list[Table]:
     """The agents of several directories; paired where world, costs, delays and K are the same."""
     lines = []
     worlds: dict[object, list[pl.DataFrame]] = {}
-    for directory in directories:
+    for directory, label in zip(directories, _labels(directories), strict=True):
         experiment = store.spec(directory)
         rows = store.rows(directory, experiment)
-        named = rows.with_columns(agent=pl.lit(f"{directory.name}: ") + pl.col("agent"))
+        named = rows.with_columns(agent=pl.lit(f"{label}: ") + pl.col("agent"))
         lines += statistics.summary(named)
         for case in experiment.case_names():
-            some = named.filter(pl.col("case") == case).with_columns(case=pl.lit(""))
+            some = named.filter(pl.col("case") == case)
             if len(some):
                 worlds.setdefault(experiment.setting(case), []).append(some)
-    found = [
-        item for frames in worlds.values() for item in statistics.differences(pl.concat(frames))
-    ]
+    found = []
+    for frames in worlds.values():
+        case = frames[0]["case"][0]  # others may call the same world otherwise
+        same = [frame.with_columns(case=pl.lit(case)) for frame in frames]
+        found += statistics.differences(pl.concat(same))
     tables = [costs(lines, "Means over seeds with 95 % intervals", brief=True)]
     if found:
         tables.append(differences(found, "Differences in cost per episode, seed by seed"))
     return tables
+
+
+def _labels(directories: Sequence[Path]) -> list[str]:
+    """The last parts of the paths, as many as tell them apart."""
+    whole = [directory.resolve() for directory in directories]
+    twice = [path for i, path in enumerate(whole) if path in whole[:i]]
+    if twice:
+        raise ValueError(f"directories must be different, got {twice[0]} twice")
+    for depth in range(1, max(len(path.parts) for path in whole)):
+        labels = ["/".join(path.parts[-depth:]) for path in whole]
+        if len(set(labels)) == len(labels):
+            return labels
+    return [str(path) for path in whole]
 
 
 def show(interval: Interval, *, signed: bool = False) -> str:

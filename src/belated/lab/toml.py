@@ -38,7 +38,7 @@ def loads(text: str, source: str = "the text") -> Experiment:
 def read(path: Path) -> Experiment:
     """The experiment in a TOML file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} must be a readable TOML file: {error}") from None
-    return loads(text, path.name)
+    return loads(text, str(path))
