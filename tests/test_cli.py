@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from belated import cli
-from belated.lab import EXPERIMENTS
+from belated.lab import EXPERIMENTS, tables
 
 TINY = ["--seeds", "2", "--episodes", "15", "--jobs", "1"]
 
@@ -95,6 +95,7 @@ def test_plot_report_and_compare_need_the_directory_only(results, tmp_path, caps
         (["run", "nowhere.toml"], "nowhere.toml must be a readable TOML file"),
         (["run", "paper-grid", "--seeds", "many"], "--seeds"),
         (["run", "paper-grid", "--seeds", "1.5"], "must be a whole number, got '1.5'"),
+        (["run", "grid-episodes", "--episodes", "9"], "--episodes must be left out where cases"),
         (["run", "paper-grid", "--seeds", "0"], "seeds must be a whole number"),
         (["run", "paper-grid", "--jobs", "0"], "jobs must be a whole number"),
         (["run", "paper-grid", "--engine", "steam"], "engine must be one of 'local', 'ray'"),
@@ -162,6 +163,12 @@ def test_nothing_of_a_table_is_cut(tmp_path, capsys, monkeypatch):
     assert "…" not in text
 
 
+def cli_pairs(directories):
+    """Which directories `compare` takes differences between."""
+    tables_ = tables.compared([Path(directory) for directory in directories])
+    return [(row[0].split(":")[0], row[1].split(":")[0]) for row in tables_[1].rows]
+
+
 def test_compare_tells_directories_of_one_name_apart(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("odd.toml").write_text(ODD)
@@ -171,6 +178,11 @@ def test_compare_tells_directories_of_one_name_apart(tmp_path, capsys, monkeypat
     assert code == 0
     assert "a/own: OPPO" in text
     assert "b/own: OPPO" in text
+    assert "a/own: OPPO" in text.split("seed by seed")[1]
+    Path("odd.toml").write_text(ODD.replace("states = 2", "states = 3"))
+    call(capsys, "run", "odd.toml", "--jobs", "1", "--out", "other")
+    pairs = cli_pairs(["a/own", "other"])
+    assert pairs == [("own", "own"), ("other", "other")]  # never across two worlds
     code, _, err = call(capsys, "compare", "a/own", "a/../a/own")
     assert code == 2
     assert "directories must be different" in err

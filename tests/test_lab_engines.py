@@ -45,7 +45,7 @@ def test_one_job_and_two_jobs_give_the_same_bytes(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     assert sweep.run(SMALL, one, jobs=1) == sweep.Sweep(0, 6, ())
     sweep.run(SMALL, two, jobs=2)
-    assert len(files(one)) == 6 + 2  # rows, and the policies of the first seed
+    assert len(files(one)) == 6 + 2  # rows, and the visits of the first seed
     assert files(one) == files(two)
     assert sweep.run(SMALL, two, jobs=2) == sweep.Sweep(6, 0, ())
 
@@ -267,25 +267,66 @@ def test_a_worker_that_dies_is_replaced_and_its_run_tried_again(deaths):
     assert all(o.result is not None for o in outcomes)
 
 
+@contextlib.contextmanager
+def wanted(pipe):
+    """Whether a run is waiting to read its delays from a named pipe; it waits on meanwhile."""
+    try:
+        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:  # nobody reads
+        yield False
+        return
+    yield True
+    os.close(descriptor)
+
+
 def test_a_run_whose_workers_always_die_is_given_up(tmp_path):
     pipe = tmp_path / "delays.csv"
-    os.mkfifo(pipe)  # a run that wants the delays waits here
-
-    @contextlib.contextmanager
-    def wanted():
-        try:
-            descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:  # nobody reads
-            yield False
-            return
-        yield True
-        os.close(descriptor)
-
+    os.mkfifo(pipe)
     waits = dataclasses.replace(SMALL, delays=part("trace", delays=str(pipe)))
-    with killing(10**9, wanted):
+    with killing(10**9, lambda: wanted(pipe)):
         (outcome,) = outcomes_of(waits, waits.tasks()[:1], jobs=1)
     assert outcome.result is None
     assert outcome.reason == "its worker died 3 times (exit code -9)"
+
+
+def test_the_others_finish_where_the_workers_of_one_run_always_die(tmp_path):
+    pipe = tmp_path / "delays.csv"
+    os.mkfifo(pipe)
+    cases = (Case("waits", delays=part("trace", delays=str(pipe))), Case("fine"))
+    experiment = dataclasses.replace(SMALL, cases=cases, agents=SMALL.agents[:1], seeds=2)
+    with killing(10**9, lambda: wanted(pipe)):
+        outcomes = outcomes_of(experiment, experiment.tasks(), jobs=1)
+    finished = {o.task.name: o.result is not None for o in outcomes}
+    assert finished == {
+        "waits/a/seed-0": False, "fine/a/seed-0": True,
+        "waits/a/seed-1": False, "fine/a/seed-1": True,
+    }  # fmt: skip
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import dataclasses, multiprocessing, threading, time\n"
+        "from pathlib import Path\n"
+        "from belated.lab import named, sweep\n"
+        "def tell():\n"
+        "    time.sleep(2.5)\n"
+        "    print(*(c.pid for c in multiprocessing.active_children()), flush=True)\n"
+        "if __name__ == '__main__':\n"
+        "    threading.Thread(target=tell).start()\n"
+        "    long = dataclasses.replace(named('paper-grid'), episodes=10**6)\n"
+        "    sweep.run(long, Path('out'), jobs=2)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, script.name], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as process:
+        workers = [int(pid) for pid in process.stdout.readline().split()]
+        process.kill()
+    assert len(workers) == 2
+    end = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in workers):
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_workers_that_cannot_start_are_not_the_fault_of_a_run():

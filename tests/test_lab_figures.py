@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from belated.lab import figures, knowledge, maps, named, report, store, sweep
+from belated.lab import figures, knowledge, maps, named, report, statistics, store, sweep
 from belated.lab.parts import part
 from belated.lab.spec import Case, Experiment, Learner
 
@@ -53,6 +53,20 @@ def test_the_curve_is_the_mean_over_seeds(cased):
     np.testing.assert_allclose(axes.lines[1].get_ydata(), values.reshape(3, 30).mean(axis=0))
     labels = [text.get_text() for text in axes.texts]
     assert labels[:3] == ["A", "B", "C"]
+
+
+def test_the_band_is_the_interval_over_seeds_and_the_best_policy_is_drawn(cased):
+    rows = store.rows(cased)
+    (axes,) = figures.draw(cased, rows)[0].figure.axes
+    values = rows.filter(case="plain", agent="B")["value"].to_numpy().reshape(3, 30)
+    _, low, high = statistics.bootstrap(values)
+    band = axes.collections[1].get_paths()[0].vertices
+    for k in (3, 20):
+        at = np.sort(band[band[:, 0] == k + 1][:, 1])
+        np.testing.assert_allclose(at[[0, -1]], [low[k], high[k]])
+    assert axes.texts[-1].get_text() == "best policy"
+    level = rows.filter(case="plain")["comparator"][0]
+    assert any(np.allclose(line.get_ydata(), level) for line in axes.lines)
 
 
 def test_long_runs_are_drawn_in_blocks(cased, monkeypatch):
@@ -147,6 +161,33 @@ def test_knowledge_is_told_agent_by_agent():
     agents = (Learner("Z", part("oppo")),)
     bare = Experiment(name="x", environment=part("chain"), delays=part("none"), agents=agents)
     assert "Z is also given nothing." in knowledge.sentences(bare)[1]
+
+
+def test_numbers_set_by_hand_and_what_copies_are_told():
+    tuned = part("oppo", transitions="known", learning_rate="tuned", max_delay="realised")
+    agents = {
+        "a": part(
+            "oppo", learning_rate=1, rate_scale=2.0, exploration_threshold=20, radius_scale=1
+        ),
+        "b": part("bold", agent=tuned),
+        "c": part("parallel", max_delay=7, agent=tuned),
+        "d": part("ucbvi", bonus_scale=0.1),
+        "e": part("oppo", costs="stochastic", exploration=0.5),
+    }
+    learners = tuple(Learner(name, made) for name, made in agents.items())
+    experiment = Experiment(
+        name="x", environment=part("chain"), delays=part("none"), agents=learners
+    )
+    a, b, c, d, e = (s.split(" is also given ")[1] for s in knowledge.sentences(experiment)[1:])
+    assert a.startswith(
+        "a step size of 1, set by hand, steps scaled by 2, set by hand, and a threshold of "
+        "exploration of 20, set by hand."
+    )
+    copies = "the number of episodes, from which the steps of its copies are tuned"
+    assert b.startswith(f"the true transitions, and {copies}.")
+    assert c.startswith(f"the true transitions, {copies}, and a largest delay of 7, set by hand.")
+    assert d.startswith("that costs come from fixed laws, and a bonus scaled by 0.1, set by hand.")
+    assert e.startswith("that costs come from fixed laws, and an exploration of 0.5, set by hand.")
 
 
 def test_doubling_is_told_neither_episodes_nor_delay():

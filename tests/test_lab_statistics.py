@@ -52,6 +52,13 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
     assert 0.90 <= hits / 150 <= 0.97
 
 
+def test_with_few_seeds_intervals_are_as_narrow_as_the_report_says():
+    rng = np.random.default_rng(4)
+    for seeds, says in ((3, 0.75), (5, 0.83), (10, 0.90)):
+        _, low, high = statistics.bootstrap(rng.normal(size=(seeds, 4000)))
+        assert ((low <= 0) & (high >= 0)).mean() == pytest.approx(says, abs=0.025)
+
+
 def test_bands_are_intervals_episode_by_episode():
     values = np.random.default_rng(3).random((7, 4))
     mean, low, high = statistics.bootstrap(values)

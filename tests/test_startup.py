@@ -61,6 +61,8 @@ print(json.dumps(seen))
     modules = {name for name, kind in seen.items() if kind == "module"}
     assert modules == {"costs", "delays", "environments", "tuning"}
     assert set(bl.__all__) <= set(dir(bl))
+    assert bl.agents.DelayedOPPO is bl.DelayedOPPO  # modules too
+    assert not hasattr(bl, "nothing_of_this_name")
 
 
 def test_the_second_demo_compiles_nothing(tmp_path):

@@ -107,10 +107,13 @@ def __getattr__(name: str) -> object:
             raise ImportError(
                 "belated.LateRewards needs Gymnasium: pip install 'belated[gymnasium]'"
             ) from None
-    elif name in __all__:
-        value = import_module(f"belated.{name}")
     else:
-        raise AttributeError(f"module 'belated' has no attribute {name!r}")
+        try:
+            value = import_module(f"belated.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"belated.{name}":
+                raise
+            raise AttributeError(f"module 'belated' has no attribute {name!r}") from None
     globals()[name] = value
     return value
 

@@ -230,10 +230,13 @@ def _changed(experiment: Experiment, seeds: int | None, episodes: int | None) ->
     if seeds is not None:
         changes["seeds"] = seeds
     if episodes is not None:
+        own = [case for case in experiment.cases if case.episodes is not None]
+        if own:
+            raise ValueError(
+                f"--episodes must be left out where cases have their own, got {episodes} for "
+                f"{experiment.name} with episodes = {own[0].episodes} in {own[0].name!r}"
+            )
         changes["episodes"] = episodes
-        changes["cases"] = tuple(
-            dataclasses.replace(case, episodes=None) for case in experiment.cases
-        )
     return dataclasses.replace(experiment, **changes)  # type: ignore[arg-type]
 
 

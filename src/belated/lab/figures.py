@@ -137,7 +137,8 @@ def over_time(experiment: Experiment, case: str, rows: pl.DataFrame, column: str
         colour, dash = _look(experiment, agent)
         level = _curve(axes, curve, colour, dash, whole=column == "regret")
         ends.append((level, agent, colour))
-    seeds = max(len(curve.seeds) for curve in curves.values())
+    numbers = [len(curve.seeds) for curve in curves.values()]
+    seeds, fewest = max(numbers), min(numbers)
     if column == "value":
         best = statistics.curves(rows, "comparator")
         level = next(iter(best.values())).values.mean(axis=0)
@@ -149,6 +150,8 @@ def over_time(experiment: Experiment, case: str, rows: pl.DataFrame, column: str
     axes.set(xlabel="episode", ylabel=shown)
     axes.set_title(_title(experiment, case))
     of = "of 1 seed" if seeds == 1 else f"of {seeds} seeds"
+    if fewest < seeds:
+        of = f"of {fewest} to {seeds} seeds"
     caption = f"{shown.capitalize()}, exact, mean {of} with 95 % bootstrap bands"
     if column == "value":
         caption += _averaged(experiment.setting(case).episodes)
@@ -227,6 +230,7 @@ def scaling(experiment: Experiment, rows: pl.DataFrame) -> Drawing:
         bands = [statistics.interval(curve.values[:, -1]) for _, curve in found]
         mean = np.array([band.mean for band in bands])
         if not len(x) or not (mean > 0).all():
+            notes.append(f"{learner.name} not drawn (no regret above 0 to show)")
             continue
         errors = [
             [band.mean - band.low for band in bands],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from belated.lab.parts import Part
@@ -18,55 +19,86 @@ def sentences(experiment: Experiment) -> list[str]:
     return [COMMON, *(_sentence(experiment, learner) for learner in experiment.agents)]
 
 
+BY_HAND = (
+    ("learning_rate", "a step size of"),
+    ("rate_scale", "steps scaled by"),
+    ("radius_scale", "a confidence radius scaled by"),
+    ("bonus_scale", "a bonus scaled by"),
+    ("exploration", "an exploration of"),
+    ("exploration_threshold", "a threshold of exploration of"),
+    ("max_delay", "a largest delay of"),
+)
+"""Numbers that somebody chose, and how a sentence calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A part of an agent, and whether it stands in copies that are told of no delays."""
+
+    kind: str
+    values: dict[str, Any]
+    copied: bool
+
+
 def _sentence(experiment: Experiment, learner: Learner) -> str:
+    asked = _asked(learner.agent)
     given = []
-    values = _asked(learner.agent)
-    if any(v.get("transitions") == "known" for _, v in values):
+    if any(item.values.get("transitions") == "known" for item in asked):
         given.append("the true transitions")
-    if any(_largest(kind, v) for kind, v in values):
+    if any(item.kind == "ucbvi" or item.values.get("costs") == "stochastic" for item in asked):
+        given.append("that costs come from fixed laws")
+    if any(_largest(item) for item in asked if not item.copied):
         given.append("the largest delay of the run, which nobody has beforehand")
-    if any(_tuned(kind, v) for kind, v in values):
+    if any(_tuned(item) for item in asked if not item.copied):
         given.append("the number of episodes and the total delay, from which its steps are tuned")
-    rates = {v["learning_rate"] for _, v in values if isinstance(v.get("learning_rate"), float)}
-    given += [f"a step size of {rate:g}, set by hand" for rate in sorted(rates)]
-    scales = {v["radius_scale"] for _, v in values if v.get("radius_scale", 1.0) != 1.0}
-    given += [f"a confidence radius scaled by {scale:g}" for scale in sorted(scales)]
+    elif any(_tuned(item) for item in asked):
+        given.append("the number of episodes, from which the steps of its copies are tuned")
+    for name, words in BY_HAND:
+        numbers = {item.values[name] for item in asked if _number(item.values.get(name))}
+        if name.endswith("_scale"):
+            numbers -= {1}
+        given += [f"{words} {number:g}, set by hand" for number in sorted(numbers)]
     given += [
-        f"what {kind} asks for, which may be the true transitions and the delays"
-        for kind, _ in values
-        if ":" in kind
+        f"what {item.kind} asks for, which may be the true transitions and the delays"
+        for item in asked
+        if ":" in item.kind
     ]
-    sees = (
-        "whole cost functions"
-        if experiment.information_of(learner) == "full"
-        else ("only the costs it suffered")
-    )
+    full = experiment.information_of(learner) == "full"
+    sees = "whole cost functions" if full else "only the costs it suffered"
     paths = {"delayed": "with the costs", "immediate": "at once"}[experiment.trajectory_of(learner)]
     seen = f"It sees {sees}, and paths come {paths}."
     return f"{learner.name} is also given {_list(given) if given else 'nothing'}. {seen}"
 
 
-def _asked(part: Part, *, restarted: bool = False) -> list[tuple[str, dict[str, Any]]]:
-    """Kinds and parameters of a part and those inside; doubling replaces step sizes inside it."""
+def _asked(part: Part, *, restarted: bool = False, copied: bool = False) -> list[Asked]:
+    """A part and those inside; doubling replaces the step sizes of what is inside it."""
     values = part.values | ({"learning_rate": None} if restarted else {})
     inner = [
         item
         for value in part.values.values()
         if isinstance(value, Part)
-        for item in _asked(value, restarted=restarted or part.kind == "doubling")
+        for item in _asked(
+            value,
+            restarted=restarted or part.kind == "doubling",
+            copied=copied or part.kind in ("parallel", "bold"),
+        )
     ]
-    return [(part.kind, values), *inner]
+    return [Asked(part.kind, values, copied), *inner]
 
 
-def _largest(kind: str, values: dict[str, object]) -> bool:
-    default = "realised" if kind in ("parallel", "pipeline") else None
-    return values.get("max_delay", default) == "realised"
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _tuned(kind: str, values: dict[str, object]) -> bool:
-    skips = kind == "skipping" and values.get("max_delay", "tuned") == "tuned"
-    default = "tuned" if kind == "oreps" else None
-    return skips or values.get("learning_rate", default) == "tuned"
+def _largest(item: Asked) -> bool:
+    default = "realised" if item.kind in ("parallel", "pipeline") else None
+    return item.values.get("max_delay", default) == "realised"
+
+
+def _tuned(item: Asked) -> bool:
+    skips = item.kind == "skipping" and item.values.get("max_delay", "tuned") == "tuned"
+    default = "tuned" if item.kind == "oreps" else None
+    return skips or item.values.get("learning_rate", default) == "tuned"
 
 
 def _list(items: list[str]) -> str:

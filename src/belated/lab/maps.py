@@ -28,12 +28,14 @@ class Learned:
         walls: (rows, columns).
         visits: (rows, columns) expected visits per episode.
         moves: (rows, columns, 2) average direction, down and right, over the steps of an episode.
+        goal: whether the goal is the last cell; other costs may have put it elsewhere.
     """
 
     name: str
     walls: Bools
     visits: Floats
     moves: Floats
+    goal: bool
 
 
 def learned(directory: Path, experiment: Experiment, case: str) -> list[Learned]:
@@ -56,7 +58,13 @@ def _map(setting: Setting, name: str, taken: Floats) -> Learned:
     visits = taken.sum(axis=1)
     directions = np.array(MOVES, dtype=np.float64)  # (A, 2)
     moves = (taken @ directions) / np.maximum(visits, 1e-12)[:, None]
-    return Learned(name, walls, visits.reshape(rows, columns), moves.reshape(rows, columns, 2))
+    return Learned(
+        name,
+        walls,
+        visits.reshape(rows, columns),
+        moves.reshape(rows, columns, 2),
+        goal=setting.costs is None,
+    )
 
 
 def short(name: str, longest: int) -> str:
@@ -82,7 +90,8 @@ def draw(maps: list[Learned]) -> Figure:
         dark = item.visits[row, column] > 0.6 * top
         axes.quiver(column, row, right, -drop, color=np.where(dark, "white", "0.1"), pivot="mid",
                     scale=1.4 * columns, width=0.009, headwidth=4)  # fmt: skip
-        for cell, text in (((0, 0), "start"), ((rows - 1, columns - 1), "goal")):
+        marked = [((0, 0), "start")] + [((rows - 1, columns - 1), "goal")] * item.goal
+        for cell, text in marked:
             axes.add_patch(Rectangle((cell[1] - 0.5, cell[0] - 0.5), 1, 1, fill=False,
                                      edgecolor="#D55E00", linewidth=1.6))  # fmt: skip
             axes.annotate(

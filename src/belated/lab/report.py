@@ -95,7 +95,8 @@ def html(directory: Path, drawings: Sequence[Drawing], rows: pl.DataFrame) -> st
         "<h2>Made with</h2>",
         f"<p>{escape(versions)}</p>",
         "<p class='small'>Intervals and bands: percentiles of "
-        f"{statistics.RESAMPLES} bootstrap resamples of the seeds.</p>",
+        f"{statistics.RESAMPLES} bootstrap resamples of the seeds. With few seeds they are too "
+        "narrow: about 75 % of them hold the mean at 3 seeds, 83 % at 5, 90 % at 10.</p>",
     ]
     body = "\n".join(filter(None, sections))
     return (

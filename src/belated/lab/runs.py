@@ -8,6 +8,7 @@ feedback had not come by the end of this one) and delay (-1 where the feedback i
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 from dataclasses import dataclass
@@ -52,7 +53,8 @@ def perform(experiment: Experiment, task: Task) -> Result:
     )
     visits = None
     if task.seed == 0 and setting.environment.kind == "gridworld":
-        visits = _array(occupancy(world.mdp, agent.begin_episode().policy).sum(axis=0))
+        with contextlib.suppress(Exception):  # an agent may refuse to go on after the last one
+            visits = _array(occupancy(world.mdp, agent.begin_episode().policy).sum(axis=0))
     buffer = io.BytesIO()
     rows(experiment, task, run).write_parquet(buffer)
     return Result(buffer.getvalue(), visits)

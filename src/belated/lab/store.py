@@ -57,9 +57,10 @@ def open_for(directory: Path, experiment: Experiment) -> None:
                 raise _other(directory, f"seeds = {old}, more than {new}")
             if field.name != "seeds" and old != new:
                 raise _other(directory, f"another specification ({field.name} differs)")
-        made_with = versions(directory).get("belated")
-        if made_with != belated.__version__:
-            raise _other(directory, f"belated {made_with}, this is {belated.__version__}")
+        before_it = versions(directory)
+        for name, version in _versions().items():
+            if before_it.get(name) != version:
+                raise _other(directory, f"{name} {before_it.get(name)}, this is {version}")
     elif directory.exists() and not all(map(_begun, directory.iterdir())):
         raise ValueError(f"{directory} must be empty or hold results of belated; choose another")
     write(directory / "versions.json", json.dumps(_versions(), indent=2).encode())

@@ -33,10 +33,10 @@ def costs(lines: Sequence[Line], title: str, *, brief: bool = False) -> Table:
         [
             line.case,
             line.agent,
-            show(line.cost),
-            show(line.end),
+            _shown(line.cost, line.seeds),
+            _shown(line.end, line.seeds),
             number(line.optimum),
-            show(line.regret),
+            _shown(line.regret, line.seeds),
             str(line.seeds),
         ]
         for line in lines
@@ -65,7 +65,7 @@ def differences(found: Sequence[Difference], title: str) -> Table:
             item.case,
             item.first,
             item.second,
-            show(item.cost, signed=True),
+            _shown(item.cost, item.seeds, "+"),
             f"{item.won:.0%}",
             str(item.seeds),
         ]
@@ -123,11 +123,10 @@ def _labels(directories: Sequence[Path]) -> list[str]:
     return [str(path) for path in whole]
 
 
-def show(interval: Interval, *, signed: bool = False) -> str:
-    """Mean and interval as text."""
-    sign = "+" if signed else ""
+def _shown(interval: Interval, seeds: int, sign: str = "") -> str:
+    """Mean and interval as text; one seed has no interval."""
     mean, low, high = (number(x, sign) for x in (interval.mean, interval.low, interval.high))
-    return f"{mean} [{low}, {high}]"
+    return f"{mean} [{low}, {high}]" if seeds > 1 else mean
 
 
 def number(value: float, sign: str = "") -> str:

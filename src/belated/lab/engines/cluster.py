@@ -17,34 +17,34 @@ from belated.lab.spec import Experiment, Task
 
 
 @contextlib.contextmanager
-def opened(experiment: Experiment, jobs: int, address: str | None = None) -> Iterator[Run]:
+def opened(experiment: Experiment, jobs: int) -> Iterator[Run]:
     """A cluster that does at most `jobs` runs at once; it is reached when there are tasks.
 
-    address: of a running cluster, or "auto"; default: RAY_ADDRESS, else a cluster is started
-    here with `jobs` processors. A task whose worker dies is tried again by Ray.
+    It is the one this process is connected to already, else the one at RAY_ADDRESS, else one is
+    started here with `jobs` processors. A task whose worker dies is tried again by Ray.
     """
     ray = _ray()
-    address = address or os.environ.get("RAY_ADDRESS")
+    connected = ray.is_initialized()
+    address = os.environ.get("RAY_ADDRESS")
     here: dict[str, Any] = {} if address else {"num_cpus": jobs, "include_dashboard": False}
-    if address:
+    if address and not connected:
         _knock(address)
 
     def run(tasks: Sequence[Task]) -> Iterator[Outcome]:
         if not tasks:
             return
         try:
-            ray.init(
-                address=address or "local",
-                runtime_env={"env_vars": ONE_THREAD},
-                logging_level="error",
-                log_to_driver=False,
-                **here,
-            )
+            if not connected:
+                ray.init(
+                    address=address or "local", logging_level="error", log_to_driver=False, **here
+                )
         except (OSError, RuntimeError, ray.exceptions.RayError) as error:
             if not address:
                 raise
             raise _unreachable(address, error) from None
-        remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(attempt)
+        remote = ray.remote(
+            num_cpus=1, max_retries=ATTEMPTS - 1, runtime_env={"env_vars": ONE_THREAD}
+        )(attempt)
         shared = ray.put(experiment)
         waiting = deque(tasks)
         running: dict[Any, Task] = {}
@@ -62,7 +62,8 @@ def opened(experiment: Experiment, jobs: int, address: str | None = None) -> Ite
     try:
         yield run
     finally:
-        ray.shutdown()
+        if not connected:
+            ray.shutdown()
 
 
 def _knock(address: str) -> None:

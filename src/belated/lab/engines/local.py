@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -114,10 +115,19 @@ def _give(worker: Worker, task: Task) -> None:
 def _work(experiment: Experiment, pipe: Connection) -> None:
     """Say nothing once, to be up; then answer tasks with outcomes until the other end is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, OSError):
         pipe.send(None)
         while True:
             pipe.send(attempt(experiment, pipe.recv()))
+
+
+def _end_with_parent() -> None:
+    """Whoever asked is gone, be it killed: do not finish what nobody will keep."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
 
 
 @contextlib.contextmanager
