@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.lab import EXPERIMENTS, named, parts, toml
+from belated.lab import EXPERIMENTS, Told, named, parts, toml
 from belated.lab.parts import part
 from belated.lab.spec import Case, Experiment, Learner
 
@@ -228,6 +228,39 @@ def test_a_kind_whose_package_is_missing_gets_one_line(monkeypatch):
 def test_every_registered_kind_is_tested(place):
     registry, kinds = KINDS[place]
     assert set(registry) == set(kinds)
+
+
+def test_agents_are_told_what_they_ask_for_and_no_more():
+    """K = 10; cut at the end of the run the delays add up to D = 14, the largest is 9."""
+    world = bl.environments.random_mdp(3, 2, 4)
+    delays = np.array([2, 0, 50, 1, 1, 0, 3, 0, 0, 0])
+
+    def made(kind, information="full", **parameters):
+        told = Told(world.problem, information, "delayed", world.mdp.transitions, delays)
+        return parts.build_agent("agent", part(kind, **parameters), told)
+
+    def step(K, D):
+        return pytest.approx(1 / (4 * np.sqrt(K + D)))
+
+    tuned = part("oppo", transitions="known", learning_rate="tuned")
+    assert made("oppo", **tuned.values).parameters["learning_rate"] == step(10, 14)
+    assert made("oppo", radius_scale=0.5).parameters["radius_scale"] == 0.5
+    for transitions in ("known", "unknown"):
+        oreps = made("oreps", transitions=transitions)
+        assert oreps.parameters["transitions"] == transitions
+        assert oreps.parameters["learning_rate"] == pytest.approx(
+            np.sqrt(2 * np.log(3 * 2) / (10 + 3 * 14))
+        )
+    pipeline = made("pipeline", agent=tuned)
+    assert pipeline.max_delay == 9
+    assert pipeline.agent.parameters["learning_rate"] == step(10, 45)  # all delays 9, cut
+    bold = made("bold", agent=tuned)
+    bold.begin_episode()
+    assert bold.agents[0].parameters["learning_rate"] == step(10, 0)
+    skipping = made("skipping", "bandit", agent=tuned)
+    assert skipping.max_delay == 3  # sqrt(14), in whole episodes
+    rows = bl.tuning.parameters("bandit, known", world.problem, 10, 14)
+    assert skipping.agent.parameters["exploration"] == rows.exploration
 
 
 def test_copies_of_parallel_are_tuned_for_their_share_without_delay():

@@ -94,10 +94,11 @@ def draw(maps: list[Learned]) -> Figure:
         for cell, text in marked:
             axes.add_patch(Rectangle((cell[1] - 0.5, cell[0] - 0.5), 1, 1, fill=False,
                                      edgecolor="#D55E00", linewidth=1.6))  # fmt: skip
+            first = cell[0] == 0
             axes.annotate(
-                text, (cell[1], cell[0] + (-0.6 if cell[0] == 0 else 0.6)), fontsize=7.5,
+                text, (cell[1], cell[0] + (-0.5 if first else 0.5)), fontsize=7.5,
                 ha="left" if cell[1] == 0 else "right", color="#B34700",
-                va="bottom" if cell[0] == 0 else "top", xytext=(-6 if cell[1] == 0 else 6, 0),
+                va="bottom" if first else "top", xytext=(-6 if first else 6, 2 if first else -2),
                 textcoords="offset points", annotation_clip=False,
             )  # fmt: skip
         axes.set(xticks=[], yticks=[])
