@@ -81,6 +81,7 @@ MISTAKES = {
     ],
     "size = 3": [
         ("size = 0", "environment.size must be a whole number of at least 1", "got 0"),
+        ("walls = 3", "environment.walls must be (row, column) pairs", "got 3"),
         ("walls = [[0, 0]]", "environment.walls must leave the start free", "(0, 0)"),
     ],
     "probability = 0.1": [
@@ -126,6 +127,23 @@ def test_a_mistake_gets_one_line_with_key_value_and_what_is_allowed(right, wrong
     assert "\n" not in message
     assert where in message
     assert what in message
+
+
+@pytest.mark.parametrize(
+    ("place", "made", "says"),
+    [
+        ("delays", part("trace", delays=[-1]), r"delays\.delays must be"),
+        ("costs", part("moving_goal", size=3, goals=5, every=2), r"costs\.goals must be pairs"),
+        ("costs", part("moving_goal", size=3, goals=[[1]], every=2), r"costs\.goals\[0\] must be"),
+        ("environment", part("gymnasium", env="x", horizon=3), r"environment[.:] ?.*x"),
+        ("environment", part("gridworld", size=10**9), r"environment: gridworld raised"),
+    ],
+)
+def test_what_a_part_raises_is_one_line_with_its_key(place, made, says):
+    experiment = dataclasses.replace(toml.loads(GOOD), **{place: made})
+    with pytest.raises(ValueError, match=says) as caught:
+        experiment.rehearse()
+    assert "\n" not in str(caught.value)
 
 
 def test_specifications_are_frozen_and_hashable():

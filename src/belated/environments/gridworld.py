@@ -41,6 +41,8 @@ def gridworld(
     slip = checks.real("slip", slip, 0.0, 1.0)
     absorbing_goal = checks.flag("absorbing_goal", absorbing_goal)
     blocked = np.zeros((rows, columns), dtype=bool)
+    if not isinstance(walls, Iterable):
+        raise ValueError(f"walls must be (row, column) pairs, got {checks.show(walls)}")
     for cell in walls:
         blocked[_cell("walls", cell, rows, columns)] = True
     for name, cell in (("the start", (0, 0)), ("the goal", (rows - 1, columns - 1))):

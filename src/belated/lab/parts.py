@@ -216,12 +216,12 @@ def _call(
     try:
         return maker(*given, **parameters)
     except (Exception, SystemExit) as error:
-        if _own(made.kind):
-            raise ValueError(f"{key}: {made.kind} raised {_raised(error)}") from None
-        if not isinstance(error, ValueError | ImportError):
-            raise
         message = str(error)
-        raise ValueError(message if message.startswith(key) else f"{key}.{message}") from None
+        if message.startswith((f"{key}.", f"{key}:")):  # of a part inside
+            raise ValueError(message) from None
+        if _own(made.kind) or not isinstance(error, ValueError | ImportError):
+            raise ValueError(f"{key}: {made.kind} raised {_raised(error)}") from None
+        raise ValueError(f"{key}.{message}") from None
 
 
 def _raised(error: BaseException) -> str:
