@@ -473,3 +473,58 @@ def test_late_records_are_still_checked():
             agent.observe([bl.Costs(0, np.zeros(2))])
         with pytest.raises(bl.FeedbackError, match="below"):
             agent.observe([bl.Trajectory(0, [0, 9, 0], [0, 0])])
+
+
+def doubling(**settings):
+    t = bl.Transitions.from_dense(np.ones((1, 2, 1)))
+    return bl.Doubling(bl.DelayedOPPO(bl.Problem(1, 2, 1), transitions=t), **settings)
+
+
+@pytest.mark.parametrize("weight", [1.0, 2.0, 3.0])
+def test_a_phase_lasts_until_the_estimate_passes_it(weight):
+    agent = doubling(weight=weight)
+    for k in range(40):
+        agent.begin_episode()
+        agent.observe([bl.Costs(k, [[[0.0, 1.0]]])])
+        assert agent.estimate == k * weight
+        assert agent.phase == max(1, math.ceil(math.log2(max(agent.estimate, weight))))
+
+
+def test_a_forgotten_episode_stays_missing():
+    agent = doubling()
+    agent.begin_episode()
+    agent.forget(0)
+    agent.begin_episode()
+    assert agent.estimate == 2.0
+
+
+def test_late_costs_that_come_twice_do_not_shrink_the_estimate():
+    agent = bl.Doubling(
+        bl.DelayedOPPO(bl.Problem(1, 2, 1), costs="stochastic", information="bandit")
+    )
+    late, before = bl.Costs(0, [0.5]), 0.0
+    for k in range(12):
+        agent.begin_episode()
+        assert agent.estimate >= before
+        before = agent.estimate
+        if k > 7:
+            agent.observe([late] * 9)
+
+
+def test_late_records_of_a_refused_batch_are_not_counted():
+    problem, t = bl.Problem(1, 2, 1), bl.Transitions.from_dense(np.ones((1, 2, 1)))
+    agent = bl.Skipping(bl.DelayedOPPO(problem, transitions=t), 0)
+    agent.begin_episode()
+    agent.begin_episode()
+    late, twice = (bl.Costs(k, [[[0.0, 1.0]]]) for k in (0, 1))
+    with pytest.raises(bl.FeedbackError):
+        agent.observe([late, twice, twice])
+    assert agent.diagnostics()["skipped"] == 0
+
+
+def test_doubling_knows_when_paths_come():
+    problem = bl.Problem(2, 2, 2)
+    at_once = bl.Doubling(bl.DelayedOPPO(problem), trajectory="immediate")
+    delayed = bl.Doubling(bl.DelayedOPPO(problem))
+    assert at_once._inside.max_delay == math.inf
+    assert delayed._inside.max_delay == 0  # floor(sqrt(2 / 4))

@@ -124,3 +124,33 @@ def test_delays_may_depend_on_costs():
     negative = bl.delays.function(lambda costs, rng: -1)
     with pytest.raises(ValueError, match="delay of episode 0"):
         bl.simulate(world, agent, delays=negative, episodes=5)
+
+
+def test_never_may_stand_among_fractions():
+    model = bl.delays.trace([3.0, bl.NEVER, np.inf])
+    assert draw(model, 3).tolist() == [3, bl.NEVER, bl.NEVER]
+
+
+def test_delays_beyond_all_bounds_stay_delays():
+    heavy = draw(bl.delays.heavy_tailed(0.01), 1000)
+    assert heavy.min() >= 0
+    assert heavy.max() == 2**61
+    assert 2**60 < draw(bl.delays.trace([1e18], rate=1e6), 1)[0] < bl.NEVER
+
+
+def test_wrapped_delays_may_depend_on_costs():
+    costs = bl.costs.sequence(np.linspace(0, 1, 5)[:, None, None, None])
+    model = bl.delays.function(lambda costs, rng: round(4 * costs.mean()))
+    for wrapped in (
+        bl.delays.lost(0.0, model), bl.delays.monotone(model), bl.delays.bursts(1, model)
+    ):  # fmt: skip
+        drawn = wrapped.draw(5, np.random.default_rng(0), costs)
+        assert drawn.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_what_was_not_asked_for_in_time_comes_later_oldest_first():
+    line = bl.DelayLine()
+    for k, delay in enumerate([5, 3, 0]):
+        line.push([bl.Costs(k, [0.0])], delay)
+    assert [record.episode for record in line.release(9)] == [0, 1, 2]
+    assert len(line) == 0

@@ -1,12 +1,15 @@
 """Learning rates of 100, degenerate sizes, degenerate costs: no NaN, sensible results."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 
 import belated as bl
 import oracles
+from belated.agents.estimates import importance_weighted
+from belated.kernels.weights import softmax
 from registry import AGENTS
 
 SIZES = [(1, 1, 1), (1, 1, 3), (3, 1, 2), (1, 3, 2), (3, 3, 1), (3, 4, 2)]
@@ -72,3 +75,16 @@ def test_many_updates_keep_small_differences_exact():
         agent.observe([bl.Costs(k, costs[k % 2])])
     ratio = policy[0, 0, 1] / policy[0, 0, 0]
     assert ratio == pytest.approx(np.exp(-1e-3 * 19_999 * 1e-6), rel=1e-9)
+
+
+def test_small_weights_are_not_cut_off():
+    policy = np.zeros((1, 1, 3))
+    softmax(np.array([[[5.0, 705.0, 805.0]]]), np.ones(1), policy)
+    assert policy[0, 0, 1] == math.exp(-700.0)
+    assert policy[0, 0, 2] == 0.0
+
+
+def test_rare_costs_get_their_whole_weight():
+    path, policy = bl.Trajectory(0, [0, 0], [0]), np.array([[[1e-200, 1.0]]])
+    costs = importance_weighted(np.array([0.5]), path, policy, np.array([1e-40]), 0.0)
+    assert costs[0, 0, 0] == pytest.approx(0.5e240)

@@ -105,3 +105,17 @@ def test_changing_the_log_term_recomputes_every_row():
     one.retune(3.0)
     assert np.array_equal(one.lower, other.lower)
     assert np.array_equal(one.unseen, other.unseen)
+
+
+def test_the_anytime_log_term_follows_the_clock():
+    problem = bl.Problem(5, 2, 3)
+    for begun, N in enumerate([2, 4, 4, 8, 8, 8, 8, 16]):
+        assert log_term(problem, None, begun, 0.1) == pytest.approx(math.log(30 * N**2 / 0.4))
+
+
+@pytest.mark.parametrize("optimism", ["confidence", "bonus"])
+def test_paths_are_kept_only_where_they_are_recalled(optimism):
+    world = bl.environments.random_mdp(4, 2, 3)
+    agent = bl.DelayedOPPO(world.problem, optimism=optimism)
+    bl.simulate(world, agent, episodes=30)
+    assert len(agent._dynamics.counts._recent) == 0

@@ -291,3 +291,9 @@ def test_tuned_agents_stay_under_their_bound(seed):
     squares = H * (H + 1) * (2 * H + 1) / 6
     scale = math.sqrt(40 + run.total_delay)
     assert run.regret[-1] <= scale * (H * H * math.log(A) + squares / H) + 1e-9
+
+
+def test_rate_scale_of_the_anytime_bandit_rule():
+    agent = bl.DelayedOPPO(bl.Problem(1, 3, 1), information="bandit", rate_scale=2.0)
+    agent.begin_episode()
+    assert agent.diagnostics()["learning_rate"] == pytest.approx(2 * math.sqrt(math.log(3) / 6))

@@ -13,7 +13,9 @@ import belated as bl
 import oracles
 from belated.agents.dynamics import Confident
 from belated.agents.estimates import importance_weighted
+from belated.agents.masks import FewVisits
 from belated.arrays import frozen
+from belated.model import Counts
 
 
 class Literal:
@@ -328,3 +330,18 @@ def test_the_experiment_of_the_paper(seed):
     run = bl.simulate(world, agent, delays=bl.delays.geometric(10), episodes=500, seed=seed)
     assert run.optimum / 500 == pytest.approx(21.34, abs=0.005)
     assert run.values[-20:].mean() < 1.03 * 21.34
+
+
+def test_a_new_limit_makes_a_new_mask():
+    few = FewVisits(Counts(bl.Problem(2, 2, 3)), 0.0, of_delay=True)
+    assert few.mask().all()
+    few.limit = -1.0
+    assert few.mask() is None
+
+
+def test_the_threshold_follows_delta_unless_it_is_given():
+    problem = bl.Problem(2, 2, 2)
+    wanted = {"explicit_exploration": True, "max_delay": 6, "delta": 0.02}
+    agent = bl.DelayedOPPO(problem, **wanted)
+    assert agent._few_visits.limit == pytest.approx(12 * math.log(8 / 0.02))
+    assert bl.DelayedOPPO(problem, **wanted, exploration_threshold=3)._few_visits.limit == 3

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 import belated as bl
 from belated.agents.dynamics import Confident, WithBonus
 from belated.arrays import frozen
-from belated.kernels.optimism import confident, plan, sort_values
+from belated.kernels.optimism import FEW, confident, plan, sort_values
 
 
 def dense_bounds(box, S):
@@ -250,3 +250,16 @@ def test_optimistic_planning_is_its_formula(seed, homogeneous):
         V = Q.min(-1)
         np.testing.assert_allclose(values[h], V, atol=1e-12)
         np.testing.assert_allclose(Q[np.arange(S), actions[h]], V, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_of_many_successors(seed):
+    S, A = 2 * FEW, 2
+    rng = np.random.default_rng(seed)
+    box = random_box(rng, 1, S, A, "all successors" if seed % 2 else "any")
+    low, high = dense_bounds(box[:5], S)
+    total, last = np.zeros((1, S, A)), rng.random(S)
+    policy = frozen(np.full((1, S, A), 1 / A))
+    confident(*box, frozen(np.zeros((1, S, A))), policy, total, last.copy(), 1)
+    best = [[fill(low[0, s, a], high[0, s, a], last) for a in range(A)] for s in range(S)]
+    np.testing.assert_allclose(total[0], best, atol=1e-12)

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 import belated as bl
 import oracles
+from belated.kernels.planning import _pick
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(1, 3))
 
@@ -72,3 +73,23 @@ def test_transitions_survive_the_sparse_form():
     assert bl.MDP(t, 4).problem == bl.Problem(5, 2, 4)
     homogeneous = bl.MDP(bl.Transitions.from_dense(p[0]), 7)
     assert homogeneous.problem == bl.Problem(5, 2, 7, homogeneous=True)
+
+
+def test_ties_go_to_the_smallest_action():
+    mdp = bl.environments.random_mdp(3, 3, 4).mdp
+    policy, _ = bl.best_policy(mdp, np.zeros((1, 3, 3)))
+    assert np.array_equal(policy.argmax(-1), np.zeros((4, 3)))
+
+
+def test_an_action_of_probability_0_is_never_drawn():
+    weights = np.array([0.0] + [0.1] * 10 + [0.0])
+    most = np.nextafter(1.0, 0.0)
+    assert np.cumsum(weights)[-1] < 1.0
+    assert _pick(weights, most) == 10
+    assert _pick(weights, 0.0) == 1
+
+
+def test_a_policy_with_a_negative_entry_is_refused():
+    mdp = bl.environments.bandit([0.5, 0.5]).mdp
+    with pytest.raises(ValueError, match="policy must be in"):
+        bl.policy_values(mdp, np.array([[[1.5, -0.5]]]), np.zeros((1, 1, 2)))

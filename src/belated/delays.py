@@ -189,9 +189,9 @@ def as_delays(name: str, value: object) -> Ints:
     """An array of delays; NaN and infinity in a float array are `NEVER`."""
     array = np.asarray(value)
     if array.dtype.kind == "f" and array.ndim == 1:
-        lost = ~np.isfinite(array)
+        lost = ~np.isfinite(array) | (array == NEVER)
         numbers = np.where(lost, 0.0, array)
-        wrong = (numbers != np.floor(numbers)) | (array < 0) | (numbers >= NEVER)
+        wrong = (numbers != np.floor(numbers)) | (array < 0) | (numbers > NEVER)
         if np.any(wrong):
             raise ValueError(
                 f"{name} must be whole numbers from 0 to 2**62, NaN or infinity, "

@@ -211,8 +211,8 @@ class EmpiricalModel:
 def log_term(problem: Problem, episodes: int | None, begun: int, delta: float) -> float:
     """L = ln(H S A K / (4 delta)), at least ln 2, of the confidence radius.
 
-    Where K is not known it is replaced by N squared, N the next power of two above the episodes
-    begun: a union bound over time that changes only when N doubles.
+    Where K is not known it is replaced by N squared, N the smallest power of two above begun + 1:
+    a union bound over time that changes only when N doubles.
     """
     if episodes is None:
         episodes = max(2, 1 << (begun + 1).bit_length()) ** 2
