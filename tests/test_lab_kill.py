@@ -101,7 +101,7 @@ def test_kill_at_random_moments_then_continue(tmp_path, undisturbed):
 def test_interrupted_it_says_one_line_and_continues(tmp_path, moment):
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     process = start(tmp_path, jobs=2, code=code)
-    while not (tmp_path / "out" / "spec.toml").exists():  # then the workers start
+    while not (tmp_path / "out" / "spec.toml").exists():  # then figures are imported
         time.sleep(0.01)
     time.sleep(0.3)
     while moment == "working" and finished(tmp_path / "out") < 1:

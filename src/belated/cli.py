@@ -9,7 +9,9 @@ import dataclasses
 import gc
 import importlib
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,6 +82,24 @@ def _input() -> Iterator[None]:
         raise _Mistake(f"{error.strerror}: {error.filename}" if named else str(error)) from None
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits: compiled packages that are half imported turn it into other exceptions."""
+    before = signal.getsignal(signal.SIGINT)
+    main = threading.current_thread() is threading.main_thread()
+    if not main or before is not signal.default_int_handler:
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
+
+
 def _complain(message: str) -> int:
     err.print(f"belated: {message}", style="red", highlight=False, markup=False, soft_wrap=True)
     return 2
@@ -122,7 +142,8 @@ def run(
             started here).
         out_dir: Where results go; out/NAME by default.
     """
-    from belated.lab.spec import slug  # noqa: PLC0415
+    with _uninterrupted():
+        from belated.lab.spec import slug  # noqa: PLC0415
 
     with _input():
         chosen = _changed(_find(experiment), seeds, episodes)
@@ -269,7 +290,8 @@ def _with_progress(experiment: Experiment, directory: Path, jobs: int, engine: s
 
 def _prepare() -> None:
     """What figures need and takes half a second, while workers are busy."""
-    importlib.import_module("belated.lab.figures")
+    with _uninterrupted():
+        importlib.import_module("belated.lab.figures")
     gc.freeze()  # so many objects that live to the end are slow to look through
 
 
