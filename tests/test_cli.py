@@ -1,5 +1,6 @@
 """The command line, as a newcomer meets it."""
 
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -167,6 +168,18 @@ def cli_pairs(directories):
     """Which directories `compare` takes differences between."""
     tables_ = tables.compared([Path(directory) for directory in directories])
     return [(row[0].split(":")[0], row[1].split(":")[0]) for row in tables_[1].rows]
+
+
+@pytest.mark.parametrize("command", ["run", "plot", "report", "compare"])
+def test_a_damaged_result_is_named_in_one_line(results, tmp_path, capsys, command):
+    shutil.copytree(results, tmp_path / "copy")
+    damaged = tmp_path / "copy" / "runs" / "delayed-oppo" / "seed-0.parquet"
+    damaged.write_bytes(b"")
+    arguments = ["paper-grid", *TINY, "--out"] if command == "run" else []
+    code, _, err = call(capsys, command, *arguments, str(tmp_path / "copy"))
+    assert code == 2
+    assert f"{damaged} must be as belated wrote it" in err
+    assert err.count("\n") == 1
 
 
 def test_compare_tells_directories_of_one_name_apart(tmp_path, capsys, monkeypatch):

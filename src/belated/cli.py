@@ -159,13 +159,14 @@ def run(
         err.print(f"Failed: {_runs(len(done.failed))}; {directory / 'failed'} says where.")
         if done.found + done.done == 0:
             return 1
-    rows = store.rows(directory, chosen)
+    with _input():
+        rows = store.rows(directory, chosen)
+        drawings = figures.draw(directory, rows)
     lines, title = statistics.summary(rows), chosen.title or chosen.name
     if chosen.against:
         _print(tables.scaling(chosen, lines, title))
     else:
         _print(tables.costs(lines, title, brief=True))
-    drawings = figures.draw(directory, rows)
     figures.save(directory, drawings, ("png", "svg"))
     report.write(directory, drawings, rows)
     _say("figures", directory / "figures")
@@ -184,9 +185,9 @@ def plot(directory: Path, /, *, pdf: bool = False) -> None:
     from belated.lab import figures, store  # noqa: PLC0415
 
     with _input():
-        rows = store.rows(directory)
+        drawings = figures.draw(directory, store.rows(directory))
     forms = ("png", "svg", "pdf") if pdf else ("png", "svg")
-    for path in figures.save(directory, figures.draw(directory, rows), forms):
+    for path in figures.save(directory, drawings, forms):
         out.print(str(path), highlight=False, soft_wrap=True)
 
 
@@ -201,7 +202,7 @@ def report_(directory: Path, /) -> None:
 
     with _input():
         rows = store.rows(directory)
-    path = report.write(directory, figures.draw(directory, rows), rows)
+        path = report.write(directory, figures.draw(directory, rows), rows)
     out.print(str(path), highlight=False, soft_wrap=True)
 
 

@@ -94,7 +94,8 @@ def versions(directory: Path) -> dict[str, str]:
 
 def _damaged(path: Path, error: Exception) -> ValueError:
     reason = next(iter(str(error).splitlines()), type(error).__name__)
-    return ValueError(f"{path} must be as belated wrote it: {reason}; remove it and run again")
+    again = "; remove it and run again" if path.suffix == ".parquet" else ""
+    return ValueError(f"{path} must be as belated wrote it: {reason}{again}")
 
 
 def keep(directory: Path, task: Task, result: Result) -> None:
