@@ -4,21 +4,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from belated import costs, delays, environments, tuning
+    from belated import costs, delays, environments, saving, testing, tuning
     from belated.agents import (
         Advice,
         Agent,
+        Averaged,
         Bold,
+        Bonus,
+        Confidence,
         DelayedOPPO,
+        DelayedOREPS,
         DelayedUCBVI,
         Doubling,
+        FewVisits,
+        Ledger,
         Parallel,
         Pipeline,
+        Restartable,
+        Revealed,
         Skipping,
+        Softmax,
+        Weighted,
         advise,
         recommend,
     )
-    from belated.agents.oreps import DelayedOREPS
     from belated.delays import NEVER, DelayLine
     from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
     from belated.gym import GymRun, gym_loop
@@ -37,7 +46,10 @@ __all__ = [
     "NEVER",
     "Advice",
     "Agent",
+    "Averaged",
     "Bold",
+    "Bonus",
+    "Confidence",
     "Costs",
     "DelayLine",
     "DelayedOPPO",
@@ -46,16 +58,22 @@ __all__ = [
     "Doubling",
     "Episode",
     "FeedbackError",
+    "FewVisits",
     "GymRun",
+    "Ledger",
     "Parallel",
     "Pipeline",
     "Problem",
     "Record",
+    "Restartable",
+    "Revealed",
     "Run",
     "SavedFileError",
     "Skipping",
+    "Softmax",
     "Trajectory",
     "Transitions",
+    "Weighted",
     "World",
     "advise",
     "best_policy",
@@ -71,16 +89,18 @@ __all__ = [
     "recommend",
     "save",
     "saved_configuration",
+    "saving",
     "simulate",
+    "testing",
     "transitions_from",
     "tuning",
 ]
 
 
 _NAMES = {
-    "agents": "Advice Agent Bold DelayedOPPO DelayedUCBVI Doubling Parallel Pipeline Skipping "
+    "agents": "Advice Agent Averaged Bold Bonus Confidence DelayedOPPO DelayedOREPS DelayedUCBVI "
+    "Doubling FewVisits Ledger Parallel Pipeline Restartable Revealed Skipping Softmax Weighted "
     "advise recommend",
-    "agents.oreps": "DelayedOREPS",
     "delays": "NEVER DelayLine",
     "feedback": "Costs Episode FeedbackError Record Trajectory",
     "gym": "GymRun gym_loop",
