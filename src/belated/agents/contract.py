@@ -45,6 +45,19 @@ class Agent(Protocol):
         ...
 
 
+CONTRACT = ("problem", "information", "begin_episode", "observe", "forget", "diagnostics")
+
+
+def check_is_agent(name: str, agent: object) -> None:
+    """Check that an object has every attribute of the contract."""
+    missing = [part for part in CONTRACT if not hasattr(agent, part)]
+    if missing:
+        raise ValueError(
+            f"{name} must be an agent (see belated.Agent) with {', '.join(missing)}, "
+            f"got {checks.show(agent)}"
+        )
+
+
 def check_fresh(name: str, agent: object) -> None:
     """It is an agent, and it has not begun an episode."""
     if not all(hasattr(agent, part) for part in ("problem", "begin_episode", "observe")):
