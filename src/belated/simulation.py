@@ -15,8 +15,8 @@ from belated.delays import DelayLine, DelayModel, as_delays, missing_feedback, t
 from belated.delays import none as no_delays
 from belated.feedback import Costs, Episode, Record, Trajectory, suffered
 from belated.kernels import planning
-from belated.tuning import PATHS as PATHS
 from belated.planning import best_policy, occupancy
+from belated.tuning import PATHS
 from belated.world import World
 
 Play = Callable[[Episode], tuple[Trajectory, Costs]]
