@@ -16,9 +16,8 @@ in phase e.
     O-REPS                                1          sqrt(2 ln(SA) / N)  -         never skip
 
 Lancewicki, Rosenberg & Mansour (AAAI 2022), Corollary on skipping and the doubling algorithm.
-Departures: the threshold is beta = sqrt D in the first two bandit rows. With the Corollary's
-sqrt(D / (H S)) the claimed bound fails for D < (S / H)^3, and the doubling pseudo-code has sqrt D
-as well. Only the "bandit, known" row of the doubling table is printed; the others are what its
+Departures: the threshold is beta = sqrt D in the first two bandit rows, as in the doubling
+pseudo-code; the Corollary has sqrt(D / (H S)). Only the "bandit, known" row of the doubling table is printed; the others are what its
 proof needs. O-REPS has no printed step size; with K and D known its bound asks for N = K + 3 D.
 """
 
