@@ -20,8 +20,8 @@ from belated.arrays import Floats
 from belated.delays import NEVER
 from belated.lab import parts
 from belated.lab.spec import Experiment, Task
+from belated.planning import occupancy
 from belated.simulation import Run, simulate
-from belated.world import occupancy
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def perform(experiment: Experiment, task: Task) -> Result:
         delays=delays,
         episodes=setting.episodes,
         seed=task.seed,
-        trajectory=experiment.trajectory_of(learner),
+        paths={"delayed": "late", "immediate": "at once"}[experiment.trajectory_of(learner)],
     )
     visits = None
     if task.seed == 0 and setting.environment.kind == "gridworld":
