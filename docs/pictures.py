@@ -21,7 +21,6 @@ import belated as bl
 BLUE, VERMILION, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "0.45"
 STYLES = ((BLUE, "-"), (VERMILION, "--"), (GREEN, "-."), (PURPLE, ":"))
 DELAYS = np.array([0, 3, 1, bl.NEVER, 2, 2, 0, 4, 1, 0])
-SEEDS = 3
 
 
 def timeline(path: Path) -> None:
@@ -80,6 +79,7 @@ def learning(
     agents: Mapping[str, MakeAgent],
     *,
     regret: bool = False,
+    seeds: int = 3,
 ) -> None:
     """Mean over seeds of the expected cost per episode, or of the regret; one curve per agent."""
     figure, on = plt.subplots(figsize=(7.5, 3.4), layout="constrained")
@@ -88,7 +88,7 @@ def learning(
     best = 0.0
     for (name, make), (color, dashes) in zip(agents.items(), STYLES, strict=False):
         curves = []
-        for seed in range(SEEDS):
+        for seed in range(seeds):
             drawn = delays.draw(episodes, np.random.default_rng(seed))
             agent = make(world.problem, world.mdp.transitions, drawn)
             run = bl.simulate(world, agent, delays=drawn, episodes=episodes, seed=seed)
@@ -127,15 +127,16 @@ def oppo(path: Path) -> None:
 def oreps(path: Path) -> None:
     """O-REPS and OPPO, each with the step size of its theory."""
 
-    def total(delays: np.ndarray) -> float:
-        return float(bl.delays.total_delay(delays))
+    def tuned(problem: bl.Problem, d: np.ndarray, *, oreps: bool) -> float:
+        setting = bl.tuning.Setting(dynamics="known", oreps=oreps)
+        return setting.at(problem, len(d), bl.delays.total_delay(d)).learning_rate
 
     agents = {
         "Delayed O-REPS": lambda problem, p, d: bl.DelayedOREPS(
-            problem, transitions=p, **bl.tuning.oreps(problem, len(d), total(d))
+            problem, transitions=p, learning_rate=tuned(problem, d, oreps=True)
         ),
         "Delayed OPPO": lambda problem, p, d: bl.DelayedOPPO(
-            problem, transitions=p, **bl.tuning.oppo_full(problem, len(d), total(d))
+            problem, transitions=p, update=bl.Softmax(tuned(problem, d, oreps=False))
         ),
         "Delayed OPPO,\nanytime": lambda problem, p, d: bl.DelayedOPPO(problem, transitions=p),
     }
@@ -186,7 +187,7 @@ def doubling(path: Path) -> None:
         "Doubling": lambda problem, p, d: bl.Doubling(inside(problem, p, d)),
     }
     world = bl.environments.gridworld(size=4, horizon=8)
-    learning(path, world, bl.delays.geometric(5), 1000, agents)
+    learning(path, world, bl.delays.geometric(5), 1000, agents, seeds=1)
 
 
 def parallel(path: Path) -> None:
