@@ -224,7 +224,9 @@ class _Writer:
             kind = "list" if isinstance(item, list) else "tuple"
             return {kind: [self.encode(v, f"{where}[{i}]") for i, v in enumerate(item)]}
         if isinstance(item, dict):
-            return {"dict": {_key(k, where): self.encode(v, f"{where}.{k}") for k, v in item.items()}}
+            return {
+                "dict": {_key(k, where): self.encode(v, f"{where}.{k}") for k, v in item.items()}
+            }
         name = next((name for name, cls in _TYPES.items() if cls is type(item)), None)
         if name is None:
             raise ValueError(

@@ -187,9 +187,7 @@ class RarelySeen:
     def restart(self, parameters: Parameters) -> None:
         """Take the threshold that follows from the skipping threshold of the phase."""
         if not self._fixed and np.isfinite(parameters.threshold):
-            self.threshold = exploration_threshold(
-                self._problem, parameters.threshold, self._delta
-            )
+            self.threshold = exploration_threshold(self._problem, parameters.threshold, self._delta)
 
     def state(self) -> stored.State:
         """The threshold and the mask that was made last."""
