@@ -42,9 +42,11 @@ from belated.agents import (
     FewVisits,
     Parallel,
     Pipeline,
+    RegretMatching,
     Revealed,
     Skipping,
     Softmax,
+    UniformShare,
     Weighted,
 )
 from belated.agents.contract import check_is_agent
@@ -75,10 +77,12 @@ _TYPES: dict[str, type] = {
         Parallel,
         Pipeline,
         Problem,
+        RegretMatching,
         Revealed,
         Skipping,
         Softmax,
         Transitions,
+        UniformShare,
         Weighted,
     )
 }
