@@ -166,14 +166,18 @@ def ucbvi(path: Path) -> None:
 
 
 def skipping(path: Path) -> None:
-    """One record in five is lost."""
-    agents = {
-        "anytime rule": lambda problem, p, d: bl.DelayedOPPO(problem),
-        "in Skipping(60)": lambda problem, p, d: bl.Skipping(bl.DelayedOPPO(problem), 60),
-    }
-    world = bl.environments.bandit(np.r_[0.3, np.full(9, 0.6)])
-    delays = bl.delays.lost(0.2, bl.delays.geometric(5))
-    learning(path, world, delays, 1500, agents, regret=True)
+    """Heavy-tailed delays and three thresholds."""
+
+    def inside(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedOPPO:
+        return bl.DelayedOPPO(problem, transitions=p, update=bl.Softmax(learning_rate=0.05))
+
+    agents: dict[str, MakeAgent] = {"nothing skipped": inside}
+    for threshold in (30, 5, 2):
+        agents[f"threshold {threshold}"] = lambda problem, p, d, threshold=threshold: bl.Skipping(
+            inside(problem, p, d), threshold
+        )
+    world = bl.environments.gridworld(size=4, horizon=8)
+    learning(path, world, bl.delays.heavy_tailed(1.0, 5), 600, agents, regret=True)
 
 
 def doubling(path: Path) -> None:
