@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Doubling,
         FewVisits,
         Ledger,
+        Mixture,
         Observed,
         Parallel,
         Pipeline,
@@ -75,6 +76,7 @@ __all__ = [
     "FewVisits",
     "GymRun",
     "Ledger",
+    "Mixture",
     "Observed",
     "Parallel",
     "Pipeline",
@@ -118,7 +120,7 @@ __all__ = [
 
 _NAMES = {
     "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DelayedOPPO DelayedOREPS "
-    "DelayedUCBVI Doubling FewVisits Ledger Observed Parallel Pipeline Planned Predicted "
+    "DelayedUCBVI Doubling FewVisits Ledger Mixture Observed Parallel Pipeline Planned Predicted "
     "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted advise recommend",
     "delays": "NEVER DelayLine",
     "feedback": "Costs Episode FeedbackError Record Trajectory",

@@ -4,6 +4,7 @@ from belated.agents.advice import Advice, advise, recommend
 from belated.agents.contract import Agent, Information, Restartable
 from belated.agents.doubling import Doubling
 from belated.agents.ledger import Ledger
+from belated.agents.mixture import Mixture
 from belated.agents.oppo import DelayedOPPO
 from belated.agents.oreps import DelayedOREPS
 from belated.agents.parallel import Bold, Parallel
@@ -34,6 +35,7 @@ __all__ = [
     "FewVisits",
     "Information",
     "Ledger",
+    "Mixture",
     "Observed",
     "Parallel",
     "Pipeline",

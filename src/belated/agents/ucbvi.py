@@ -76,7 +76,9 @@ class DelayedUCBVI:
         self._model: Known | WithBonus = (
             Known(problem, matching(problem, transitions))
             if isinstance(transitions, Transitions)
-            else WithBonus(problem, Bonuses(0.0, 0.0, True), getattr(transitions, "delta", 0.1))
+            else WithBonus(
+                problem, Bonuses(0.0, 0.0, free=True, clip=True), getattr(transitions, "delta", 0.1)
+            )
         )
         self._costs = costs.start(problem)
         self._explore = no_exploration(explore).start(problem, self._model)

@@ -41,8 +41,10 @@ class Waiting:
         late: those among them that reported after all.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self._patience = 8.0 / math.log(problem.actions) if problem.actions > 1 else math.inf
+    def __init__(self, problem: Problem, choices: int | None = None) -> None:
+        """Count for a learner that chooses between so many; by default, between the actions."""
+        choices = problem.actions if choices is None else choices
+        self._patience = 8.0 / math.log(choices) if choices > 1 else math.inf
         self._counted: dict[int, None] = {}  # oldest first
         self._begun = 0
         self._largest = 0

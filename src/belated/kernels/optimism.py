@@ -46,11 +46,13 @@ class Bonuses(NamedTuple):
     """How costs are reduced: by scale / sqrt(visits), and by last / sqrt(visits) at the last step.
 
     free: a row without visits costs nothing; otherwise it counts as visited once, and as the end.
+    clip: Q is clipped to [0, steps left].
     """
 
     scale: float
     last: float
     free: bool
+    clip: bool
 
 
 @njit(cache=True)
@@ -196,7 +198,7 @@ def with_bonus(
 ) -> Floats:
     """Evaluate a policy on observed frequencies with costs reduced by a bonus.
 
-    Q = costs - bonus / sqrt(visits) + p V, clipped to [0, steps left]. costs: (1 or H, S, A);
+    Q = costs - bonus / sqrt(visits) + p V, clipped or not. costs: (1 or H, S, A);
     policy: (H, S, A). total: (H, S, A), to which Q is added. Returns the values (S,) of step 0.
     """
     successors, probabilities, visits, deviation = seen
@@ -216,7 +218,8 @@ def with_bonus(
                     q = cost[s, a] - scale * spread[s, a]
                     for w in range(W):
                         q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
-                    q = min(max(q, 0.0), H - h)
+                    if bonus.clip:
+                        q = min(max(q, 0.0), H - h)
                     add[s, a] += q
                     value += weights[s, a] * q
             now[s] = value

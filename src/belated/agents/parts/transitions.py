@@ -69,7 +69,7 @@ class Model(Protocol):
         ...
 
     def best(self, costs: Floats) -> Floats:
-        """A deterministic policy (H, S, A) of least cost, for planning members of a blend."""
+        """A policy (H, S, A) of least cost, with values clipped to [0, steps left]."""
         ...
 
     def reach(self, policy: Floats, states: Ints) -> Floats:
@@ -164,7 +164,7 @@ class Bonus:
 
     def start(self, problem: Problem, costs: CostsKind) -> WithBonus:
         """A fresh model."""
-        return WithBonus(problem, Bonuses(self.scale, self.scale, True))
+        return WithBonus(problem, Bonuses(self.scale, self.scale, free=True, clip=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,9 @@ class Observed:
 
     This is the variant for practice. Unlike in `Bonus`, a row that was never seen is not free: it
     counts as visited once, and nothing comes after it. The last step leads nowhere, so it has a
-    bonus under bandit feedback only, where its costs are uncertain. It has no guarantee.
+    bonus under bandit feedback only, where its costs are uncertain; and Q is clipped under full
+    information only, since estimates of costs are right on average but not one by one. It has no
+    guarantee.
     """
 
     bonus: float = 0.3
@@ -183,8 +185,9 @@ class Observed:
 
     def start(self, problem: Problem, costs: CostsKind) -> WithBonus:
         """A fresh model."""
-        last = self.bonus if costs.information == "bandit" else 0.0
-        return WithBonus(problem, Bonuses(self.bonus, last, False))
+        full = costs.information == "full"
+        last = 0.0 if full else self.bonus
+        return WithBonus(problem, Bonuses(self.bonus, last, free=False, clip=full))
 
 
 class Known:
@@ -220,10 +223,10 @@ class Known:
         return float(planning.start_value(t.rows, costs, policy, self._start))
 
     def best(self, costs: Floats) -> Floats:
-        """The best policy."""
-        actions, _ = planning.best(self._transitions.rows, costs, self._problem.horizon)
-        best: Floats = np.eye(self._problem.actions)[actions]
-        return best
+        """The greedy policy."""
+        policy: Floats = np.empty(self._problem.shape)
+        optimism.greedy(self._transitions.rows, costs, policy)
+        return policy
 
     def reach(self, policy: Floats, states: Ints) -> Floats:
         """The true probability of states[h] at step h, (H,)."""
@@ -375,7 +378,7 @@ class WithBonus:
         """There is no past."""
 
     def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
-        """Add Q = costs - bonus + p V, clipped to [0, steps left]."""
+        """Add Q = costs - bonus + p V."""
         optimism.with_bonus(self.model.frequencies, self._bonuses, costs, policy, total)
 
     def value(self, costs: Floats, policy: Floats) -> float:
