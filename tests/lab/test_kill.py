@@ -10,17 +10,17 @@ import time
 
 import pytest
 
-from belated.lab import store, sweep, toml
-from belated.lab.parts import part
+from belated.lab import part, run, store, toml
 from belated.lab.spec import Experiment, Learner
 
+STEP = part("softmax", learning_rate=0.1)
 EXPERIMENT = Experiment(
     name="kill",
     environment=part("gridworld", size=6, horizon=20),
     delays=part("geometric", mean=5),
     agents=(
-        Learner("A", part("oppo", learning_rate=0.1, optimism="bonus")),
-        Learner("B", part("oppo", learning_rate=0.1, transitions="known")),
+        Learner("A", part("oppo", transitions="bonus", update=STEP)),
+        Learner("B", part("oppo", transitions="known", update=STEP)),
     ),
     episodes=700,
     seeds=12,
@@ -31,7 +31,7 @@ KILLS = 12
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     directory = tmp_path_factory.mktemp("undisturbed")
-    sweep.run(EXPERIMENT, directory)
+    run(EXPERIMENT, directory)
     return files(directory)
 
 

@@ -1,4 +1,4 @@
-"""Parts of one's own, by `module:function`: in files, in workers, in reports."""
+"""Kinds of one's own, by `module:function`: in files, in workers, in reports."""
 
 import importlib.util
 import os
@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from belated.lab import figures, knowledge, report, store, sweep, toml
+from belated.lab import build, figures, knowledge, report, run, statistics, store, toml
 
 MODULE = """
 import numpy as np
@@ -95,7 +95,7 @@ kind = "mine:uniform"
 [[agents]]
 name = "cautious"
 kind = "mine:cautious"
-agent = { kind = "oppo", learning_rate = 0.1 }
+agent = { kind = "oppo", update = { kind = "softmax", learning_rate = 0.1 } }
 """
 
 
@@ -128,22 +128,26 @@ def test_an_experiment_of_own_parts_runs_from_the_shell(place):
 @pytest.mark.filterwarnings("ignore")
 def test_ray_gives_the_same_rows(place):
     experiment = toml.loads(FILE)
-    sweep.run(experiment, place / "local")
-    done = sweep.run(experiment, place / "ray", jobs=2, engine="ray")
+    run(experiment, place / "local")
+    done = run(experiment, place / "ray", jobs=2, engine="ray")
     assert not done.failed
     assert store.rows(place / "ray").equals(store.rows(place / "local"))
 
 
 def test_results_are_read_and_reported_without_the_module(place):
     experiment = toml.loads(FILE)
-    sweep.run(experiment, place / "out")
+    run(experiment, place / "out")
     (place / "mine.py").unlink()
     sys.modules.pop("mine")
     assert store.spec(place / "out") == experiment
     rows = store.rows(place / "out")
-    text = report.write(place / "out", figures.draw(place / "out", rows), rows).read_text()
+    lines = statistics.summary(rows)
+    drawings = figures.draw(place / "out", rows, lines)
+    text = report.write(place / "out", drawings, lines, []).read_text()
     assert "uniform is also given what mine:uniform asks for" in text
-    assert "cautious is also given a step size of 0.1" in knowledge.sentences(experiment)[2]
+    told = knowledge.sentences(experiment)[2]
+    assert "cautious is also given what mine:cautious asks for" in told
+    assert "agent.update.learning_rate = 0.1, set by hand" in told
 
 
 @pytest.mark.parametrize(
@@ -157,7 +161,11 @@ def test_results_are_read_and_reported_without_the_module(place):
         ("mine:uniform", "mine:unifrm", r"agents\[0\]\.kind must be .*has no attribute 'unifrm'"),
         ("mine:uniform", "mine:NUMBER", r"agents\[0\]\.kind must name a function"),
         ("mine:uniform", "mine:no_agent", r"agents\[0\] must be an agent, got 3"),
-        ("mine:uniform", "mine:seer", r"agents\[0\] must see .*'full', got an agent with 'bandit'"),
+        (
+            "mine:uniform",
+            "mine:seer",
+            r"agents\[0\] must be an agent for .*'full', .*got one for 'bandit'",
+        ),
         (
             "mine:uniform",
             "mine:broken",
@@ -174,14 +182,18 @@ def test_results_are_read_and_reported_without_the_module(place):
         ("cost = 0.5", "cost = 1.5", r"costs must be in \[0, 1\], got"),
         ("mine:uniform", ":uniform", r"agents\[0\]\.kind must be .*module:function"),
         ("mine:corridor", "mine:NUMBER", r"environment\.kind must name a function"),
-        ("length = 5", "lenght = 5", r"environment\.lenght = 5 must go.*did you mean 'length'\?"),
-        ("cost = 0.5", "", r"costs\.cost must be given for kind 'mine:dear'"),
-        ("mine:slow_if_dear", "mine:corridor", r"delays\.most = 8 must go"),
+        (
+            "length = 5",
+            "lenght = 5",
+            r"environment\.lenght = 5: unknown key.*did you mean 'length'\?",
+        ),
+        ("cost = 0.5", "", r"costs\.cost is required for kind 'mine:dear'"),
+        ("mine:slow_if_dear", "mine:corridor", r"delays\.most = 8: unknown key"),
     ],
 )
 def test_a_mistake_gets_one_line(place, right, wrong, says):
     assert right in FILE
     with pytest.raises(ValueError, match=says) as caught:
-        toml.loads(FILE.replace(right, wrong)).rehearse()
+        build.rehearse(toml.loads(FILE.replace(right, wrong)))
     assert "\n" not in str(caught.value)
     assert re.match(r"(agents|environment|costs|delays)", str(caught.value))
