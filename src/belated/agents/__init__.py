@@ -1,10 +1,16 @@
-"""The algorithms: agents that any program can drive with two calls."""
+"""The algorithms: agents that any program can drive with two calls, and their parts."""
 
 from belated.agents.advice import Advice, advise, recommend
-from belated.agents.contract import Agent, Information
+from belated.agents.contract import Agent, Information, Restartable
 from belated.agents.doubling import Doubling
+from belated.agents.ledger import Ledger
 from belated.agents.oppo import DelayedOPPO
+from belated.agents.oreps import DelayedOREPS
 from belated.agents.parallel import Bold, Parallel
+from belated.agents.parts.costs import Averaged, Revealed, Weighted
+from belated.agents.parts.explore import FewVisits
+from belated.agents.parts.transitions import Bonus, Confidence
+from belated.agents.parts.update import Softmax
 from belated.agents.pipeline import Pipeline
 from belated.agents.skipping import Skipping
 from belated.agents.ucbvi import DelayedUCBVI
@@ -12,14 +18,24 @@ from belated.agents.ucbvi import DelayedUCBVI
 __all__ = [
     "Advice",
     "Agent",
+    "Averaged",
     "Bold",
+    "Bonus",
+    "Confidence",
     "DelayedOPPO",
+    "DelayedOREPS",
     "DelayedUCBVI",
     "Doubling",
+    "FewVisits",
     "Information",
+    "Ledger",
     "Parallel",
     "Pipeline",
+    "Restartable",
+    "Revealed",
     "Skipping",
+    "Softmax",
+    "Weighted",
     "advise",
     "recommend",
 ]

@@ -99,19 +99,24 @@ def _values(
         if isinstance(value, Inner):
             value = value.part
         inside = registry.inside(name)
-        if isinstance(value, str) and inside is not None and not own:
+        if inside is not None and not own:
             value = as_part(value)
-        if isinstance(value, Part):
-            yield Value(f"{key}{name}", value.kind, None, copied)
+        parts = [item for item in _listed(value) if isinstance(item, Part)]
+        for item in parts:
+            yield Value(f"{key}{name}", item.kind, None, copied)
             yield from _values(
                 f"{key}{name}.",
-                value,
+                item,
                 inside or registry,
                 copied=copied or part.kind in COPIES,
                 restarted=restarted or part.kind in RESTARTS,
             )
-        elif not (restarted and name in REPLACED):
+        if not parts and not (restarted and name in REPLACED):
             yield Value(f"{key}{name}", value, default, copied)
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _shown(value: float) -> str:

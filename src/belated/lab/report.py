@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 
 from belated.lab import knowledge, statistics, store, tables, toml
-from belated.lab.figures import Drawing
+from belated.lab.drawing import Drawing
 from belated.lab.spec import Experiment
 from belated.lab.statistics import Difference, Line
 from belated.lab.tables import Table

@@ -17,9 +17,9 @@ from belated.agents.contract import Information
 from belated.lab import kinds
 from belated.lab.kinds.part import Part, read, table
 from belated.lab.kinds.registry import check, unknown_key
+from belated.tuning import PATHS
 
 INFORMATION = ("full", "bandit")
-PATHS = ("late", "at once")
 AGAINST = ("episodes", "total_delay")
 REGISTRIES = {"environment": kinds.ENVIRONMENTS, "costs": kinds.COSTS, "delays": kinds.DELAYS}
 """The kinds of the parts that make a scene, by key."""

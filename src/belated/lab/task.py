@@ -21,8 +21,8 @@ from belated.delays import NEVER
 from belated.lab import build
 from belated.lab.kinds.part import table
 from belated.lab.spec import Experiment, Task
+from belated.planning import occupancy
 from belated.simulation import Run, simulate
-from belated.world import occupancy
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def perform(experiment: Experiment, task: Task) -> Result:
         delays=delays,
         episodes=scene.episodes,
         seed=task.seed,
-        trajectory={"late": "delayed", "at once": "immediate"}[experiment.paths_of(learner)],
+        paths=experiment.paths_of(learner),
     )
     visits = None
     if task.seed == 0 and scene.environment.kind == "gridworld":

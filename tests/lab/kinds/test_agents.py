@@ -11,6 +11,10 @@ from belated.lab.kinds.make import make
 TUNED = part("softmax", learning_rate="tuned")
 
 
+def rate(agent):
+    return agent.configuration()["update"].learning_rate
+
+
 def test_agents_are_told_what_they_ask_for_and_no_more():
     """K = 10; cut at the end of the run the delays add up to D = 14, the largest is 9."""
     world = bl.environments.random_mdp(3, 2, 4)
@@ -24,23 +28,24 @@ def test_agents_are_told_what_they_ask_for_and_no_more():
         return pytest.approx(1 / (4 * np.sqrt(K + D)))
 
     tuned = part("oppo", transitions="known", update=TUNED)
-    assert made("oppo", **tuned.values).update.learning_rate == step(10, 14)
+    assert rate(made("oppo", **tuned.values)) == step(10, 14)
     radius = part("confidence", radius_scale=0.5)
-    assert made("oppo", transitions=radius).transitions == bl.Confidence(radius_scale=0.5)
+    assert made("oppo", transitions=radius).configuration()["transitions"] == bl.Confidence(0.5)
     for transitions in ("known", "confidence"):
-        oreps = made("oreps", transitions=transitions)
-        assert (oreps.transitions == bl.Confidence()) == (transitions == "confidence")
-        assert oreps.learning_rate == pytest.approx(np.sqrt(2 * np.log(3 * 2) / (10 + 3 * 14)))
+        oreps = made("oreps", transitions=transitions).configuration()
+        assert (oreps["transitions"] == bl.Confidence()) == (transitions == "confidence")
+        assert oreps["learning_rate"] == pytest.approx(np.sqrt(2 * np.log(3 * 2) / (10 + 3 * 14)))
     pipeline = made("pipeline", agent=tuned)
     assert pipeline.max_delay == 9
-    assert pipeline.agent.update.learning_rate == step(10, 45)  # all delays 9, cut
+    assert rate(pipeline.agent) == step(10, 45)  # all delays 9, cut
     bold = made("bold", agent=tuned)
     bold.begin_episode()
-    assert bold.agents[0].update.learning_rate == step(10, 0)
+    assert rate(bold.agents[0]) == step(10, 0)
     skipping = made("skipping", "bandit", agent=tuned)
     assert skipping.threshold == 3  # sqrt(14), in whole episodes
     setting = bl.tuning.Setting(information="bandit", dynamics="known")
-    assert skipping.agent.costs.exploration == setting.at(world.problem, 10, 14).exploration
+    costs = skipping.agent.configuration()["costs"]
+    assert costs.exploration == setting.at(world.problem, 10, 14).exploration
 
 
 def test_copies_of_parallel_are_tuned_for_their_share_without_delay():
@@ -58,4 +63,4 @@ def test_copies_of_parallel_are_tuned_for_their_share_without_delay():
     agent = build.agent(experiment, experiment.agents[0], world, delays)
     agent.begin_episode()
     copy = agent.agents[0]
-    assert copy.update == bl.tuning.oppo_full(world.problem, 20, 0)["update"]
+    assert rate(copy) == bl.tuning.oppo_full(world.problem, 20, 0)["learning_rate"]

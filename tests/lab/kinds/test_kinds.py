@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.lab import build, kinds, part, toml
+from belated.lab import Told, build, kinds, part, toml
 from belated.lab.kinds import parts
+from belated.lab.kinds.make import make
+from belated.lab.kinds.part import read, table
+from belated.lab.kinds.registry import Registry, check
 from belated.lab.spec import Experiment, Learner
 
 STEP = part("softmax", learning_rate=0.1)
@@ -108,3 +111,32 @@ def test_a_kind_whose_package_is_missing_gets_one_line(monkeypatch):
 def test_every_registered_kind_is_tested(place):
     registry, tried = KINDS[place]
     assert set(registry.kinds) == set(tried)
+
+
+def test_a_part_may_hold_a_list_of_parts():
+    """Classes are called without what is handed over; their parts get it all the same."""
+
+    def one(told, /, weight=1.0):
+        return told, weight
+
+    def all_of(members):
+        return members
+
+    registry = Registry({"one": one, "all": all_of}, same=("members",))
+    made = read("update", {"kind": "all", "members": ["one", {"kind": "one", "weight": 2.0}]})
+    check("update", made, registry)
+    assert make("update", made, registry, "told") == (("told", 1.0), ("told", 2.0))
+    assert table(made)["members"] == ("one", {"kind": "one", "weight": 2.0})
+    wrong = read("update", {"kind": "all", "members": ["one", {"kind": "onne"}]})
+    with pytest.raises(ValueError, match=r"update\.members\[1\]\.kind must be .*'one'"):
+        check("update", wrong, registry)
+
+
+def test_a_tuned_rate_is_only_for_agents_that_can_be_tuned():
+    world = bl.environments.chain()
+    delays = np.zeros(3, dtype=np.int64)
+    told = Told(world.problem, "full", "late", world.mdp.transitions, delays)
+    with pytest.raises(
+        ValueError, match=r'update\.learning_rate must be a number here, got "tuned"'
+    ):
+        make("update", part("softmax", learning_rate="tuned"), parts.UPDATES, told)

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+import belated as bl
 from belated.lab import build, figures, knowledge, report, run, statistics, store, toml
 
 MODULE = """
@@ -17,7 +18,7 @@ import belated as bl
 from belated.lab import Told
 
 class Uniform:
-    information = "full"
+    information, uses_paths = "full", False
     def __init__(self, problem):
         self.problem, self.begun = problem, 0
     def begin_episode(self):
@@ -35,6 +36,12 @@ def uniform(told: Told):
 
 def cautious(told: Told, /, *, agent, scale=1.0):
     return agent(told)
+
+def wide(told: Told, factor):
+    return bl.Confidence(radius_scale=factor * told.problem.horizon)
+
+def half(told: Told):
+    return bl.Softmax(learning_rate=0.5)
 
 def corridor(length=3):
     return bl.environments.chain(states=length, horizon=4)
@@ -160,7 +167,7 @@ def test_results_are_read_and_reported_without_the_module(place):
         ),
         ("mine:uniform", "mine:unifrm", r"agents\[0\]\.kind must be .*has no attribute 'unifrm'"),
         ("mine:uniform", "mine:NUMBER", r"agents\[0\]\.kind must name a function"),
-        ("mine:uniform", "mine:no_agent", r"agents\[0\] must be an agent, got 3"),
+        ("mine:uniform", "mine:no_agent", r"agents\[0\] must be an agent; 3 has no problem"),
         (
             "mine:uniform",
             "mine:seer",
@@ -197,3 +204,22 @@ def test_a_mistake_gets_one_line(place, right, wrong, says):
         build.rehearse(toml.loads(FILE.replace(right, wrong)))
     assert "\n" not in str(caught.value)
     assert re.match(r"(agents|environment|costs|delays)", str(caught.value))
+
+
+def test_parts_of_an_agent_may_be_ones_own(place):
+    wide = 'transitions = { kind = "mine:wide", factor = 0.5 }, update = "mine:half"'
+    text = FILE.replace('update = { kind = "softmax", learning_rate = 0.1 }', wide)
+    experiment = toml.loads(text)
+    scene = experiment.scene("")
+    world = build.world(scene)
+    agent = build.agent(experiment, experiment.agents[1], world, build.delays(scene, world, 0))
+    assert agent.configuration()["transitions"] == bl.Confidence(radius_scale=2.0)
+    assert agent.configuration()["update"] == bl.Softmax(learning_rate=0.5)
+    told = knowledge.sentences(experiment)[2]
+    assert "what mine:wide asks for" in told
+    assert "what mine:half asks for" in told
+    assert "agent.transitions.factor = 0.5, set by hand" in told
+    with pytest.raises(ValueError, match=r"agents\[1\]\.agent\.transitions\.factor is required"):
+        build.rehearse(toml.loads(text.replace(", factor = 0.5", "")))
+    with pytest.raises(ValueError, match=r"agents\[1\]\.agent\.kind must be one of .*'oppo'"):
+        toml.loads(text.replace('agent = { kind = "oppo"', 'agent = { kind = "opo"'))

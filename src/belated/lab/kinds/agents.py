@@ -13,15 +13,24 @@ from typing import Literal, cast
 import numpy as np
 
 from belated import checks, tuning
-from belated.agents import Agent, Bold, Parallel, Skipping
-from belated.agents.doubling import Restartable
-from belated.lab.kinds._old import DelayedOPPO, DelayedOREPS, DelayedUCBVI, Doubling, Pipeline, at
+from belated.agents import (
+    Agent,
+    Bold,
+    DelayedOPPO,
+    DelayedOREPS,
+    DelayedUCBVI,
+    Doubling,
+    Parallel,
+    Pipeline,
+    Restartable,
+    Skipping,
+)
 from belated.lab.kinds.make import Inner
 from belated.lab.kinds.part import Part
 from belated.lab.kinds.parts import COST_PARTS, EXPLORES, TRANSITIONS, UPDATES
 from belated.lab.kinds.registry import Registry
 from belated.lab.kinds.told import Told
-from belated.tuning import Parameters
+from belated.tuning import Parameters, Setting
 
 CONFIDENCE = Inner("transitions", Part("confidence"), TRANSITIONS)
 AVERAGED = Inner("costs", Part("averaged"), COST_PARTS)
@@ -54,7 +63,7 @@ def oppo(
 
     if update.asks("tuned"):
         setting = made(replace(told, tuned=UNTUNED)).setting(told.paths)
-        told = replace(told, tuned=_at(told, setting))
+        told = replace(told, tuned=_tuned(told, setting))
     return made(told)
 
 
@@ -121,7 +130,7 @@ def skipping(told: Told, /, agent: Inner, threshold: float | Literal["tuned"] = 
         checks.choice("threshold (if no number)", threshold, ("tuned",))
         if not hasattr(inside, "setting"):
             raise ValueError('agent must be of kind "oppo" or "oreps" if threshold is "tuned"')
-        threshold = _at(told, inside.setting(told.paths)).max_delay
+        threshold = _tuned(told, inside.setting(told.paths)).threshold
     return Skipping(inside, threshold)
 
 
@@ -130,8 +139,8 @@ def doubling(told: Told, /, agent: Inner) -> Agent:
     return Doubling(cast(Restartable, agent(told)), paths=told.paths)
 
 
-def _at(told: Told, setting) -> Parameters:
-    return at(setting, told.problem, told.episodes, told.total_delay)
+def _tuned(told: Told, setting: Setting) -> Parameters:
+    return setting.at(told.problem, told.episodes, told.total_delay)
 
 
 AGENTS = Registry(

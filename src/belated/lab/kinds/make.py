@@ -5,13 +5,21 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import re
 import sys
 import traceback
 from dataclasses import dataclass
 from typing import Any
 
 from belated.lab.kinds.part import Part, as_part
-from belated.lab.kinds.registry import Maker, Registry, check_parameters, is_own, names
+from belated.lab.kinds.registry import (
+    Maker,
+    Registry,
+    accepted,
+    check_parameters,
+    is_own,
+    names,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +69,19 @@ def make(key: str, made: Part, registry: Registry, *given: object) -> Any:
     try:
         return maker(*handed, **values)
     except (Exception, SystemExit) as error:
-        message = str(error)
-        if message.startswith((f"{key}.", f"{key}:")):  # raised by a part inside
-            raise ValueError(message) from None
-        if own or not isinstance(error, ValueError | ImportError):
-            raise ValueError(f"{key}: {made.kind} raised {_raised(error)}") from None
-        raise ValueError(f"{key}.{message}") from None
+        raise ValueError(_explained(key, made, maker, error)) from None
+
+
+def _explained(key: str, made: Part, maker: Maker, error: BaseException) -> str:
+    """An exception in one line that starts with the key."""
+    message = str(error)
+    if message.startswith((f"{key}.", f"{key}:")):  # raised by a part inside
+        return message
+    if is_own(made.kind) or not isinstance(error, ValueError | ImportError):
+        return f"{key}: {made.kind} raised {_raised(error)}"
+    first = re.match(r"\w+(?![\w=])", message)
+    about_parameter = first is not None and first[0] in accepted(maker)
+    return f"{key}.{message}" if about_parameter else f"{key}: {message}"
 
 
 def _inner(key: str, value: Any, registry: Registry, waits: bool, given: tuple[object, ...]) -> Any:

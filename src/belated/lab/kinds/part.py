@@ -43,11 +43,14 @@ def read(key: str, value: object) -> Part:
     """
     if not isinstance(value, Mapping | str):
         raise ValueError(f"{key} must be a table with a kind, got {checks.show(value)}")
-    return as_part(_frozen(value))
+    made: Part = as_part(_frozen(value))
+    return made
 
 
 def as_part(value: Any) -> Any:
-    """A kind alone as a part without parameters; anything else unchanged."""
+    """A kind alone as a part without parameters, also in a list; anything else unchanged."""
+    if isinstance(value, tuple):
+        return tuple(map(as_part, value))
     return Part(value) if isinstance(value, str) else value
 
 

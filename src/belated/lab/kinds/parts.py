@@ -7,15 +7,7 @@ A word asks for what only the simulator can know: `transitions = "known"`, `lear
 from __future__ import annotations
 
 from belated import checks
-from belated.lab.kinds._old import (
-    Averaged,
-    Bonus,
-    Confidence,
-    FewVisits,
-    Revealed,
-    Softmax,
-    Weighted,
-)
+from belated.agents import Averaged, Bonus, Confidence, FewVisits, Revealed, Softmax, Weighted
 from belated.lab.kinds.registry import Registry
 from belated.lab.kinds.told import Told
 from belated.transitions import Transitions

@@ -61,7 +61,7 @@ def check(key: str, made: object, registry: Registry) -> None:
         inside = registry.inside(name)
         if own:  # any table is a part, and any text is plain
             inside = (inside or registry) if isinstance(value, Part) else None
-        _check_value(f"{key}.{name}", value, inside)
+        _check_value(f"{key}.{name}", value if inside is None else as_part(value), inside)
 
 
 def _check_value(key: str, value: Any, inside: Registry | None) -> None:
@@ -71,9 +71,9 @@ def _check_value(key: str, value: Any, inside: Registry | None) -> None:
             raise ValueError(f"{key} must be a plain value, got {checks.show(value)}")
     elif isinstance(value, tuple):
         for i, item in enumerate(value):
-            check(f"{key}[{i}]", as_part(item), inside)
+            check(f"{key}[{i}]", item, inside)
     else:
-        check(key, as_part(value), inside)
+        check(key, value, inside)
 
 
 def check_parameters(key: str, made: Part, maker: Maker, handed: int = 0) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from belated import checks
 from belated.agents.contract import Information
 from belated.arrays import Ints
+from belated.delays import total_delay
 from belated.problem import Problem
 from belated.transitions import Transitions
 from belated.tuning import Parameters
@@ -42,8 +43,7 @@ class Told:
     @property
     def total_delay(self) -> int:
         """Sum of the delays, each cut off at the end of the run."""
-        left = self.episodes - 1 - np.arange(self.episodes)
-        return int(np.minimum(self.delays, left).sum())
+        return total_delay(self.delays)
 
     def largest(self, max_delay: float | str | None) -> float | None:
         """A largest delay as a file gives it: a number, or "realised" for that of the run.

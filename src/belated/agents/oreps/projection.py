@@ -17,7 +17,7 @@ are -inf (impossible under the box of that time) start again from the uniform me
 
 The first reference 1 / (S^2 A) is no occupancy measure: project it once, without cost.
 
-How it is solved: Newton's method on the multipliers V of the flow constraints (kernels/oreps.py).
+How it is solved: Newton's method on the multipliers V of the flow constraints (newton.py).
 Every iterate gives a feasible measure and an exact duality gap. When a solve does not reach its
 tolerance the cost is applied in smaller portions, each one starting where the last ended. That is a
 continuation in the cost: the problem that is solved in the end is the given one, so it is exact for
@@ -25,13 +25,15 @@ known and unknown transitions alike (halving a batch into two *updates* would be
 transitions only).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from belated import checks, stored
+from belated.agents.oreps import newton as kernels
 from belated.arrays import Bools, Floats, Indices, frozen
-from belated.kernels import oreps as kernels
 
 FINE = 1e-6  # wanted max |m|; what the gap cannot see, in states of vanishing density
 PATIENCE = 8  # Newton steps spent on that after the gap is closed
@@ -111,6 +113,33 @@ class Projection:
     eliminations: int  # how many of them needed the block elimination
     portions: int  # 1 unless the cost had to be applied in parts
     converged: bool  # gap <= tolerance
+
+    def state(self) -> stored.State:
+        """The fields."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+    @classmethod
+    def from_state(cls, state: stored.State, shape: tuple[int, int, int], *, known: bool) -> Self:
+        """The projection that wrote the state, for a problem of shape (H, S, A)."""
+        H, S, A = shape
+        read = stored.exact(state, *(item.name for item in fields(cls)))
+        shapes: dict[str, tuple[int, ...]] = {
+            "log_measure": (H, S, A) if known else (H, S, A, S),
+            "log_policy": (H, S, A),
+            "policy": (H, S, A),
+            "log_density": (H, S),
+            "dual": (H, S),
+        }
+        for name, wanted in shapes.items():
+            stored.array(name, read[name], np.float64, wanted)
+        checks.policy("policy", read["policy"], shape)
+        for name in ("steps", "eliminations", "portions"):
+            checks.integer(name, read[name], 0)
+        checks.flag("converged", read["converged"])
+        for name in ("value", "gap", "residual"):
+            if not isinstance(read[name], float):
+                raise ValueError(f"{name} must be a number, got {checks.show(read[name])}")
+        return cls(**read)
 
 
 def initial_reference(dynamics: KnownDynamics | ConfidenceBox) -> Floats:
@@ -209,7 +238,7 @@ def _ints(array: npt.NDArray[np.integer]) -> Indices:
 
 
 class _Newton:
-    """Arrays of one problem and the loop over Newton steps; see kernels/oreps.py."""
+    """Arrays of one problem and the loop over Newton steps; see newton.py."""
 
     def __init__(
         self,
@@ -374,9 +403,10 @@ class _Newton:
         """Shorten the step until it is an improvement; go back when it never is.
 
         An improvement makes the gap smaller; or, without opening the gap, it makes max |m| smaller,
-        or the value by as much as the slope promises. The value alone does not do: it is blind for
-        states of vanishing density, whose multipliers would run away. cautious: only the gap
-        counts. Once the gap is closed, only steps that make max |m| smaller count.
+        or the value by as much as the slope promises. Decrease of the objective is not sufficient:
+        the objective does not see states of vanishing density, whose multipliers would diverge.
+        cautious: only the gap counts. Once the gap is closed, only steps that make max |m| smaller
+        count.
         """
         self.steps += 1
         V, value, gap, residual = self.V.copy(), self.value, self.gap, self.residual

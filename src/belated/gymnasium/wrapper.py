@@ -1,6 +1,6 @@
-"""An ordinary Gymnasium environment in which rewards come late, for learners of all kinds.
+"""A Gymnasium wrapper that delays rewards, for learners of any kind.
 
-This module needs Gymnasium; `import belated` does not import it.
+This module imports Gymnasium; `import belated` does not import this module.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from belated.delays import DelayLine, DelayModel, as_delays
 
 
 class LateReward(NamedTuple):
-    """The rewards of an episode, step by step, delivered after it: (T,) of its T steps."""
+    """The rewards (T,) of the T steps of an episode, delivered together."""
 
     episode: int
     rewards: Floats
@@ -29,18 +29,17 @@ class LateRewards(
 ):
     """Withhold rewards and deliver them episodes later, in `info["late_rewards"]`.
 
-    `step` gives reward 0.0. The rewards of episode k with delay d come together, as one
-    `LateReward`, in the info of the last step of episode k + d (delay 0: of its own last step). An
-    episode that is broken off by `reset` ends there, and what is then due comes in the info of
-    `reset`. Lost rewards (`NEVER`) never come. Every info has the key, with an empty tuple where
-    nothing is due, and `info["episode_number"]`, counted from 0.
+    `step` returns reward 0.0. The rewards of episode k with delay d arrive together, as one
+    `LateReward`, in the info of the last step of episode k + d (delay 0: of its own last step).
+    A `reset` in the middle of an episode ends it, and the rewards that are then due arrive in the
+    info of `reset`. Lost rewards (`NEVER`) never arrive. Every info has the key `"late_rewards"`,
+    with an empty tuple if nothing is due, and `"episode_number"`, counted from 0.
 
     Args:
         env: any environment.
         delays: a model, or an array of whole numbers, one per episode.
-        episodes: for how many episodes delays are drawn; needed with a model. Playing more is an
-            error.
-        seed: of the delays.
+        episodes: the number of episodes, required with a model. Playing more is an error.
+        seed: decides the delays.
     """
 
     def __init__(
@@ -67,12 +66,12 @@ class LateRewards(
         self._episode = -1
         self._rewards: list[float] = []
         self._playing = False
-        self._line = DelayLine()
+        self._line: DelayLine[LateReward] = DelayLine()
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin the next episode; what a broken-off one makes due comes in the info."""
+        """Begin the next episode; ending one early puts the rewards that are due into the info."""
         due = self._end() if self._playing else ()
         if self._episode + 1 >= len(self._delays):
             raise ValueError(
@@ -86,7 +85,7 @@ class LateRewards(
         return observation, self._told(info, due)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step with reward 0.0; the last step of an episode brings the rewards that are due."""
+        """Step with reward 0.0; the info of the last step holds the rewards that are due."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._rewards.append(float(reward))
         due: tuple[LateReward, ...] = ()
@@ -95,11 +94,11 @@ class LateRewards(
         return observation, 0.0, terminated, truncated, self._told(info, due)
 
     def _end(self) -> tuple[LateReward, ...]:
-        """Put the episode in line and take out what is due at its end, oldest episode first."""
+        """Put the rewards of the episode in line and return those due, oldest episode first."""
         self._playing = False
         late = LateReward(self._episode, np.array(self._rewards))
-        self._line.push([late], int(self._delays[self._episode]))  # type: ignore[list-item]
-        return tuple(self._line.release(self._episode))  # type: ignore[arg-type]
+        self._line.push([late], int(self._delays[self._episode]))
+        return tuple(self._line.release(self._episode))
 
     def _told(self, info: dict[str, Any], due: tuple[LateReward, ...]) -> dict[str, Any]:
         return {**info, "late_rewards": due, "episode_number": self._episode}

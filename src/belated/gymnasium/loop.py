@@ -1,26 +1,27 @@
-"""Drive a Gymnasium environment, whose probabilities nobody knows, through the delay line.
+"""Play an agent in a Gymnasium environment whose probabilities are unknown, with late feedback.
 
-Observations and actions are discrete. An episode has the agent's horizon H: when the game ends
-earlier, by termination or truncation, the rest is spent in one more state, number S, where every
-step has reward 0. Rewards become costs by the map of `environments.Rewards`. Regret is not known
-here; where the environment has a transition table, `environments.from_gymnasium` gives it.
+Observations and actions are discrete. An episode has the agent's horizon H. When the game ends
+earlier, by termination or truncation, the remaining steps are spent in one additional state,
+number S, where every step has reward 0. `environments.Rewards` maps rewards to costs. The regret
+is unknown here; `environments.from_gymnasium` gives it if the environment has a transition table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from belated import checks
-from belated.agents.contract import Agent
+from belated.agents.contract import Agent, check_is_agent
 from belated.arrays import Floats, Ints
-from belated.delays import DelayLine, DelayModel
-from belated.environments.gymnasium import Rewards, make, sizes, table_rewards
-from belated.feedback import Costs, Record, Trajectory
-from belated.simulation import drawn_delays, missing_feedback
+from belated.delays import DelayModel, missing_feedback
+from belated.feedback import Costs, Episode, Trajectory
+from belated.gymnasium.world import Rewards, make, sizes, table_rewards
+from belated.simulation import PATHS, Progress, drawn_delays, drive
 
 if TYPE_CHECKING:
     import gymnasium
@@ -28,15 +29,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GymRun:
-    """What happened, episode by episode, as it was suffered: nothing here is an expectation.
+    """What happened in each episode. These are observed numbers, not expectations.
 
     Attributes:
         realised: (K,) cost that was suffered.
         returns: (K,) sum of the rewards as Gymnasium gave them.
-        lengths: (K,) steps until the game was over, at most H.
+        lengths: (K,) number of steps until the end of the game, at most H.
         delays: (K,) delays of the feedback, `NEVER` where it was lost.
-        missing: (K,) episodes up to this one whose feedback had not come by the end of it.
-        diagnostics: what the agent said of itself at the end.
+        missing: (K,) number of episodes up to this one whose feedback has not arrived at its end.
+        diagnostics: the agent's own numbers at the end of the run.
     """
 
     realised: Floats
@@ -55,40 +56,42 @@ def gym_loop(
     *,
     rewards: tuple[float, float] | Rewards | None = None,
     seed: int = 0,
-    trajectory: str = "delayed",
-    progress: Callable[[range], Iterable[int]] | None = None,
+    paths: str = "late",
+    progress: Progress | None = None,
 ) -> GymRun:
     """Play an agent in a Gymnasium environment with late feedback.
 
     Args:
         env: an environment with Discrete observations and actions, or its id.
-        agent: any agent for bandit feedback, made for `environments.gym_problem(env, horizon)`.
-        delays: a model, or (K,) whole numbers; default: no delay.
+        agent: a fresh agent for bandit feedback, made for `environments.gym_problem(env, horizon)`.
+        delays: a model, or (K,) whole numbers. By default there are no delays.
         episodes: K.
-        rewards: the least and the largest reward of one step (0 is added if it is not between);
-            by default those of the environment's transition table. A reward outside is an error.
-        seed: decides environment, actions and delays, each by its own generator.
-        trajectory: "delayed": the path comes together with the costs; "immediate": the path comes
-            at the end of its episode and only the costs are late.
+        rewards: the least and the largest reward of one step (the range is extended to contain
+            0); by default those of the environment's transition table. A reward outside the range
+            is an error.
+        seed: decides the environment, the actions and the delays, each by its own generator.
+        paths: "late": the path arrives together with the costs; "at once": the path arrives at
+            the end of its episode and only the costs are late.
         progress: wraps the range of episodes, e.g. `rich.progress.track`.
 
     Returns:
         A `GymRun` with realised costs.
     """
+    check_is_agent("agent", agent)
     made = make(env)
     S, A = sizes(made)
     H = agent.problem.horizon
     episodes = checks.integer("episodes", episodes, 1)
-    checks.choice("trajectory", trajectory, ("delayed", "immediate"))
+    checks.choice("paths", paths, PATHS)
     if (agent.problem.states, agent.problem.actions) != (S + 1, A):
         raise ValueError(
-            f"agent must be made for {S} observations and the end of the game, {S + 1} states, and "
-            f"{A} actions (see environments.gym_problem), got {agent.problem.states} and "
-            f"{agent.problem.actions}"
+            f"agent must be made for {S + 1} states ({S} observations and the end of the game) and "
+            f"{A} actions (see environments.gym_problem), got {agent.problem.states} states and "
+            f"{agent.problem.actions} actions"
         )
     if agent.information != "bandit":
         raise ValueError(
-            'agent must have information="bandit", as only suffered costs are known here, '
+            'agent must have information="bandit", because only the suffered costs are known, '
             f"got {agent.information!r}"
         )
     to_cost = _rewards(made, rewards)
@@ -97,32 +100,25 @@ def gym_loop(
     ).spawn(3)
     drawn = drawn_delays(delays, episodes, np.random.default_rng(delay_seed))
     rng = np.random.default_rng(action_seed)
-    first_seed: int | None = int(env_seed.generate_state(1)[0])
+    first_seed = int(env_seed.generate_state(1)[0])
 
     realised = np.zeros(episodes)
     returns = np.zeros(episodes)
     lengths = np.zeros(episodes, dtype=np.int64)
-    line = DelayLine()
-    steps: Iterable[int] = range(episodes)
-    if progress is not None:
-        steps = progress(range(episodes))
-    for k in steps:
-        episode = agent.begin_episode()
-        states, actions, got = play(made, episode.policy, rng, seed=first_seed)
-        first_seed = None
+
+    def source(episode: Episode) -> tuple[Trajectory, Costs]:
+        k = episode.number
+        states, actions, got = play(made, episode.policy, rng, seed=first_seed if k == 0 else None)
         costs = np.full(H, to_cost.cost(0.0))
         for h, reward in enumerate(got):
             costs[h] = to_cost.cost(reward)
         realised[k] = costs.sum()
         returns[k] = sum(got)
         lengths[k] = len(got)
-        path: Record = Trajectory(episode.number, states, actions)
-        record: Record = Costs(episode.number, costs)
-        now = [path] if trajectory == "immediate" else []
-        line.push([record] if trajectory == "immediate" else [path, record], int(drawn[k]))
-        agent.observe(now + line.release(episode.number))
-    if isinstance(env, str):
-        made.close()
+        return Trajectory(k, states, actions), Costs(k, costs)
+
+    with contextlib.closing(made) if isinstance(env, str) else contextlib.nullcontext():
+        drive(agent, source, drawn, paths=paths, progress=progress)
     return GymRun(
         realised, returns, lengths, drawn, missing_feedback(drawn), dict(agent.diagnostics())
     )
@@ -137,8 +133,8 @@ def play(
     """Play one episode in the real environment with a policy (H, S + 1, A).
 
     Returns:
-        States (H + 1,), actions (H,), and the rewards up to the end of the game, at most H. After
-        the end the state is S and the actions are drawn from the policy like all others.
+        The states (H + 1,), the actions (H,), and the rewards up to the end of the game, at most
+        H. After the end the state is S, and actions are still drawn from the policy.
     """
     H, over, _ = policy.shape
     over -= 1
@@ -164,7 +160,7 @@ def play(
 
 
 def _pick(weights: Floats, uniform: float) -> int:
-    """Index drawn from a distribution by inversion; never one of probability 0."""
+    """Draw an index from a distribution by inversion; it never has probability 0."""
     below = np.cumsum(weights)
     return int(np.searchsorted(below, uniform * below[-1], side="right"))
 
@@ -172,6 +168,7 @@ def _pick(weights: Floats, uniform: float) -> int:
 def _rewards(
     env: gymnasium.Env[Any, Any], rewards: tuple[float, float] | Rewards | None
 ) -> Rewards:
+    """The map between rewards and costs, from the argument or from the transition table."""
     if isinstance(rewards, Rewards):
         return rewards
     if rewards is not None:
@@ -184,5 +181,5 @@ def _rewards(
         return table_rewards(env)
     except ValueError:
         raise ValueError(
-            "rewards must be (low, high) where the environment has no transition table, got None"
+            "rewards must be (low, high) if the environment has no transition table, got None"
         ) from None

@@ -1,8 +1,7 @@
-"""How the step size is set.
+"""How the step size of `Softmax` is set.
 
-A rule answers `rates(missing)` once per episode begun, with the step sizes (1 or H,) to play it
-with. missing: how many earlier episodes have not been used yet. The same array object again means
-that nothing changed.
+A rule answers `next_rates(missing)` once per episode begun, with the step sizes (1 or H,) to play
+it with. missing: how many earlier episodes have not been used yet.
 """
 
 import math
@@ -10,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from belated import checks
 from belated.arrays import Floats, frozen
 from belated.problem import Problem
 
@@ -17,7 +17,15 @@ from belated.problem import Problem
 class Rates(Protocol):
     """A rule for the step size."""
 
-    def rates(self, missing: int) -> Floats:
+    @property
+    def pending(self) -> int:
+        """What the rule has summed up so far."""
+        ...
+
+    @pending.setter
+    def pending(self, value: int) -> None: ...
+
+    def next_rates(self, missing: int) -> Floats:
         """Step sizes (1 or H,) for the episode that begins now."""
         ...
 
@@ -26,9 +34,11 @@ class Constant:
     """One step size for ever."""
 
     def __init__(self, learning_rate: float) -> None:
-        self._rates = frozen(np.array([learning_rate]))
+        self.learning_rate = checks.real("learning_rate", learning_rate, 0.0)
+        self.pending = 0
+        self._rates = frozen(np.array([self.learning_rate]))
 
-    def rates(self, missing: int) -> Floats:
+    def next_rates(self, missing: int) -> Floats:
         """Step sizes (1,)."""
         return self._rates
 
@@ -45,16 +55,16 @@ class Anytime:
     def __init__(self, problem: Problem, scale: float) -> None:
         left = problem.horizon - np.arange(problem.horizon)
         self._scale: Floats = scale * math.sqrt(math.log(problem.actions) / 2) / left
-        self._pending = 0
+        self.pending = 0
 
-    def rates(self, missing: int) -> Floats:
+    def next_rates(self, missing: int) -> Floats:
         """Step sizes (H,)."""
-        self._pending += missing + 1
-        return frozen(self._scale / math.sqrt(self._pending))
+        self.pending += missing + 1
+        return frozen(self._scale / math.sqrt(self.pending))
 
 
-class AnytimeBandit:
-    """The same for a bandit (H = 1, one state): eta_k = sqrt(ln A / (2 sum_i (A + missing_i))).
+class AnytimeArms:
+    """The same for one step from one state: eta_k = sqrt(ln A / (2 sum_i (A + missing_i))).
 
     Then E[R_K] <= 2 sqrt(2 ln A (A K + D_K)) without exploration, for all K at once.
     """
@@ -62,10 +72,10 @@ class AnytimeBandit:
     def __init__(self, problem: Problem, scale: float) -> None:
         self._actions = problem.actions
         self._scale = scale
-        self._weight = 0
+        self.pending = 0
 
-    def rates(self, missing: int) -> Floats:
+    def next_rates(self, missing: int) -> Floats:
         """Step sizes (1,)."""
-        self._weight += self._actions + missing
-        rate = self._scale * math.sqrt(math.log(self._actions) / (2 * self._weight))
+        self.pending += self._actions + missing
+        rate = self._scale * math.sqrt(math.log(self._actions) / (2 * self.pending))
         return frozen(np.array([rate]))

@@ -1,14 +1,14 @@
 """Gymnasium environments with a transition table, as worlds with exact regret.
 
-FrozenLake, CliffWalking and Taxi keep their probabilities in `env.unwrapped.P`. Here they become a
-`World`:
+FrozenLake, CliffWalking and Taxi keep their probabilities in `env.unwrapped.P`. This module turns
+the table into a `World`:
 
-- Rewards become costs by one affine map, cost = (high - reward) / (high - low), where low and high
-  are the least and the largest reward of the table and 0 (see `Rewards`). The cost of a state and
-  an action is that of the expected reward, so expected totals are exact.
-- Termination leads to one more state, number S, that is never left. It earns nothing, reward 0 in
-  every step that is left, and costs accordingly.
-- The start distribution is kept. The horizon replaces Gymnasium's own limit of steps.
+- Rewards become costs by one affine map, cost = (high - reward) / (high - low). Here low and high
+  are the least and the largest number among the rewards of the table and 0 (see `Rewards`). The
+  cost of a state and an action is the cost of its expected reward, so expected totals are exact.
+- Termination leads to one additional state, number S, that is never left. Every step in it has
+  reward 0 and the cost of that reward.
+- The start distribution stays the same. The horizon replaces Gymnasium's own limit of steps.
 """
 
 from __future__ import annotations
@@ -29,14 +29,18 @@ if TYPE_CHECKING:
     import gymnasium
 
 TRANSPARENT = {"OrderEnforcing", "PassiveEnvChecker", "TimeLimit", "RecordEpisodeStatistics"}
-"""Wrappers that change neither rewards nor dynamics, the limit of steps aside."""
+"""Wrappers that change neither rewards nor dynamics, except for the limit of steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewards:
     """The map between the rewards of one step in [low, high] and costs in [0, 1].
 
-    low: at most 0. high: at least 0. Both include 0, the reward of every step after the end.
+    The interval contains 0, the reward of every step after the end of the game.
+
+    Attributes:
+        low: the least reward, at most 0.
+        high: the largest reward, at least 0.
     """
 
     low: float
@@ -50,11 +54,11 @@ class Rewards:
 
     @property
     def width(self) -> float:
-        """The difference high - low, or 1 where every reward is 0."""
+        """The difference high - low, or 1 if both are 0."""
         return self.high - self.low or 1.0
 
     def cost(self, reward: float) -> float:
-        """The cost in [0, 1] of a reward; rewards outside [low, high] are refused."""
+        """The cost in [0, 1] of a reward; a reward outside [low, high] is an error."""
         if not self.low <= reward <= self.high:
             raise ValueError(
                 f"reward must be from {self.low:g} to {self.high:g}, got {checks.show(reward)}"
@@ -62,7 +66,7 @@ class Rewards:
         return (self.high - reward) / self.width
 
     def total(self, cost: float, horizon: int) -> float:
-        """The sum of rewards of an episode of `horizon` steps that cost so much."""
+        """The sum of the rewards of an episode of `horizon` steps with this total cost."""
         return horizon * self.high - cost * self.width
 
 
@@ -73,18 +77,18 @@ def from_gymnasium(
     start: object = None,
     **options: Any,
 ) -> World:
-    """A World with the dynamics, rewards and start of a Gymnasium environment.
+    """A `World` with the dynamics, rewards and start of a Gymnasium environment.
 
     Args:
         env: an environment with a table `env.unwrapped.P`, or its id, e.g. "FrozenLake-v1".
-        horizon: number of steps of an episode.
+        horizon: the number of steps of an episode.
         start: the first state, or a distribution over the environment's S states; by default the
             environment's own `initial_state_distrib`.
-        options: keywords of `gymnasium.make`, where an id is given.
+        options: keywords of `gymnasium.make`, only with an id.
 
     Returns:
-        A World with S + 1 states; state S is the end of the game. `table_rewards(env)` gives the
-        map from its costs back to rewards.
+        A `World` with S + 1 states; state S is the end of the game. `table_rewards(env)` is the
+        map between its costs and the rewards.
     """
     made = make(env, **options)
     table = _table(made)
@@ -123,17 +127,17 @@ def table_rewards(env: str | gymnasium.Env[Any, Any], **options: Any) -> Rewards
 def gym_problem(
     env: str | gymnasium.Env[Any, Any], horizon: int, *, start: object = None, **options: Any
 ) -> Problem:
-    """What a learner is told of an environment with discrete observations and actions.
+    """The problem of an environment with discrete observations and actions.
 
     Args:
         env: an environment or its id. It needs no transition table.
-        horizon: number of steps of an episode.
+        horizon: the number of steps of an episode.
         start: the first observation (counted from 0) or a distribution over all S; by default the
             environment's own `initial_state_distrib`, if it has one.
-        options: keywords of `gymnasium.make`, where an id is given.
+        options: keywords of `gymnasium.make`, only with an id.
 
     Returns:
-        A homogeneous Problem with S + 1 states; state S is the end of the game.
+        A homogeneous `Problem` with S + 1 states; state S is the end of the game.
     """
     made = make(env, **options)
     S, A = sizes(made)
@@ -141,7 +145,7 @@ def gym_problem(
 
 
 def make(env: str | gymnasium.Env[Any, Any], **options: Any) -> gymnasium.Env[Any, Any]:
-    """The environment itself, or the one with this id."""
+    """Make an environment from its id; return any other environment as it is."""
     if isinstance(env, str):
         try:
             module = importlib.import_module("gymnasium")
@@ -153,7 +157,7 @@ def make(env: str | gymnasium.Env[Any, Any], **options: Any) -> gymnasium.Env[An
         return made
     if options:
         raise ValueError(
-            f"options are for environments given by id, got {', '.join(sorted(options))}"
+            f"options are only for environments given by id, got {', '.join(sorted(options))}"
         )
     if not (hasattr(env, "step") and hasattr(env, "reset") and hasattr(env, "unwrapped")):
         raise ValueError(f"env must be a Gymnasium environment or its id, got {checks.show(env)}")
@@ -161,7 +165,7 @@ def make(env: str | gymnasium.Env[Any, Any], **options: Any) -> gymnasium.Env[An
 
 
 def sizes(env: gymnasium.Env[Any, Any]) -> tuple[int, int]:
-    """Numbers of observations and actions of an environment where both are discrete."""
+    """The numbers of observations and actions; both spaces must be discrete."""
     found = []
     for name in ("observation_space", "action_space"):
         space = getattr(env, name)
@@ -172,14 +176,14 @@ def sizes(env: gymnasium.Env[Any, Any]) -> tuple[int, int]:
 
 
 def _table(env: gymnasium.Env[Any, Any]) -> dict[int, dict[int, list[tuple[Any, ...]]]]:
-    """The transition table: for every state and action a list of (p, next, reward, over)."""
+    """The transition table: a list of (p, next, reward, over) for every state and action."""
     S, A = sizes(env)
     inner: Any = env
     while hasattr(inner, "env"):
         if type(inner).__name__ not in TRANSPARENT:
             raise ValueError(
-                f"env must not be wrapped in {type(inner).__name__}, which may change what its "
-                "transition table says; use gym_loop"
+                f"env must not be wrapped in {type(inner).__name__}, which may change rewards "
+                "or dynamics, so that its transition table is wrong; use gym_loop"
             )
         inner = inner.env
     table: Any = getattr(inner, "P", None)
@@ -198,7 +202,7 @@ def _table(env: gymnasium.Env[Any, Any]) -> dict[int, dict[int, list[tuple[Any, 
 
 
 def _start(env: gymnasium.Env[Any, Any], states: int, start: object) -> int | tuple[float, ...]:
-    """The start among S + 1 states, from one among S."""
+    """Check a start among S states and extend it to S + 1 states."""
     if start is None:
         start = getattr(env.unwrapped, "initial_state_distrib", None)
         if start is None:
