@@ -49,9 +49,7 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         explore=FewVisits(2),
     ),
     "oreps known": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, **known(w)),
-    "oreps unknown": lambda w: bl.DelayedOREPS(
-        w.problem, learning_rate=0.3, transitions=NARROWER
-    ),
+    "oreps unknown": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROWER),
     "doubling oreps": lambda w: bl.Doubling(
         bl.DelayedOREPS(w.problem, learning_rate=1, **known(w))
     ),

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
         Ledger,
         Parallel,
         Pipeline,
+        RegretMatching,
         Restartable,
         Revealed,
         Skipping,
         Softmax,
+        UniformShare,
         Weighted,
         advise,
         recommend,
@@ -72,6 +74,7 @@ __all__ = [
     "Pipeline",
     "Problem",
     "Record",
+    "RegretMatching",
     "Restartable",
     "Revealed",
     "Run",
@@ -80,6 +83,7 @@ __all__ = [
     "Softmax",
     "Trajectory",
     "Transitions",
+    "UniformShare",
     "Weighted",
     "World",
     "advise",
@@ -106,7 +110,8 @@ __all__ = [
 
 _NAMES = {
     "agents": "Advice Agent Averaged Bold Bonus Confidence DelayedOPPO DelayedOREPS DelayedUCBVI "
-    "Doubling FewVisits Ledger Parallel Pipeline Restartable Revealed Skipping Softmax Weighted "
+    "Doubling FewVisits Ledger Parallel Pipeline RegretMatching Restartable"
+    " Revealed Skipping Softmax UniformShare Weighted "
     "advise recommend",
     "delays": "NEVER DelayLine",
     "feedback": "Costs Episode FeedbackError Record Trajectory",

@@ -26,7 +26,7 @@ def policy_values(mdp: MDP, policy: object, costs: object) -> tuple[Floats, Floa
     cost = checks.costs("costs", costs, H, S, A, unit=False)
     Q = np.zeros((H, S, A))
     t = mdp.transitions
-    V = planning.evaluate(t.successors, t.probabilities, cost, checked, Q)
+    V = planning.evaluate(t.rows, cost, checked, Q)
     return V, Q
 
 
@@ -36,7 +36,7 @@ def best_policy(mdp: MDP, costs: object) -> tuple[Floats, float]:
     H, S, A = mdp.problem.shape
     cost = checks.costs("costs", costs, H, S, A, unit=False)
     t = mdp.transitions
-    actions, V = planning.best(t.successors, t.probabilities, cost, H)
+    actions, V = planning.best(t.rows, cost, H)
     policy: Floats = np.eye(A)[actions]
     return policy, float(mdp.problem.start_probabilities @ V[0])
 
@@ -46,9 +46,7 @@ def occupancy(mdp: MDP, policy: object) -> Floats:
     checks.instance("mdp", mdp, MDP)
     checked = checks.policy("policy", policy, mdp.problem.shape)
     t = mdp.transitions
-    reach = planning.state_occupancy(
-        t.successors, t.probabilities, checked, mdp.problem.start_probabilities
-    )
+    reach = planning.state_occupancy(t.rows, checked, mdp.problem.start_probabilities)
     q: Floats = reach[:, :, None] * checked
     return q
 

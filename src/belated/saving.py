@@ -42,9 +42,11 @@ from belated.agents import (
     FewVisits,
     Parallel,
     Pipeline,
+    RegretMatching,
     Revealed,
     Skipping,
     Softmax,
+    UniformShare,
     Weighted,
 )
 from belated.agents.contract import check_is_agent
@@ -75,10 +77,12 @@ _TYPES: dict[str, type] = {
         Parallel,
         Pipeline,
         Problem,
+        RegretMatching,
         Revealed,
         Skipping,
         Softmax,
         Transitions,
+        UniformShare,
         Weighted,
     )
 }
@@ -224,7 +228,9 @@ class _Writer:
             kind = "list" if isinstance(item, list) else "tuple"
             return {kind: [self.encode(v, f"{where}[{i}]") for i, v in enumerate(item)]}
         if isinstance(item, dict):
-            return {"dict": {_key(k, where): self.encode(v, f"{where}.{k}") for k, v in item.items()}}
+            return {
+                "dict": {_key(k, where): self.encode(v, f"{where}.{k}") for k, v in item.items()}
+            }
         name = next((name for name, cls in _TYPES.items() if cls is type(item)), None)
         if name is None:
             raise ValueError(

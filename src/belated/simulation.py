@@ -16,14 +16,13 @@ from belated.delays import none as no_delays
 from belated.feedback import Costs, Episode, Record, Trajectory, suffered
 from belated.kernels import planning
 from belated.planning import best_policy, occupancy
+from belated.tuning import PATHS
 from belated.world import World
 
 Play = Callable[[Episode], tuple[Trajectory, Costs]]
 """A source of episodes: it plays one and returns the path and the costs to be shown."""
 
 Progress = Callable[[range], Iterable[int]]
-
-PATHS = ("late", "at once")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,9 +178,7 @@ def simulate(
         cost = process.at(k)
         if kept is not None:
             kept.append(cost)
-        values[k] = planning.start_value(
-            dynamics.successors, dynamics.probabilities, cost, frozen(episode.policy), start
-        )
+        values[k] = planning.start_value(dynamics.rows, cost, frozen(episode.policy), start)
         met = suffered(cost, path)
         realised[k] = met.sum()
         np.add(total, cost, out=total)

@@ -87,9 +87,9 @@ def feedback(
 def drive(
     world: World, agent: Agent, schedule: Sequence[Step], seed: int, *, overwrite: bool = False
 ) -> list[Floats]:
-    """Play a schedule and return the policies. overwrite: spoil every policy that was handed out."""
+    """Play a schedule and return the policies. overwrite: spoil what was handed out."""
     rng = np.random.default_rng(seed)
-    line: DelayLine = DelayLine()
+    line: DelayLine[Record] = DelayLine()
     waiting: list[Record] = []
     policies: list[Floats] = []
     for k, step in enumerate(schedule):
@@ -279,7 +279,10 @@ def records_may_be_overwritten(make: MakeAgent, world: World, rng: np.random.Gen
         _true("policies must not depend on the caller's arrays", _equal(episode, other))
         path, costs = feedback(world, agent, episode.number, episode.policy, rng)
         states, actions, values = path.states.copy(), path.actions.copy(), costs.values.copy()
-        mine = [Trajectory(path.episode, states, actions), Costs(path.episode, values)]
+        mine: list[Record] = [
+            Trajectory(path.episode, states, actions),
+            Costs(path.episode, values),
+        ]
         states[:], actions[:], values[:] = 0, 0, 0.5
         agent.observe([path, costs])
         twin.observe(mine)

@@ -9,6 +9,7 @@ import numpy as np
 
 from belated import checks
 from belated.arrays import Floats, Indices, frozen
+from belated.kernels.planning import Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +65,11 @@ class Transitions:
         successors[row, slot] = state
         probabilities[row, slot] = rows[row, state]
         return cls(successors.reshape(T, S, A, -1), probabilities.reshape(T, S, A, -1))
+
+    @property
+    def rows(self) -> Rows:
+        """The arrays as kernels take them."""
+        return Rows(self.successors, self.probabilities)
 
     def dense(self) -> Floats:
         """The same as one array (T, S, A, S)."""

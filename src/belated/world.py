@@ -57,8 +57,7 @@ class MDP:
         if not isinstance(rng, np.random.Generator):
             raise ValueError(f"rng must be a numpy.random.Generator, got {checks.show(rng)}")
         states, actions = planning.sample(
-            self.transitions.successors,
-            self.transitions.probabilities,
+            self.transitions.rows,
             checked,
             self.problem.start_probabilities,
             rng.random(2 * self.horizon + 1),

@@ -8,7 +8,8 @@ from belated.agents.oppo import DelayedOPPO
 from belated.agents.oreps import DelayedOREPS
 from belated.agents.parallel import Bold, Parallel
 from belated.agents.parts.costs import Averaged, Revealed, Weighted
-from belated.agents.parts.explore import FewVisits
+from belated.agents.parts.explore import FewVisits, UniformShare
+from belated.agents.parts.regret_matching import RegretMatching
 from belated.agents.parts.transitions import Bonus, Confidence
 from belated.agents.parts.update import Softmax
 from belated.agents.pipeline import Pipeline
@@ -31,10 +32,12 @@ __all__ = [
     "Ledger",
     "Parallel",
     "Pipeline",
+    "RegretMatching",
     "Restartable",
     "Revealed",
     "Skipping",
     "Softmax",
+    "UniformShare",
     "Weighted",
     "advise",
     "recommend",

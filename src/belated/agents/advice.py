@@ -106,11 +106,10 @@ def advise(
         settings = {"transitions": Bonus(), "update": Softmax(5.0 / problem.horizon)}
         reason = "as in the paper's experiments: quick to learn, no guarantee"
         return _oppo(problem, settings, reason)
-    tuned = episodes is not None and total_delay is not None
     if information == "bandit" and is_bandit(problem):
         settings = {**common, "costs": Weighted()}
         reason = "delayed EXP3; its anytime step size needs neither K nor D"
-        if tuned:
+        if episodes is not None and total_delay is not None:
             rate = tuning.exp3(problem, episodes, total_delay)["learning_rate"]
             settings["update"] = Softmax(rate)
             reason = "delayed EXP3, tuned for K and D"
@@ -120,9 +119,9 @@ def advise(
     if not known and paths == "late":
         return _late_paths(problem, common, episodes, total_delay, max_delay)
     reason = "the anytime step size needs neither K nor D, and the largest delay plays no role"
-    if tuned:
-        rate = tuning.oppo_full(problem, episodes, total_delay, log_actions=True)
-        common["update"] = Softmax(**rate)
+    if episodes is not None and total_delay is not None:
+        tuned = tuning.oppo_full(problem, episodes, total_delay, log_actions=True)
+        common["update"] = Softmax(**tuned)
         reason = "tuned for K and D; the largest delay plays no role"
     return _oppo(problem, common, reason)
 

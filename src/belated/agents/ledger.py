@@ -158,7 +158,7 @@ class Ledger(Generic[Memory]):
         flags = ("path_came", "costs_came", "settled")
         entry = stored.exact(item, *names, *flags)
         number = checks.integer("number", entry["number"], 0, self.begun - 1)
-        H, S, A = self._problem.shape
+        H = self._problem.horizon
         path = costs = None
         if entry["states"] is not None:
             states = stored.array("states", entry["states"], np.int64, (H + 1,))

@@ -49,12 +49,12 @@ from belated.agents.parts.costs import CostsPart, Observation, Revealed
 from belated.agents.parts.explore import ExplorePart, checked_mask, no_exploration
 from belated.agents.parts.transitions import Bonus, Confidence, TransitionsPart, model_of
 from belated.agents.parts.update import Arrival, Outlook, Softmax, UpdatePart
+from belated.agents.waiting import Waiting
 from belated.arrays import Bools, Floats
 from belated.feedback import Episode, Record
 from belated.problem import Problem
 from belated.transitions import Transitions
 from belated.tuning import Parameters, Setting
-
 
 CONFIDENCE, REVEALED, SOFTMAX = Confidence(), Revealed(), Softmax()
 """The parts by default."""
@@ -124,6 +124,7 @@ class DelayedOPPO:
         self._ledger: Ledger[Played] = Ledger(
             problem, costs.information, uses_paths=self.uses_paths
         )
+        self._waiting = Waiting(problem)
         self._explored = 0
 
     @property
@@ -133,7 +134,9 @@ class DelayedOPPO:
 
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
-        policy = self._update.policy(Outlook(self._ledger.unsettled, self._model, self._costs))
+        missing = self._waiting.begin()
+        coming = min(float(missing), self._waiting.mean_delay)
+        policy = self._update.policy(Outlook(missing, coming, self._model, self._costs))
         mask = self._explore.mask()
         number = self._ledger.begin(Played(policy, mask, self._model.arrived))
         return Episode(number, self._explore.mixed(policy, mask).copy())
@@ -152,12 +155,14 @@ class DelayedOPPO:
             self._costs.learn(entry.path, entry.costs.values)
         for entry in ready:
             self._learn(entry)
+            self._waiting.arrive(entry.number)
             self._ledger.settle(entry)
         self._let_go()
 
     def forget(self, episode: int) -> None:
         """Let go of an episode: no feedback of it will be used, and its memory is free."""
         self._ledger.forget(episode)
+        self._waiting.forget(episode)
         self._let_go()
 
     def setting(self, paths: str) -> Setting:
@@ -183,6 +188,8 @@ class DelayedOPPO:
             "open": len(self._ledger),
             "unused": self._ledger.unsettled,
             "explored": self._explored,
+            "given_up": self._waiting.given_up,
+            "came_late": self._waiting.late,
             **self._update.diagnostics(),
         }
 
@@ -199,20 +206,22 @@ class DelayedOPPO:
             "update": self._update.state(),
             "explore": self._explore.state(),
             "ledger": self._ledger.state(_write),
+            "waiting": self._waiting.state(),
             "explored": self._explored,
         }
 
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
-        names = ("configuration", "model", "costs", "update", "explore", "ledger", "explored")
-        read = stored.exact(state, *names)
+        names = ("model", "costs", "update", "explore", "ledger", "waiting", "explored")
+        read = stored.exact(state, "configuration", *names)
         agent = cls(**read["configuration"])
         agent._model.restore(read["model"])
         agent._costs.restore(read["costs"])
         agent._update.restore(read["update"])
         agent._explore.restore(read["explore"])
         agent._ledger.restore(read["ledger"], agent._read)
+        agent._waiting.restore(read["waiting"])
         agent._explored = checks.integer("explored", read["explored"], 0)
         return agent
 

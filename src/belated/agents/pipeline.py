@@ -133,9 +133,7 @@ class Pipeline:
             return costs
         H = self.problem.horizon
         states = stored.array("states", read["states"], np.int64, (H + 1,))
-        path = Trajectory(
-            episode, states, stored.array("actions", read["actions"], np.int64, (H,))
-        )
+        path = Trajectory(episode, states, stored.array("actions", read["actions"], np.int64, (H,)))
         check_path(self.problem, path)
         return path
 

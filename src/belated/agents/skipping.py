@@ -80,9 +80,7 @@ class Skipping:
 
     def observe(self, records: Iterable[Record]) -> None:
         """Hand on what is in time."""
-        in_time, late = split(
-            records, self.problem, self.information, self.begun, self._kept_from
-        )
+        in_time, late = split(records, self.problem, self.information, self.begun, self._kept_from)
         self.agent.observe(in_time)
         self._skipped += sum(isinstance(record, Costs) for record in late)
 

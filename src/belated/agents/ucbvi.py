@@ -157,7 +157,7 @@ class DelayedUCBVI:
             width = self._model.cost_width(self.begun)
             costs = self._costs.lowered(width)
             t = self._part
-            actions, _ = planning.best(t.successors, t.probabilities, costs, H)
+            actions, _ = planning.best(t.rows, costs, H)
         else:
             assert isinstance(self._model, WithBonus)
             width = self._width(self._part)

@@ -21,7 +21,8 @@ from belated.arrays import Floats, Ints
 from belated.delays import DelayModel, missing_feedback
 from belated.feedback import Costs, Episode, Trajectory
 from belated.gymnasium.world import Rewards, make, sizes, table_rewards
-from belated.simulation import PATHS, Progress, drawn_delays, drive
+from belated.simulation import Progress, drawn_delays, drive
+from belated.tuning import PATHS
 
 if TYPE_CHECKING:
     import gymnasium

@@ -167,19 +167,17 @@ class Known:
     def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
         """Add the true Q of the policy."""
         t = self._transitions
-        planning.evaluate(t.successors, t.probabilities, costs, policy, total)
+        planning.evaluate(t.rows, costs, policy, total)
 
     def value(self, costs: Floats, policy: Floats) -> float:
         """The true value of the policy."""
         t = self._transitions
-        return float(
-            planning.start_value(t.successors, t.probabilities, costs, policy, self._start)
-        )
+        return float(planning.start_value(t.rows, costs, policy, self._start))
 
     def reach(self, policy: Floats, states: Ints) -> Floats:
         """The true probability of states[h] at step h, (H,)."""
         t = self._transitions
-        mass = planning.state_occupancy(t.successors, t.probabilities, policy, self._start)
+        mass = planning.state_occupancy(t.rows, policy, self._start)
         at_path: Floats = mass[np.arange(len(mass)), states[: len(mass)]]
         return at_path
 
@@ -328,10 +326,8 @@ class WithBonus:
 
     def reach(self, policy: Floats, states: Ints) -> Floats:
         """The probability of states[h] at step h under the observed frequencies, (H,)."""
-        seen = self.model
-        mass = planning.state_occupancy(
-            seen.counts.successors, seen.probabilities, policy, self._problem.start_probabilities
-        )
+        rows = planning.Rows(self.counts.successors, self.model.probabilities)
+        mass = planning.state_occupancy(rows, policy, self._problem.start_probabilities)
         at_path: Floats = mass[np.arange(len(mass)), states[: len(mass)]]
         return at_path
 
