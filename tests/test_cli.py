@@ -178,7 +178,7 @@ def test_a_damaged_result_is_named_in_one_line(results, tmp_path, capsys, comman
     arguments = ["paper-grid", *TINY, "--out"] if command == "run" else []
     code, _, err = call(capsys, command, *arguments, str(tmp_path / "copy"))
     assert code == 2
-    assert f"{damaged} must be as belated wrote it" in err
+    assert f"{damaged} is damaged" in err
     assert err.count("\n") == 1
 
 

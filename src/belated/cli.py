@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _Mistake as mistake:
         return _complain(str(mistake))
     except KeyboardInterrupt:
-        err.print("belated: stopped; the same command continues where it was")
+        err.print("belated: stopped; run the same command to continue")
         return 130
     return code if isinstance(code, int) else 0
 

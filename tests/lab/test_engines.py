@@ -19,26 +19,17 @@ import pytest
 
 from belated.lab import Sweep, part, run, store, toml
 from belated.lab.engines import cluster, local
-from belated.lab.spec import Case, Experiment, Learner
+from belated.lab.spec import Case, Learner
 from belated.lab.task import perform
+from lab.small import BONUS, STEP, TINY, files
 
-STEP = part("softmax", learning_rate=0.1)
-SMALL = Experiment(
+SMALL = dataclasses.replace(
+    TINY,
     name="small",
-    environment=part("gridworld", size=4, horizon=8),
-    delays=part("geometric", mean=3),
-    agents=(
-        Learner("A", part("oppo", transitions="bonus", update=STEP)),
-        Learner("B", part("parallel", agent=part("oppo", update=STEP))),
-    ),
+    agents=(Learner("A", BONUS), Learner("B", part("parallel", agent=part("oppo", update=STEP)))),
     episodes=60,
     seeds=3,
 )
-
-
-def files(directory):
-    runs = directory / "runs"
-    return {str(p.relative_to(runs)): p.read_bytes() for p in runs.rglob("*") if p.is_file()}
 
 
 def test_one_job_and_two_jobs_give_the_same_bytes(tmp_path):

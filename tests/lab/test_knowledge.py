@@ -46,7 +46,7 @@ def test_defaults_that_ask_for_something_count():
     pipeline, skipping, oreps = told(
         part("pipeline", agent=TUNED), part("skipping", agent="oppo"), part("oreps")
     )
-    assert pipeline == f"{BOTH}, and {LARGEST}. {SEES}"
+    assert pipeline == f"{LARGEST}, and {BOTH}. {SEES}"
     assert skipping == f"{BOTH}. {SEES}"
     assert oreps == f"{BOTH}. {SEES}"
 

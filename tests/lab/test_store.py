@@ -8,20 +8,8 @@ import polars as pl
 import pytest
 
 from belated.lab import part, run, store
-from belated.lab.spec import Experiment, Learner
 from belated.lab.task import perform
-
-TINY = Experiment(
-    name="tiny",
-    environment=part("gridworld", size=3, horizon=4),
-    delays=part("geometric", mean=2),
-    agents=(
-        Learner("A", part("oppo", update=part("softmax", learning_rate=0.1))),
-        Learner("B", part("oppo")),
-    ),
-    episodes=12,
-    seeds=2,
-)
+from lab.small import TINY
 
 
 def finish(directory, experiment, tasks=None):
@@ -131,7 +119,7 @@ def test_a_damaged_file_is_named_in_one_line(tmp_path, file, read):
     path = tmp_path / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"")
-    with pytest.raises(ValueError, match="must be as belated wrote it") as caught:
+    with pytest.raises(ValueError, match="is damaged") as caught:
         read(tmp_path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)

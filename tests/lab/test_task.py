@@ -8,17 +8,9 @@ import polars as pl
 
 import belated as bl
 from belated.lab import build, part
-from belated.lab.spec import Case, Experiment, Learner
+from belated.lab.spec import Case, Learner
 from belated.lab.task import perform
-
-TINY = Experiment(
-    name="tiny",
-    environment=part("gridworld", size=3, horizon=4),
-    delays=part("geometric", mean=2),
-    agents=(Learner("A", part("oppo")),),
-    episodes=12,
-    seeds=2,
-)
+from lab.small import TINY
 
 
 def test_rows_are_what_simulate_says_column_by_column(tmp_path):

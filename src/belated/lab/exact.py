@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from belated.lab import kinds
+from belated.lab.kinds.registry import with_defaults
 from belated.lab.spec import Scene
 
 
@@ -15,17 +17,17 @@ def delay_lower_bound(scene: Scene) -> float | None:
     With N = K / (d + 1) blocks of d + 1 episodes it is
     H (d + 1) E[max over a of N / 2 - Bin_a(N, 1/2)]. If N is not a whole number: None.
     """
-    world = scene.environment.values
     if scene.environment.kind != "delay_lower_bound" or scene.costs is not None:
         return None
+    world = with_defaults(scene.environment, kinds.ENVIRONMENTS)
     length = world["delay"] + 1
     if scene.delays.kind != "fixed" or scene.delays.values["delay"] != world["delay"]:
         return None
     blocks, rest = divmod(scene.episodes, length)
     if rest:
         return None
-    surplus = expected_largest_surplus(blocks, world.get("actions", 2))
-    return float(world.get("horizon", 1) * length * surplus)
+    surplus = expected_largest_surplus(blocks, world["actions"])
+    return float(world["horizon"] * length * surplus)
 
 
 def expected_largest_surplus(blocks: int, actions: int) -> float:

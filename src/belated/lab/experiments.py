@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 from belated import checks
 from belated.environments.gridworld import PAPER_WALLS
@@ -26,64 +27,63 @@ KNOWN_TUNED = part("oppo", transitions="known", update=TUNED)
 DELAYED = Learner("Delayed OPPO", BONUS)
 PIPELINE = Learner("Pipeline-OPPO", part("pipeline", agent=BONUS, max_delay="realised"))
 PARALLEL = Learner("Parallel-OPPO", part("parallel", agent=BONUS, max_delay="realised"))
-PAPER = (DELAYED, PIPELINE, PARALLEL)
 
 PLAIN = part("gridworld")
 WALLED = part("gridworld", walls=PAPER_WALLS)
 MEAN_10 = part("geometric", mean=10)
 
 
+def _paper(name: str, title: str, environment: Part, delays: Part, about: str) -> Experiment:
+    return Experiment(
+        name=name,
+        title=title,
+        about=about,
+        environment=environment,
+        delays=delays,
+        agents=(DELAYED, PIPELINE, PARALLEL),
+    )
+
+
 def paper_grid() -> Experiment:
     """The paper's first experiment."""
-    return Experiment(
-        name="paper-grid",
-        title="Plain 10 x 10 grid, geometric delays of mean 10",
-        about="The paper's first experiment. Delayed OPPO learns at once, Pipeline-OPPO only "
-        "after the largest delay, and Parallel-OPPO does not improve.",
-        environment=PLAIN,
-        delays=MEAN_10,
-        agents=PAPER,
+    about = (
+        "The paper's first experiment. Delayed OPPO learns at once, Pipeline-OPPO only after the "
+        "largest delay, and Parallel-OPPO does not improve."
     )
+    title = "Plain 10 x 10 grid, geometric delays of mean 10"
+    return _paper("paper-grid", title, PLAIN, MEAN_10, about)
 
 
 def paper_walls() -> Experiment:
     """The paper's second experiment."""
-    return Experiment(
-        name="paper-walls",
-        title="10 x 10 grid with walls, geometric delays of mean 10",
-        about="The paper's second experiment: everything takes longer, Delayed OPPO stays ahead.",
-        environment=WALLED,
-        delays=MEAN_10,
-        agents=PAPER,
-    )
+    about = "The paper's second experiment: everything takes longer, Delayed OPPO stays ahead."
+    title = "10 x 10 grid with walls, geometric delays of mean 10"
+    return _paper("paper-walls", title, WALLED, MEAN_10, about)
 
 
 def paper_short_delays() -> Experiment:
     """The paper's third experiment."""
-    return Experiment(
-        name="paper-short-delays",
-        title="10 x 10 grid with walls, geometric delays of mean 2",
-        about="The paper's third experiment, with short delays and long runs: Parallel-OPPO "
-        "improves, Pipeline-OPPO does well, and Delayed OPPO is still ahead of it.",
-        environment=WALLED,
-        delays=part("geometric", mean=2),
-        agents=PAPER,
-        episodes=2000,
+    about = (
+        "The paper's third experiment, with short delays and long runs: Parallel-OPPO improves, "
+        "Pipeline-OPPO does well, and Delayed OPPO is still ahead of it."
     )
+    title = "10 x 10 grid with walls, geometric delays of mean 2"
+    whole = _paper("paper-short-delays", title, WALLED, part("geometric", mean=2), about)
+    return dataclasses.replace(whole, episodes=2000)
 
 
 def lost_records() -> Experiment:
     """The paper's remark on packet loss."""
-    return Experiment(
-        name="lost-records",
-        title="Plain 10 x 10 grid, delays of mean 10, one record in a hundred lost",
-        about="The paper says that a few lost records make Pipeline-OPPO and Parallel-OPPO "
-        "degenerate (their largest delay is infinite) and hardly affect Delayed OPPO. BOLD opens "
-        "a copy where Parallel-OPPO would wait.",
-        environment=PLAIN,
-        delays=part("lost", probability=0.01, otherwise=MEAN_10),
-        agents=(*PAPER, Learner("BOLD", part("bold", agent=BONUS))),
+    about = (
+        "The paper says that a few lost records make Pipeline-OPPO and Parallel-OPPO degenerate "
+        "(their largest delay is infinite) and hardly affect Delayed OPPO. BOLD opens a copy "
+        "where Parallel-OPPO would wait."
     )
+    title = "Plain 10 x 10 grid, delays of mean 10, one record in a hundred lost"
+    lossy = part("lost", probability=0.01, otherwise=MEAN_10)
+    whole = _paper("lost-records", title, PLAIN, lossy, about)
+    bold = Learner("BOLD", part("bold", agent=BONUS))
+    return dataclasses.replace(whole, agents=(*whole.agents, bold))
 
 
 def _table(scale: float) -> tuple[Learner, ...]:
@@ -104,20 +104,30 @@ def _table(scale: float) -> tuple[Learner, ...]:
     )
 
 
-def _lower_bound(name: str, title: str, against: str, cases: tuple[Case, ...]) -> Experiment:
-    return Experiment(
-        name=name,
-        title=title,
-        about="Costs are constant on blocks of d + 1 episodes and fair coins otherwise, so "
-        "every learner has the same expected regret, growing like sqrt(K (d + 1)). The dotted "
-        "line is the exact expectation. A learner below it would be reading the future.",
+def _scaling(name: str, world: str, against: str, scale: float, **others: Any) -> Experiment:
+    """All settings of the paper's table, with the regret of whole runs against D or K."""
+    axis = against.replace("_", " ")
+    title = f"Regret against {axis}, {world}"
+    return Experiment(name=name, title=title, agents=_table(scale), against=against, **others)
+
+
+def _lower_bound(name: str, against: str, cases: tuple[Case, ...]) -> Experiment:
+    about = (
+        "Costs are constant on blocks of d + 1 episodes and fair coins otherwise, so every "
+        "learner has the same expected regret, growing like sqrt(K (d + 1)). The dotted line is "
+        "the exact expectation. A learner below it would be reading the future."
+    )
+    return _scaling(
+        name,
+        "lower-bound world",
+        against,
+        0.1,
+        about=about,
         environment=_coins(3),
         delays=part("fixed", delay=3),
-        agents=_table(0.1),
         cases=cases,
         episodes=256,
         seeds=20,
-        against=against,
     )
 
 
@@ -127,57 +137,52 @@ def _coins(delay: int) -> Part:
 
 def lower_bound_delay() -> Experiment:
     """Regret against D, in a world where every learner has the same expected regret."""
-    cases = tuple(
-        Case(
-            f"delay {delay}",
-            environment=_coins(delay),
-            delays=part("fixed", delay=delay),
-        )
-        for delay in (0, 1, 3, 7, 15, 31)
-    )
-    return _lower_bound(
-        "lower-bound-delay", "Regret against total delay, lower-bound world", "total_delay", cases
-    )
+    cases = [
+        Case(f"delay {d}", environment=_coins(d), delays=part("fixed", delay=d))
+        for d in (0, 1, 3, 7, 15, 31)
+    ]
+    return _lower_bound("lower-bound-delay", "total_delay", tuple(cases))
 
 
 def lower_bound_episodes() -> Experiment:
     """Regret against K, in a world where every learner has the same expected regret."""
-    cases = tuple(Case(f"K = {K}", episodes=K) for K in (64, 128, 256, 512, 1024))
-    return _lower_bound(
-        "lower-bound-episodes", "Regret against episodes, lower-bound world", "episodes", cases
+    return _lower_bound("lower-bound-episodes", "episodes", _lengths(64, 128, 256, 512, 1024))
+
+
+def _lengths(*episodes: int) -> tuple[Case, ...]:
+    return tuple(Case(f"K = {K}", episodes=K) for K in episodes)
+
+
+def _grid(name: str, against: str, cases: tuple[Case, ...]) -> Experiment:
+    about = (
+        "Every setting of the paper's table with the paper's step sizes (and confidence radii "
+        "and bonuses scaled by 0.01, since the printed ones are trivial at this size). Under "
+        "full information the regret grows like sqrt(K + D). Under bandit feedback the theory's "
+        "steps are so small that it is still nearly linear in K here."
     )
-
-
-def _grid(name: str, title: str, against: str, cases: tuple[Case, ...]) -> Experiment:
-    return Experiment(
-        name=name,
-        title=title,
-        about="Every setting of the paper's table with the paper's step sizes (and confidence "
-        "radii and bonuses scaled by 0.01, since the printed ones are trivial at this size). "
-        "Under full information the regret grows like sqrt(K + D). Under bandit feedback the "
-        "theory's steps are so small that it is still nearly linear in K here.",
+    return _scaling(
+        name,
+        "2 x 2 grid",
+        against,
+        0.01,
+        about=about,
         environment=part("gridworld", size=2, horizon=4),
         delays=part("geometric", mean=2),
-        agents=_table(0.01),
         cases=cases,
         episodes=4000,
         seeds=3,
-        against=against,
     )
 
 
 def grid_delay() -> Experiment:
     """Regret against D on a grid, for each setting of the paper's table."""
-    cases = tuple(
-        Case(f"mean {mean}", delays=part("geometric", mean=mean)) for mean in (0, 2, 8, 32)
-    )
-    return _grid("grid-delay", "Regret against total delay, 2 x 2 grid", "total_delay", cases)
+    cases = [Case(f"mean {mean}", delays=part("geometric", mean=mean)) for mean in (0, 2, 8, 32)]
+    return _grid("grid-delay", "total_delay", tuple(cases))
 
 
 def grid_episodes() -> Experiment:
     """Regret against K on a grid, for each setting of the paper's table."""
-    cases = tuple(Case(f"K = {K}", episodes=K) for K in (500, 1000, 2000, 4000, 8000))
-    return _grid("grid-episodes", "Regret against episodes, 2 x 2 grid", "episodes", cases)
+    return _grid("grid-episodes", "episodes", _lengths(500, 1000, 2000, 4000, 8000))
 
 
 def known_unknown() -> Experiment:

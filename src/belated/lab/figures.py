@@ -14,6 +14,7 @@ from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from belated.delays import NEVER, total_delay
 from belated.lab import exact, maps, statistics, store
 from belated.lab.drawing import COLOURS, MARKERS, STYLE, Drawing, label_ends, look, one_axes
 from belated.lab.spec import Experiment, slug
@@ -87,7 +88,7 @@ def over_time(experiment: Experiment, case: str, rows: pl.DataFrame, column: str
 
 
 def feedback(experiment: Experiment, case: str, rows: pl.DataFrame) -> Drawing:
-    """How late feedback is, and how much of it is missing over time (all agents share both)."""
+    """The delays, and the number of missing records over time; both are the same for all agents."""
     figure = Figure(figsize=(6.2, 2.4), layout="constrained")
     left, right = figure.subplots(1, 2)
     first = rows.filter(pl.col("agent") == rows["agent"][0])
@@ -108,8 +109,8 @@ def feedback(experiment: Experiment, case: str, rows: pl.DataFrame) -> Drawing:
     right.set(xlabel="episode", ylabel="episodes without feedback", ylim=(0, None))
     averaged = _averaged(experiment.scene(case).episodes)
     caption = (
-        "How late feedback comes, over all seeds, and how many of the episodes so far are still "
-        f"without it (mean over seeds with 95 % bands{averaged}). All agents face the same delays."
+        "Delays over all seeds, and the number of episodes so far whose feedback has not arrived "
+        f"(mean over seeds with 95 % bands{averaged}). All agents face the same delays."
     )
     return Drawing(_name("delays", case), caption, figure)
 
@@ -206,10 +207,9 @@ def _across(experiment: Experiment, rows: pl.DataFrame, case: str) -> float:
     if experiment.against == "episodes":
         return float(K)
     first = some.filter(pl.col("agent") == some["agent"][0])
-    left = K - 1 - first["episode"]
-    delay = first["delay"]
-    cut = pl.select(pl.when((delay < 0) | (delay > left)).then(left).otherwise(delay)).to_series()
-    return float(K + cut.sum() / first["seed"].n_unique())
+    (delays,) = statistics.curves(first, "delay").values()
+    drawn = np.where(delays.values < 0, NEVER, delays.values).astype(np.int64)
+    return float(K + np.mean([total_delay(one) for one in drawn]))
 
 
 def _name(name: str, case: str) -> str:

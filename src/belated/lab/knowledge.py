@@ -10,7 +10,7 @@ from belated.lab import kinds
 from belated.lab.kinds.agents import COPIES, RESTARTS
 from belated.lab.kinds.make import Inner
 from belated.lab.kinds.part import Part, as_part
-from belated.lab.kinds.registry import Registry, accepted, is_own
+from belated.lab.kinds.registry import Registry, is_own, with_defaults
 from belated.lab.spec import Experiment, Learner
 
 COMMON = (
@@ -91,14 +91,11 @@ def _values(
 ) -> Iterator[Value]:
     """All parameters of a part and of the parts inside, with their defaults."""
     own = is_own(part.kind)
-    defaults = {} if own else accepted(registry.kinds[part.kind])
+    defaults = with_defaults(Part(part.kind), registry)
     yield Value(f"{key}kind", part.kind, None, copied)
-    for name in {**dict.fromkeys(defaults), **part.values}:
-        default = defaults[name].default if name in defaults else None
-        value = part.values.get(name, default)
-        if isinstance(value, Inner):
-            value = value.part
+    for name, given in (defaults | part.values).items():
         inside = registry.inside(name)
+        value = given.part if isinstance(given, Inner) else given
         if inside is not None and not own:
             value = as_part(value)
         parts = [item for item in _listed(value) if isinstance(item, Part)]
@@ -112,7 +109,7 @@ def _values(
                 restarted=restarted or part.kind in RESTARTS,
             )
         if not parts and not (restarted and name in REPLACED):
-            yield Value(f"{key}{name}", value, default, copied)
+            yield Value(f"{key}{name}", value, defaults.get(name), copied)
 
 
 def _listed(value: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Maps of grid worlds: walls, the policy that was learned, and where it goes."""
+"""Maps of grid worlds: walls, visits and moves of the policy that was learned."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from matplotlib.patches import Rectangle
 
 from belated.arrays import Bools, Floats
 from belated.environments.gridworld import MOVES
-from belated.lab import store
+from belated.lab import kinds, store
 from belated.lab.drawing import short
+from belated.lab.kinds.registry import with_defaults
 from belated.lab.spec import Experiment, Scene, Task
 
 SEEN = 0.05
@@ -50,11 +51,11 @@ def learned(directory: Path, experiment: Experiment, case: str) -> list[Learned]
 
 
 def _map(scene: Scene, name: str, taken: Floats) -> Learned:
-    given = scene.environment.values
-    size = given.get("size", 10)
+    grid = with_defaults(scene.environment, kinds.ENVIRONMENTS)
+    size = grid["size"]
     height, width = size if isinstance(size, tuple) else (size, size)
     walls = np.zeros((height, width), dtype=bool)
-    for cell in given.get("walls", ()):
+    for cell in grid["walls"]:
         walls[cell] = True
     visits = taken.sum(axis=1)
     directions = np.array(MOVES, dtype=np.float64)  # (A, 2)

@@ -95,7 +95,7 @@ def versions(directory: Path) -> dict[str, str]:
 def _damaged(path: Path, error: Exception) -> ValueError:
     reason = next(iter(str(error).splitlines()), type(error).__name__)
     again = "; remove it and run again" if path.suffix == ".parquet" else ""
-    return ValueError(f"{path} must be as belated wrote it: {reason}{again}")
+    return ValueError(f"{path} is damaged ({reason}){again}")
 
 
 def keep(directory: Path, task: Task, result: Result) -> None:

@@ -97,7 +97,7 @@ def _table(title: str, head: list[str], cells: list[list[str]], names: int) -> T
 
 
 def compared(directories: Sequence[Path]) -> list[Table]:
-    """The agents of several directories; differences where world, costs, delays and K agree."""
+    """The agents of several directories; differences if world, costs, delays and K agree."""
     lines = []
     scenes: dict[Scene, list[pl.DataFrame]] = {}
     for directory, label in zip(directories, _labels(directories), strict=True):

@@ -67,8 +67,14 @@ KINDS = {
         parts.COST_PARTS,
         {"revealed": {}, "weighted": {"exploration": 0.1}, "averaged": {"pooled": True}},
     ),
-    "update": (parts.UPDATES, {"softmax": {"learning_rate": 0.3}}),
-    "explore": (parts.EXPLORES, {"few_visits": {"max_delay": "realised"}}),
+    "update": (
+        parts.UPDATES,
+        {"regret_matching": {"hints": False}, "softmax": {"learning_rate": 0.3}},
+    ),
+    "explore": (
+        parts.EXPLORES,
+        {"few_visits": {"max_delay": "realised"}, "uniform_share": {"share": 0.1}},
+    ),
 }
 PARTS = {name: name for name in ("transitions", "update", "explore")} | {"cost part": "costs"}
 

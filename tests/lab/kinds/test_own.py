@@ -157,46 +157,35 @@ def test_results_are_read_and_reported_without_the_module(place):
     assert "agent.update.learning_rate = 0.1, set by hand" in told
 
 
+MISTAKES = {
+    "mine:uniform": {
+        "mien:uniform": r"agents\[0\]\.kind must be .*got 'mien:uniform': .*No mod",
+        "mine:unifrm": r"agents\[0\]\.kind must be .*has no attribute 'unifrm'",
+        "mine:NUMBER": r"agents\[0\]\.kind must name a function",
+        "mine:no_agent": r"agents\[0\] must be an agent; 3 has no problem",
+        "mine:seer": r"agents\[0\] must be an agent for .*'full', .*got one for 'bandit'",
+        "mine:broken": r"agents\[0\]: mine:broken raised KeyError: 'x' \(mine\.py, ",
+        "mine:leaves": r"agents\[0\]: mine:leaves raised SystemExit: 4",
+        "raises:uniform": r"agents\[0\]\.kind .*ZeroDivisionError.*raises.py, line 1",
+        ":uniform": r"agents\[0\]\.kind must be .*module:function",
+    },
+    "mine:slow_if_dear": {
+        "mine:forgetful": r"delays must be a delay model, got None",
+        "mine:short": r"delays must hold episodes = 30 numbers, got 2",
+        "mine:corridor": r"delays\.most = 8: unknown key",
+    },
+    "mine:corridor": {"mine:NUMBER": r"environment\.kind must name a function"},
+    "length = 5": {"lenght = 5": r"environment\.lenght = 5: unknown key.*did you mean 'length'\?"},
+    "cost = 0.5": {
+        "cost = 1.5": r"costs must be in \[0, 1\], got",
+        "": r"costs\.cost is required for kind 'mine:dear'",
+    },
+}
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "says"),
-    [
-        (
-            "mine:uniform",
-            "mien:uniform",
-            r"agents\[0\]\.kind must be .*got 'mien:uniform': .*No mod",
-        ),
-        ("mine:uniform", "mine:unifrm", r"agents\[0\]\.kind must be .*has no attribute 'unifrm'"),
-        ("mine:uniform", "mine:NUMBER", r"agents\[0\]\.kind must name a function"),
-        ("mine:uniform", "mine:no_agent", r"agents\[0\] must be an agent; 3 has no problem"),
-        (
-            "mine:uniform",
-            "mine:seer",
-            r"agents\[0\] must be an agent for .*'full', .*got one for 'bandit'",
-        ),
-        (
-            "mine:uniform",
-            "mine:broken",
-            r"agents\[0\]: mine:broken raised KeyError: 'x' \(mine\.py, ",
-        ),
-        ("mine:uniform", "mine:leaves", r"agents\[0\]: mine:leaves raised SystemExit: 4"),
-        (
-            "mine:uniform",
-            "raises:uniform",
-            r"agents\[0\]\.kind .*ZeroDivisionError.*raises.py, line 1",
-        ),
-        ("mine:slow_if_dear", "mine:forgetful", r"delays must be a delay model, got None"),
-        ("mine:slow_if_dear", "mine:short", r"delays must hold episodes = 30 numbers, got 2"),
-        ("cost = 0.5", "cost = 1.5", r"costs must be in \[0, 1\], got"),
-        ("mine:uniform", ":uniform", r"agents\[0\]\.kind must be .*module:function"),
-        ("mine:corridor", "mine:NUMBER", r"environment\.kind must name a function"),
-        (
-            "length = 5",
-            "lenght = 5",
-            r"environment\.lenght = 5: unknown key.*did you mean 'length'\?",
-        ),
-        ("cost = 0.5", "", r"costs\.cost is required for kind 'mine:dear'"),
-        ("mine:slow_if_dear", "mine:corridor", r"delays\.most = 8: unknown key"),
-    ],
+    [(right, *wrong) for right, found in MISTAKES.items() for wrong in found.items()],
 )
 def test_a_mistake_gets_one_line(place, right, wrong, says):
     assert right in FILE

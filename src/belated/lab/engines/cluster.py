@@ -30,7 +30,7 @@ def opened(experiment: Experiment, jobs: int) -> Iterator[Perform]:
     if address and not connected:
         _knock(address)
 
-    def run(tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def perform(tasks: Sequence[Task]) -> Iterator[Outcome]:
         if not tasks:
             return
         try:
@@ -60,7 +60,7 @@ def opened(experiment: Experiment, jobs: int) -> Iterator[Perform]:
                 yield died(task, type(error).__name__)
 
     try:
-        yield run
+        yield perform
     finally:
         if not connected:
             ray.shutdown()

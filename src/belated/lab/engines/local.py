@@ -44,7 +44,7 @@ def opened(experiment: Experiment, jobs: int) -> Iterator[Perform]:
         )
     workers: list[Worker] = []
 
-    def run(tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def perform(tasks: Sequence[Task]) -> Iterator[Outcome]:
         waiting = deque(tasks)
         for worker in workers[: len(waiting)]:
             _give(worker, waiting.popleft())
@@ -53,7 +53,7 @@ def opened(experiment: Experiment, jobs: int) -> Iterator[Perform]:
     try:
         for _ in range(jobs):
             workers.append(_start(experiment))
-        yield run
+        yield perform
     finally:
         for worker in workers:
             worker.process.kill()

@@ -7,7 +7,17 @@ A word asks for what only the simulator can know: `transitions = "known"`, `lear
 from __future__ import annotations
 
 from belated import checks
-from belated.agents import Averaged, Bonus, Confidence, FewVisits, Revealed, Softmax, Weighted
+from belated.agents import (
+    Averaged,
+    Bonus,
+    Confidence,
+    FewVisits,
+    RegretMatching,
+    Revealed,
+    Softmax,
+    UniformShare,
+    Weighted,
+)
 from belated.lab.kinds.registry import Registry
 from belated.lab.kinds.told import Told
 from belated.transitions import Transitions
@@ -19,14 +29,20 @@ def known(told: Told, /) -> Transitions:
 
 
 def weighted(told: Told, /, exploration: float | None = None) -> Weighted:
-    """`belated.Weighted`; a tuned learning rate sets the exploration, unless it is given."""
+    """Bandit feedback, any costs: importance weights.
+
+    If the learning rate is tuned and no exploration is given, the exploration is tuned too.
+    """
     if exploration is None and told.tuned is not None:
         exploration = told.tuned.exploration
     return Weighted(exploration=exploration)
 
 
 def softmax(told: Told, /, learning_rate: float | str | None = None, scale: float = 1.0) -> Softmax:
-    """`belated.Softmax`; "tuned" is the paper's learning rate for K and D."""
+    """The softmax of summed Q-functions, with a learning rate that is anytime, "tuned" or given.
+
+    The tuned learning rate is the paper's for the K and D of the run.
+    """
     if isinstance(learning_rate, str):
         checks.choice("learning_rate (if no number)", learning_rate, ("tuned",))
         if told.tuned is None:
@@ -38,11 +54,11 @@ def softmax(told: Told, /, learning_rate: float | str | None = None, scale: floa
 def few_visits(
     told: Told, /, threshold: float | None = None, max_delay: float | str | None = None
 ) -> FewVisits:
-    """`belated.FewVisits`; "realised" is the largest delay of the run."""
+    """Explicit exploration: uniform play in states with few visits; max_delay may be "realised"."""
     return FewVisits(threshold=threshold, max_delay=told.largest(max_delay))
 
 
 TRANSITIONS = Registry({"known": known, "confidence": Confidence, "bonus": Bonus})
 COST_PARTS = Registry({"revealed": Revealed, "weighted": weighted, "averaged": Averaged})
-UPDATES = Registry({"softmax": softmax})
-EXPLORES = Registry({"few_visits": few_visits})
+UPDATES = Registry({"regret_matching": RegretMatching, "softmax": softmax})
+EXPLORES = Registry({"few_visits": few_visits, "uniform_share": UniformShare})

@@ -98,6 +98,15 @@ def accepted(maker: Maker, handed: int = 0) -> dict[str, inspect.Parameter]:
     return {p.name: p for p in parameters if p.kind in named}
 
 
+def with_defaults(made: Part, registry: Registry) -> dict[str, Any]:
+    """The parameters of a part by name, with the defaults of those that are not given."""
+    if is_own(made.kind):
+        return made.values
+    allowed = accepted(registry.kinds[made.kind]).values()
+    defaults = {p.name: p.default for p in allowed if p.default is not p.empty}
+    return defaults | made.values
+
+
 def unknown_key(key: str, value: object, taker: str, allowed: Iterable[str]) -> ValueError:
     """The error for a key that `taker` does not take."""
     known = list(allowed)
