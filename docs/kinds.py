@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from belated.lab import kinds
-from belated.lab.kinds import parts
+from belated.lab.kinds import agent_parts
 from belated.lab.kinds.make import Inner
 from belated.lab.kinds.registry import Registry, accepted
 
@@ -14,10 +14,10 @@ SECTIONS = {
     "Costs": kinds.COSTS,
     "Delays": kinds.DELAYS,
     "Agents": kinds.AGENTS,
-    "Transitions of an agent": parts.TRANSITIONS,
-    "Costs of an agent": parts.COST_PARTS,
-    "Updates of an agent": parts.UPDATES,
-    "Exploration of an agent": parts.EXPLORES,
+    "Transitions of an agent": agent_parts.TRANSITIONS,
+    "Costs of an agent": agent_parts.COST_PARTS,
+    "Updates of an agent": agent_parts.UPDATES,
+    "Exploration of an agent": agent_parts.EXPLORES,
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import belated as bl
 from belated.lab import Told, build, kinds, part, toml
-from belated.lab.kinds import parts
+from belated.lab.kinds import agent_parts
 from belated.lab.kinds.make import make
 from belated.lab.kinds.part import read, table
 from belated.lab.kinds.registry import Registry, check
@@ -62,17 +62,20 @@ KINDS = {
             "ucbvi": {},
         },
     ),
-    "transitions": (parts.TRANSITIONS, {"known": {}, "confidence": {}, "bonus": {"scale": 2.0}}),
+    "transitions": (
+        agent_parts.TRANSITIONS,
+        {"known": {}, "confidence": {}, "bonus": {"scale": 2.0}},
+    ),
     "cost part": (
-        parts.COST_PARTS,
+        agent_parts.COST_PARTS,
         {"revealed": {}, "weighted": {"exploration": 0.1}, "averaged": {"pooled": True}},
     ),
     "update": (
-        parts.UPDATES,
+        agent_parts.UPDATES,
         {"regret_matching": {"hints": False}, "softmax": {"learning_rate": 0.3}},
     ),
     "explore": (
-        parts.EXPLORES,
+        agent_parts.EXPLORES,
         {"few_visits": {"max_delay": "realised"}, "uniform_share": {"share": 0.1}},
     ),
 }
@@ -145,4 +148,4 @@ def test_a_tuned_rate_is_only_for_agents_that_can_be_tuned():
     with pytest.raises(
         ValueError, match=r'update\.learning_rate must be a number here, got "tuned"'
     ):
-        make("update", part("softmax", learning_rate="tuned"), parts.UPDATES, told)
+        make("update", part("softmax", learning_rate="tuned"), agent_parts.UPDATES, told)

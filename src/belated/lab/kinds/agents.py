@@ -25,9 +25,9 @@ from belated.agents import (
     Restartable,
     Skipping,
 )
+from belated.lab.kinds.agent_parts import COST_PARTS, EXPLORES, TRANSITIONS, UPDATES
 from belated.lab.kinds.make import Inner
 from belated.lab.kinds.part import Part
-from belated.lab.kinds.parts import COST_PARTS, EXPLORES, TRANSITIONS, UPDATES
 from belated.lab.kinds.registry import Registry
 from belated.lab.kinds.told import Told
 from belated.tuning import Parameters, Setting
@@ -76,7 +76,7 @@ def oreps(
 ) -> Agent:
     """`belated.DelayedOREPS`, for full information."""
     if isinstance(learning_rate, str):
-        checks.choice("learning_rate (if no number)", learning_rate, ("tuned",))
+        checks.choice("learning_rate (if not a number)", learning_rate, ("tuned",))
         tuned = tuning.oreps(told.problem, told.episodes, told.total_delay)
         learning_rate = tuned["learning_rate"]
     return DelayedOREPS(
@@ -127,7 +127,7 @@ def skipping(told: Told, /, agent: Inner, threshold: float | Literal["tuned"] = 
     """`belated.Skipping`: feedback later than the threshold is not used."""
     inside = agent(told)
     if isinstance(threshold, str):
-        checks.choice("threshold (if no number)", threshold, ("tuned",))
+        checks.choice("threshold (if not a number)", threshold, ("tuned",))
         if not hasattr(inside, "setting"):
             raise ValueError('agent must be of kind "oppo" or "oreps" if threshold is "tuned"')
         threshold = _tuned(told, inside.setting(told.paths)).threshold

@@ -52,7 +52,7 @@ class Told:
         """
         if not isinstance(max_delay, str):
             return max_delay
-        checks.choice("max_delay (if no number)", max_delay, ("realised",))
+        checks.choice("max_delay (if not a number)", max_delay, ("realised",))
         return int(min(self.delays.max(), self.episodes - 1))
 
     def undelayed(self, episodes: int) -> Told:

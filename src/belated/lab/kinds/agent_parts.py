@@ -44,7 +44,7 @@ def softmax(told: Told, /, learning_rate: float | str | None = None, scale: floa
     The tuned learning rate is the paper's for the K and D of the run.
     """
     if isinstance(learning_rate, str):
-        checks.choice("learning_rate (if no number)", learning_rate, ("tuned",))
+        checks.choice("learning_rate (if not a number)", learning_rate, ("tuned",))
         if told.tuned is None:
             raise ValueError('learning_rate must be a number here, got "tuned"')
         learning_rate = told.tuned.learning_rate
