@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         Advice,
         Agent,
         Averaged,
+        Blend,
         Bold,
         Bonus,
         Confidence,
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
         Doubling,
         FewVisits,
         Ledger,
+        Observed,
         Parallel,
         Pipeline,
+        Planned,
+        Predicted,
         RegretMatching,
         Restartable,
         Revealed,
@@ -56,6 +60,7 @@ __all__ = [
     "Advice",
     "Agent",
     "Averaged",
+    "Blend",
     "Bold",
     "Bonus",
     "Confidence",
@@ -70,8 +75,11 @@ __all__ = [
     "FewVisits",
     "GymRun",
     "Ledger",
+    "Observed",
     "Parallel",
     "Pipeline",
+    "Planned",
+    "Predicted",
     "Problem",
     "Record",
     "RegretMatching",
@@ -109,10 +117,9 @@ __all__ = [
 
 
 _NAMES = {
-    "agents": "Advice Agent Averaged Bold Bonus Confidence DelayedOPPO DelayedOREPS DelayedUCBVI "
-    "Doubling FewVisits Ledger Parallel Pipeline RegretMatching Restartable"
-    " Revealed Skipping Softmax UniformShare Weighted "
-    "advise recommend",
+    "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DelayedOPPO DelayedOREPS "
+    "DelayedUCBVI Doubling FewVisits Ledger Observed Parallel Pipeline Planned Predicted "
+    "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted advise recommend",
     "delays": "NEVER DelayLine",
     "feedback": "Costs Episode FeedbackError Record Trajectory",
     "gymnasium.loop": "GymRun gym_loop",

@@ -7,10 +7,13 @@ from belated.agents.ledger import Ledger
 from belated.agents.oppo import DelayedOPPO
 from belated.agents.oreps import DelayedOREPS
 from belated.agents.parallel import Bold, Parallel
+from belated.agents.parts.blend import Blend
 from belated.agents.parts.costs import Averaged, Revealed, Weighted
 from belated.agents.parts.explore import FewVisits, UniformShare
+from belated.agents.parts.planned import Planned
+from belated.agents.parts.predicted import Predicted
 from belated.agents.parts.regret_matching import RegretMatching
-from belated.agents.parts.transitions import Bonus, Confidence
+from belated.agents.parts.transitions import Bonus, Confidence, Observed
 from belated.agents.parts.update import Softmax
 from belated.agents.pipeline import Pipeline
 from belated.agents.skipping import Skipping
@@ -20,6 +23,7 @@ __all__ = [
     "Advice",
     "Agent",
     "Averaged",
+    "Blend",
     "Bold",
     "Bonus",
     "Confidence",
@@ -30,8 +34,11 @@ __all__ = [
     "FewVisits",
     "Information",
     "Ledger",
+    "Observed",
     "Parallel",
     "Pipeline",
+    "Planned",
+    "Predicted",
     "RegretMatching",
     "Restartable",
     "Revealed",

@@ -45,9 +45,18 @@ from typing import Any, Self
 from belated import checks, stored
 from belated.agents.contract import Information, call
 from belated.agents.ledger import Ledger, Open
+from belated.agents.parts.blend import Blend
 from belated.agents.parts.costs import CostsPart, Observation, Revealed
 from belated.agents.parts.explore import ExplorePart, checked_mask, no_exploration
-from belated.agents.parts.transitions import Bonus, Confidence, TransitionsPart, model_of
+from belated.agents.parts.planned import Planned
+from belated.agents.parts.predicted import Predicted
+from belated.agents.parts.transitions import (
+    Bonus,
+    Confidence,
+    Observed,
+    TransitionsPart,
+    model_of,
+)
 from belated.agents.parts.update import Arrival, Outlook, Softmax, UpdatePart
 from belated.agents.waiting import Waiting
 from belated.arrays import Bools, Floats
@@ -80,12 +89,13 @@ class DelayedOPPO:
 
     Args:
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
-        transitions: the true `Transitions`, or how unknown ones are treated: `Confidence()` or
-            `Bonus()`.
+        transitions: the true `Transitions`, or how unknown ones are treated: `Confidence()`,
+            `Bonus()` or `Observed()`.
         costs: `Revealed()` under full information; under bandit feedback `Weighted(exploration)`
-            for any costs, or `Averaged()` for costs from fixed laws.
-        update: how the policy follows from what arrived: `Softmax(learning_rate)`.
-        explore: `FewVisits(...)` for explicit exploration, or None.
+            or `Predicted()` for any costs, or `Averaged()` for costs from fixed laws.
+        update: how the policy follows from what arrived: `Softmax(learning_rate)`,
+            `RegretMatching()`, `Planned()` or a `Blend(...)` of several.
+        explore: `FewVisits(...)` for explicit exploration, `UniformShare(...)`, or None.
     """
 
     def __init__(
@@ -114,7 +124,7 @@ class DelayedOPPO:
             stochastic=costs.averaged,
             arms=costs.weighted and is_bandit(problem),
         )
-        self._model = model_of(problem, transitions, recall=costs.weighted)
+        self._model = model_of(problem, transitions, costs)
         self._costs = costs.start(problem)
         self._update = update.start(problem, costs)
         self._explore = no_exploration(explore).start(problem, self._model)
@@ -150,11 +160,13 @@ class DelayedOPPO:
             for entry in entries
             if entry.costs is not None and not (self._waits_for_paths and entry.path is None)
         ]
-        for entry in ready:
-            assert entry.costs is not None
+        lessons = [
             self._costs.learn(entry.path, entry.costs.values)
-        for entry in ready:
-            self._learn(entry)
+            for entry in ready
+            if entry.costs is not None
+        ]
+        for entry, lesson in zip(ready, lessons, strict=True):
+            self._learn(entry, lesson)
             self._waiting.arrive(entry.number)
             self._ledger.settle(entry)
         self._let_go()
@@ -228,7 +240,7 @@ class DelayedOPPO:
     def __repr__(self) -> str:
         return call(self, self.problem, **self._parts)
 
-    def _learn(self, entry: Open[Played]) -> None:
+    def _learn(self, entry: Open[Played], lesson: object) -> None:
         """Update by an episode, unless it met its mask or belongs to an earlier phase."""
         played, costs = entry.memory, entry.costs
         if played is None or costs is None:
@@ -243,6 +255,7 @@ class DelayedOPPO:
             lambda: self._explore.mixed(played.policy, played.mask),
             model,
             self.begun,
+            lesson,
         )
         self._update.learn(Arrival(played.policy, self._costs.estimate(seen), model))
 
@@ -274,23 +287,35 @@ def _check_composition(
 ) -> None:
     """Refuse what is not a part, and parts that cannot work together."""
     for name, part, such in (
-        ("costs", costs, "Revealed(), Weighted() or Averaged()"),
-        ("update", update, "Softmax()"),
-        ("explore", explore, "FewVisits() or None"),
+        ("costs", costs, "Revealed(), Weighted(), Averaged() or Predicted()"),
+        ("update", update, "Softmax() or RegretMatching()"),
+        ("explore", explore, "FewVisits(...), UniformShare() or None"),
     ):
         if part is not None and (isinstance(part, type) or not hasattr(part, "start")):
             raise ValueError(f"{name} must be a part such as {such}, got {checks.show(part)}")
+    rules = update.updates if isinstance(update, Blend) else (update,)
+    if any(isinstance(rule, Planned) for rule in rules):
+        if isinstance(transitions, Confidence):
+            raise ValueError(
+                "update=Planned(...) cannot go with transitions=Confidence(...): it plans on known "
+                "transitions or on the frequencies of Observed()"
+            )
+        if not isinstance(costs, Revealed | Predicted):
+            raise ValueError(
+                "update=Planned(...) needs costs=Revealed() or Predicted(), whose costs it plans "
+                f"for, got {costs!r}"
+            )
     if not costs.weighted:
         return
-    if isinstance(transitions, Bonus):
+    if isinstance(transitions, Bonus | Observed):
         raise ValueError(
-            "costs=Weighted(...) cannot go with transitions=Bonus(...): importance weights need "
-            "the upper bounds of Confidence(); use Averaged() if the costs come from fixed laws"
+            f"costs=Weighted(...) cannot go with transitions={transitions!r}: importance weights "
+            "need the upper bounds of Confidence(); Predicted() and Averaged() do without"
         )
     missing = []
     if costs.exploration is None:
         missing.append("costs=Weighted(exploration)")
-    if isinstance(update, Softmax) and update.learning_rate is None:
+    if any(isinstance(rule, Softmax) and rule.learning_rate is None for rule in rules):
         missing.append("update=Softmax(learning_rate)")
     if missing and not is_bandit(problem):
         raise ValueError(

@@ -14,10 +14,10 @@ second alone grows like the number of lost episodes.
 What giving up costs: let g episodes be overdue at some time, u of which report after all. For
 `Softmax` with the anytime rule, known transitions and full information,
 
-    R_K <= H g + H (H + 1) u + H (H + 1) sqrt(2 ln A P)
+    R_K <= H g + H (H + 1) / 2 u + H (H + 1) sqrt(2 ln A P)
 
 for every K, costs and delays. If nothing is lost, u <= sqrt(ln A P / 2) + sqrt(2 D log2(2 K)).
-docs/algorithms/lost.md has the proof.
+docs/derivation.md has the proof.
 """
 
 from __future__ import annotations
