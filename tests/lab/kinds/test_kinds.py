@@ -58,21 +58,32 @@ KINDS = {
             "oreps": {"transitions": "known"},
             "parallel": {"agent": part("oppo")},
             "pipeline": {"agent": part("oppo")},
+            "recommended": {"transitions": "known"},
             "skipping": {"agent": part("oppo")},
             "ucbvi": {},
         },
     ),
     "transitions": (
         agent_parts.TRANSITIONS,
-        {"known": {}, "confidence": {}, "bonus": {"scale": 2.0}},
+        {"known": {}, "confidence": {}, "bonus": {"scale": 2.0}, "observed": {}},
     ),
     "cost part": (
         agent_parts.COST_PARTS,
-        {"revealed": {}, "weighted": {"exploration": 0.1}, "averaged": {"pooled": True}},
+        {
+            "averaged": {"pooled": True},
+            "predicted": {"exploration": 0.2},
+            "revealed": {},
+            "weighted": {"exploration": 0.1},
+        },
     ),
     "update": (
         agent_parts.UPDATES,
-        {"regret_matching": {"hints": False}, "softmax": {"learning_rate": 0.3}},
+        {
+            "blend": {"updates": ["regret_matching", part("softmax", scale=2.0)]},
+            "planned": {"bonus": 0.5},
+            "regret_matching": {"hints": False},
+            "softmax": {"learning_rate": 0.3},
+        },
     ),
     "explore": (
         agent_parts.EXPLORES,
@@ -90,10 +101,11 @@ def test_every_kind_of_part_can_be_run_from_toml(place, kind):
             "costs": None, "agent": part("oppo")}  # fmt: skip
     one = part(kind, **KINDS[place][1][kind])
     if place in PARTS:
-        made["agent"] = part("oppo", **{"update": STEP, PARTS[place]: one})
+        others = {"transitions": "known"} if place == "update" else {"update": STEP}
+        made["agent"] = part("oppo", **others, **{PARTS[place]: one})
     else:
         made[place] = one
-    bandit = kind in ("ucbvi", "weighted", "averaged")
+    bandit = kind in ("ucbvi", "averaged", "predicted", "weighted")
     agent = Learner("it", made.pop("agent"), information="bandit" if bandit else None)
     experiment = toml.loads(
         toml.dumps(Experiment(name="x", agents=(agent,), episodes=8, seeds=1, **made))

@@ -9,15 +9,20 @@ from __future__ import annotations
 from belated import checks
 from belated.agents import (
     Averaged,
+    Blend,
     Bonus,
     Confidence,
     FewVisits,
+    Observed,
+    Planned,
+    Predicted,
     RegretMatching,
     Revealed,
     Softmax,
     UniformShare,
     Weighted,
 )
+from belated.agents.parts.update import UpdatePart
 from belated.lab.kinds.registry import Registry
 from belated.lab.kinds.told import Told
 from belated.transitions import Transitions
@@ -51,6 +56,11 @@ def softmax(told: Told, /, learning_rate: float | str | None = None, scale: floa
     return Softmax(learning_rate=learning_rate, scale=scale)
 
 
+def blend(updates: tuple[UpdatePart, ...]) -> Blend:
+    """Several updates, weighted by what each would have cost."""
+    return Blend(*updates)
+
+
 def few_visits(
     told: Told, /, threshold: float | None = None, max_delay: float | str | None = None
 ) -> FewVisits:
@@ -58,7 +68,29 @@ def few_visits(
     return FewVisits(threshold=threshold, max_delay=told.largest(max_delay))
 
 
-TRANSITIONS = Registry({"known": known, "confidence": Confidence, "bonus": Bonus})
-COST_PARTS = Registry({"revealed": Revealed, "weighted": weighted, "averaged": Averaged})
-UPDATES = Registry({"regret_matching": RegretMatching, "softmax": softmax})
+TRANSITIONS = Registry(
+    {
+        "known": known,
+        "confidence": Confidence,
+        "bonus": Bonus,
+        "observed": Observed,
+    }
+)
+COST_PARTS = Registry(
+    {
+        "revealed": Revealed,
+        "weighted": weighted,
+        "averaged": Averaged,
+        "predicted": Predicted,
+    }
+)
+UPDATES = Registry(
+    {
+        "softmax": softmax,
+        "regret_matching": RegretMatching,
+        "planned": Planned,
+        "blend": blend,
+    },
+    same=("updates",),
+)
 EXPLORES = Registry({"few_visits": few_visits, "uniform_share": UniformShare})

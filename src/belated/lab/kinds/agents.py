@@ -24,12 +24,14 @@ from belated.agents import (
     Pipeline,
     Restartable,
     Skipping,
+    recommend,
 )
 from belated.lab.kinds.agent_parts import COST_PARTS, EXPLORES, TRANSITIONS, UPDATES
 from belated.lab.kinds.make import Inner
 from belated.lab.kinds.part import Part
 from belated.lab.kinds.registry import Registry
 from belated.lab.kinds.told import Told
+from belated.transitions import Transitions
 from belated.tuning import Parameters, Setting
 
 CONFIDENCE = Inner("transitions", Part("confidence"), TRANSITIONS)
@@ -139,6 +141,25 @@ def doubling(told: Told, /, agent: Inner) -> Agent:
     return Doubling(cast(Restartable, agent(told)), paths=told.paths)
 
 
+def recommended(
+    told: Told,
+    /,
+    transitions: Inner | None = None,
+    aim: Literal["practice", "guarantee"] = "practice",
+) -> Agent:
+    """`belated.recommend`: the agent recommended for what is seen; transitions may be "known"."""
+    known = None if transitions is None else transitions(told)
+    if not isinstance(known, Transitions | None):
+        raise ValueError(f'transitions must be "known" or left out, got {checks.show(known)}')
+    return recommend(
+        told.problem,
+        information=told.information,
+        transitions=known,
+        paths=told.paths,
+        aim=aim,
+    )
+
+
 def _tuned(told: Told, setting: Setting) -> Parameters:
     return setting.at(told.problem, told.episodes, told.total_delay)
 
@@ -151,6 +172,7 @@ AGENTS = Registry(
         "oreps": oreps,
         "parallel": parallel,
         "pipeline": pipeline,
+        "recommended": recommended,
         "skipping": skipping,
         "ucbvi": ucbvi,
     },
