@@ -228,8 +228,8 @@ def _practice(known: _Known, notes: tuple[str, ...]) -> Advice:
         )
 
     reason = (
-        "It learns in practice: regret matching+, softmax and planning, weighted by what each "
-        "would have cost. It needs neither K nor delays, and has no regret bound for unknown "
+        "It learns in practice: regret matching+ and planning, weighted by what each would have "
+        "cost. It needs neither K nor delays, and has no regret bound for unknown "
         'transitions or bandit feedback; aim="guarantee" gives agents that have one.'
     )
     return Advice("DelayedOPPO", repr(make()), reason, notes, make)

@@ -15,12 +15,16 @@ from belated.agents.parts.planned import Planned
 from belated.agents.parts.predicted import KEEP, Predicted
 from belated.agents.parts.regret_matching import RegretMatching
 from belated.agents.parts.transitions import Observed
-from belated.agents.parts.update import Softmax
 from belated.problem import Problem
 from belated.transitions import Transitions
 
-STEP = 5.0
-"""The step size of the softmax member is STEP / H."""
+
+def uniform_share(horizon: int) -> float:
+    """The share of uniform play under bandit feedback, from 4 % for arms to 1 % for ten steps.
+
+    It is the price of noticing an improvement where nobody plays; every step pays it.
+    """
+    return min(0.04, max(0.01, 0.1 / horizon))
 
 
 def practical(
@@ -30,7 +34,7 @@ def practical(
     *,
     changing: bool = True,
 ) -> DelayedOPPO:
-    """A blend of regret matching+, softmax and planning.
+    """A blend of regret matching+ and planning with memories of several lengths.
 
     Args:
         problem: states, actions, horizon, start.
@@ -39,12 +43,12 @@ def practical(
         changing: whether costs may change; if not, no share of uniform play is spent on noticing.
     """
     full = information == "full"
-    members = (RegretMatching(), Softmax(STEP / problem.horizon))
-    plans = tuple(Planned(keep=keep) for keep in KEEP) if full else (Planned(),)
+    plans = tuple(Planned(keep=keep) for keep in KEEP) if full else (Planned(), Planned(keep=0.9))
+    watched = not full and changing
     return DelayedOPPO(
         problem,
         transitions=Observed() if transitions is None else transitions,
         costs=Revealed() if full else Predicted(),
-        update=Blend(*members, *plans),
-        explore=None if full or not changing else UniformShare(),
+        update=Blend(RegretMatching(), *plans),
+        explore=UniformShare(uniform_share(problem.horizon)) if watched else None,
     )

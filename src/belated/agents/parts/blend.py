@@ -9,8 +9,8 @@
     7      every member learns from the Q of the policy that was really played
 
 Members differ in what they are good at: regret matching+ where costs change, planning where they
-do not, softmax under noise; the blend is tuning without tuning. A member that was useless for long
-can come back, since its weight is bounded below.
+do not; several step sizes or speeds of forgetting can be members too. The blend is tuning without
+tuning. A member that was useless for long can come back, since its weight is bounded below.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RATE = 2.0
 """How fast a member that costs more loses weight."""
 KEEP = 0.995
 """What an arrival leaves of the older log weights."""
-LEAST = 1e-4
+LEAST = 0.01
 """The least weight of a member, relative to the best one."""
 
 
