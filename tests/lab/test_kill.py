@@ -101,11 +101,13 @@ def test_kill_at_random_moments_then_continue(tmp_path, undisturbed):
 def test_interrupted_it_says_one_line_and_continues(tmp_path, moment):
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     process = start(tmp_path, jobs=2, code=code)
-    while not (tmp_path / "out" / "spec.toml").exists():  # then figures are imported
+    spec = tmp_path / "out" / "spec.toml"
+    while not spec.exists() and process.poll() is None:  # then figures are imported
         time.sleep(0.01)
     time.sleep(0.3)
-    while moment == "working" and finished(tmp_path / "out") < 1:
+    while moment == "working" and finished(tmp_path / "out") < 1 and process.poll() is None:
         time.sleep(0.01)
+    assert process.poll() is None, process.communicate()[0]
     os.killpg(process.pid, signal.SIGINT)
     text, _ = process.communicate(timeout=60)
     assert process.returncode == 130
