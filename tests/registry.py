@@ -3,118 +3,99 @@
 from collections.abc import Callable
 
 import belated as bl
+from belated import Averaged, Bonus, Confidence, FewVisits, Softmax, Weighted
 
 
 def known(world: bl.World) -> dict:
     return {"transitions": world.mdp.transitions}
 
 
+BANDIT = {"costs": Weighted(0.1), "update": Softmax(0.1)}
+NARROW, NARROWER = Confidence(radius_scale=0.1), Confidence(radius_scale=0.05)
+
 AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     "oppo known full anytime": lambda w: bl.DelayedOPPO(w.problem, **known(w)),
-    "oppo known full constant": lambda w: bl.DelayedOPPO(w.problem, learning_rate=0.3, **known(w)),
-    "oppo known bandit": lambda w: bl.DelayedOPPO(
-        w.problem, information="bandit", learning_rate=0.1, exploration=0.1, **known(w)
+    "oppo known full constant": lambda w: bl.DelayedOPPO(
+        w.problem, update=Softmax(0.3), **known(w)
     ),
+    "oppo known bandit": lambda w: bl.DelayedOPPO(w.problem, **BANDIT, **known(w)),
     "oppo confidence full": lambda w: bl.DelayedOPPO(
-        w.problem, learning_rate=0.3, radius_scale=0.05
+        w.problem, transitions=NARROWER, update=Softmax(0.3)
     ),
     "oppo confidence full exploring": lambda w: bl.DelayedOPPO(
-        w.problem, explicit_exploration=True, exploration_threshold=3, radius_scale=0.1
+        w.problem, transitions=NARROW, explore=FewVisits(3)
     ),
-    "oppo confidence bandit": lambda w: bl.DelayedOPPO(
-        w.problem, information="bandit", learning_rate=0.1, exploration=0.1, radius_scale=0.05
-    ),
+    "oppo confidence bandit": lambda w: bl.DelayedOPPO(w.problem, transitions=NARROWER, **BANDIT),
     "oppo confidence bandit exploring": lambda w: bl.DelayedOPPO(
-        w.problem,
-        information="bandit",
-        learning_rate=0.1,
-        exploration=0.1,
-        explicit_exploration=True,
-        exploration_threshold=3,
+        w.problem, explore=FewVisits(3), **BANDIT
     ),
-    "oppo bonus full": lambda w: bl.DelayedOPPO(w.problem, learning_rate=0.3, optimism="bonus"),
+    "oppo bonus full": lambda w: bl.DelayedOPPO(
+        w.problem, transitions=Bonus(), update=Softmax(0.3)
+    ),
     "oppo bonus full exploring": lambda w: bl.DelayedOPPO(
-        w.problem,
-        learning_rate=0.3,
-        optimism="bonus",
-        explicit_exploration=True,
-        exploration_threshold=2,
+        w.problem, transitions=Bonus(), update=Softmax(0.3), explore=FewVisits(2)
     ),
     "oppo stochastic known": lambda w: bl.DelayedOPPO(
-        w.problem, information="bandit", costs="stochastic", radius_scale=0.1, **known(w)
+        w.problem, costs=Averaged(scale=0.1), **known(w)
     ),
     "oppo stochastic confidence": lambda w: bl.DelayedOPPO(
-        w.problem, information="bandit", costs="stochastic", learning_rate=0.3, radius_scale=0.1
+        w.problem, transitions=NARROW, costs=Averaged(), update=Softmax(0.3)
     ),
     "oppo stochastic bonus exploring": lambda w: bl.DelayedOPPO(
         w.problem,
-        information="bandit",
-        costs="stochastic",
-        homogeneous_costs=True,
-        learning_rate=0.3,
-        optimism="bonus",
-        explicit_exploration=True,
-        exploration_threshold=2,
+        transitions=Bonus(),
+        costs=Averaged(pooled=True),
+        update=Softmax(0.3),
+        explore=FewVisits(2),
     ),
     "oreps known": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, **known(w)),
-    "oreps unknown": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, radius_scale=0.05),
+    "oreps unknown": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROWER),
     "doubling oreps": lambda w: bl.Doubling(
         bl.DelayedOREPS(w.problem, learning_rate=1, **known(w))
     ),
     "skipping oreps unknown": lambda w: bl.Skipping(
-        bl.DelayedOREPS(w.problem, learning_rate=0.3, radius_scale=0.1), 3
+        bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROW), 3
     ),
-    "ucbvi": lambda w: bl.DelayedUCBVI(w.problem, bonus_scale=0.1),
+    "ucbvi": lambda w: bl.DelayedUCBVI(w.problem, transitions=NARROW),
+    "ucbvi known": lambda w: bl.DelayedUCBVI(w.problem, costs=Averaged(scale=0.1), **known(w)),
+    "ucbvi bonus": lambda w: bl.DelayedUCBVI(w.problem, transitions=Bonus(0.3)),
     "ucbvi exploring": lambda w: bl.DelayedUCBVI(
-        w.problem,
-        homogeneous_costs=True,
-        explicit_exploration=True,
-        exploration_threshold=2,
-        bonus_scale=0.1,
+        w.problem, transitions=NARROW, costs=Averaged(pooled=True), explore=FewVisits(2)
     ),
     "skipping known full": lambda w: bl.Skipping(
-        bl.DelayedOPPO(w.problem, learning_rate=0.3, **known(w)), 3
+        bl.DelayedOPPO(w.problem, update=Softmax(0.3), **known(w)), 3
     ),
     "skipping confidence bandit": lambda w: bl.Skipping(
-        bl.DelayedOPPO(
-            w.problem, information="bandit", learning_rate=0.1, exploration=0.1, radius_scale=0.05
-        ),
-        3.5,
+        bl.DelayedOPPO(w.problem, transitions=NARROWER, **BANDIT), 3.5
     ),
     "doubling known full": lambda w: bl.Doubling(bl.DelayedOPPO(w.problem, **known(w))),
     "doubling known bandit": lambda w: bl.Doubling(
-        bl.DelayedOPPO(w.problem, information="bandit", learning_rate=1, exploration=1, **known(w)),
-        literal=True,
+        bl.DelayedOPPO(w.problem, costs=Weighted(1), update=Softmax(1), **known(w)), literal=True
     ),
     "doubling confidence full exploring": lambda w: bl.Doubling(
-        bl.DelayedOPPO(
-            w.problem, radius_scale=0.05, explicit_exploration=True, exploration_threshold=1
-        ),
+        bl.DelayedOPPO(w.problem, transitions=NARROWER, explore=FewVisits(1)),
     ),
     "doubling confidence bandit": lambda w: bl.Doubling(
-        bl.DelayedOPPO(w.problem, information="bandit", learning_rate=1, exploration=1),
-        trajectory="immediate",
+        bl.DelayedOPPO(w.problem, costs=Weighted(1), update=Softmax(1)), paths="at once"
     ),
     "doubling stochastic": lambda w: bl.Doubling(
-        bl.DelayedOPPO(w.problem, information="bandit", costs="stochastic", radius_scale=0.1)
+        bl.DelayedOPPO(w.problem, transitions=NARROW, costs=Averaged())
     ),
     "parallel known full": lambda w: bl.Parallel(
-        lambda: bl.DelayedOPPO(w.problem, learning_rate=0.3, **known(w)), 6
+        lambda: bl.DelayedOPPO(w.problem, update=Softmax(0.3), **known(w)), 6
     ),
     "parallel bonus full": lambda w: bl.Parallel(
-        lambda: bl.DelayedOPPO(w.problem, learning_rate=0.3, optimism="bonus"), 2
+        lambda: bl.DelayedOPPO(w.problem, transitions=Bonus(), update=Softmax(0.3)), 2
     ),
     "bold known full": lambda w: bl.Bold(lambda: bl.DelayedOPPO(w.problem, **known(w))),
     "bold confidence bandit": lambda w: bl.Bold(
-        lambda: bl.DelayedOPPO(
-            w.problem, information="bandit", learning_rate=0.1, exploration=0.1, radius_scale=0.05
-        )
+        lambda: bl.DelayedOPPO(w.problem, transitions=NARROWER, **BANDIT)
     ),
     "pipeline known full": lambda w: bl.Pipeline(
-        bl.DelayedOPPO(w.problem, learning_rate=0.3, **known(w)), 6
+        bl.DelayedOPPO(w.problem, update=Softmax(0.3), **known(w)), 6
     ),
     "pipeline bonus full": lambda w: bl.Pipeline(
-        bl.DelayedOPPO(w.problem, learning_rate=0.3, optimism="bonus"), 3, trajectory="immediate"
+        bl.DelayedOPPO(w.problem, transitions=Bonus(), update=Softmax(0.3)), 3, paths="at once"
     ),
     "pipeline around doubling": lambda w: bl.Pipeline(
         bl.Doubling(bl.DelayedOPPO(w.problem, **known(w))), 2

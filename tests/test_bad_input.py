@@ -159,8 +159,8 @@ def test_simulate_arguments():
     refuses("world", lambda: bl.simulate(None, agent))
     refuses("delays", lambda: bl.simulate(world, agent, delays=[1, 2], episodes=3))
     refuses("delays", lambda: bl.simulate(world, agent, delays=[1, 2, -3], episodes=3))
-    hint = refuses("trajectory", lambda: bl.simulate(world, agent, trajectory="delay"))
-    assert "did you mean 'delayed'" in hint
+    hint = refuses("paths", lambda: bl.simulate(world, agent, paths="lat"))
+    assert "did you mean 'late'" in hint
     other = bl.DelayedOPPO(bl.Problem(3, 3, 4))
     refuses("agent", lambda: bl.simulate(world, other))
 

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from belated.model import ConfidenceSet, Counts, log_term
 from hypothesis import given
 from hypothesis import strategies as st
 
 import belated as bl
-from belated.model import ConfidenceSet, Counts, log_term
 
 
 def paths(world, n, seed):

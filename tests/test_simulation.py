@@ -3,10 +3,13 @@ import pytest
 
 import belated as bl
 import oracles
+from belated.simulation import delays_in
 
 
 class Recorder:
-    """Plays uniformly and writes down what it is shown, and when."""
+    """Plays uniformly and records what it is shown, and when."""
+
+    uses_paths = True
 
     def __init__(self, problem, information="full"):
         self.problem, self.information, self.seen, self.begun = problem, information, [], 0
@@ -50,20 +53,20 @@ def test_values_optimum_and_regret_are_exact():
 
 
 @pytest.mark.parametrize("information", ["full", "bandit"])
-@pytest.mark.parametrize("trajectory", ["delayed", "immediate"])
-def test_records_come_when_they_should(information, trajectory):
+@pytest.mark.parametrize("paths", ["late", "at once"])
+def test_records_arrive_on_time(information, paths):
     world = oracles.random_world(np.random.default_rng(1))
     delays = oracles.random_delays(np.random.default_rng(2), 40, largest=6)
     agent = Recorder(world.problem, information)
-    run = bl.simulate(world, agent, delays=delays, episodes=40, trajectory=trajectory)
+    run = bl.simulate(world, agent, delays=delays, episodes=40, paths=paths)
     for kind in (bl.Trajectory, bl.Costs):
         at = {r.episode: k for k, r in agent.seen if isinstance(r, kind)}
-        late = delays if kind is bl.Costs or trajectory == "delayed" else np.zeros(40, dtype=int)
+        late = delays if kind is bl.Costs or paths == "late" else np.zeros(40, dtype=int)
         assert at == {k: k + d for k, d in enumerate(late.tolist()) if k + d < 40}
-    paths = {r.episode: r for _, r in agent.seen if isinstance(r, bl.Trajectory)}
+    played = {r.episode: r for _, r in agent.seen if isinstance(r, bl.Trajectory)}
     for _, record in agent.seen:
-        if isinstance(record, bl.Costs) and record.episode in paths:
-            costs, path = world.costs.at(record.episode), paths[record.episode]
+        if isinstance(record, bl.Costs) and record.episode in played:
+            costs, path = world.costs.at(record.episode), played[record.episode]
             met = costs[np.arange(3), path.states[:-1], path.actions]
             assert run.realised[record.episode] == pytest.approx(met.sum())
             assert np.array_equal(record.values, costs if information == "full" else met)
@@ -106,7 +109,7 @@ def test_total_delay_is_cut_at_the_end():
     world = bl.environments.bandit([0.5, 0.2])
     delays = np.array([bl.NEVER, 2, 0, 5])
     run = bl.simulate(world, bl.DelayedOPPO(world.problem), delays=delays, episodes=4)
-    assert run.total_delay == 3 + 2 + 0 + 0
+    assert run.total_delay == bl.delays.total_delay(delays) == 3 + 2 + 0 + 0
     assert run.missing.tolist() == [1, 2, 2, 2]
 
 
@@ -119,3 +122,67 @@ def test_costs_too_large_to_keep_are_asked_for_again(monkeypatch):
     monkeypatch.setattr(import_module("belated.simulation"), "KEPT_BYTES", 0)
     again = bl.simulate(world, agents[1], episodes=20)
     assert np.array_equal(kept.comparator, again.comparator)
+
+
+@pytest.mark.parametrize("paths", ["late", "at once"])
+def test_the_delays_of_a_run_do_not_depend_on_the_agent(paths):
+    world = bl.environments.random_mdp(5, 2, 4)
+    model = bl.delays.lost(0.2, bl.delays.geometric(4))
+    agent = Recorder(world.problem)
+    run = bl.simulate(world, agent, delays=model, episodes=30, seed=5, paths=paths)
+    assert np.array_equal(run.delays, delays_in(world, model, 30, 5))
+
+
+class Misnumbered(Recorder):
+    """Numbers its episodes by a rule of its own."""
+
+    def __init__(self, problem, number):
+        super().__init__(problem)
+        self.number = number
+
+    def begin_episode(self):
+        return bl.Episode(self.number(super().begin_episode().number), self.uniform())
+
+    def uniform(self):
+        return np.full(self.problem.shape, 1 / self.problem.actions)
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (lambda k: k + 1, "got 1 for episode 0"),
+        (lambda k: 2 * k, "got 2 for episode 1"),
+        (lambda k: min(k, 3), "got 3 for episode 4"),
+        (lambda k: None, "got None for episode 0"),
+        (lambda k: -k, "got -1 for episode 1"),
+    ],
+)
+def test_episodes_must_be_numbered_0_1_2(number, message):
+    world = bl.environments.bandit([0.5, 0.2])
+    with pytest.raises(ValueError, match=message) as caught:
+        bl.simulate(world, Misnumbered(world.problem, number), episodes=9)
+    assert str(caught.value).startswith("agent must be fresh and number its episodes 0, 1, 2, ...")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_agent_that_has_begun_is_refused():
+    world = bl.environments.bandit([0.5, 0.2])
+    agent = bl.DelayedOPPO(world.problem)
+    bl.simulate(world, agent, episodes=3)
+    with pytest.raises(ValueError, match=r"agent must be fresh .* got 3 for episode 0"):
+        bl.simulate(world, agent, episodes=3)
+
+
+@pytest.mark.parametrize(
+    "missing", ["problem", "information", "begin_episode", "observe", "forget", "diagnostics"]
+)
+def test_the_missing_part_of_an_agent_is_named(missing):
+    world = bl.environments.bandit([0.5, 0.2])
+    whole = Recorder(world.problem)
+    names = ("problem", "information", "begun", "uses_paths", "begin_episode", "observe", "forget")
+    parts = {name: getattr(whole, name) for name in (*names, "diagnostics") if name != missing}
+    agent = type("Partial", (), parts)()
+    with pytest.raises(ValueError, match=missing) as caught:
+        bl.simulate(world, agent, episodes=3)
+    assert str(caught.value).startswith("agent must")
+    assert "\n" not in str(caught.value)

@@ -4,31 +4,54 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from belated import costs, delays, environments, tuning
+    from belated import costs, delays, environments, saving, testing, tuning
     from belated.agents import (
         Advice,
         Agent,
+        Averaged,
+        Blend,
         Bold,
+        Bonus,
+        Confidence,
         DelayedOPPO,
+        DelayedOREPS,
         DelayedUCBVI,
         Doubling,
+        FewVisits,
+        Ledger,
+        Mixture,
+        Observed,
         Parallel,
         Pipeline,
+        Planned,
+        Predicted,
+        RegretMatching,
+        Restartable,
+        Revealed,
         Skipping,
+        Softmax,
+        UniformShare,
+        Weighted,
         advise,
         recommend,
     )
-    from belated.agents.oreps import DelayedOREPS
     from belated.delays import NEVER, DelayLine
     from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
-    from belated.gym import GymRun, gym_loop
-    from belated.gym_wrapper import LateRewards as LateRewards
-    from belated.measures import occupancy_from, policy_from, transitions_from
+    from belated.gymnasium.loop import GymRun, gym_loop
+    from belated.gymnasium.wrapper import LateRewards as LateRewards
+    from belated.planning import (
+        best_policy,
+        occupancy,
+        occupancy_from,
+        policy_from,
+        policy_values,
+        transitions_from,
+    )
     from belated.problem import Problem
     from belated.saving import SavedFileError, load, save, saved_configuration
     from belated.simulation import Run, simulate
     from belated.transitions import Transitions
-    from belated.world import MDP, World, best_policy, occupancy, policy_values
+    from belated.world import MDP, World
 
 __version__ = "0.1.0"
 
@@ -37,7 +60,11 @@ __all__ = [
     "NEVER",
     "Advice",
     "Agent",
+    "Averaged",
+    "Blend",
     "Bold",
+    "Bonus",
+    "Confidence",
     "Costs",
     "DelayLine",
     "DelayedOPPO",
@@ -46,16 +73,28 @@ __all__ = [
     "Doubling",
     "Episode",
     "FeedbackError",
+    "FewVisits",
     "GymRun",
+    "Ledger",
+    "Mixture",
+    "Observed",
     "Parallel",
     "Pipeline",
+    "Planned",
+    "Predicted",
     "Problem",
     "Record",
+    "RegretMatching",
+    "Restartable",
+    "Revealed",
     "Run",
     "SavedFileError",
     "Skipping",
+    "Softmax",
     "Trajectory",
     "Transitions",
+    "UniformShare",
+    "Weighted",
     "World",
     "advise",
     "best_policy",
@@ -71,26 +110,28 @@ __all__ = [
     "recommend",
     "save",
     "saved_configuration",
+    "saving",
     "simulate",
+    "testing",
     "transitions_from",
     "tuning",
 ]
 
 
 _NAMES = {
-    "agents": "Advice Agent Bold DelayedOPPO DelayedUCBVI Doubling Parallel Pipeline Skipping "
-    "advise recommend",
-    "agents.oreps": "DelayedOREPS",
+    "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DelayedOPPO DelayedOREPS "
+    "DelayedUCBVI Doubling FewVisits Ledger Mixture Observed Parallel Pipeline Planned Predicted "
+    "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted advise recommend",
     "delays": "NEVER DelayLine",
     "feedback": "Costs Episode FeedbackError Record Trajectory",
-    "gym": "GymRun gym_loop",
-    "gym_wrapper": "LateRewards",
-    "measures": "occupancy_from policy_from transitions_from",
+    "gymnasium.loop": "GymRun gym_loop",
+    "gymnasium.wrapper": "LateRewards",
+    "planning": "best_policy occupancy occupancy_from policy_from policy_values transitions_from",
     "problem": "Problem",
     "saving": "SavedFileError load save saved_configuration",
     "simulation": "Run simulate",
     "transitions": "Transitions",
-    "world": "MDP World best_policy occupancy policy_values",
+    "world": "MDP World",
 }
 """Where names live. They are imported when they are first asked for: numba takes its time."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -55,6 +55,11 @@ def real(
     return number
 
 
+def fix(item: object, name: str, value: object) -> None:
+    """Set a field of a frozen dataclass while it is being made."""
+    object.__setattr__(item, name, value)
+
+
 def flag(name: str, value: object) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool_):

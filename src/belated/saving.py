@@ -1,15 +1,15 @@
 """Agents in files: save at any episode, load anywhere, continue bit for bit.
 
-A file holds plain data only: a JSON description of the objects and the raw bytes of the arrays,
-under a checksum. Nothing in it is executed. The classes that may appear are listed here, and what
-indexes memory is checked against the problem before an agent is handed back.
+A file holds plain data only: a JSON text and the raw bytes of the arrays, under a checksum.
+Nothing in it is executed. Each class writes its own `state` and reads it back with `from_state`,
+which checks every field; this module knows the frame of the file and which classes may appear.
 
     bytes    what
     8        the mark of the format
     4        its version, little-endian
     32       SHA-256 of everything behind it
     8        length of the JSON text
-    ...      the JSON text: versions, configuration, objects
+    ...      the JSON text: the agent and its parts, and the types and shapes of the arrays
     ...      the arrays, one after the other
 """
 
@@ -17,92 +17,106 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import struct
 import tempfile
-from collections import deque
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from belated import checks
+from belated import checks, stored
 from belated.agents import (
     Agent,
+    Averaged,
+    Blend,
     Bold,
+    Bonus,
+    Confidence,
     DelayedOPPO,
+    DelayedOREPS,
     DelayedUCBVI,
     Doubling,
+    FewVisits,
+    Mixture,
+    Observed,
     Parallel,
     Pipeline,
+    Planned,
+    Predicted,
+    RegretMatching,
+    Revealed,
     Skipping,
+    Softmax,
+    UniformShare,
+    Weighted,
 )
-from belated.agents.dynamics import Confident, Known, WithBonus, matching
-from belated.agents.estimates import EmpiricalMeans
-from belated.agents.ledger import Ledger, Open
-from belated.agents.masks import FewVisits
-from belated.agents.oppo import Deviation, Played
-from belated.agents.oreps import DelayedOREPS
-from belated.agents.parallel import Copies, Turn
-from belated.agents.rates import Anytime, AnytimeBandit, Constant
-from belated.feedback import Costs, Trajectory
-from belated.model import ConfidenceSet, Counts, EmpiricalModel
+from belated.agents.contract import check_is_agent
 from belated.problem import Problem
-from belated.projection import KnownDynamics, Projection
 from belated.transitions import Transitions
 
 MARK = b"belated\n"
-VERSION = 1
+VERSION = 2
 HEAD = struct.Struct("<8sI32sQ")
+DTYPES = ("<f8", "<i8", "<i4", "|b1")
+DEEPEST = 200
+"""Levels of nesting that a file may have."""
+SMALL = 2**24
+"""Bytes: a problem whose policies are no larger than the file and this is made without question."""
 
-AGENTS: dict[str, type] = {
+_TYPES: dict[str, type] = {
     cls.__name__: cls
     for cls in (
+        Averaged,
+        Blend,
         Bold,
+        Bonus,
+        Confidence,
         DelayedOPPO,
         DelayedOREPS,
         DelayedUCBVI,
         Doubling,
+        FewVisits,
+        Mixture,
+        Observed,
         Parallel,
         Pipeline,
-        Skipping,
-    )
-}
-PARTS: dict[str, type] = {
-    cls.__name__: cls
-    for cls in (
-        Anytime,
-        AnytimeBandit,
-        Confident,
-        ConfidenceSet,
-        Constant,
-        Copies,
-        Costs,
-        Counts,
-        Deviation,
-        WithBonus,
-        EmpiricalMeans,
-        EmpiricalModel,
-        FewVisits,
-        Known,
-        KnownDynamics,
-        Ledger,
-        Open,
-        Played,
+        Planned,
+        Predicted,
         Problem,
-        Projection,
-        Trajectory,
+        RegretMatching,
+        Revealed,
+        Skipping,
+        Softmax,
         Transitions,
-        Turn,
+        UniformShare,
+        Weighted,
     )
 }
-CLASSES = AGENTS | PARTS
-DTYPES = ("<f8", "<i8", "<i4", "|b1")
 
 
 class SavedFileError(ValueError):
     """A file that is no saved agent, or a damaged one."""
+
+
+def register(cls: type, name: str | None = None) -> type:
+    """Let objects of a class of your own be saved and loaded; usable as a decorator.
+
+    A frozen dataclass, such as a part, is saved by its fields. Any other class needs `state()`,
+    a dictionary of plain values, and the class method `from_state(state)`.
+    """
+    name = cls.__name__ if name is None else name
+    if not isinstance(cls, type):
+        raise ValueError(f"cls must be a class, got {checks.show(cls)}")
+    if not (is_dataclass(cls) or (hasattr(cls, "state") and hasattr(cls, "from_state"))):
+        raise ValueError(f"{name} must be a dataclass, or have state() and from_state(state)")
+    if _TYPES.get(name, cls) is not cls:
+        raise ValueError(f"name must be one that is not taken, got {name!r}")
+    _TYPES[name] = cls
+    return cls
 
 
 def save(agent: Agent, path: str | os.PathLike[str]) -> None:
@@ -110,20 +124,11 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
 
     The bytes go to a temporary file beside it, which then takes the name.
     """
-    if type(agent).__name__ not in AGENTS or type(agent) is not AGENTS[type(agent).__name__]:
-        raise ValueError(
-            f"agent must be one of {', '.join(sorted(AGENTS))}, got {checks.show(agent)}"
-        )
+    check_is_agent("agent", agent)
     writer = _Writer()
-    root = writer.encode(agent)
+    root = writer.encode(agent, "agent")
     text = json.dumps(
-        {
-            "agent": type(agent).__name__,
-            "configuration": configuration(agent),
-            "objects": writer.objects,
-            "arrays": writer.arrays,
-            "root": root,
-        }
+        {"configuration": configuration(agent), "agent": root, "arrays": writer.arrays}
     ).encode()
     body = struct.pack("<Q", len(text)) + text + b"".join(writer.chunks)
     content = MARK + struct.pack("<I", VERSION) + hashlib.sha256(body).digest() + body
@@ -142,18 +147,22 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str]) -> Agent:
     """Read an agent back; it continues bit for bit. Raises `SavedFileError` on any other file."""
-    header, arrays = _read(Path(path))
+    header, data = _read(Path(path))
     try:
-        agent = _Reader(header, arrays).decode(header["root"])
-        if type(agent).__name__ not in AGENTS:
-            raise ValueError(f"it holds a {type(agent).__name__}")
-        return agent  # type: ignore[no-any-return]
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise SavedFileError(f"{path} holds no agent that can be used: {error!r}") from None
+        stored.exact(header, "configuration", "agent", "arrays")
+        agent = _Reader(_arrays(header["arrays"], data), len(data)).decode(header["agent"])
+        check_is_agent("the file", agent)
+    except (
+        *(ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError),
+        *(RecursionError, MemoryError),
+    ) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise SavedFileError(f"{path} holds no agent that can be used: {reason}") from None
+    return agent  # type: ignore[no-any-return]
 
 
 def saved_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a file says of its agent: class and parameters, without loading it."""
+    """What a file says of its agent: class and arguments, without loading it."""
     header, _ = _read(Path(path))
     found = header.get("configuration") if isinstance(header, dict) else None
     if not isinstance(found, dict):
@@ -161,22 +170,29 @@ def saved_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
     return found
 
 
-def configuration(agent: object) -> dict[str, Any]:
-    """Class and parameters of an agent, wrappers around what they wrap."""
-    described: dict[str, Any] = {"class": type(agent).__name__}
-    described |= getattr(agent, "parameters", {})
-    for name in ("max_delay", "weight"):
-        if hasattr(agent, name):
-            described[name] = getattr(agent, name)
-    for name, value in described.items():
-        if isinstance(value, np.generic):
-            described[name] = value.item()
-    inside = getattr(agent, "agent", None)
-    if inside is None and isinstance(agent, Parallel | Bold):
-        inside = agent.agents[0]
-    if inside is not None:
-        described["agent"] = configuration(inside)
-    return described
+def configuration(item: Any) -> Any:
+    """Class and arguments of an agent or a part, as plain values; arrays by their shapes."""
+    if item is None or isinstance(item, bool | int | float | str):
+        return item
+    if isinstance(item, np.generic):
+        return item.item()
+    if isinstance(item, np.ndarray):
+        return {"shape": list(item.shape)}
+    if isinstance(item, tuple | list):
+        return [configuration(value) for value in item]
+    if hasattr(item, "configuration"):
+        arguments = item.configuration()
+    elif is_dataclass(item):
+        arguments = {field.name: getattr(item, field.name) for field in _saved(type(item))}
+    else:
+        arguments = {}
+    given = {name: configuration(value) for name, value in arguments.items()}
+    return {"class": type(item).__name__, **given}
+
+
+def _saved(cls: Any) -> list[Any]:
+    """The fields of a dataclass that its constructor takes."""
+    return [field for field in fields(cls) if field.init]
 
 
 def _read(path: Path) -> tuple[dict[str, Any], memoryview]:
@@ -188,8 +204,10 @@ def _read(path: Path) -> tuple[dict[str, Any], memoryview]:
         raise SavedFileError(f"{path} is not a saved agent")
     _, version, digest, length = HEAD.unpack_from(content)
     if version != VERSION:
+        written = "belated 0.1" if version == 1 else "another release"
         raise SavedFileError(
-            f"{path} has format version {version}, this library reads version {VERSION}"
+            f"{path} has format version {version}, written by {written}; "
+            f"this release reads version {VERSION}"
         )
     body = memoryview(content)[HEAD.size - 8 :]
     if hashlib.sha256(body).digest() != digest:
@@ -201,230 +219,113 @@ def _read(path: Path) -> tuple[dict[str, Any], memoryview]:
         raise SavedFileError(f"{path} is damaged: {error}") from None
 
 
-def _attributes(item: object) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for cls in type(item).__mro__:
-        for name in getattr(cls, "__slots__", ()):
-            if hasattr(item, name):
-                found[name] = getattr(item, name)
-    found.update(getattr(item, "__dict__", {}))
-    return found
-
-
 class _Writer:
-    """Turns objects into JSON values; what is shared stays shared, by number."""
+    """Turns states into JSON values. Arrays that share memory are written once."""
 
     def __init__(self) -> None:
-        self.objects: list[Any] = []
         self.arrays: list[dict[str, Any]] = []
         self.chunks: list[bytes] = []
-        self._seen: dict[int, tuple[Any, object]] = {}
+        self._seen: dict[tuple[Any, ...], tuple[int, object]] = {}
 
-    def encode(self, item: Any) -> Any:
+    def encode(self, item: Any, where: str) -> Any:
         if item is None or isinstance(item, bool | int | float | str):
             return item
-        if id(item) in self._seen:
-            return self._seen[id(item)][0]
-        if isinstance(item, np.ndarray):
-            reference = {"array": len(self.arrays)}
-            self._seen[id(item)] = (reference, item)
-            self._keep(item)
-            return reference
         if isinstance(item, np.generic):
             return item.item()
-        reference = {"object": len(self.objects)}
-        self._seen[id(item)] = (reference, item)
-        self.objects.append(None)
-        self.objects[reference["object"]] = self._describe(item)
-        return reference
-
-    def _keep(self, array: npt.NDArray[Any]) -> None:
-        contiguous = np.ascontiguousarray(array)
-        self.arrays.append(
-            {
-                "dtype": contiguous.dtype.str,
-                "shape": list(array.shape),
-                "writeable": bool(array.flags.writeable),
-            }
-        )
-        self.chunks.append(contiguous.tobytes())
-
-    def _describe(self, item: Any) -> Any:
-        name = type(item).__name__
-        if name in CLASSES and type(item) is CLASSES[name]:
-            fields = item._asdict() if isinstance(item, Turn) else _attributes(item)
-            return {"class": name, "fields": {k: self.encode(v) for k, v in fields.items()}}
+        if isinstance(item, np.ndarray):
+            return {"array": self._keep(item, where)}
+        if isinstance(item, list | tuple):
+            kind = "list" if isinstance(item, list) else "tuple"
+            return {kind: [self.encode(v, f"{where}[{i}]") for i, v in enumerate(item)]}
         if isinstance(item, dict):
-            return {"dict": [[self.encode(k), self.encode(v)] for k, v in item.items()]}
-        for kind, cls in (("list", list), ("tuple", tuple), ("deque", deque)):
-            if isinstance(item, cls):
-                return {kind: [self.encode(entry) for entry in item]}
-        raise ValueError(f"agent must hold only what can be saved, got {checks.show(item)}")
+            return {
+                "dict": {_key(k, where): self.encode(v, f"{where}.{k}") for k, v in item.items()}
+            }
+        name = next((name for name, cls in _TYPES.items() if cls is type(item)), None)
+        if name is None:
+            raise ValueError(
+                f"{where} must be of a class that can be saved (belated.saving.register adds one), "
+                f"got {checks.show(item)}"
+            )
+        written = (
+            item.state()
+            if hasattr(item, "state")
+            else {field.name: getattr(item, field.name) for field in _saved(type(item))}
+        )
+        return {"class": name, "state": self.encode(written, where)["dict"]}
+
+    def _keep(self, array: npt.NDArray[Any], where: str) -> int:
+        contiguous = np.ascontiguousarray(array)
+        if contiguous.dtype.str not in DTYPES:
+            raise ValueError(f"{where} must be an array of {DTYPES}, got {contiguous.dtype}")
+        place = contiguous.__array_interface__["data"][0]
+        key = (place, array.shape, contiguous.dtype.str)
+        if key not in self._seen or contiguous.size == 0:
+            self._seen[key] = (len(self.arrays), contiguous)  # kept alive, so that places differ
+            self.arrays.append({"dtype": contiguous.dtype.str, "shape": list(array.shape)})
+            self.chunks.append(contiguous.tobytes())
+        return self._seen[key][0]
+
+
+def _key(key: object, where: str) -> str:
+    if not isinstance(key, str):
+        raise ValueError(f"{where} must have texts as keys, got {checks.show(key)}")
+    return key
 
 
 class _Reader:
-    """The other way round. Objects are made without calling anything of theirs, then checked."""
+    """The inverse of the writer. Classes read their own states."""
 
-    def __init__(self, header: dict[str, Any], data: memoryview) -> None:
-        self._descriptions = header["objects"]
-        self._arrays = self._load_arrays(header["arrays"], data)
-        self._made: dict[int, Any] = {}
+    def __init__(self, arrays: list[npt.NDArray[Any]], size: int) -> None:
+        self._arrays = arrays
+        self._largest = size + SMALL
 
-    def decode(self, value: Any) -> Any:
+    def decode(self, value: Any, depth: int = 0) -> Any:
+        if depth > DEEPEST:
+            raise ValueError(f"nesting must be at most {DEEPEST} levels deep")
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
         if not isinstance(value, dict):
-            if value is None or isinstance(value, bool | int | float | str):
-                return value
             raise ValueError(f"{checks.show(value)} is no value")
-        if "array" in value:
-            return self._arrays[_index(value["array"])]
-        number = _index(value["object"])
-        if number not in self._made:
-            self._make(number, self._descriptions[number])
-        return self._made[number]
+        if set(value) == {"array"}:
+            return self._arrays[checks.integer("array", value["array"], 0, len(self._arrays) - 1)]
+        if set(value) == {"list"}:
+            return [self.decode(item, depth + 1) for item in value["list"]]
+        if set(value) == {"tuple"}:
+            return tuple(self.decode(item, depth + 1) for item in value["tuple"])
+        if set(value) == {"dict"}:
+            return self._fields(value["dict"], depth)
+        stored.exact(value, "class", "state")
+        cls: Any = _TYPES[checks.choice("class", value["class"], _TYPES)]
+        state = self._fields(value["state"], depth)
+        if hasattr(cls, "from_state"):
+            return cls.from_state(state)
+        made = cls(**stored.exact(state, *(field.name for field in _saved(cls))))
+        if isinstance(made, Problem) and 8 * math.prod(made.shape) > self._largest:
+            raise ValueError(f"{made} is too large for the arrays of the file")
+        return made
 
-    def _make(self, number: int, description: dict[str, Any]) -> None:
-        if "class" in description:
-            cls = CLASSES[description["class"]]
-            fields = description["fields"]
-            if cls is Turn:
-                self._made[number] = Turn(**{k: int(self.decode(v)) for k, v in fields.items()})
-                return
-            item: Any = object.__new__(cls)
-            self._made[number] = item
-            for name, value in fields.items():
-                object.__setattr__(item, name, self.decode(value))
-            _check(item)
-        elif "dict" in description:
-            made: dict[Any, Any] = {}
-            self._made[number] = made
-            for key, value in description["dict"]:
-                made[self.decode(key)] = self.decode(value)
-        elif "tuple" in description:
-            self._made[number] = tuple(self.decode(v) for v in description["tuple"])
-        else:
-            kind = "list" if "list" in description else "deque"
-            entries: Any = [] if kind == "list" else deque()
-            self._made[number] = entries
-            entries.extend(self.decode(v) for v in description[kind])
-
-    @staticmethod
-    def _load_arrays(described: list[dict[str, Any]], data: memoryview) -> list[Any]:
-        arrays, offset = [], 0
-        for entry in described:
-            if entry["dtype"] not in DTYPES:
-                raise ValueError(f"dtype {checks.show(entry['dtype'])} is not allowed")
-            shape = tuple(checks.integer("shape", n, 0) for n in entry["shape"])
-            dtype = np.dtype(entry["dtype"])
-            size = int(np.prod(shape, dtype=object)) * dtype.itemsize
-            if offset + size > len(data):
-                raise ValueError("an array is longer than the file")
-            array = np.frombuffer(data[offset : offset + size], dtype=dtype).reshape(shape).copy()
-            array.flags.writeable = checks.flag("writeable", entry["writeable"])
-            arrays.append(array)
-            offset += size
-        if offset != len(data):
-            raise ValueError("there are bytes that belong to no array")
-        return arrays
+    def _fields(self, value: Any, depth: int) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise ValueError(f"fields must be a table, got {checks.show(value)}")
+        return {name: self.decode(item, depth + 1) for name, item in value.items()}
 
 
-def _index(value: object) -> int:
-    return checks.integer("reference", value, 0)
-
-
-def _check(item: object) -> None:
-    """What indexes memory is in range, and arrays have the shapes that kernels rely on."""
-    if isinstance(item, Problem | Transitions | Trajectory | Costs):
-        item.__post_init__()
-    elif isinstance(item, Counts):
-        _check_counts(item)
-    elif isinstance(item, ConfidenceSet):
-        shape, rows = item.counts.counts.shape, item.counts.visits.shape
-        _shaped(item.lower, np.float64, shape)
-        _shaped(item.width, np.float64, shape)
-        _shaped(item.unseen, np.float64, rows)
-        _shaped(item.rest, np.float64, rows)
-    elif isinstance(item, EmpiricalModel):
-        _shaped(item.probabilities, np.float64, item.counts.counts.shape)
-        _shaped(item.deviation, np.float64, item.counts.visits.shape)
-    elif isinstance(item, Played):
-        _shaped(item.policy, np.float64, item.policy.shape)
-    elif isinstance(item, DelayedOPPO):
-        shape = item.problem.shape
-        _shaped(item._total, np.float64, shape)
-        _shaped(item._policy, np.float64, shape)
-        for entry in item._ledger:
-            if entry.memory is not None:
-                _shaped(entry.memory.policy, np.float64, shape)
-        if isinstance(item._dynamics, Known):
-            matching(item.problem, item._dynamics._transitions)
-            _shaped(item._dynamics._start, np.float64, (item.problem.states,))
-        if item._means is not None:
-            _check_means(item._means, item.problem)
-        _shaped(item._played_rates, np.float64, (len(item._played_rates),))
-        if len(item._played_rates) not in (1, item.problem.horizon):
-            raise ValueError("the rates have the wrong number of steps")
-    elif isinstance(item, Constant):
-        _shaped(item._rates, np.float64, (1,))
-    elif isinstance(item, Anytime):
-        _shaped(item._scale, np.float64, (len(item._scale),))
-        if not len(item._scale):
-            raise ValueError("the rates have no step")
-    elif isinstance(item, DelayedOREPS):
-        _check_oreps(item)
-    elif isinstance(item, DelayedUCBVI):
-        _shaped(item._policy, np.float64, item.problem.shape)
-        _check_means(item._means, item.problem)
-
-
-def _check_oreps(agent: DelayedOREPS) -> None:
-    H, S, A = agent.problem.shape
-    last, known = agent._last, agent._known
-    _shaped(last.policy, np.float64, (H, S, A))
-    _shaped(last.log_density, np.float64, (H, S))
-    _shaped(last.log_measure, np.float64, (H, S, A) if known is not None else (H, S, A, S))
-    _shaped(agent._total, np.float64, (len(agent._total), S, A))
-    if known is not None:
-        t = Transitions(known.successors, known.probabilities)
-        if (t.states, t.actions) != (S, A) or t.steps not in (1, H) or known.horizon != H:
-            raise ValueError("the transitions do not fit the problem")
-        _shaped(known.start, np.float64, (S,))
-        _shaped(known.reach, np.bool_, (H, S))
-        _shaped(known.successors, np.int32, known.probabilities.shape)
-        _shaped(known.probabilities, np.float64, known.successors.shape)
-
-
-def _check_means(means: EmpiricalMeans, problem: Problem) -> None:
-    _shaped(means.sums, np.float64, (len(means.sums), *problem.shape[1:]))
-    _shaped(means.visits, np.int64, means.sums.shape)
-    _shaped(means._steps, np.int64, (problem.horizon,))
-    _within(means._steps, len(means.sums))
-    if len(means.sums) not in (1, problem.horizon):
-        raise ValueError("the means have the wrong number of steps")
-
-
-def _check_counts(counts: Counts) -> None:
-    problem = counts._problem
-    T = 1 if problem.homogeneous else problem.horizon
-    rows = (T, problem.states, problem.actions)
-    slots = counts.successors.shape[-1]
-    _shaped(counts.successors, np.int32, (*rows, slots))
-    _shaped(counts.counts, np.int64, (*rows, slots))
-    _shaped(counts.known, np.int32, rows)
-    _shaped(counts.visits, np.int64, rows)
-    _within(counts.successors, problem.states)
-    _within(counts.known, slots + 1)
-    for path_rows, following in counts._recent:
-        _shaped(path_rows, np.int64, (problem.horizon,))
-        _shaped(following, np.int64, (problem.horizon,))
-        _within(path_rows, counts.visits.size)
-        _within(following, problem.states)
-
-
-def _shaped(array: Any, dtype: Any, shape: tuple[int, ...]) -> None:
-    if not (isinstance(array, np.ndarray) and array.dtype == dtype and array.shape == shape):
-        raise ValueError(f"an array must be {np.dtype(dtype)} of shape {shape}")
-
-
-def _within(array: Any, high: int) -> None:
-    if array.size and (array.min() < 0 or array.max() >= high):
-        raise ValueError(f"an index must be from 0 to {high - 1}")
+def _arrays(described: Any, data: memoryview) -> list[npt.NDArray[Any]]:
+    arrays, offset = [], 0
+    for entry in stored.items("arrays", described):
+        stored.exact(entry, "dtype", "shape")
+        if entry["dtype"] not in DTYPES:
+            raise ValueError(f"dtype {checks.show(entry['dtype'])} is not allowed")
+        shape = tuple(checks.integer("shape", n, 0) for n in stored.items("shape", entry["shape"]))
+        dtype = np.dtype(entry["dtype"])
+        size = int(np.prod(shape, dtype=object)) * dtype.itemsize
+        if offset + size > len(data):
+            raise ValueError("an array is longer than the file")
+        array = np.frombuffer(data[offset : offset + size], dtype=dtype).reshape(shape).copy()
+        array.flags.writeable = False
+        arrays.append(array)
+        offset += size
+    if offset != len(data):
+        raise ValueError("there are bytes that belong to no array")
+    return arrays

@@ -1,4 +1,4 @@
-"""The one loop: a world, an agent and delays, and exact regret."""
+"""Let an agent learn from late feedback in a known world, with exact regret."""
 
 from __future__ import annotations
 
@@ -8,33 +8,43 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from belated import checks
-from belated.agents.contract import Agent
+from belated.agents.contract import Agent, check_is_agent
 from belated.arrays import Floats, Ints, frozen
 from belated.costs import CostProcess
-from belated.delays import DelayLine, DelayModel, as_delays
+from belated.delays import DelayLine, DelayModel, as_delays, missing_feedback, total_delay
 from belated.delays import none as no_delays
-from belated.feedback import Costs, Record, suffered
+from belated.feedback import Costs, Episode, Record, Trajectory, suffered
 from belated.kernels import planning
-from belated.world import World, best_policy, occupancy
+from belated.planning import best_policy, occupancy
+from belated.score import score, verdict
+from belated.tuning import PATHS
+from belated.world import World
+
+Play = Callable[[Episode], tuple[Trajectory, Costs]]
+"""A source of episodes: it plays one and returns the path and the costs to be shown."""
+
+Progress = Callable[[range], Iterable[int]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """What happened, episode by episode. All values are exact, by dynamic programming.
+    """What happened in each episode. All values are exact, by dynamic programming.
 
     Attributes:
         values: (K,) expected cost of the policy that was played.
         realised: (K,) cost that was suffered.
         comparator: (K,) expected cost of the best fixed policy in hindsight.
-        best_policy: (H, S, A) that policy.
+        uniform: (K,) expected cost of uniform play.
+        best_policy: (H, S, A) the best fixed policy in hindsight.
         delays: (K,) delays of the feedback, `NEVER` where it was lost.
-        missing: (K,) episodes up to this one whose feedback had not come by the end of it.
-        diagnostics: what the agent said of itself at the end.
+        missing: (K,) number of episodes up to this one whose feedback has not arrived at its end.
+        diagnostics: the agent's own numbers at the end of the run.
     """
 
     values: Floats
     realised: Floats
     comparator: Floats
+    uniform: Floats
     best_policy: Floats
     delays: Ints
     missing: Ints
@@ -52,23 +62,34 @@ class Run:
         return total
 
     @property
+    def score(self) -> float:
+        """Cost on a scale from the best fixed policy (0) to uniform play (1)."""
+        return score(self.values, self.comparator, self.uniform)
+
+    @property
+    def verdict(self) -> str:
+        """What is wrong with the learning curve; empty if the agent has learned."""
+        return verdict(self.values, self.comparator, self.uniform)
+
+    @property
     def total_delay(self) -> int:
         """Sum of all delays, each cut off at the end of the run."""
-        left = len(self.delays) - 1 - np.arange(len(self.delays))
-        return int(np.minimum(self.delays, left).sum())
+        return total_delay(self.delays)
+
+    def __repr__(self) -> str:
+        K = len(self.values)
+        tenth = max(1, K // 10)
+        text = (
+            f"Run of {K} episodes: cost per episode {self.values[:tenth].mean():.3f} at first, "
+            f"{self.values[-tenth:].mean():.3f} at the end; best fixed policy "
+            f"{self.optimum / K:.3f}, uniform play {self.uniform.mean():.3f}; "
+            f"regret {self.regret[-1]:.1f}, score {self.score:.2f}"
+        )
+        return f"{text}\nWARNING: {self.verdict}" if self.verdict else text
 
 
 KEPT_BYTES = 2**26
-"""Costs are kept for the comparator up to this size of all of them, and asked for again above."""
-
-
-def missing_feedback(delays: Ints) -> Ints:
-    """Episodes up to k whose feedback comes after the end of k, for every k. delays: (K,)."""
-    K = len(delays)
-    arrival = np.arange(K) + delays
-    arrived = np.bincount(arrival[arrival < K], minlength=K)
-    missing: Ints = np.arange(1, K + 1) - np.cumsum(arrived)
-    return missing
+"""The costs of a run are kept for the comparator up to this size; above it they are asked again."""
 
 
 def drawn_delays(
@@ -77,7 +98,7 @@ def drawn_delays(
     rng: np.random.Generator,
     costs: CostProcess | None = None,
 ) -> Ints:
-    """The delays (K,) of a run: drawn from a model, or as they were given; none by default."""
+    """The delays (K,) of a run: drawn from a model, or checked if they are given as numbers."""
     if delays is None or hasattr(delays, "draw"):
         delays = (no_delays() if delays is None else delays).draw(episodes, rng, costs)
     given = as_delays("delays", delays)
@@ -87,7 +108,7 @@ def drawn_delays(
 
 
 def delays_in(world: World, model: DelayModel, episodes: int, seed: int) -> Ints:
-    """The delays (K,) that `simulate` would draw from a model, whoever learns."""
+    """The delays (K,) that `simulate` draws from a model with this seed, for any agent."""
     _, costs, rng = _seeded(world, seed)
     return drawn_delays(model, episodes, rng, costs)
 
@@ -95,10 +116,37 @@ def delays_in(world: World, model: DelayModel, episodes: int, seed: int) -> Ints
 def _seeded(
     world: World, seed: int
 ) -> tuple[np.random.Generator, CostProcess, np.random.Generator]:
-    """What a seed decides, apart from one another: the paths, the costs and the delays."""
+    """The generator of the paths, the seeded costs, and the generator of the delays."""
     paths, costs, delays = np.random.SeedSequence(checks.integer("seed", seed, 0)).spawn(3)
     process = world.costs.seeded(int(costs.generate_state(1, np.uint64)[0]))
     return np.random.default_rng(paths), process, np.random.default_rng(delays)
+
+
+def drive(
+    agent: Agent, play: Play, delays: Ints, *, paths: str, progress: Progress | None = None
+) -> None:
+    """Run the feedback loop: begin an episode, play it, and show the agent what is due.
+
+    Args:
+        agent: a fresh agent; it must number its episodes 0, 1, 2, ...
+        play: plays an episode and returns its path and its costs.
+        delays: the delays (K,) of the feedback.
+        paths: "late" or "at once"; see `simulate`.
+        progress: wraps the range of episodes.
+    """
+    line: DelayLine[Record] = DelayLine()
+    episodes = range(len(delays))
+    for k in episodes if progress is None else progress(episodes):
+        episode = agent.begin_episode()
+        if episode.number != k:
+            raise ValueError(
+                "agent must be fresh and number its episodes 0, 1, 2, ..., got "
+                f"{checks.show(episode.number)} for episode {k}"
+            )
+        path, costs = play(episode)
+        now: list[Record] = [path] if paths == "at once" else []
+        line.push([costs] if now else [path, costs], int(delays[k]))
+        agent.observe(now + line.release(k))
 
 
 def simulate(
@@ -108,76 +156,72 @@ def simulate(
     delays: DelayModel | Ints | None = None,
     episodes: int = 500,
     seed: int = 0,
-    trajectory: str = "delayed",
-    progress: Callable[[range], Iterable[int]] | None = None,
+    paths: str = "late",
+    progress: Progress | None = None,
 ) -> Run:
-    """Let an agent learn in a world whose feedback comes late.
+    """Let an agent learn in a world whose feedback arrives late.
 
     Args:
-        world: the truth; the agent never sees it.
-        agent: a fresh agent; what it is shown depends on its `information`.
-        delays: a model, or (K,) whole numbers when several agents must face the same ones.
-            Default: none.
+        world: the true world; the agent never sees it.
+        agent: a fresh agent; its `information` decides which costs it is shown.
+        delays: a model, or (K,) whole numbers if several agents must face the same delays. By
+            default there are none.
         episodes: K.
-        seed: decides the paths, the costs and the delays, each by its own generator, so that the
-            delays and the costs do not depend on the agent.
-        trajectory: "delayed": the path comes together with the costs; "immediate": the path comes
-            at the end of its episode and only the costs are late.
+        seed: decides the paths, the costs and the delays, each by its own generator, so that
+            the delays and the costs do not depend on the agent.
+        paths: "late": the path arrives together with the costs; "at once": the path arrives at
+            the end of its episode and only the costs are late.
         progress: wraps the range of episodes, e.g. `rich.progress.track` or `tqdm.tqdm`.
 
     Returns:
         A `Run`.
     """
     checks.instance("world", world, World)
-    if not all(hasattr(agent, part) for part in ("problem", "begin_episode", "observe")):
-        raise ValueError(f"agent must be an agent, got {checks.show(agent)}")
+    check_is_agent("agent", agent)
     episodes = checks.integer("episodes", episodes, 1)
-    checks.choice("trajectory", trajectory, ("delayed", "immediate"))
+    checks.choice("paths", paths, PATHS)
     if agent.problem.shape != world.problem.shape:
         raise ValueError(
             f"agent must be made for the world's (H, S, A) = {world.problem.shape}, "
             f"got {agent.problem.shape}"
         )
-    rng, costs, delays_rng = _seeded(world, seed)
-    drawn = drawn_delays(delays, episodes, delays_rng, costs)
+    rng, process, delays_rng = _seeded(world, seed)
+    drawn = drawn_delays(delays, episodes, delays_rng, process)
 
     mdp = world.mdp
     dynamics = mdp.transitions
     start = mdp.problem.start_probabilities
     values = np.zeros(episodes)
     realised = np.zeros(episodes)
-    total = np.zeros(costs.shape)
-    shown: list[Floats] | None = [] if episodes * total.nbytes <= KEPT_BYTES else None
-    line = DelayLine()
-    steps: Iterable[int] = range(episodes)
-    if progress is not None:
-        steps = progress(range(episodes))
-    for k in steps:
-        episode = agent.begin_episode()
-        path = mdp.play(episode.policy, rng, episode.number)
-        cost = costs.at(k)
-        if shown is not None:
-            shown.append(cost)
-        values[k] = planning.start_value(
-            dynamics.successors, dynamics.probabilities, cost, frozen(episode.policy), start
-        )
+    total = np.zeros(process.shape)
+    kept: list[Floats] | None = [] if episodes * total.nbytes <= KEPT_BYTES else None
+
+    def play(episode: Episode) -> tuple[Trajectory, Costs]:
+        k = episode.number
+        path = mdp.play(episode.policy, rng, k)
+        cost = process.at(k)
+        if kept is not None:
+            kept.append(cost)
+        values[k] = planning.start_value(dynamics.rows, cost, frozen(episode.policy), start)
         met = suffered(cost, path)
         realised[k] = met.sum()
-        total += cost
-        record = Costs(episode.number, cost if agent.information == "full" else met)
-        now: list[Record] = [path] if trajectory == "immediate" else []
-        line.push([record] if trajectory == "immediate" else [path, record], int(drawn[k]))
-        agent.observe(now + line.release(episode.number))
+        np.add(total, cost, out=total)
+        return path, Costs(k, cost if agent.information == "full" else met)
+
+    drive(agent, play, drawn, paths=paths, progress=progress)
 
     best, _ = best_policy(mdp, total)
-    reach = occupancy(mdp, best)
-    if costs.shape[0] == 1:
-        reach = reach.sum(axis=0, keepdims=True)
-    again = (costs.at(k) for k in range(episodes)) if shown is None else shown
+    measures = []
+    for policy in (best, np.full(best.shape, 1.0 / best.shape[2])):
+        reach = occupancy(mdp, policy)
+        measures.append(reach if process.shape[0] > 1 else reach.sum(axis=0, keepdims=True))
+    again = (process.at(k) for k in range(episodes)) if kept is None else kept
+    fixed = np.array([[float(np.vdot(reach, cost)) for reach in measures] for cost in again])
     return Run(
         values=values,
         realised=realised,
-        comparator=np.array([float(np.vdot(reach, cost)) for cost in again]),
+        comparator=fixed[:, 0],
+        uniform=fixed[:, 1],
         best_policy=best,
         delays=drawn,
         missing=missing_feedback(drawn),

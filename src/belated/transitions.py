@@ -9,6 +9,7 @@ import numpy as np
 
 from belated import checks
 from belated.arrays import Floats, Indices, frozen
+from belated.kernels.planning import Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +66,11 @@ class Transitions:
         probabilities[row, slot] = rows[row, state]
         return cls(successors.reshape(T, S, A, -1), probabilities.reshape(T, S, A, -1))
 
+    @property
+    def rows(self) -> Rows:
+        """The arrays as kernels take them."""
+        return Rows(self.successors, self.probabilities)
+
     def dense(self) -> Floats:
         """The same as one array (T, S, A, S)."""
         T, S, A, _ = self.successors.shape
@@ -89,6 +95,9 @@ class Transitions:
     def actions(self) -> int:
         """A."""
         return int(self.successors.shape[2])
+
+    def __repr__(self) -> str:
+        return f"Transitions(states={self.states}, actions={self.actions}, steps={self.steps})"
 
     def __deepcopy__(self, memo: object) -> Self:
         return self  # nothing in it ever changes

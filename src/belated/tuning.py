@@ -1,172 +1,204 @@
 """The paper's parameters for every setting, with the corrections.
 
-    agent = DelayedOPPO(problem, **tuning.oppo_full(problem, episodes=500, total_delay=5000))
-
-One table, `SETTINGS`, holds them as functions of N = kappa K + D. With K and D known they are
-used at that N (`parameters`, and the short forms below it); where nothing is known, `Doubling`
-uses them at N = 2^e in phase e.
+A `Setting` says what a learner sees and knows. With K and D known, `Setting.at` gives the
+parameters for N = kappa K + D; where nothing is known, `Doubling` uses `Setting.phase` at N = 2^e
+in phase e.
 
     setting                               kappa      eta                 gamma     beta
     full, known                           1          1 / (H sqrt N)      -         never skip
     full, unknown, paths at once          1          1 / (H sqrt N)      -         never skip
-    full, unknown, paths delayed          1          1 / (H sqrt N)      -         sqrt(D / (H S))
+    full, unknown, paths late             1          1 / (H sqrt N)      -         sqrt(D / (H S))
     bandit, known                         A^{3/2}    1 / (H N^{2/3})     N^{-1/3}  sqrt D
     bandit, unknown, paths at once        A^{3/2}    1 / (H N^{2/3})     N^{-1/3}  sqrt D
-    bandit, unknown, paths delayed        A^{3/2}    1 / (H N^{2/3})     N^{-1/3}  sqrt(D / (H S A))
+    bandit, unknown, paths late           A^{3/2}    1 / (H N^{2/3})     N^{-1/3}  sqrt(D / (H S A))
     stochastic                            1          1 / (H sqrt N)      -         sqrt(D / (H S))
-    arms (S = H = 1, bandit)              A          sqrt(ln A / N)      0         never skip
-    o-reps                                1          sqrt(2 ln(SA) / N)  -         never skip
+    arms (one step from one state)        A          sqrt(ln A / N)      0         never skip
+    O-REPS                                1          sqrt(2 ln(SA) / N)  -         never skip
 
 Lancewicki, Rosenberg & Mansour (AAAI 2022), Corollary on skipping and the doubling algorithm.
-Departures: beta = sqrt D in the first two bandit rows (with the Corollary's sqrt(D / (H S)) the
-claimed bound fails for D < (S / H)^3, and the doubling pseudo-code has sqrt D as well). Only the
-"bandit, known" row of the doubling table is printed; the others are what its proof needs. O-REPS
-has no printed step size; with K and D known its bound asks for N = K + 3 D.
+Departures: the threshold is beta = sqrt D in the first two bandit rows, as in the doubling
+pseudo-code; the Corollary has sqrt(D / (H S)). Only the "bandit, known" row of the doubling table
+is printed; the others are what its proof needs. O-REPS has no printed step size; with K and D known
+its bound asks for N = K + 3 D.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from belated import checks
 from belated.problem import Problem
 
-OfProblem = Callable[[Problem, float], float]
-
-
-def _never(problem: Problem, N: float) -> float:
-    return math.inf
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A row of the table: functions of (problem, N), beta of (problem, D)."""
-
-    weight: Callable[[Problem], float]
-    learning_rate: OfProblem
-    exploration: OfProblem | None = None
-    max_delay: OfProblem = _never
-
-
-def _root(problem: Problem, N: float) -> float:
-    return 1.0 / (problem.horizon * math.sqrt(N))
-
-
-def _two_thirds(problem: Problem, N: float) -> float:
-    return 1.0 / (problem.horizon * math.pow(N, 2 / 3))
-
-
-def _cube_root(problem: Problem, N: float) -> float:
-    return math.pow(N, -1 / 3)
-
-
-def _zero(problem: Problem, N: float) -> float:
-    return 0.0
-
-
-def _one(problem: Problem) -> float:
-    return 1.0
-
-
-def _arms(problem: Problem) -> float:
-    return float(problem.actions)
-
-
-def _arms_and_half(problem: Problem) -> float:
-    return math.pow(problem.actions, 1.5)
-
-
-def _per_state(problem: Problem, D: float) -> float:
-    return math.sqrt(D / (problem.horizon * problem.states))
-
-
-def _per_row(problem: Problem, D: float) -> float:
-    return math.sqrt(D / (problem.horizon * problem.states * problem.actions))
-
-
-def _all(problem: Problem, D: float) -> float:
-    return math.sqrt(D)
-
-
-def _log_arms(problem: Problem, N: float) -> float:
-    return math.sqrt(math.log(problem.actions) / N)
-
-
-def _log_rows(problem: Problem, N: float) -> float:
-    return math.sqrt(2.0 * math.log(problem.states * problem.actions) / N)
-
-
-SETTINGS: dict[str, Setting] = {
-    "full, known": Setting(_one, _root),
-    "full, unknown, paths at once": Setting(_one, _root),
-    "full, unknown, paths delayed": Setting(_one, _root, None, _per_state),
-    "bandit, known": Setting(_arms_and_half, _two_thirds, _cube_root, _all),
-    "bandit, unknown, paths at once": Setting(_arms_and_half, _two_thirds, _cube_root, _all),
-    "bandit, unknown, paths delayed": Setting(_arms_and_half, _two_thirds, _cube_root, _per_row),
-    "stochastic": Setting(_one, _root, None, _per_state),
-    "arms": Setting(_arms, _log_arms, _zero),
-    "o-reps": Setting(_one, _log_rows),
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Step size, exploration (None under full information) and the skipping threshold."""
+    """What tuning gives.
+
+    Attributes:
+        learning_rate: the step size eta.
+        exploration: gamma, None where costs are not importance-weighted.
+        threshold: beta, the delay beyond which feedback is skipped; infinity skips nothing.
+    """
 
     learning_rate: float
     exploration: float | None
-    max_delay: float
-
-    def keywords(self) -> dict[str, float]:
-        """The keywords of an agent; the threshold is for `Skipping`."""
-        if self.exploration is None:
-            return {"learning_rate": self.learning_rate}
-        return {"learning_rate": self.learning_rate, "exploration": self.exploration}
+    threshold: float
 
 
-def parameters(
-    setting: str, problem: Problem, episodes: int, total_delay: float = 0.0
-) -> Parameters:
-    """The parameters of a setting of the table for known K and D."""
-    row = SETTINGS[checks.choice("setting", setting, SETTINGS)]
-    checks.instance("problem", problem, Problem)
-    K = checks.integer("episodes", episodes, 1)
-    D = checks.real("total_delay", total_delay, 0.0)
-    N = row.weight(problem) * K + (3.0 * D if setting == "o-reps" else D)
-    return Parameters(
-        learning_rate=row.learning_rate(problem, N),
-        exploration=None if row.exploration is None else row.exploration(problem, N),
-        max_delay=row.max_delay(problem, D),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a learner sees and knows: a row of the table above.
+
+    Attributes:
+        information: "full" or "bandit".
+        dynamics: "known" or "unknown".
+        paths: whether trajectories come "late", with the costs, or "at once".
+        stochastic: the costs come from fixed laws and are averaged.
+        arms: importance-weighted costs of one step from one state.
+        oreps: mirror descent on occupancy measures.
+    """
+
+    information: str = "full"
+    dynamics: str = "unknown"
+    paths: str = "late"
+    stochastic: bool = False
+    arms: bool = False
+    oreps: bool = False
+
+    def __post_init__(self) -> None:
+        checks.choice("information", self.information, ("full", "bandit"))
+        checks.choice("dynamics", self.dynamics, ("known", "unknown"))
+        checks.choice("paths", self.paths, PATHS)
+        for name in ("stochastic", "arms", "oreps"):
+            checks.flag(name, getattr(self, name))
+
+    def weight(self, problem: Problem) -> float:
+        """Kappa: how much an episode counts against a missing one."""
+        if self._weighted:
+            return float(problem.actions) if self.arms else math.pow(problem.actions, 1.5)
+        return 1.0
+
+    def at(self, problem: Problem, episodes: int, total_delay: float = 0.0) -> Parameters:
+        """The parameters for known K and D."""
+        checks.instance("problem", problem, Problem)
+        K = checks.integer("episodes", episodes, 1)
+        D = checks.real("total_delay", total_delay, 0.0)
+        N = self.weight(problem) * K + (3.0 * D if self.oreps else D)
+        return self._parameters(problem, N, D)
+
+    def phase(self, problem: Problem, N: float) -> Parameters:
+        """The parameters of a phase in which kappa K + D is at most N."""
+        return self._parameters(problem, N, N)
+
+    @property
+    def exact(self) -> bool:
+        """Whether `bound` has its constants; elsewhere it is the leading terms, with factors 1."""
+        return self.arms or (self.information == "full" and self.dynamics == "known")
+
+    def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
+        """The regret bound for K episodes and a total delay D, at the best threshold.
+
+        Where only a rate is proved, its constants and logarithms are left out.
+        """
+        H, S, A = problem.shape
+        K, D = episodes, total_delay
+        if self.arms:
+            return 2.0 * math.sqrt(2.0 * math.log(A) * (A * K + D))
+        if self.stochastic:
+            return H * H * S * math.sqrt(A * K) + H * H * S * self._threshold(problem, D)
+        if self.information == "bandit":
+            return H * S * math.sqrt(A) * math.pow(K, 2 / 3) + H * H * math.pow(D, 2 / 3)
+        if self.oreps and self.dynamics == "known":
+            return 2.0 * H * math.sqrt(2.0 * math.log(S * A) * (K + 3.0 * D))
+        if self.dynamics == "known":
+            return H * (H + 1) * math.sqrt(2.0 * math.log(A) * (K + D))
+        if self.paths == "at once":
+            return math.pow(H, 1.5) * S * math.sqrt(A * K) + H * H * math.sqrt(D)
+        return H * H * (S * math.sqrt(A * K) + math.sqrt(D) + S * self._threshold(problem, D))
+
+    def useful_from(self, problem: Problem, mean_delay: float = 0.0) -> int:
+        """The least K from which on the bound, with D = mean_delay K, is below H K."""
+
+        def useful(K: int) -> bool:
+            return self.bound(problem, K, mean_delay * K) < problem.horizon * K
+
+        high = 1
+        while not useful(high):
+            if high > 2**62:
+                return high
+            high *= 2
+        low = high // 2  # not useful, or 0
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if useful(middle) else (middle, high)
+        return high
+
+    @property
+    def _weighted(self) -> bool:
+        return self.information == "bandit" and not self.stochastic
+
+    def _parameters(self, problem: Problem, N: float, D: float) -> Parameters:
+        return Parameters(self._rate(problem, N), self._exploration(N), self._threshold(problem, D))
+
+    def _rate(self, problem: Problem, N: float) -> float:
+        H, S, A = problem.shape
+        if self.oreps:
+            return math.sqrt(2.0 * math.log(S * A) / N)
+        if self._weighted and self.arms:
+            return math.sqrt(math.log(A) / N)
+        return 1.0 / (H * (math.pow(N, 2 / 3) if self._weighted else math.sqrt(N)))
+
+    def _exploration(self, N: float) -> float | None:
+        if not self._weighted:
+            return None
+        return 0.0 if self.arms else math.pow(N, -1 / 3)
+
+    def _threshold(self, problem: Problem, D: float) -> float:
+        H, S, A = problem.shape
+        late = self.dynamics == "unknown" and self.paths == "late"
+        if self.oreps or self.arms:
+            return math.inf
+        if self.stochastic:
+            return math.sqrt(D / (H * S))
+        if self.information == "bandit":
+            return math.sqrt(D / (H * S * A)) if late else math.sqrt(D)
+        return math.sqrt(D / (H * S)) if late else math.inf
+
+
+PATHS = ("late", "at once")
+"""When trajectories come: together with the costs, or at the end of their episode."""
 
 
 def oppo_full(
     problem: Problem, episodes: int, total_delay: float = 0.0, *, log_actions: bool = False
 ) -> dict[str, float]:
-    """Delayed OPPO, full information (or stochastic costs): eta = 1 / (H sqrt(K + D)).
+    """Delayed OPPO, full information (or averaged costs): eta = 1 / (H sqrt(K + D)).
 
-    log_actions: the minimiser of the bound H ln(A) / eta + eta H^3 (K + D), which has a factor
-    sqrt(ln A) more.
+    log_actions: give the minimiser of the bound H ln(A) / eta + eta H^3 (K + D), which has a
+    factor sqrt(ln A) more.
     """
-    tuned = parameters("full, known", problem, episodes, total_delay).keywords()
-    if log_actions:
-        tuned["learning_rate"] *= math.sqrt(math.log(problem.actions))
-    return tuned
+    rate = Setting(dynamics="known").at(problem, episodes, total_delay).learning_rate
+    return {"learning_rate": rate * math.sqrt(math.log(problem.actions)) if log_actions else rate}
 
 
 def oppo_bandit(problem: Problem, episodes: int, total_delay: float = 0.0) -> dict[str, float]:
     """Delayed OPPO, bandit feedback: eta = N^{-2/3} / H, gamma = N^{-1/3}, N = A^{3/2} K + D."""
-    return parameters("bandit, known", problem, episodes, total_delay).keywords()
+    return _both(Setting(information="bandit", dynamics="known").at(problem, episodes, total_delay))
 
 
 def exp3(problem: Problem, episodes: int, total_delay: float = 0.0) -> dict[str, float]:
-    """Delayed EXP3 (bandit feedback with S = H = 1): eta = sqrt(ln A / (A K + D)), gamma = 0."""
-    return parameters("arms", problem, episodes, total_delay).keywords()
+    """Delayed EXP3, one step from one state: eta = sqrt(ln A / (A K + D)), gamma = 0."""
+    setting = Setting(information="bandit", dynamics="known", arms=True)
+    return _both(setting.at(problem, episodes, total_delay))
 
 
 def oreps(problem: Problem, episodes: int, total_delay: float = 0.0) -> dict[str, float]:
     """Delayed O-REPS, full information: eta = sqrt(2 ln(S A) / (K + 3 D))."""
-    return parameters("o-reps", problem, episodes, total_delay).keywords()
+    setting = Setting(dynamics="known", oreps=True)
+    return {"learning_rate": setting.at(problem, episodes, total_delay).learning_rate}
+
+
+def _both(tuned: Parameters) -> dict[str, float]:
+    return {"learning_rate": tuned.learning_rate, "exploration": tuned.exploration or 0.0}
 
 
 def exploration_threshold(problem: Problem, max_delay: float, delta: float = 0.1) -> float:

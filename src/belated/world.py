@@ -1,4 +1,4 @@
-"""The truth that a learner does not see: dynamics, costs, and exact quantities of both."""
+"""The world that a learner does not see: true dynamics and costs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,19 @@ from belated.transitions import Transitions
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MDP:
-    """True dynamics: transitions, number of steps, and a first state or a distribution of it."""
+    """True dynamics.
+
+    Attributes:
+        transitions: the probabilities, with a leading axis of 1 (the same at every step) or H.
+        horizon: H, the number of steps of an episode.
+        start: the first state, or a distribution over the S states.
+        problem: what a learner may be told. It is homogeneous if the leading axis is 1.
+    """
 
     transitions: Transitions
     horizon: int
     start: int | tuple[float, ...] = 0
     problem: Problem = field(init=False)
-    """What a learner may be told; homogeneous if the transitions have a leading axis of 1."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.transitions, Transitions):
@@ -51,8 +57,7 @@ class MDP:
         if not isinstance(rng, np.random.Generator):
             raise ValueError(f"rng must be a numpy.random.Generator, got {checks.show(rng)}")
         states, actions = planning.sample(
-            self.transitions.successors,
-            self.transitions.probabilities,
+            self.transitions.rows,
             checked,
             self.problem.start_probabilities,
             rng.random(2 * self.horizon + 1),
@@ -60,46 +65,13 @@ class MDP:
         return Trajectory(episode, states, actions)
 
 
-def policy_values(mdp: MDP, policy: object, costs: object) -> tuple[Floats, Floats]:
-    """Exact values of a policy (H, S, A) for costs (1 or H, S, A): V (H + 1, S) and Q (H, S, A)."""
-    checks.instance("mdp", mdp, MDP)
-    H, S, A = mdp.problem.shape
-    checked = checks.policy("policy", policy, (H, S, A))
-    cost = checks.costs("costs", costs, H, S, A, unit=False)
-    Q = np.zeros((H, S, A))
-    t = mdp.transitions
-    V = planning.evaluate(t.successors, t.probabilities, cost, checked, Q)
-    return V, Q
-
-
-def best_policy(mdp: MDP, costs: object) -> tuple[Floats, float]:
-    """A deterministic policy (H, S, A) of least expected cost, and its value at the start."""
-    checks.instance("mdp", mdp, MDP)
-    H, S, A = mdp.problem.shape
-    cost = checks.costs("costs", costs, H, S, A, unit=False)
-    t = mdp.transitions
-    actions, V = planning.best(t.successors, t.probabilities, cost, H)
-    policy: Floats = np.eye(A)[actions]
-    return policy, float(mdp.problem.start_probabilities @ V[0])
-
-
-def occupancy(mdp: MDP, policy: object) -> Floats:
-    """Probability of every (step, state, action) under a policy: (H, S, A), each step sums to 1."""
-    checks.instance("mdp", mdp, MDP)
-    checked = checks.policy("policy", policy, mdp.problem.shape)
-    t = mdp.transitions
-    reach = planning.state_occupancy(
-        t.successors, t.probabilities, checked, mdp.problem.start_probabilities
-    )
-    q: Floats = reach[:, :, None] * checked
-    return q
-
-
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class World:
     """An MDP and a cost process: everything that is hidden from the learner.
 
-    costs: a process from `belated.costs`, or an array for fixed costs.
+    Args:
+        mdp: the dynamics.
+        costs: a process from `belated.costs`, or an array for fixed costs.
     """
 
     mdp: MDP

@@ -1,10 +1,13 @@
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import belated as bl
-from belated.simulation import missing_feedback
+from belated.delays import missing_feedback, total_delay
 
 delay_lists = st.lists(st.one_of(st.integers(0, 30), st.just(bl.NEVER)), min_size=1, max_size=60)
 
@@ -31,7 +34,8 @@ def test_delay_identities(delays):
     K = len(d)
     j = np.arange(1, K + 1)
     arrival = j + d
-    D = np.minimum(d, K - j).sum()
+    D = total_delay(d)
+    assert sum(min(delay, K - k) for k, delay in enumerate(delays, start=1)) == D
     missing = missing_feedback(d)
     by_hand = [sum(1 for i in range(k + 1) if i + d[i] > k) for k in range(K)]
     assert missing.tolist() == by_hand
@@ -154,3 +158,109 @@ def test_what_was_not_asked_for_in_time_comes_later_oldest_first():
         line.push([bl.Costs(k, [0.0])], delay)
     assert [record.episode for record in line.release(9)] == [0, 1, 2]
     assert len(line) == 0
+
+
+def costly(costs, rng):
+    """A rule for `delays.function`."""
+    return round(4 * costs.mean())
+
+
+d = bl.delays
+MODELS = {
+    "none()": d.none,
+    "fixed(delay=3)": lambda: d.fixed(3),
+    "fixed(delay=NEVER)": lambda: d.fixed(bl.NEVER),
+    "uniform(low=2, high=9)": lambda: d.uniform(2, 9),
+    "geometric(mean=5)": lambda: d.geometric(5),
+    "geometric(mean=0.1)": lambda: d.geometric(0.1),
+    "poisson(mean=2.5)": lambda: d.poisson(2.5),
+    "heavy_tailed(index=1.5)": lambda: d.heavy_tailed(1.5),
+    "heavy_tailed(index=0.5, scale=2)": lambda: d.heavy_tailed(0.5, 2),
+    "lost(probability=0.3)": lambda: d.lost(0.3),
+    "lost(probability=0.3, otherwise=fixed(delay=2))": lambda: d.lost(0.3, d.fixed(2)),
+    "bursts(size=5)": lambda: d.bursts(5),
+    "bursts(size=5, within=poisson(mean=1))": lambda: d.bursts(5, d.poisson(1)),
+    "monotone(model=geometric(mean=9))": lambda: d.monotone(d.geometric(9)),
+    "function(rule=costly)": lambda: d.function(costly),
+    "trace([3, 1, NEVER])": lambda: d.trace([3, 1, np.nan]),
+    "trace([3, 1], repeat=True)": lambda: d.trace([3, 1], repeat=True),
+    "lost(probability=1, otherwise=trace([2]))": lambda: d.lost(1, d.trace([2])),
+}
+
+
+def test_a_model_prints_as_the_call_that_makes_it():
+    names = {name: getattr(d, name) for name in d.__all__} | {"costly": costly}
+    for text, make in MODELS.items():
+        assert repr(make()) == text
+        assert eval(text, names) == make()
+    assert repr(d.trace(np.arange(40))) == (
+        "trace([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ... 40 in all])"
+    )
+
+
+def test_models_are_equal_if_their_parameters_are():
+    models = [make() for make in MODELS.values()]
+    for i, (model, make) in enumerate(zip(models, MODELS.values(), strict=True)):
+        assert model == make()
+        assert hash(model) == hash(make())
+        assert [model == other for other in models] == [i == j for j in range(len(models))]
+    assert len(set(models)) == len(models)
+    assert d.geometric(5) == d.geometric(5.0) != d.poisson(5)
+    assert d.lost(0.3) == d.lost(0.3, d.none())
+    assert d.trace([2.0, np.inf]) == d.trace([2, bl.NEVER]) != d.trace([2])
+
+
+@pytest.mark.parametrize("text", MODELS)
+def test_copies_of_a_model_draw_the_same(text):
+    model = MODELS[text]()
+    costs = bl.costs.stochastic(np.full((1, 2, 2), 0.5), seed=1)
+    drawn = model.draw(1, np.random.default_rng(3), costs)
+    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert twin == model
+        assert repr(twin) == text
+        assert np.array_equal(twin.draw(1, np.random.default_rng(3), costs), drawn)
+
+
+def test_a_model_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        d.geometric(5).mean = 6
+    given = np.array([3, 1])
+    model = d.trace(given)
+    given[0] = 9
+    for twin in (model, pickle.loads(pickle.dumps(model))):
+        assert twin.delays.tolist() == [3, 1]
+        with pytest.raises(ValueError, match="read-only"):
+            twin.delays[0] = 7
+
+
+def test_a_model_draws_what_it_drew_in_the_first_release():
+    """Sums of 1,000 draws with seed 7, so that recorded runs can be repeated."""
+    expected = {
+        "uniform(low=2, high=9)": 5_616,
+        "geometric(mean=5)": 4_892,
+        "geometric(mean=0.1)": 97,
+        "poisson(mean=2.5)": 2_535,
+        "heavy_tailed(index=1.5)": 1_371,
+        "heavy_tailed(index=0.5, scale=2)": 6_274_610,
+        "lost(probability=0.3, otherwise=fixed(delay=2))": 1_386,
+        "bursts(size=5)": 2_000,
+        "bursts(size=5, within=poisson(mean=1))": 3_050,
+        "monotone(model=geometric(mean=9))": 26_851,
+    }
+    for text, total in expected.items():
+        drawn = draw(MODELS[text](), 1000, 7)
+        assert int(drawn[drawn != bl.NEVER].sum()) == total, text
+
+
+def test_the_line_takes_any_record_with_an_episode():
+    class Note:
+        def __init__(self, episode):
+            self.episode = episode
+
+    line = bl.DelayLine()
+    notes = [Note(4), Note(2)]
+    line.push(notes, 3)
+    assert len(line) == 2
+    assert line.release(4) == []
+    assert line.release(5) == [notes[1]]
+    assert line.release(7) == [notes[0]]

@@ -130,17 +130,18 @@ class FixedPolicy:
     """An agent that learns nothing, for measuring the loop."""
 
     information = "bandit"
+    uses_paths = True
 
     def __init__(self, problem, policy):
-        self.problem, self.policy, self.number = problem, policy, -1
+        self.problem, self.policy, self.begun = problem, policy, 0
         self.seen = []
 
     def begin_episode(self):
-        self.number += 1
-        return bl.Episode(self.number, self.policy.copy())
+        self.begun += 1
+        return bl.Episode(self.begun - 1, self.policy.copy())
 
     def observe(self, records):
-        self.seen += [(self.number, record) for record in records]
+        self.seen += [(self.begun - 1, record) for record in records]
 
     def forget(self, episode):
         pass
@@ -175,16 +176,23 @@ def test_the_loop_plays_what_the_world_says():
             assert np.all((record.states < 16)[: run.lengths[k]])
 
 
-@pytest.mark.parametrize("trajectory", ["delayed", "immediate"])
-def test_records_come_through_the_delay_line(trajectory):
+@pytest.mark.parametrize("when", ["late", "at once"])
+def test_records_come_through_the_delay_line(when):
     agent = uniform_agent("FrozenLake-v1", 8)
     delays = np.array([3, 0, bl.NEVER, 1, 0, 0])
-    run = bl.gym_loop("FrozenLake-v1", agent, delays, episodes=6, trajectory=trajectory)
+    run = bl.gym_loop("FrozenLake-v1", agent, delays, episodes=6, paths=when)
     costs = {r.episode: k for k, r in agent.seen if isinstance(r, bl.Costs)}
     paths = {r.episode: k for k, r in agent.seen if isinstance(r, bl.Trajectory)}
     assert costs == {0: 3, 1: 1, 3: 4, 4: 4, 5: 5}
-    assert paths == (costs if trajectory == "delayed" else {k: k for k in range(6)})
+    assert paths == (costs if when == "late" else {k: k for k in range(6)})
     assert run.missing.tolist() == [1, 1, 2, 2, 1, 1]
+
+
+def test_the_loop_refuses_an_agent_that_has_begun():
+    agent = uniform_agent("FrozenLake-v1", 5)
+    bl.gym_loop("FrozenLake-v1", agent, episodes=2)
+    with pytest.raises(ValueError, match=r"agent must be fresh .* got 2 for episode 0"):
+        bl.gym_loop("FrozenLake-v1", agent, episodes=2)
 
 
 def test_the_loop_is_decided_by_its_seed_and_delays_do_not_depend_on_the_agent():
@@ -285,7 +293,7 @@ def test_rewards_must_be_told_where_there_is_no_table():
         ),
         (
             lambda: bl.environments.from_gymnasium(gymnasium.make("Taxi-v4"), 5, is_rainy=True),
-            "options are for environments given by id, got is_rainy",
+            "options are only for environments given by id, got is_rainy",
         ),
         (
             lambda: bl.gym_loop(
@@ -296,6 +304,13 @@ def test_rewards_must_be_told_where_there_is_no_table():
         (
             lambda: bl.gym_loop("FrozenLake-v1", bl.DelayedOPPO(bl.Problem(17, 4, 5))),
             'information="bandit"',
+        ),
+        (lambda: bl.gym_loop("FrozenLake-v1", None), "agent must .* got None"),
+        (
+            lambda: bl.gym_loop(
+                "FrozenLake-v1", uniform_agent("FrozenLake-v1", 5), episodes=3, paths="soon"
+            ),
+            "paths must be one of 'late', 'at once', got 'soon'",
         ),
         (lambda: Rewards(1, 2), "low must be"),
         (
@@ -382,6 +397,7 @@ import sys
 sys.modules["gymnasium"] = None
 import belated as bl
 from belated import *
+bl.gym_loop, bl.GymRun, bl.gymnasium.world
 for ask in (lambda: bl.LateRewards, lambda: bl.environments.from_gymnasium("Taxi-v4", 5)):
     try:
         ask()

@@ -1,11 +1,12 @@
-"""What every agent is."""
+"""What every agent is, and what wrappers and the simulator use of it."""
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from belated import checks
 from belated.feedback import Episode, Record
 from belated.problem import Problem
+from belated.tuning import Parameters, Setting
 
 Information = Literal["full", "bandit"]
 
@@ -15,7 +16,7 @@ class Agent(Protocol):
 
     `begin_episode` is the only clock: the end of episode k is everything observed between
     beginning k and beginning k + 1. Episodes may overlap. Agents are deterministic: the same
-    calls give the same policies.
+    calls give the same policies. `belated.testing.check_agent` checks all of this.
     """
 
     @property
@@ -28,8 +29,18 @@ class Agent(Protocol):
         """Costs are whole cost functions ("full") or only the H costs suffered ("bandit")."""
         ...
 
+    @property
+    def uses_paths(self) -> bool:
+        """Whether the agent uses trajectories at all."""
+        ...
+
+    @property
+    def begun(self) -> int:
+        """How many episodes have begun."""
+        ...
+
     def begin_episode(self) -> Episode:
-        """The next episode number and the policy (H, S, A) to play in it, a copy."""
+        """The next episode number, counted from 0, and the policy (H, S, A) to play, a copy."""
         ...
 
     def observe(self, records: Iterable[Record]) -> None:
@@ -45,24 +56,54 @@ class Agent(Protocol):
         ...
 
 
-def check_fresh(name: str, agent: object) -> None:
-    """It is an agent, and it has not begun an episode."""
-    if not all(hasattr(agent, part) for part in ("problem", "begin_episode", "observe")):
-        raise ValueError(f"{name} must be an agent, got {checks.show(agent)}")
-    begun = agent.diagnostics().get("begun", 0)  # type: ignore[attr-defined]
-    if begun:
-        raise ValueError(f"{name} must be fresh, got one that has begun {begun:g} episodes")
+class Restartable(Agent, Protocol):
+    """An agent that can begin a new phase, as `Doubling` needs it."""
+
+    def setting(self, paths: str) -> Setting:
+        """What the agent sees and knows when trajectories come "late" or "at once"."""
+        ...
+
+    def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
+        """Begin a new phase with a fresh policy and new parameters, keeping what was counted.
+
+        carry_over: whether feedback of open episodes will still move the policy.
+        """
+        ...
 
 
-def check_holds_nothing(name: str, agent: object) -> None:
-    """The agent uses feedback when it comes; one that holds it back must be the outermost."""
-    if getattr(agent, "holds_feedback", False):
+AGENT = (
+    "problem",
+    "information",
+    "uses_paths",
+    "begun",
+    "begin_episode",
+    "observe",
+    "forget",
+    "diagnostics",
+)
+"""Names that every agent has."""
+RESTARTABLE = (*AGENT, "setting", "restart")
+"""Names that an agent inside `Doubling` has."""
+
+
+def check_is_agent(name: str, agent: object, parts: Iterable[str] = AGENT) -> None:
+    """The argument has every attribute of the contract."""
+    missing = [part for part in parts if not hasattr(agent, part)]
+    if missing:
         raise ValueError(
-            f"{name} must not hold feedback back; put Pipeline outside of it, got "
-            f"{type(agent).__name__}"
+            f"{name} must be an agent; {checks.show(agent)} has no {', '.join(missing)}"
         )
 
 
-def wants_paths(agent: Agent) -> bool:
-    """Whether an agent uses trajectories at all: its `uses_paths`, true if it does not say."""
-    return bool(getattr(agent, "uses_paths", True))
+def check_fresh(name: str, agent: Agent, parts: Iterable[str] = AGENT) -> None:
+    """The argument is an agent that has not begun an episode."""
+    check_is_agent(name, agent, parts)
+    if agent.begun:
+        raise ValueError(f"{name} must be fresh, got one that has begun {agent.begun} episodes")
+
+
+def call(made: object, *given: object, **keywords: Any) -> str:
+    """The call that makes an object, for its `repr`."""
+    arguments = [repr(value) for value in given]
+    arguments += [f"{name}={value!r}" for name, value in keywords.items()]
+    return f"{type(made).__name__}({', '.join(arguments)})"

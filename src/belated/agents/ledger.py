@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from belated import checks
+import numpy as np
+
+from belated import checks, stored
 from belated.agents.contract import Information
 from belated.feedback import Costs, FeedbackError, Record, Trajectory
 from belated.problem import Problem
@@ -33,6 +35,9 @@ class Open(Generic[Memory]):
 
 class Ledger(Generic[Memory]):
     """Numbers the episodes and knows which feedback each of them still awaits.
+
+    This is what the author of an agent needs most: it checks every record, takes a batch whole or
+    not at all, and pairs the path of an episode with its costs, in whatever order they come.
 
     Args:
         problem: gives the shapes and ranges that records must have.
@@ -109,7 +114,7 @@ class Ledger(Generic[Memory]):
             number = checks.integer("episode", episode, 0, self.begun - 1)
         except ValueError:
             raise FeedbackError(
-                f"episode must be one that was begun to be forgotten ({self._newest()}), "
+                f"episode must be one that was begun to be forgotten ({newest(self.begun)}), "
                 f"got {checks.show(episode)}"
             ) from None
         entry = self._open.pop(number, None)
@@ -117,15 +122,59 @@ class Ledger(Generic[Memory]):
             self.unsettled -= 1
         return entry
 
-    def _newest(self) -> str:
-        return f"the newest is {self.begun - 1}" if self.begun else "none has been begun"
+    def state(self, write: Callable[[Memory], Any]) -> stored.State:
+        """The open episodes. write: turns what is remembered of one into a state."""
+        return {
+            "begun": self.begun,
+            "open": [
+                {
+                    "number": entry.number,
+                    "memory": None if entry.memory is None else write(entry.memory),
+                    "states": None if entry.path is None else entry.path.states,
+                    "actions": None if entry.path is None else entry.path.actions,
+                    "costs": None if entry.costs is None else entry.costs.values,
+                    "path_came": entry.path_came,
+                    "costs_came": entry.costs_came,
+                    "settled": entry.settled,
+                }
+                for entry in self
+            ],
+        }
+
+    def restore(self, saved: stored.State, read: Callable[[Any], Memory]) -> None:
+        """Continue from a saved state. read: the inverse of what `state` was given."""
+        fields = stored.exact(saved, "begun", "open")
+        self.begun = checks.integer("begun", fields["begun"], 0)
+        self._open = {}
+        for item in stored.items("open", fields["open"]):
+            entry = self._restored(item, read)
+            if entry.number in self._open:
+                raise ValueError(f"episode {entry.number} must be open once, got it twice")
+            self._open[entry.number] = entry
+        self.unsettled = sum(not entry.settled for entry in self)
+
+    def _restored(self, item: object, read: Callable[[Any], Memory]) -> Open[Memory]:
+        names = ("number", "memory", "states", "actions", "costs")
+        flags = ("path_came", "costs_came", "settled")
+        entry = stored.exact(item, *names, *flags)
+        number = checks.integer("number", entry["number"], 0, self.begun - 1)
+        H = self._problem.horizon
+        path = costs = None
+        if entry["states"] is not None:
+            states = stored.array("states", entry["states"], np.int64, (H + 1,))
+            actions = stored.array("actions", entry["actions"], np.int64, (H,))
+            path = Trajectory(number, states, actions)
+            check_path(self._problem, path)
+        if entry["costs"] is not None:
+            costs = Costs(number, entry["costs"])
+            check_costs(self._problem, self._information, costs)
+        memory = None if entry["memory"] is None else read(entry["memory"])
+        came = [checks.flag(name, entry[name]) for name in flags]
+        return Open(number, memory, path, costs, *came)
 
     def _entry(self, record: Record) -> Open[Memory] | None:
         if record.episode >= self.begun:
-            raise FeedbackError(
-                f"{type(record).__name__} of episode {record.episode}: episode must be one that "
-                f"was begun ({self._newest()})"
-            )
+            raise not_begun(record, self.begun)
         return self._open.get(record.episode)
 
     def _closed(self, record: Record) -> FeedbackError:
@@ -159,6 +208,47 @@ class Ledger(Generic[Memory]):
                 "a second"
             )
         batch[costs.episode] = costs
+
+
+def split(
+    records: Iterable[Record],
+    problem: Problem,
+    information: Information,
+    begun: int,
+    kept_from: int,
+) -> tuple[list[Record], list[Record]]:
+    """Records of episodes still kept, and those that come too late but are otherwise right.
+
+    begun: number of episodes begun. kept_from: the oldest episode that is still kept. A late
+    record is checked for its shape only; whether it is a second one goes unnoticed.
+    """
+    in_time: list[Record] = []
+    late: list[Record] = []
+    for record in listed(records):
+        if record.episode >= begun:
+            raise not_begun(record, begun)
+        if record.episode >= kept_from:
+            in_time.append(record)
+            continue
+        if isinstance(record, Trajectory):
+            check_path(problem, record)
+        else:
+            check_costs(problem, information, record)
+        late.append(record)
+    return in_time, late
+
+
+def not_begun(record: Record, begun: int) -> FeedbackError:
+    """The error for a record of an episode that has not begun."""
+    return FeedbackError(
+        f"{type(record).__name__} of episode {record.episode}: episode must be one that was begun "
+        f"({newest(begun)})"
+    )
+
+
+def newest(begun: int) -> str:
+    """The newest episode, in words."""
+    return f"the newest is {begun - 1}" if begun else "none has been begun"
 
 
 def listed(records: Iterable[Record]) -> list[Record]:

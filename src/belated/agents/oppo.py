@@ -3,63 +3,81 @@
 Lancewicki, Rosenberg & Mansour (AAAI 2022), https://arxiv.org/abs/2012.14843, section "Delayed
 OPPO" and Appendix A. Base algorithm: Cai et al. (2020), Efroni et al. (2020).
 
+    1  for every episode k:
+    2      play pi^k and remember it
+    3      count the trajectories that have arrived
+    4      for every episode j whose costs have arrived:
+    5          take its costs, revealed or estimated                              (costs)
+    6          evaluate Q^j, the Q-function of pi^j for these costs, with optimism (transitions)
+    7          add Q^j to what the policy follows from                            (update)
+    8      pi^{k+1} = softmax(-eta * sum of Q^j), uniform in states to be explored (update, explore)
+
     paper             here
-    pi^k              policy            (H, S, A)
-    Q^j               added to _total   (H, S, A)
-    eta, gamma        learning_rate, exploration
-    c-hat^j           costs             (1 or H, S, A)
-    n^k, P^k          dynamics.counts, dynamics
-    u^j               reach             (H,) at the states of the path
+    pi^k              policy                             (H, S, A)
+    Q^j               Arrival.q                          (H, S, A)
+    eta, gamma        Softmax.learning_rate, Weighted.exploration
+    c-hat^j           Costing.estimate                   (1 or H, S, A)
+    n^k, P^k          Model.counts, Model
+    u^j               Model.reach                        (H,) at the states of the path
     K_exp             episodes that met their mask
 
-The loop is the paper's: remember the policy as played, evaluate that policy on what arrived, add
-Q, play softmax(-eta * sum of Q). Parts chosen by keywords make its settings: where Q comes from
-(`dynamics`), where costs come from (`estimates`), the step size (`rates`), and which states are
-played uniformly (`masks`).
-
 Departures:
-- The sum of Q is kept and the policy is its softmax; for a constant step size that is the
+- `Softmax` keeps the sum of Q and the policy is its softmax; for a constant step size that is the
   multiplicative update, without its underflow.
 - Under full information the confidence set is the newest one, the batch that just arrived
-  included. Under bandit feedback it is that of the start of the episode, as the proof needs.
-- Without a learning rate, under full information, the anytime rule of `rates.Anytime`.
-- `radius_scale` and `exploration_threshold` replace constants that are unusable at realistic K.
-- optimism="bonus" is the variant of the paper's experiments: Q is clipped to [0, steps left], and
-  0 where nothing was seen.
-- costs="stochastic" (bandit feedback): observed mean costs, less a deviation of
-  radius_scale * sqrt(L / (2 n)) or, with optimism="bonus", bonus_scale / sqrt(n).
-- Explicit exploration under bandit feedback, which the paper's proof does not use: importance
-  weights are those of the policy that was really played.
+  included. With importance weights it is that of the start of the episode, as the proof needs.
+- Without a learning rate the step size follows the anytime rule of `parts.rates`.
+- `Confidence.radius_scale` and `FewVisits.threshold` replace constants that are unusable at
+  realistic K.
+- `Bonus` is the variant of the paper's experiments: Q is clipped to [0, steps left], and 0 where
+  nothing was seen.
+- Explicit exploration with importance weights, which the paper's proof does not use: the weights
+  are those of the policy that was really played.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
 
-import numpy as np
-
-from belated import checks
-from belated.agents import masks
-from belated.agents.contract import Information
-from belated.agents.dynamics import Confident, Known, WithBonus, matching
-from belated.agents.estimates import EmpiricalMeans, importance_weighted
+from belated import checks, stored
+from belated.agents.contract import Information, call
 from belated.agents.ledger import Ledger, Open
-from belated.agents.rates import Anytime, AnytimeBandit, Constant, Rates
-from belated.arrays import Bools, Floats, frozen
-from belated.feedback import Costs, Episode, Record, Trajectory
-from belated.kernels.weights import softmax
-from belated.model import log_term
+from belated.agents.parts.blend import Blend
+from belated.agents.parts.costs import CostsPart, Observation, Revealed
+from belated.agents.parts.explore import ExplorePart, checked_mask, no_exploration
+from belated.agents.parts.planned import Planned
+from belated.agents.parts.predicted import Predicted
+from belated.agents.parts.transitions import (
+    Bonus,
+    Confidence,
+    Observed,
+    TransitionsPart,
+    model_of,
+)
+from belated.agents.parts.update import Arrival, Outlook, Softmax, UpdatePart
+from belated.agents.waiting import Waiting
+from belated.arrays import Bools, Floats
+from belated.feedback import Episode, Record
 from belated.problem import Problem
 from belated.transitions import Transitions
-from belated.tuning import Parameters
-from belated.tuning import exploration_threshold as exploration_threshold_of
+from belated.tuning import Parameters, Setting
+
+CONFIDENCE, REVEALED, SOFTMAX = Confidence(), Revealed(), Softmax()
+"""The parts by default."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Played:
-    """What is remembered of an episode: its policy, its mask, and the age of the model."""
+    """What is remembered of an episode.
+
+    Attributes:
+        policy: what the update gave, before exploration.
+        mask: the states that were played uniformly.
+        arrived: how many trajectories had arrived when it began.
+    """
 
     policy: Floats
     mask: Bools | None
@@ -71,243 +89,192 @@ class DelayedOPPO:
 
     Args:
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
-        information: "full" (whole cost functions come back) or "bandit" (only suffered costs).
-        transitions: the true dynamics, if they are known.
-        learning_rate: eta. None: the anytime rule, under full information or for a bandit
-            (horizon 1 and one start state).
-        rate_scale: factor on the step sizes of the anytime rule and of `Doubling`; 1 is the theory,
-            which is small for long horizons.
-        exploration: gamma, under bandit feedback with adversarial costs.
-        costs: "adversarial", or "stochastic": drawn from fixed laws, so that under bandit
-            feedback averages replace importance weights.
-        homogeneous_costs: with stochastic costs: their means are the same at every step, so that
-            observations are pooled.
-        optimism: how unknown transitions are treated: "confidence", the least Q over a confidence
-            set, or "bonus", observed frequencies and costs reduced by a bonus.
-        episodes: K, in the confidence radius. None: an anytime radius.
-        delta: probability that the confidence set may fail.
-        radius_scale: factor on the confidence radius; 1 is the paper's.
-        bonus_scale: the bonus is bonus_scale / sqrt(visits).
-        explicit_exploration: play uniformly where too few visits have been observed.
-        max_delay: the largest delay, from which the threshold of visits follows.
-        exploration_threshold: the threshold itself, instead of one that follows max_delay.
+        transitions: the true `Transitions`, or how unknown ones are treated: `Confidence()`,
+            `Bonus()` or `Observed()`.
+        costs: `Revealed()` under full information; under bandit feedback `Weighted(exploration)`
+            or `Predicted()` for any costs, or `Averaged()` for costs from fixed laws.
+        update: how the policy follows from what arrived: `Softmax(learning_rate)`,
+            `RegretMatching()`, `Planned()` or a `Blend(...)` of several.
+        explore: `FewVisits(...)` for explicit exploration, `UniformShare(...)`, or None.
     """
 
     def __init__(
         self,
         problem: Problem,
         *,
-        information: Information = "full",
-        transitions: Transitions | None = None,
-        learning_rate: float | None = None,
-        rate_scale: float = 1.0,
-        exploration: float | None = None,
-        costs: str = "adversarial",
-        homogeneous_costs: bool = False,
-        optimism: str = "confidence",
-        episodes: int | None = None,
-        delta: float = 0.1,
-        radius_scale: float = 1.0,
-        bonus_scale: float = 1.0,
-        explicit_exploration: bool = False,
-        max_delay: float | None = None,
-        exploration_threshold: float | None = None,
+        transitions: Transitions | TransitionsPart = CONFIDENCE,
+        costs: CostsPart = REVEALED,
+        update: UpdatePart = SOFTMAX,
+        explore: ExplorePart | None = None,
     ) -> None:
         checks.instance("problem", problem, Problem)
-        checks.choice("information", information, ("full", "bandit"))
-        checks.choice("costs", costs, ("adversarial", "stochastic"))
-        checks.choice("optimism", optimism, ("confidence", "bonus"))
-        checks.flag("homogeneous_costs", homogeneous_costs)
-        delta = checks.real("delta", delta, 0.0, 1.0, above=True)
-        radius_scale = checks.real("radius_scale", radius_scale, 0.0)
-        bonus_scale = checks.real("bonus_scale", bonus_scale, 0.0)
-        if episodes is not None:
-            episodes = checks.integer("episodes", episodes, 1)
-        averages = information == "bandit" and costs == "stochastic"
-        weighs = information == "bandit" and not averages
-        if optimism == "bonus" and weighs and transitions is None:
-            raise ValueError(
-                'optimism="bonus" must go with information="full" or costs="stochastic"; '
-                'adversarial costs under bandit feedback need optimism="confidence"'
-            )
+        _check_composition(problem, transitions, costs, update, explore)
         self.problem = problem
-        self.information: Information = information
-        self.parameters: dict[str, float | str | bool | None] = {
-            "information": information,
-            "transitions": "unknown" if transitions is None else "known",
-            "learning_rate": learning_rate,
-            "rate_scale": rate_scale,
-            "exploration": exploration,
+        self.information: Information = costs.information
+        self._parts = {
+            "transitions": transitions,
             "costs": costs,
-            "homogeneous_costs": homogeneous_costs,
-            "optimism": optimism,
-            "episodes": episodes,
-            "delta": delta,
-            "radius_scale": radius_scale,
-            "bonus_scale": bonus_scale,
-            "explicit_exploration": explicit_exploration,
-            "max_delay": max_delay,
-            "exploration_threshold": exploration_threshold,
+            "update": update,
+            "explore": explore,
         }
-        self._exploration = _exploration(problem, exploration, learning_rate, weighs)
-        self._rate_scale = checks.real("rate_scale", rate_scale, 0.0, above=True)
-        self._rates: Rates
-        if learning_rate is not None:
-            self._rates = Constant(checks.real("learning_rate", learning_rate, 0.0))
-        elif weighs:
-            self._rates = AnytimeBandit(problem, self._rate_scale)
-        else:
-            self._rates = Anytime(problem, self._rate_scale)
-
-        self._dynamics: Known | Confident | WithBonus
-        if transitions is not None:
-            self._dynamics = Known(problem, matching(problem, transitions))
-        elif optimism == "bonus":
-            self._dynamics = WithBonus(problem, bonus_scale=bonus_scale)
-        else:
-            self._dynamics = Confident(
-                problem, episodes=episodes, delta=delta, radius_scale=radius_scale, recall=weighs
-            )
-        self._means: EmpiricalMeans | None = None
-        if averages:
-            self._means = EmpiricalMeans(problem, homogeneous=homogeneous_costs)
-        self._deviation = Deviation(problem, optimism, episodes, delta, radius_scale, bonus_scale)
-        counts = self._dynamics.counts
-        self._few_visits = masks.few_visits(
-            counts,
-            problem,
-            wanted=explicit_exploration,
-            max_delay=max_delay,
-            given=exploration_threshold,
-            delta=delta,
+        self._setting = partial(
+            Setting,
+            information=costs.information,
+            dynamics="known" if isinstance(transitions, Transitions) else "unknown",
+            stochastic=costs.averaged,
+            arms=costs.weighted and is_bandit(problem),
         )
-        self.uses_paths = counts is not None or information == "bandit"
-        self._ledger: Ledger[Played] = Ledger(problem, information, uses_paths=self.uses_paths)
-        self._waits_for_paths = information == "bandit" or self._few_visits is not None
+        self._model = model_of(problem, transitions, costs)
+        self._costs = costs.start(problem)
+        self._update = update.start(problem, costs)
+        self._explore = no_exploration(explore).start(problem, self._model)
+        bandit = costs.information == "bandit"
+        self.uses_paths = self._model.counts is not None or bandit
+        self._waits_for_paths = bandit or self._explore.needs_paths
+        self._ledger: Ledger[Played] = Ledger(
+            problem, costs.information, uses_paths=self.uses_paths
+        )
+        self._waiting = Waiting(problem)
         self._explored = 0
-        self._total = np.zeros(problem.shape)
-        self._policy = frozen(np.full(problem.shape, 1.0 / problem.actions))
-        self._played_rates = frozen(np.zeros(1))
-        self._stale = False  # whether the total has changed since the policy was made
-        self._moved = False  # whether it ever has
-        self._weighs = weighs
-        self._delta = delta
+
+    @property
+    def begun(self) -> int:
+        """How many episodes have begun."""
+        return self._ledger.begun
 
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
-        rates = self._rates.rates(self._ledger.unsettled)
-        if self._stale or (self._moved and rates is not self._played_rates):
-            policy = np.empty(self.problem.shape)
-            softmax(self._total, rates, policy)
-            self._policy = frozen(policy)
-            self._stale = False
-        self._played_rates = rates
-        mask = None if self._few_visits is None else self._few_visits.mask()
-        counts = self._dynamics.counts
-        arrived = 0 if counts is None else counts.arrived
-        number = self._ledger.begin(Played(self._policy, mask, arrived))
-        return Episode(number, masks.explored(self._policy, mask))
+        missing = self._waiting.begin()
+        coming = min(float(missing), self._waiting.mean_delay)
+        policy = self._update.policy(Outlook(missing, coming, self._model, self._costs))
+        mask = self._explore.mask()
+        number = self._ledger.begin(Played(policy, mask, self._model.arrived))
+        return Episode(number, self._explore.mixed(policy, mask).copy())
 
     def observe(self, records: Iterable[Record]) -> None:
         """Take a batch of records: count the paths, then update the policy by the costs."""
         paths, entries = self._ledger.take(records)
-        if paths:
-            self._dynamics.learn(paths, self._ledger.begun)
+        self._model.learn(paths, self.begun)
         ready = [
-            (entry, entry.path, entry.costs)
+            entry
             for entry in entries
             if entry.costs is not None and not (self._waits_for_paths and entry.path is None)
         ]
-        if self._means is not None:
-            for _, path, costs in ready:
-                self._means.learn(_present(path), costs.values)
-        for entry, path, costs in ready:
-            self._update(entry, path, costs)
+        lessons = [
+            self._costs.learn(entry.path, entry.costs.values)
+            for entry in ready
+            if entry.costs is not None
+        ]
+        for entry, lesson in zip(ready, lessons, strict=True):
+            self._learn(entry, lesson)
+            self._waiting.arrive(entry.number)
             self._ledger.settle(entry)
         self._let_go()
 
     def forget(self, episode: int) -> None:
         """Let go of an episode: no feedback of it will be used, and its memory is free."""
         self._ledger.forget(episode)
+        self._waiting.forget(episode)
         self._let_go()
 
-    def setting(self, trajectory: str) -> str:
-        """The row of `tuning.SETTINGS` that applies when paths come "delayed" or "immediate"."""
-        if self._means is not None:
-            return "stochastic"
-        if self._weighs and is_bandit(self.problem):
-            return "arms"
-        if self._dynamics.counts is None:
-            return f"{self.information}, known"
-        when = "at once" if trajectory == "immediate" else "delayed"
-        return f"{self.information}, unknown, paths {when}"
+    def setting(self, paths: str) -> Setting:
+        """What the agent sees and knows when trajectories come "late" or "at once"."""
+        return self._setting(paths=paths)
 
     def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
         """Begin a new phase: a uniform policy and new parameters, but never new counts.
 
         carry_over: whether feedback of open episodes will still move the policy.
         """
-        self._rates = Constant(self._rate_scale * parameters.learning_rate)
-        self._exploration = parameters.exploration or 0.0
-        few = self._few_visits
-        if few is not None and few.of_delay and math.isfinite(parameters.max_delay):
-            few.limit = exploration_threshold_of(self.problem, parameters.max_delay, self._delta)
-        self._total[:] = 0.0
-        self._policy = frozen(np.full(self.problem.shape, 1.0 / self.problem.actions))
-        self._stale = self._moved = False
+        for part in (self._update, self._costs, self._explore):
+            part.restart(parameters)
         if not carry_over:
             for entry in self._ledger:
                 entry.memory = None
             self._let_go()
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Episodes begun and open, those kept out of the update, and the step size played."""
+        """Episodes begun and open, those kept out of the update, and what the update says."""
         return {
-            "begun": self._ledger.begun,
+            "begun": self.begun,
             "open": len(self._ledger),
             "unused": self._ledger.unsettled,
             "explored": self._explored,
-            "learning_rate": float(self._played_rates[0]),
+            "given_up": self._waiting.given_up,
+            "came_late": self._waiting.late,
+            **self._update.diagnostics(),
         }
 
-    def _update(self, entry: Open[Played], path: Trajectory | None, costs: Costs) -> None:
-        """Add the Q of an episode, unless it met its mask."""
-        played = entry.memory
-        if played is None:
+    def configuration(self) -> dict[str, Any]:
+        """The arguments that make this agent."""
+        return {"problem": self.problem, **self._parts}
+
+    def state(self) -> stored.State:
+        """The arguments, and what each part has learned."""
+        return {
+            "configuration": self.configuration(),
+            "model": self._model.state(),
+            "costs": self._costs.state(),
+            "update": self._update.state(),
+            "explore": self._explore.state(),
+            "ledger": self._ledger.state(_write),
+            "waiting": self._waiting.state(),
+            "explored": self._explored,
+        }
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Self:
+        """The agent that wrote the state."""
+        names = ("model", "costs", "update", "explore", "ledger", "waiting", "explored")
+        read = stored.exact(state, "configuration", *names)
+        agent = cls(**read["configuration"])
+        agent._model.restore(read["model"])
+        agent._costs.restore(read["costs"])
+        agent._update.restore(read["update"])
+        agent._explore.restore(read["explore"])
+        agent._ledger.restore(read["ledger"], agent._read)
+        agent._waiting.restore(read["waiting"])
+        agent._explored = checks.integer("explored", read["explored"], 0)
+        return agent
+
+    def __repr__(self) -> str:
+        return call(self, self.problem, **self._parts)
+
+    def _learn(self, entry: Open[Played], lesson: object) -> None:
+        """Update by an episode, unless it met its mask or belongs to an earlier phase."""
+        played, costs = entry.memory, entry.costs
+        if played is None or costs is None:
             return
-        if path is not None and masks.met(played.mask, path):
+        if self._explore.met(played.mask, entry.path):
             self._explored += 1
             return
-        if self.information == "full":
-            self._dynamics.add_q(costs.values, played.policy, self._total)
-        elif self._means is not None:
-            scale = self._deviation.at(self._ledger.begun)
-            self._dynamics.add_q(self._means.optimistic(scale), played.policy, self._total)
-        else:
-            self._weigh(played, _present(path), costs.values)
-        self._moved = self._stale = True
-
-    def _weigh(self, played: Played, path: Trajectory, suffered: Floats) -> None:
-        assert not isinstance(self._dynamics, WithBonus)
-        dynamics = self._dynamics.as_of(played.arrived)
-        really = played.policy
-        if played.mask is not None:
-            really = frozen(masks.explored(played.policy, played.mask))
-        reach = dynamics.reach(really, path.states)
-        costs = importance_weighted(suffered, path, really, reach, self._exploration)
-        dynamics.add_q(costs, played.policy, self._total)
+        model = self._costs.model(self._model, played.arrived)
+        seen = Observation(
+            costs.values,
+            entry.path,
+            lambda: self._explore.mixed(played.policy, played.mask),
+            model,
+            self.begun,
+            lesson,
+        )
+        self._update.learn(Arrival(played.policy, self._costs.estimate(seen), model))
 
     def _let_go(self) -> None:
-        """Drop the trajectories that no open episode needs subtracted."""
-        counts = self._dynamics.counts
-        if counts is not None and self._weighs:
-            oldest = next((e.memory.arrived for e in self._ledger if e.memory), counts.arrived)
-            counts.recall_from(oldest)
+        """Drop what is kept of the model's past and no open episode needs."""
+        newest = self._model.arrived
+        self._model.keep_from(next((e.memory.arrived for e in self._ledger if e.memory), newest))
+
+    def _read(self, memory: object) -> Played:
+        read = stored.exact(memory, "policy", "mask", "arrived")
+        return Played(
+            stored.policy("policy", read["policy"], self.problem.shape),
+            checked_mask(self.problem, read["mask"]),
+            checks.integer("arrived", read["arrived"], 0, self._model.arrived),
+        )
 
 
-def _present(path: Trajectory | None) -> Trajectory:
-    assert path is not None
-    return path
+def _write(played: Played) -> stored.State:
+    return {"policy": played.policy, "mask": played.mask, "arrived": played.arrived}
 
 
 def is_bandit(problem: Problem) -> bool:
@@ -315,40 +282,44 @@ def is_bandit(problem: Problem) -> bool:
     return problem.horizon == 1 and not isinstance(problem.start, tuple)
 
 
-def _exploration(
-    problem: Problem, exploration: float | None, learning_rate: float | None, weighs: bool
-) -> float:
-    if not weighs:
-        if exploration is not None:
+def _check_composition(
+    problem: Problem, transitions: Any, costs: Any, update: Any, explore: Any
+) -> None:
+    """Refuse what is not a part, and parts that cannot work together."""
+    for name, part, such in (
+        ("costs", costs, "Revealed(), Weighted(), Averaged() or Predicted()"),
+        ("update", update, "Softmax() or RegretMatching()"),
+        ("explore", explore, "FewVisits(...), UniformShare() or None"),
+    ):
+        if part is not None and (isinstance(part, type) or not hasattr(part, "start")):
+            raise ValueError(f"{name} must be a part such as {such}, got {checks.show(part)}")
+    rules = update.updates if isinstance(update, Blend) else (update,)
+    if any(isinstance(rule, Planned) for rule in rules):
+        if isinstance(transitions, Confidence):
             raise ValueError(
-                "exploration must be None unless feedback is bandit and costs are adversarial, "
-                f"got {checks.show(exploration)}"
+                "update=Planned(...) cannot go with transitions=Confidence(...): it plans on known "
+                "transitions or on the frequencies of Observed()"
             )
-        return 0.0
-    if not is_bandit(problem) and (exploration is None or learning_rate is None):
-        missing = "exploration" if exploration is None else "learning_rate"
+        if not isinstance(costs, Revealed | Predicted):
+            raise ValueError(
+                "update=Planned(...) needs costs=Revealed() or Predicted(), whose costs it plans "
+                f"for, got {costs!r}"
+            )
+    if not costs.weighted:
+        return
+    if isinstance(transitions, Bonus | Observed):
         raise ValueError(
-            f"{missing} must be given under bandit feedback with horizon {problem.horizon} (no "
-            "anytime rule is proved there); belated.tuning.oppo_bandit(problem, episodes, "
-            "total_delay) gives learning_rate and exploration, got None"
+            f"costs=Weighted(...) cannot go with transitions={transitions!r}: importance weights "
+            "need the upper bounds of Confidence(); Predicted() and Averaged() do without"
         )
-    return 0.0 if exploration is None else checks.real("exploration", exploration, 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Deviation:
-    """Factor of 1 / sqrt(n) that mean costs are lowered by."""
-
-    problem: Problem
-    optimism: str
-    episodes: int | None
-    delta: float
-    radius_scale: float
-    bonus_scale: float
-
-    def at(self, begun: int) -> float:
-        """The factor when so many episodes have begun."""
-        if self.optimism == "bonus":
-            return self.bonus_scale
-        term = log_term(self.problem, self.episodes, begun, self.delta)
-        return self.radius_scale * math.sqrt(term / 2.0)
+    missing = []
+    if costs.exploration is None:
+        missing.append("costs=Weighted(exploration)")
+    if any(isinstance(rule, Softmax) and rule.learning_rate is None for rule in rules):
+        missing.append("update=Softmax(learning_rate)")
+    if missing and not is_bandit(problem):
+        raise ValueError(
+            f"{' and '.join(missing)} must be given under bandit feedback with horizon "
+            f"{problem.horizon}, where no anytime rule is proved; "
+            "belated.tuning.oppo_bandit(problem, episodes, total_delay) suggests values"
+        )

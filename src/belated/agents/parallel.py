@@ -3,6 +3,10 @@
 Lancewicki, Rosenberg & Mansour (AAAI 2022), section "Warm-up: a black-box reduction"; `Bold` is
 BOLD of Joulani, György & Szepesvári (2013).
 
+    1  for every episode k:
+    2      play it with copy k mod (d_max + 1)              (BOLD: with a copy that does not wait)
+    3      hand every record to the copy that played its episode
+
 `Parallel` keeps d_max + 1 copies and must be told the largest delay: when the turn of a copy comes
 again, the feedback of its last episode is there. `Bold` opens a copy only when all copies wait:
 at most max_k M^k + 1 of them (M^k: episodes missing at the end of k). It needs no largest delay,
@@ -18,10 +22,10 @@ from __future__ import annotations
 import copy
 import heapq
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
-from belated import checks
-from belated.agents.contract import Agent, Information, check_fresh, wants_paths
+from belated import checks, stored
+from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
 from belated.agents.ledger import Ledger
 from belated.feedback import Episode, Record, renumbered
 from belated.problem import Problem
@@ -48,7 +52,7 @@ class Copies:
         self.agents = [copy.deepcopy(self._template)]
         self.problem = self.agents[0].problem
         self.information = self.agents[0].information
-        self.uses_paths = wants_paths(self.agents[0])
+        self.uses_paths = self.agents[0].uses_paths
         self.ledger: Ledger[Turn] = Ledger(
             self.problem, self.information, uses_paths=self.uses_paths
         )
@@ -89,6 +93,36 @@ class Copies:
         self.agents[entry.memory.copy].forget(entry.memory.number)
         return None if entry.costs_came else entry.memory.copy
 
+    def state(self) -> stored.State:
+        """The agent that is copied, the copies, and which of them played what."""
+        return {
+            "template": self._template,
+            "agents": list(self.agents),
+            "ledger": self.ledger.state(lambda turn: [turn.copy, turn.number]),
+        }
+
+    @classmethod
+    def from_state(cls, state: object) -> Self:
+        """The copies that wrote the state."""
+        read = stored.exact(state, "template", "agents", "ledger")
+        made = cls(lambda: read["template"])
+        made.agents = stored.items("agents", read["agents"])
+        for agent in made.agents:
+            check_is_agent("agents", agent)
+            if agent.problem != made.problem or agent.information != made.information:
+                raise ValueError("agents must be copies of one agent")
+
+        def turn(value: object) -> Turn:
+            copy, number = stored.items("turn", value)
+            copy = checks.integer("copy", copy, 0, len(made.agents) - 1)
+            return Turn(copy, checks.integer("number", number, 0, made.agents[copy].begun - 1))
+
+        made.ledger.restore(read["ledger"], turn)
+        return made
+
+    def __repr__(self) -> str:
+        return f"lambda: {self._template!r}"
+
     def diagnostics(self) -> Mapping[str, float]:
         """Number of copies, episodes begun and open."""
         return {
@@ -108,8 +142,11 @@ class Parallel:
     """
 
     def __init__(self, make_agent: Callable[[], Agent], max_delay: int) -> None:
-        self._size = checks.integer("max_delay", max_delay, 0) + 1
-        self._copies = Copies(make_agent)
+        self._wrap(Copies(make_agent), max_delay)
+
+    def _wrap(self, copies: Copies, max_delay: int) -> None:
+        self.max_delay = checks.integer("max_delay", max_delay, 0)
+        self._copies = copies
         self.problem: Problem = self._copies.problem
         self.information: Information = self._copies.information
         self.uses_paths = self._copies.uses_paths
@@ -119,9 +156,14 @@ class Parallel:
         """The copies made so far."""
         return self._copies.agents
 
+    @property
+    def begun(self) -> int:
+        """How many episodes have begun."""
+        return self._copies.ledger.begun
+
     def begin_episode(self) -> Episode:
         """The next episode, played by the copy whose turn it is."""
-        return self._copies.begin(self._copies.ledger.begun % self._size)
+        return self._copies.begin(self.begun % (self.max_delay + 1))
 
     def observe(self, records: Iterable[Record]) -> None:
         """Hand every record to the copy that played its episode."""
@@ -135,6 +177,25 @@ class Parallel:
         """Number of copies, episodes begun and open."""
         return self._copies.diagnostics()
 
+    def configuration(self) -> dict[str, Any]:
+        """The arguments that make this agent; a copy stands for the function that makes it."""
+        return {"agent": self.agents[0], "max_delay": self.max_delay}
+
+    def state(self) -> stored.State:
+        """The copies."""
+        return {"copies": self._copies.state(), "max_delay": self.max_delay}
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Self:
+        """The agent that wrote the state."""
+        read = stored.exact(state, "copies", "max_delay")
+        made = cls.__new__(cls)
+        made._wrap(Copies.from_state(read["copies"]), read["max_delay"])
+        return made
+
+    def __repr__(self) -> str:
+        return call(self, self._copies, self.max_delay)
+
 
 class Bold:
     """Copies of a learner; a new one is opened only when all of them wait for their costs.
@@ -144,8 +205,12 @@ class Bold:
     """
 
     def __init__(self, make_agent: Callable[[], Agent]) -> None:
-        self._copies = Copies(make_agent)
-        self._idle = [0]
+        self._wrap(Copies(make_agent), [0])
+
+    def _wrap(self, copies: Copies, idle: object) -> None:
+        self._copies = copies
+        last = len(copies.agents) - 1
+        self._idle = [checks.integer("idle", i, 0, last) for i in stored.items("idle", idle)]
         self.problem: Problem = self._copies.problem
         self.information: Information = self._copies.information
         self.uses_paths = self._copies.uses_paths
@@ -154,6 +219,11 @@ class Bold:
     def agents(self) -> list[Agent]:
         """The copies made so far."""
         return self._copies.agents
+
+    @property
+    def begun(self) -> int:
+        """How many episodes have begun."""
+        return self._copies.ledger.begun
 
     def begin_episode(self) -> Episode:
         """The next episode, played by the oldest copy that does not wait."""
@@ -175,3 +245,22 @@ class Bold:
     def diagnostics(self) -> Mapping[str, float]:
         """Number of copies, episodes begun and open."""
         return self._copies.diagnostics()
+
+    def configuration(self) -> dict[str, Any]:
+        """The arguments that make this agent; a copy stands for the function that makes it."""
+        return {"agent": self.agents[0]}
+
+    def state(self) -> stored.State:
+        """The copies, and those that do not wait."""
+        return {"copies": self._copies.state(), "idle": list(self._idle)}
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Self:
+        """The agent that wrote the state."""
+        read = stored.exact(state, "copies", "idle")
+        made = cls.__new__(cls)
+        made._wrap(Copies.from_state(read["copies"]), read["idle"])
+        return made
+
+    def __repr__(self) -> str:
+        return call(self, self._copies)

@@ -2,30 +2,30 @@
 
 Lancewicki, Rosenberg & Mansour (AAAI 2022), section on the empirical evaluation.
 
-The first d_max episodes are played with the first policy; from then on, at the end of episode k,
-the feedback of episode k - d_max is used, and nothing else. For Delayed OPPO that is the same as
-a constant delay of d_max.
+    1  for every episode k:
+    2      use the feedback of episode k - 1 - d_max, and nothing else
+    3      play episode k with the agent inside; the first d_max + 1 play its first policy
+    4      hold back the feedback that arrives
+
+For Delayed OPPO that is the same as a constant delay of d_max.
 
 Departures: feedback that is later than the largest delay, or lost, is left out. Where paths come
-at once, trajectory="immediate" hands them on at once, and only the costs wait.
+at once, paths="at once" hands them on at once, and only the costs wait.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any, Self
 
-from belated import checks
-from belated.agents.contract import (
-    Agent,
-    Information,
-    check_fresh,
-    check_holds_nothing,
-    wants_paths,
-)
-from belated.agents.ledger import Ledger
-from belated.agents.skipping import split
-from belated.feedback import Costs, Episode, Record
+import numpy as np
+
+from belated import checks, stored
+from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
+from belated.agents.ledger import Ledger, check_costs, check_path, split
+from belated.feedback import Costs, Episode, Record, Trajectory
 from belated.problem import Problem
+from belated.tuning import PATHS
 
 
 class Pipeline:
@@ -34,46 +34,49 @@ class Pipeline:
     Args:
         agent: the agent inside.
         max_delay: the largest delay, which must be known.
-        trajectory: "delayed": paths wait like costs; "immediate": paths are handed on at once.
+        paths: "late": trajectories wait like costs; "at once": they are handed on at once.
     """
 
-    holds_feedback = True
-
-    def __init__(self, agent: Agent, max_delay: int, *, trajectory: str = "delayed") -> None:
+    def __init__(self, agent: Agent, max_delay: int, *, paths: str = "late") -> None:
         check_fresh("agent", agent)
-        check_holds_nothing("agent", agent)
+        self._wrap(agent, max_delay, paths)
+
+    def _wrap(self, agent: Agent, max_delay: int, paths: str) -> None:
+        if isinstance(agent, Pipeline):
+            raise ValueError("agent must not be a Pipeline itself; one Pipeline is enough")
         self.agent = agent
         self.max_delay = checks.integer("max_delay", max_delay, 0)
-        self._paths_at_once = (
-            checks.choice("trajectory", trajectory, ("delayed", "immediate")) == "immediate"
-        )
+        self.paths = checks.choice("paths", paths, PATHS)
         self.problem: Problem = agent.problem
         self.information: Information = agent.information
-        self.uses_paths = wants_paths(agent)
-        self._ledger: Ledger[None] = Ledger(
+        self.uses_paths = agent.uses_paths
+        self._ledger: Ledger[bool] = Ledger(
             self.problem, self.information, uses_paths=self.uses_paths
         )
         self._held: dict[int, list[Record]] = {}
         self._late = 0
 
+    @property
+    def begun(self) -> int:
+        """How many episodes have begun."""
+        return self._ledger.begun
+
     def begin_episode(self) -> Episode:
         """Use the feedback whose time has come, then begin the next episode."""
-        due = self._ledger.begun - 1 - self.max_delay
+        due = self.begun - 1 - self.max_delay
         if due >= 0:
             self.agent.observe(self._held.pop(due, []))
             if self._ledger.forget(due) is not None:  # something of it never came
                 self.agent.forget(due)
-        self._ledger.begin(None)
+        self._ledger.begin(True)
         return self.agent.begin_episode()
 
     def observe(self, records: Iterable[Record]) -> None:
         """Put records in line until their time has come."""
-        newest = self._ledger.begun - 1
-        in_time, late = split(
-            records, self.problem, self.information, newest, newest - self.max_delay
-        )
+        kept_from = self.begun - 1 - self.max_delay
+        in_time, late = split(records, self.problem, self.information, self.begun, kept_from)
         paths, entries = self._ledger.take(in_time)
-        if self._paths_at_once:
+        if self.paths == "at once":
             self.agent.observe(paths)
         else:
             for path in paths:
@@ -93,3 +96,56 @@ class Pipeline:
     def diagnostics(self) -> Mapping[str, float]:
         """Those of the agent inside, and how many costs came too late."""
         return {**self.agent.diagnostics(), "late": self._late}
+
+    def configuration(self) -> dict[str, Any]:
+        """The arguments that make this agent."""
+        return {"agent": self.agent, "max_delay": self.max_delay, "paths": self.paths}
+
+    def state(self) -> stored.State:
+        """The agent inside, and the records that wait."""
+        return {
+            **self.configuration(),
+            "ledger": self._ledger.state(bool),
+            "held": [_written(record) for held in self._held.values() for record in held],
+            "late": self._late,
+        }
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Self:
+        """The agent that wrote the state."""
+        read = stored.exact(state, "agent", "max_delay", "paths", "ledger", "held", "late")
+        check_is_agent("agent", read["agent"])
+        made = cls.__new__(cls)
+        made._wrap(read["agent"], read["max_delay"], read["paths"])
+        made._ledger.restore(read["ledger"], bool)
+        for item in stored.items("held", read["held"]):
+            record = made._read(item)
+            made._held.setdefault(record.episode, []).append(record)
+        made._late = checks.integer("late", read["late"], 0)
+        return made
+
+    def _read(self, item: object) -> Record:
+        read = stored.exact(item, "episode", "states", "actions", "costs")
+        episode = checks.integer("episode", read["episode"], 0, self.begun - 1)
+        if read["costs"] is not None:
+            costs = Costs(episode, read["costs"])
+            check_costs(self.problem, self.information, costs)
+            return costs
+        H = self.problem.horizon
+        states = stored.array("states", read["states"], np.int64, (H + 1,))
+        path = Trajectory(episode, states, stored.array("actions", read["actions"], np.int64, (H,)))
+        check_path(self.problem, path)
+        return path
+
+    def __repr__(self) -> str:
+        return call(self, self.agent, self.max_delay, paths=self.paths)
+
+
+def _written(record: Record) -> stored.State:
+    path = record if isinstance(record, Trajectory) else None
+    return {
+        "episode": record.episode,
+        "states": None if path is None else path.states,
+        "actions": None if path is None else path.actions,
+        "costs": record.values if isinstance(record, Costs) else None,
+    }

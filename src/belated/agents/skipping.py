@@ -3,77 +3,84 @@
 Lancewicki, Rosenberg & Mansour (AAAI 2022), section "Large delays and unknown total delay" and its
 appendix; after Thune, Cesa-Bianchi & Seldin (2019).
 
+    1  for every episode k:
+    2      forget the episodes that are older than beta
+    3      play episode k with the agent inside
+    4      hand on the feedback of episodes j with k - j <= beta
+
     paper     here
-    beta      max_delay
-    K_beta    the episodes whose costs came within max_delay
+    beta      threshold
+    K_beta    the episodes whose costs came within the threshold
 
 With D the total delay, at most D / beta episodes are skipped. Whatever is lost, the agent inside
-remembers at most max_delay + 1 open episodes.
+remembers at most threshold + 1 open episodes.
 
 Departures: a trajectory that comes too late is left out too, also where it could still serve the
 model; one that comes at once always reaches it. Nothing is remembered of an episode that was let
-go, so a record of it is checked for its shape and dropped, be it the first or the second.
+go: a record of it is shape-checked, then discarded, and duplicates go unnoticed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import Any, Self
 
-from belated import checks
-from belated.agents.contract import (
-    Agent,
-    Information,
-    check_fresh,
-    check_holds_nothing,
-    wants_paths,
-)
-from belated.agents.ledger import check_costs, check_path, listed
-from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
+from belated import checks, stored
+from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
+from belated.agents.ledger import split
+from belated.agents.pipeline import Pipeline
+from belated.feedback import Costs, Episode, Record
 from belated.problem import Problem
 
 
 class Skipping:
-    """An agent that uses only feedback with a delay of at most `max_delay`.
+    """An agent that uses only feedback with a delay of at most `threshold`.
 
     Args:
         agent: the agent inside.
-        max_delay: beta, at least 0, whole or not; infinity skips nothing.
+        threshold: beta, at least 0, whole or not; infinity skips nothing.
     """
 
-    def __init__(self, agent: Agent, max_delay: float) -> None:
+    def __init__(self, agent: Agent, threshold: float) -> None:
         check_fresh("agent", agent)
-        check_holds_nothing("agent", agent)
+        self._wrap(agent, threshold)
+
+    def _wrap(self, agent: Agent, threshold: float) -> None:
+        if isinstance(agent, Pipeline):
+            raise ValueError(
+                "agent must not be a Pipeline, which holds feedback back; put Pipeline outside"
+            )
         self.agent = agent
         self.problem: Problem = agent.problem
         self.information: Information = agent.information
-        self.uses_paths = wants_paths(agent)
-        self.max_delay = math.inf
-        self.limit_delay(max_delay)
-        self._newest = -1
+        self.uses_paths = agent.uses_paths
+        self.threshold = math.inf
+        self.limit(threshold)
         self._kept_from = 0  # episodes before this one have been let go
         self._skipped = 0
 
-    def limit_delay(self, max_delay: float) -> None:
+    @property
+    def begun(self) -> int:
+        """How many episodes have begun."""
+        return self.agent.begun
+
+    def limit(self, threshold: float) -> None:
         """Change the threshold; what has been let go stays let go."""
-        if not (isinstance(max_delay, float) and max_delay == math.inf):
-            max_delay = math.floor(checks.real("max_delay", max_delay, 0.0))
-        self.max_delay = max_delay
+        if not (isinstance(threshold, float) and threshold == math.inf):
+            threshold = math.floor(checks.real("threshold", threshold, 0.0))
+        self.threshold = threshold
 
     def begin_episode(self) -> Episode:
-        """Let go of the episode that is now too old, then begin the next."""
-        while self._kept_from < self._newest + 1 - self.max_delay:
+        """Let go of the episodes that are now too old, then begin the next."""
+        while self._kept_from < self.begun - self.threshold:
             self.agent.forget(self._kept_from)
             self._kept_from += 1
-        episode = self.agent.begin_episode()
-        self._newest = episode.number
-        return episode
+        return self.agent.begin_episode()
 
     def observe(self, records: Iterable[Record]) -> None:
         """Hand on what is in time."""
-        in_time, late = split(
-            records, self.problem, self.information, self._newest, self._kept_from
-        )
+        in_time, late = split(records, self.problem, self.information, self.begun, self._kept_from)
         self.agent.observe(in_time)
         self._skipped += sum(isinstance(record, Costs) for record in late)
 
@@ -85,29 +92,29 @@ class Skipping:
         """Those of the agent inside, and how many costs came too late."""
         return {**self.agent.diagnostics(), "skipped": self._skipped}
 
+    def configuration(self) -> dict[str, Any]:
+        """The arguments that make this agent."""
+        return {"agent": self.agent, "threshold": self.threshold}
 
-def split(
-    records: Iterable[Record],
-    problem: Problem,
-    information: Information,
-    newest: int,
-    kept_from: int,
-) -> tuple[list[Record], list[Record]]:
-    """Records of episodes still kept, and those that come too late but are otherwise right."""
-    in_time: list[Record] = []
-    late: list[Record] = []
-    for record in listed(records):
-        if record.episode > newest:
-            raise FeedbackError(
-                f"{type(record).__name__} of episode {record.episode}: episode must be one that "
-                f"was begun ({f'the newest is {newest}' if newest >= 0 else 'none has been'})"
-            )
-        if record.episode >= kept_from:
-            in_time.append(record)
-            continue
-        if isinstance(record, Trajectory):
-            check_path(problem, record)
-        else:
-            check_costs(problem, information, record)
-        late.append(record)
-    return in_time, late
+    def state(self) -> stored.State:
+        """The agent inside, and what was let go."""
+        return {
+            "agent": self.agent,
+            "threshold": self.threshold,
+            "kept_from": self._kept_from,
+            "skipped": self._skipped,
+        }
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Self:
+        """The agent that wrote the state."""
+        read = stored.exact(state, "agent", "threshold", "kept_from", "skipped")
+        check_is_agent("agent", read["agent"])
+        made = cls.__new__(cls)
+        made._wrap(read["agent"], read["threshold"])
+        made._kept_from = checks.integer("kept_from", read["kept_from"], 0, made.begun)
+        made._skipped = checks.integer("skipped", read["skipped"], 0)
+        return made
+
+    def __repr__(self) -> str:
+        return call(self, self.agent, self.threshold)

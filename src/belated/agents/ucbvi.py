@@ -5,35 +5,40 @@ any optimistic algorithm, with explicit exploration, for costs drawn from fixed 
 feedback. The optimistic algorithm here is UCBVI with Hoeffding bonuses: Azar, Osband & Munos
 (2017). For S = H = 1 it is UCB with explicit exploration.
 
-    here
-    means       mean of the observed costs of a row, n of them
-    b^c         bonus_scale * sqrt(L / (2 n))                        of the costs
-    b^p         bonus_scale * (steps after h) * sqrt(L / (2 m))      of m observed transitions
-    Q_h         means - b^c - b^p + p V_{h+1}, clipped to [0, steps left], 0 where nothing was seen
-    policy      greedy in Q, uniform in states with at most 2 d_max ln(H S A / delta) visits
+    1  for every episode k:
+    2      if anything has arrived since the last plan, for h = H, ..., 1 and all (s, a):
+    3          c = max(mean cost - w / sqrt(n), 0), n observed costs
+    4          Q_h = c - (H - h) w / sqrt(m) + p V_{h+1}, m observed transitions with frequencies p
+    5          Q_h is clipped to [0, H - h + 1], and 0 where nothing was seen
+    6          V_h = min over a of Q_h
+    7      play greedily in Q, uniformly in states to be explored
 
-The mean less b^c is clipped to 0 on its own first. L is the log term of the confidence radius,
-ln(H S A K / (4 delta)). Planning happens when an episode begins and something has come since the
-last time.
+The factor w is radius_scale * sqrt(L / 2) for `Confidence`, with L = ln(H S A K / (4 delta)), and
+the scale of `Bonus`. Known transitions have no second term. `Averaged.scale` multiplies the first.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
+from typing import Any, Self
 
 import numpy as np
 
-from belated import checks
-from belated.agents import masks
-from belated.agents.contract import Information
-from belated.agents.estimates import EmpiricalMeans
+from belated import checks, stored
+from belated.agents.contract import Information, call
 from belated.agents.ledger import Ledger
-from belated.arrays import frozen
+from belated.agents.oppo import CONFIDENCE
+from belated.agents.parts.costs import Averaged
+from belated.agents.parts.explore import ExplorePart, no_exploration
+from belated.agents.parts.transitions import Bonus, Confidence, Known, WithBonus, matching
+from belated.arrays import Floats, frozen
 from belated.feedback import Episode, Record
-from belated.kernels import optimism
-from belated.model import Counts, EmpiricalModel, log_term
+from belated.kernels import optimism, planning
+from belated.kernels.optimism import Bonuses
 from belated.problem import Problem
+from belated.transitions import Transitions
+
+AVERAGED = Averaged()
 
 
 class DelayedUCBVI:
@@ -41,13 +46,10 @@ class DelayedUCBVI:
 
     Args:
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
-        homogeneous_costs: the mean costs are the same at every step, so observations are pooled.
-        episodes: K, in the bonus. None: an anytime bonus.
-        delta: probability that the bonus may be too small.
-        bonus_scale: factor on the bonus.
-        explicit_exploration: play uniformly where too few visits have been observed.
-        max_delay: the largest delay, from which the threshold of visits follows.
-        exploration_threshold: the threshold itself, instead of max_delay.
+        transitions: the true `Transitions`, or how wide the bonus of unknown ones is:
+            `Confidence()` for Hoeffding's, `Bonus(scale)` for scale / sqrt(n).
+        costs: `Averaged()`.
+        explore: `FewVisits(...)` for explicit exploration, or None.
     """
 
     information: Information = "bandit"
@@ -57,59 +59,53 @@ class DelayedUCBVI:
         self,
         problem: Problem,
         *,
-        homogeneous_costs: bool = False,
-        episodes: int | None = None,
-        delta: float = 0.1,
-        bonus_scale: float = 1.0,
-        explicit_exploration: bool = False,
-        max_delay: float | None = None,
-        exploration_threshold: float | None = None,
+        transitions: Transitions | Confidence | Bonus = CONFIDENCE,
+        costs: Averaged = AVERAGED,
+        explore: ExplorePart | None = None,
     ) -> None:
         checks.instance("problem", problem, Problem)
+        checks.instance("costs", costs, Averaged)
+        if not isinstance(transitions, Transitions | Confidence | Bonus):
+            raise ValueError(
+                "transitions must be Transitions, Confidence() or Bonus(), got "
+                f"{checks.show(transitions)}"
+            )
         self.problem = problem
-        self._episodes = None if episodes is None else checks.integer("episodes", episodes, 1)
-        self._delta = checks.real("delta", delta, 0.0, 1.0, above=True)
-        self._scale = checks.real("bonus_scale", bonus_scale, 0.0)
-        homogeneous_costs = checks.flag("homogeneous_costs", homogeneous_costs)
-        self.parameters: dict[str, float | bool | None] = {
-            "homogeneous_costs": homogeneous_costs,
-            "episodes": episodes,
-            "delta": delta,
-            "bonus_scale": bonus_scale,
-            "explicit_exploration": explicit_exploration,
-            "max_delay": max_delay,
-            "exploration_threshold": exploration_threshold,
-        }
-        self._model = EmpiricalModel(Counts(problem))
-        self._means = EmpiricalMeans(problem, homogeneous=homogeneous_costs)
-        self._few_visits = masks.few_visits(
-            self._model.counts,
-            problem,
-            wanted=explicit_exploration,
-            max_delay=max_delay,
-            given=exploration_threshold,
-            delta=self._delta,
+        self._parts = {"transitions": transitions, "costs": costs, "explore": explore}
+        self._part = transitions
+        self._model: Known | WithBonus = (
+            Known(problem, matching(problem, transitions))
+            if isinstance(transitions, Transitions)
+            else WithBonus(
+                problem, Bonuses(0.0, 0.0, free=True, clip=True), getattr(transitions, "delta", 0.1)
+            )
         )
+        self._costs = costs.start(problem)
+        self._explore = no_exploration(explore).start(problem, self._model)
         self._ledger: Ledger[bool] = Ledger(problem, "bandit", uses_paths=True)
         self._policy = self._planned()
         self._stale = False
+
+    @property
+    def begun(self) -> int:
+        """How many episodes have begun."""
+        return self._ledger.begun
 
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         if self._stale:
             self._policy = self._planned()
             self._stale = False
-        mask = None if self._few_visits is None else self._few_visits.mask()
-        return Episode(self._ledger.begin(True), masks.explored(self._policy, mask))
+        played = self._explore.mixed(self._policy, self._explore.mask())
+        return Episode(self._ledger.begin(True), played.copy())
 
     def observe(self, records: Iterable[Record]) -> None:
         """Count the paths, and average the costs whose path is known."""
         paths, entries = self._ledger.take(records)
-        for path in paths:
-            self._model.add(path)
+        self._model.learn(paths, self.begun)
         for entry in entries:
             if entry.path is not None and entry.costs is not None:
-                self._means.learn(entry.path, entry.costs.values)
+                self._costs.learn(entry.path, entry.costs.values)
                 self._ledger.settle(entry)
         self._stale = self._stale or bool(paths) or bool(entries)
 
@@ -120,22 +116,64 @@ class DelayedUCBVI:
     def diagnostics(self) -> Mapping[str, float]:
         """Episodes begun, open and not used."""
         return {
-            "begun": self._ledger.begun,
+            "begun": self.begun,
             "open": len(self._ledger),
             "unused": self._ledger.unsettled,
         }
 
-    def _planned(self) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-        term = log_term(self.problem, self._episodes, self._ledger.begun, self._delta)
-        width = self._scale * math.sqrt(term / 2.0)
-        model, means = self._model, self._means
-        actions, _ = optimism.plan(
-            model.counts.successors,
-            model.probabilities,
-            model.counts.visits,
-            width * model.deviation,
-            means.optimistic(width),
-            means.visits,
-            self.problem.horizon,
-        )
-        return frozen(np.eye(self.problem.actions)[actions])
+    def configuration(self) -> dict[str, Any]:
+        """The arguments that make this agent."""
+        return {"problem": self.problem, **self._parts}
+
+    def state(self) -> stored.State:
+        """The arguments, what was counted, and the plan."""
+        return {
+            "configuration": self.configuration(),
+            "model": self._model.state(),
+            "costs": self._costs.state(),
+            "explore": self._explore.state(),
+            "ledger": self._ledger.state(bool),
+            "policy": self._policy,
+            "stale": self._stale,
+        }
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Self:
+        """The agent that wrote the state."""
+        names = ("configuration", "model", "costs", "explore", "ledger", "policy", "stale")
+        read = stored.exact(state, *names)
+        agent = cls(**read["configuration"])
+        agent._model.restore(read["model"])
+        agent._costs.restore(read["costs"])
+        agent._explore.restore(read["explore"])
+        agent._ledger.restore(read["ledger"], bool)
+        agent._policy = stored.policy("policy", read["policy"], agent.problem.shape)
+        agent._stale = checks.flag("stale", read["stale"])
+        return agent
+
+    def __repr__(self) -> str:
+        return call(self, self.problem, **self._parts)
+
+    def _planned(self) -> Floats:
+        H, _, A = self.problem.shape
+        if isinstance(self._part, Transitions):
+            width = self._model.cost_width(self.begun)
+            costs = self._costs.lowered(width)
+            t = self._part
+            actions, _ = planning.best(t.rows, costs, H)
+        else:
+            assert isinstance(self._model, WithBonus)
+            width = self._width(self._part)
+            actions, _ = optimism.plan(
+                self._model.model.frequencies,
+                width,
+                self._costs.lowered(width),
+                self._costs.visits,
+                H,
+            )
+        return frozen(np.eye(A)[actions])
+
+    def _width(self, part: Confidence | Bonus) -> float:
+        if isinstance(part, Bonus):
+            return part.scale
+        return part.hoeffding(self.problem, self.begun)

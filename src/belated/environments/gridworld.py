@@ -1,10 +1,10 @@
-"""Grid worlds: reach the opposite corner.
+"""Grid worlds: walk from one corner to the opposite one.
 
-Start top left, goal bottom right, cost 1 in every state but the goal. The learner moves up, down,
-right or left; with probability `slip` the direction is drawn anew, uniformly from all four. Moves
-against a wall or the border stay. The 10 x 10 grids with 50 steps are those of the experiments of
-Lancewicki, Rosenberg & Mansour (2022); their figure of the walls is not public, so the walls here
-are two rows of seven cells that leave gaps on opposite sides.
+The start is top left and the goal is bottom right. Every state except the goal costs 1. The learner
+moves up, down, right or left; with probability `slip` the direction is drawn uniformly from all
+four instead. A move against a wall or the border has no effect. The 10 x 10 grids with 50 steps are
+those of the experiments of Lancewicki, Rosenberg & Mansour (2022). Their walls are not published,
+so the walls here are two rows of seven cells that leave gaps on opposite sides.
 """
 
 from collections.abc import Iterable
@@ -32,9 +32,9 @@ def gridworld(
 
     Args:
         size: n for n x n, or (rows, columns). States are numbered row by row.
-        walls: (row, column) pairs that cannot be entered.
-        slip: probability of moving in a direction drawn from all four.
-        horizon: number of steps.
+        walls: (row, column) pairs of cells that cannot be entered.
+        slip: the probability that the direction is drawn uniformly from all four.
+        horizon: the number of steps.
         absorbing_goal: whether the goal, once reached, is never left.
     """
     rows, columns = _size(size)
@@ -76,12 +76,12 @@ def goal_costs(size: int | tuple[int, int], goal: tuple[int, int]) -> Floats:
 
 
 def paper_grid() -> World:
-    """The plain 10 x 10 grid of the paper, 50 steps, slip 0.1. Optimal value 21.34."""
+    """The plain 10 x 10 grid of the paper: 50 steps, slip 0.1, optimal value 21.34."""
     return gridworld()
 
 
 def paper_walled_grid() -> World:
-    """The same with two offset walls of seven cells."""
+    """The 10 x 10 grid of the paper with two walls of seven cells."""
     return gridworld(walls=PAPER_WALLS)
 
 

@@ -1,4 +1,4 @@
-"""Small standard worlds: random, chain, bandit, and the one behind the delay lower bound."""
+"""Small standard worlds: a random MDP, a chain, a bandit, and the delay lower bound."""
 
 import numpy as np
 
@@ -16,10 +16,11 @@ def random_mdp(
     homogeneous: bool = True,
     seed: int = 0,
 ) -> World:
-    """Random sparse dynamics, and Bernoulli costs around random means.
+    """Random sparse dynamics, and Bernoulli costs with random means.
 
-    Every row has `successors` different next states (at most S) with Dirichlet(1) probabilities.
-    The seed decides the dynamics and the means; the costs of the episodes follow the run's seed.
+    Every state and action has `successors` different next states (at most S) with Dirichlet(1)
+    probabilities. The seed decides the dynamics and the means; the seed of the run decides the
+    costs of its episodes.
     """
     states = checks.integer("states", states, 1)
     actions = checks.integer("actions", actions, 1)
@@ -36,11 +37,12 @@ def random_mdp(
 
 
 def chain(states: int = 6, horizon: int = 20) -> World:
-    """RiverSwim: swimming right against the current pays at the far end (Strehl & Littman 2008).
+    """RiverSwim: swimming right, against the current, pays at the far end (Strehl & Littman 2008).
 
-    Actions left and right. Left always succeeds; right moves on with probability 0.35, stays with
-    0.6 and falls back with 0.05 (at the ends: 0.6 on, 0.4 stay; 0.6 stay, 0.4 back). The costs
-    are 1 - reward with rewards 0.005 for left in the first state and 1 for right in the last.
+    The actions are left and right. Left always succeeds. Right moves on with probability 0.35,
+    stays with 0.6 and falls back with 0.05; in the first state it moves on with 0.6 and stays with
+    0.4, and in the last state it stays with 0.6 and falls back with 0.4. The cost is 1 - reward;
+    left in the first state has reward 0.005 and right in the last state has reward 1.
     """
     states = checks.integer("states", states, 2)
     p = np.zeros((states, 2, states))
@@ -57,16 +59,16 @@ def chain(states: int = 6, horizon: int = 20) -> World:
 
 
 def bandit(means: object, noise: str = "bernoulli") -> World:
-    """A bandit: one state, one step, one mean cost per arm. means: (A,)."""
+    """A bandit: one state, one step, and mean costs (A,), one per arm."""
     array = checks.floats("means", means, "(A,)", (1,))
     return World(_circle(1, len(array), 1), processes.stochastic(array[None, None, :], noise=noise))
 
 
 def delay_lower_bound(delay: int, states: int = 1, actions: int = 2, horizon: int = 1) -> World:
-    """The world on which every learner with a fixed delay has the same expected regret.
+    """The world in which every learner with a fixed delay has the same expected regret.
 
-    Costs are constant on blocks of delay + 1 episodes and fair coins otherwise, so nothing that
-    has arrived says anything about the present block. To be run with `delays.fixed(delay)`.
+    The costs are fair coins that stay constant on blocks of delay + 1 episodes. With
+    `delays.fixed(delay)`, no feedback on a block arrives before the block ends.
     """
     delay = checks.integer("delay", delay, 0)
     mdp = _circle(states, actions, horizon)
@@ -74,7 +76,7 @@ def delay_lower_bound(delay: int, states: int = 1, actions: int = 2, horizon: in
 
 
 def _circle(states: int, actions: int, horizon: int) -> MDP:
-    """Dynamics in which every action leads to the next state in a circle (itself if S = 1)."""
+    """Dynamics in which every action leads to the next state of a cycle."""
     states = checks.integer("states", states, 1)
     actions = checks.integer("actions", actions, 1)
     following = ((np.arange(states) + 1) % states).astype(np.int32)

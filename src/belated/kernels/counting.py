@@ -4,29 +4,39 @@ Arrays are flat over rows: row r is (t, s, a) in C order, R = T S A of them, W s
 """
 
 import math
+from typing import NamedTuple
 
 from numba import njit
 
 from belated.arrays import Floats, Indices, Ints
 
 
+class Tally(NamedTuple):
+    """Observed transitions: successors, counts (R, W); known (R,) slots in use; visits (R,)."""
+
+    successors: Indices
+    counts: Ints
+    known: Indices
+    visits: Ints
+
+
+class FlatBox(NamedTuple):
+    """A confidence box by rows: lower, width (R, W); unseen, rest (R,)."""
+
+    lower: Floats
+    width: Floats
+    unseen: Floats
+    rest: Floats
+
+
 @njit(cache=True)
-def count(
-    successors: Indices,
-    counts: Ints,
-    known: Indices,
-    visits: Ints,
-    rows: Ints,
-    following: Ints,
-    first: int,
-    amount: int,
-) -> int:
+def count(tally: Tally, rows: Ints, following: Ints, first: int, amount: int) -> int:
     """Add `amount` to the counts of the transitions first, first + 1, ... of a path.
 
-    successors, counts: (R, W); known: (R,) slots in use; visits: (R,); rows, following: (H,).
-    Stops before the first transition that needs a new slot where none is free, and returns its
-    index; returns H when all is counted.
+    rows, following: (H,). Stops before the first transition that needs a new slot where none is
+    free, and returns its index; returns H when everything is counted.
     """
+    successors, counts, known, visits = tally
     W = successors.shape[1]
     H = len(rows)
     for h in range(first, H):
@@ -45,24 +55,15 @@ def count(
 
 
 @njit(cache=True)
-def box(
-    counts: Ints,
-    known: Indices,
-    visits: Ints,
-    rows: Ints,
-    log_term: float,
-    scale: float,
-    lower: Floats,
-    width: Floats,
-    unseen: Floats,
-    rest: Floats,
-) -> None:
+def box(tally: Tally, rows: Ints, log_term: float, scale: float, made: FlatBox) -> None:
     """Write the confidence box of some rows.
 
     Slot i of row r has probability in [lower, lower + width]; a next state that was never seen
     after this row in [0, unseen]; rest is 1 minus the sum of lower. A row without visits has the
-    whole simplex. counts, lower, width: (R, W); the others (R,).
+    whole simplex.
     """
+    _, counts, known, visits = tally
+    lower, width, unseen, rest = made
     for i in range(rows.shape[0]):
         r = rows[i]
         n = visits[r]
@@ -85,12 +86,15 @@ def box(
 
 
 @njit(cache=True)
-def frequencies(
-    counts: Ints, known: Indices, visits: Ints, rows: Ints, probabilities: Floats
-) -> None:
-    """Write the empirical probabilities of some rows; all 0 where nothing was seen."""
+def frequencies(tally: Tally, rows: Ints, probabilities: Floats, deviation: Floats) -> None:
+    """Write the observed frequencies of some rows, 0 where nothing was seen, and 1 / sqrt(n).
+
+    probabilities: (R, W); deviation: (R,), 1 where nothing was seen.
+    """
+    _, counts, known, visits = tally
     for i in range(rows.shape[0]):
         r = rows[i]
         n = max(visits[r], 1)
+        deviation[r] = 1.0 / math.sqrt(n)
         for slot in range(known[r]):
             probabilities[r, slot] = counts[r, slot] / n

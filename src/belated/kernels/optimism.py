@@ -7,13 +7,52 @@ goes to unseen states covers a prefix of the sorted values, less the seen ones a
 The order of the states changes little from step to step, so each sort starts from the one before.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from belated.arrays import Floats, Indices, Ints
+from belated.kernels.planning import Rows
 
 FEW = 6
 """Rows of up to so many known successors are sorted without branches."""
+
+
+class Box(NamedTuple):
+    """A confidence set: successors, lower, width (T, S, A, W); known, unseen, rest (T, S, A)."""
+
+    successors: Indices
+    known: Indices
+    lower: Floats
+    width: Floats
+    unseen: Floats
+    rest: Floats
+
+
+class Frequencies(NamedTuple):
+    """Observed frequencies: successors, probabilities (T, S, A, W); visits, deviation (T, S, A).
+
+    deviation: 1 / sqrt(visits).
+    """
+
+    successors: Indices
+    probabilities: Floats
+    visits: Ints
+    deviation: Floats
+
+
+class Bonuses(NamedTuple):
+    """How costs are reduced: by scale / sqrt(visits), and by last / sqrt(visits) at the last step.
+
+    free: a row without visits costs nothing; otherwise it counts as visited once, and as the end.
+    clip: Q is clipped to [0, steps left].
+    """
+
+    scale: float
+    last: float
+    free: bool
+    clip: bool
 
 
 @njit(cache=True)
@@ -69,24 +108,15 @@ def sort_values(
 
 @njit(cache=True)
 def confident(
-    successors: Indices,
-    known: Indices,
-    lower: Floats,
-    width: Floats,
-    unseen: Floats,
-    rest: Floats,
-    costs: Floats,
-    policy: Floats,
-    total: Floats,
-    last: Floats,
-    steps: int,
+    box: Box, costs: Floats, policy: Floats, total: Floats, last: Floats, steps: int
 ) -> Floats:
     """Optimistic evaluation of a policy over the steps 0 .. steps - 1.
 
-    successors, lower, width: (T, S, A, W); known, unseen, rest: (T, S, A); costs: (1 or H, S, A);
-    policy: (H, S, A). last: (S,) values after the last of these steps. total: (H, S, A) to which
-    Q is added, or an array of size 0 if Q is not wanted. Returns the values (S,) of step 0.
+    costs: (1 or H, S, A); policy: (H, S, A). last: (S,) values after the last of these steps.
+    total: (H, S, A) to which Q is added, or an array of size 0 if Q is not wanted. Returns the
+    values (S,) of step 0.
     """
+    successors, known, lower, width, unseen, rest = box
     T, S, A, W = successors.shape
     keep = total.size > 0
     values = last.copy()
@@ -164,59 +194,82 @@ def confident(
 
 @njit(cache=True)
 def with_bonus(
-    successors: Indices,
-    probabilities: Floats,
-    visits: Ints,
-    bonus: Floats,
-    costs: Floats,
-    policy: Floats,
-    total: Floats,
+    seen: Frequencies, bonus: Bonuses, costs: Floats, policy: Floats, total: Floats
 ) -> Floats:
-    """Evaluate a policy on empirical transitions with costs reduced by a bonus.
+    """Evaluate a policy on observed frequencies with costs reduced by a bonus.
 
-    Q = costs - bonus + p V, clipped to [0, steps left], and 0 where nothing was seen.
-    successors, probabilities: (T, S, A, W); visits, bonus: (T, S, A); costs: (1 or H, S, A);
-    policy: (H, S, A). total: (H, S, A), Q is added. Returns V (H + 1, S).
+    Q = costs - bonus / sqrt(visits) + p V, clipped or not. costs: (1 or H, S, A);
+    policy: (H, S, A). total: (H, S, A), to which Q is added. Returns the values (S,) of step 0.
     """
+    successors, probabilities, visits, deviation = seen
     H, S, A = policy.shape
     W = successors.shape[3]
-    V = np.zeros((H + 1, S))
+    after = np.zeros(S)
+    now = np.zeros(S)
     for h in range(H - 1, -1, -1):
         t = min(h, successors.shape[0] - 1)
-        succ, prob, seen, less = successors[t], probabilities[t], visits[t], bonus[t]
-        cost, weights = costs[min(h, costs.shape[0] - 1)], policy[h]
-        after, now, add = V[h + 1], V[h], total[h]
+        succ, prob, count, spread = successors[t], probabilities[t], visits[t], deviation[t]
+        cost, weights, add = costs[min(h, costs.shape[0] - 1)], policy[h], total[h]
+        scale = bonus.scale if h < H - 1 else bonus.last
         for s in range(S):
             value = 0.0
             for a in range(A):
-                if seen[s, a] > 0:
-                    q = cost[s, a] - less[s, a]
+                if count[s, a] > 0 or not bonus.free:
+                    q = cost[s, a] - scale * spread[s, a]
                     for w in range(W):
                         q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
-                    q = min(max(q, 0.0), H - h)
+                    if bonus.clip:
+                        q = min(max(q, 0.0), H - h)
                     add[s, a] += q
                     value += weights[s, a] * q
             now[s] = value
-    return V
+        after, now = now, after
+    return after
+
+
+@njit(cache=True)
+def greedy(rows: Rows, costs: Floats, policy: Floats) -> None:
+    """Write a greedy policy (H, S, A) for costs of any sign; ties go to the smallest action.
+
+    Q = costs + p V, clipped to [0, steps left]; a row without visits ends the episode.
+    costs: (1 or H, S, A).
+    """
+    successors, probabilities = rows
+    H, S, A = policy.shape
+    W = successors.shape[3]
+    after = np.zeros(S)
+    now = np.zeros(S)
+    for h in range(H - 1, -1, -1):
+        t = min(h, successors.shape[0] - 1)
+        succ, prob, cost = successors[t], probabilities[t], costs[min(h, costs.shape[0] - 1)]
+        for s in range(S):
+            lowest = np.inf
+            chosen = 0
+            for a in range(A):
+                q = cost[s, a]
+                for w in range(W):
+                    q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
+                q = min(max(q, 0.0), H - h)
+                policy[h, s, a] = 0.0
+                if q < lowest:
+                    lowest = q
+                    chosen = a
+            policy[h, s, chosen] = 1.0
+            now[s] = lowest
+        after, now = now, after
 
 
 @njit(cache=True)
 def plan(
-    successors: Indices,
-    probabilities: Floats,
-    visits: Ints,
-    spread: Floats,
-    costs: Floats,
-    observed: Ints,
-    horizon: int,
+    seen: Frequencies, width: float, costs: Floats, observed: Ints, horizon: int
 ) -> tuple[Ints, Floats]:
-    """Optimistic value iteration on empirical transitions; ties go to the smallest action.
+    """Optimistic value iteration on observed frequencies; ties go to the smallest action.
 
-    Q_h = costs - (steps after h) * spread + p V_{h+1}, clipped to [0, steps left], and 0 where
-    nothing was seen. successors, probabilities: (T, S, A, W); visits, spread: (T, S, A); costs,
-    observed: (1 or H, S, A), lowered mean costs and how many were observed. Returns the greedy
-    actions (H, S) and V (H + 1, S).
+    Q_h = costs - (steps after h) * width / sqrt(visits) + p V_{h+1}, clipped to [0, steps left],
+    and 0 where nothing was seen. costs, observed: (1 or H, S, A), lowered mean costs and how many
+    were observed. Returns the greedy actions (H, S) and V (H + 1, S).
     """
+    successors, probabilities, visits, deviation = seen
     _, S, A, W = successors.shape
     V = np.zeros((horizon + 1, S))
     actions = np.zeros((horizon, S), dtype=np.int64)
@@ -229,7 +282,7 @@ def plan(
             for a in range(A):
                 q = 0.0
                 if visits[t, s, a] > 0 and observed[c, s, a] > 0:
-                    q = costs[c, s, a] - (left - 1) * spread[t, s, a]
+                    q = costs[c, s, a] - (left - 1) * (width * deviation[t, s, a])
                     for w in range(W):
                         q += probabilities[t, s, a, w] * V[h + 1, np.uint32(successors[t, s, a, w])]
                     q = min(max(q, 0.0), left)

@@ -1,20 +1,28 @@
 """Dynamic programming over known transitions: values, best policies, occupancies, samples."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from belated.arrays import Floats, Indices, Ints
 
 
+class Rows(NamedTuple):
+    """Where every (step, state, action) leads: successors, probabilities (T, S, A, W)."""
+
+    successors: Indices
+    probabilities: Floats
+
+
 @njit(cache=True)
-def evaluate(
-    successors: Indices, probabilities: Floats, costs: Floats, policy: Floats, total: Floats
-) -> Floats:
+def evaluate(rows: Rows, costs: Floats, policy: Floats, total: Floats) -> Floats:
     """Add the Q-function of a policy to a running total, in one backward pass.
 
-    successors, probabilities: (T, S, A, W); costs: (1 or H, S, A); policy: (H, S, A).
-    total: (H, S, A), changed in place. Returns V: (H + 1, S), V[H] = 0.
+    costs: (1 or H, S, A); policy: (H, S, A). total: (H, S, A), changed in place.
+    Returns V: (H + 1, S), V[H] = 0.
     """
+    successors, probabilities = rows
     H, S, A = policy.shape
     W = successors.shape[3]
     V = np.zeros((H + 1, S))
@@ -35,10 +43,9 @@ def evaluate(
 
 
 @njit(cache=True)
-def start_value(
-    successors: Indices, probabilities: Floats, costs: Floats, policy: Floats, start: Floats
-) -> float:
+def start_value(rows: Rows, costs: Floats, policy: Floats, start: Floats) -> float:
     """Expected cost of one episode of a policy. start: (S,), the rest as in `evaluate`."""
+    successors, probabilities = rows
     H, S, A = policy.shape
     W = successors.shape[3]
     after = np.zeros(S)
@@ -65,13 +72,12 @@ def start_value(
 
 
 @njit(cache=True)
-def best(
-    successors: Indices, probabilities: Floats, costs: Floats, horizon: int
-) -> tuple[Ints, Floats]:
+def best(rows: Rows, costs: Floats, horizon: int) -> tuple[Ints, Floats]:
     """Backward induction; ties go to the smallest action.
 
     costs: (1 or H, S, A), of any size. Returns the actions (H, S) and V (H + 1, S).
     """
+    successors, probabilities = rows
     _, S, A, W = successors.shape
     V = np.zeros((horizon + 1, S))
     actions = np.zeros((horizon, S), dtype=np.int64)
@@ -92,10 +98,9 @@ def best(
 
 
 @njit(cache=True)
-def state_occupancy(
-    successors: Indices, probabilities: Floats, policy: Floats, start: Floats
-) -> Floats:
+def state_occupancy(rows: Rows, policy: Floats, start: Floats) -> Floats:
     """Probability of being in s at step h, in one forward pass. Returns (H, S)."""
+    successors, probabilities = rows
     H, S, A = policy.shape
     W = successors.shape[3]
     reach = np.zeros((H, S))
@@ -128,10 +133,9 @@ def _pick(weights: Floats, uniform: float) -> int:
 
 
 @njit(cache=True)
-def sample(
-    successors: Indices, probabilities: Floats, policy: Floats, start: Floats, uniforms: Floats
-) -> tuple[Ints, Ints]:
+def sample(rows: Rows, policy: Floats, start: Floats, uniforms: Floats) -> tuple[Ints, Ints]:
     """Play one episode. uniforms: (2 H + 1,) in [0, 1). Returns states (H + 1,), actions (H,)."""
+    successors, probabilities = rows
     H = policy.shape[0]
     last_t = successors.shape[0] - 1
     states = np.zeros(H + 1, dtype=np.int64)

@@ -1,0 +1,254 @@
+"""Delayed O-REPS: mirror descent on occupancy measures, on whatever costs have arrived.
+
+Lancewicki, Rosenberg & Mansour (AAAI 2022), appendix "Delayed O-REPS"; base algorithm: Zimin & Neu
+(2013), Rosenberg & Mansour (2019). Full information.
+
+    1  q^1 = the occupancy measure nearest to 1 / (S^2 A)
+    2  for every episode k:
+    3      play the policy of q^k: pi(a | h, s) = q(h, s, a) / sum over b of q(h, s, b)
+    4      count the trajectories that have arrived
+    5      c = sum of the cost functions that have arrived; if none has, q^{k+1} = q^k
+    6      q^{k+1} = argmin over q in Delta(M, k) of eta <q, c> + KL(q || q^k)
+
+    paper              here
+    q^k                the last `Projection`: measure, policy and dual
+    Delta(M, k)        the measures of the transitions, or of the confidence set of now
+    eta                learning_rate
+    F^k                the batch handed to `observe`
+
+`projection.project` solves line 6.
+
+Known transitions: all measures share p, so they live on (h, s, a), the set is affine, and the
+update is the same as eta <q, all costs so far> + KL(q || q^1), which gathers no rounding. Then
+R_K <= 2 H ln(S A) / eta + eta H (K + 3 D_K), without a failure probability.
+Unknown transitions, paths at once: the paper's setting. With late paths no bound is proved.
+
+Departures: the first measure 1 / (S^2 A) is no occupancy measure, so it is projected first; the
+confidence set is that of the newest counts; the dual of the paper is re-derived (its printed form
+gives a feasible but worse measure). The paper gives no step size; see `tuning.oreps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from belated import checks, stored
+from belated.agents.contract import Information, call
+from belated.agents.ledger import Ledger
+from belated.agents.oppo import CONFIDENCE, REVEALED
+from belated.agents.oreps.projection import (
+    ConfidenceBox,
+    KnownDynamics,
+    Projection,
+    initial_reference,
+    project,
+)
+from belated.agents.parts.transitions import Confidence, Confident, matching
+from belated.arrays import Floats
+from belated.feedback import Episode, Record
+from belated.problem import Problem
+from belated.transitions import Transitions
+from belated.tuning import Parameters, Setting
+
+
+class DelayedOREPS:
+    """Mirror descent on occupancy measures for delayed full-information feedback.
+
+    Args:
+        problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
+        transitions: the true `Transitions`, or `Confidence()` for unknown ones.
+        learning_rate: eta; `tuning.oreps` suggests a value, and `Doubling` replaces any.
+        scale: factor on the step sizes of `Doubling`.
+        tolerance: the duality gap at which a solve stops.
+    """
+
+    information: Information = "full"
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        transitions: Transitions | Confidence = CONFIDENCE,
+        learning_rate: float | None = None,
+        scale: float = 1.0,
+        tolerance: float = 1e-10,
+    ) -> None:
+        checks.instance("problem", problem, Problem)
+        if learning_rate is None:
+            raise ValueError(
+                "learning_rate is required; belated.tuning.oreps(problem, episodes, total_delay) "
+                "suggests a value, and Doubling replaces any"
+            )
+        self.problem = problem
+        self._learning_rate = self._rate = checks.real("learning_rate", learning_rate, 0.0)
+        self._scale = checks.real("scale", scale, 0.0, above=True)
+        self._tolerance = checks.real("tolerance", tolerance, 0.0, above=True)
+        self._transitions = transitions
+        self._known: KnownDynamics | None = None
+        self._model: Confident | None = None
+        if isinstance(transitions, Transitions):
+            t = matching(problem, transitions)
+            self._known = KnownDynamics(
+                t.successors, t.probabilities, problem.start_probabilities, problem.horizon
+            )
+        elif isinstance(transitions, Confidence):
+            self._model = transitions.start(problem, REVEALED)
+        else:
+            raise ValueError(
+                f"transitions must be Transitions or Confidence(), got {checks.show(transitions)}"
+            )
+        self.uses_paths = self._model is not None
+        self._ledger: Ledger[bool] = Ledger(problem, "full", uses_paths=self.uses_paths)
+        self._solves = self._unconverged = 0
+        self._total: Floats = np.zeros((1, problem.states, problem.actions))
+        self._last = self._first()
+
+    @property
+    def begun(self) -> int:
+        """How many episodes have begun."""
+        return self._ledger.begun
+
+    def begin_episode(self) -> Episode:
+        """The next episode number and a copy of the policy (H, S, A) to play in it."""
+        return Episode(self._ledger.begin(True), self._last.policy.copy())
+
+    def observe(self, records: Iterable[Record]) -> None:
+        """Count the paths, then move the measure by the costs of the batch, if there are any."""
+        paths, entries = self._ledger.take(records)
+        if self._model is not None:
+            self._model.learn(paths, self.begun)
+        batch: Floats | None = None
+        for entry in entries:
+            if entry.costs is None:
+                continue
+            if entry.memory is not None:
+                batch = entry.costs.values if batch is None else batch + entry.costs.values
+            self._ledger.settle(entry)
+        if batch is not None:
+            self._move(batch)
+
+    def forget(self, episode: int) -> None:
+        """Let go of an episode: no feedback of it will be used."""
+        self._ledger.forget(episode)
+
+    def setting(self, paths: str) -> Setting:
+        """What the agent sees and knows when trajectories come "late" or "at once"."""
+        dynamics = "known" if self._model is None else "unknown"
+        return Setting(dynamics=dynamics, paths=paths, oreps=True)
+
+    def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
+        """Begin a new phase at the first measure, with a new step size and the same counts.
+
+        carry_over: whether feedback of open episodes will still move the measure.
+        """
+        self._rate = self._scale * parameters.learning_rate
+        self._total = np.zeros((1, self.problem.states, self.problem.actions))
+        if self._ledger.begun:
+            self._last = self._first()
+        if not carry_over:
+            for entry in self._ledger:
+                entry.memory = None
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """Episodes, solves, those that missed their tolerance, and the last gap and steps."""
+        return {
+            "begun": self.begun,
+            "open": len(self._ledger),
+            "unused": self._ledger.unsettled,
+            "solves": self._solves,
+            "unconverged": self._unconverged,
+            "gap": self._last.gap,
+            "steps": self._last.steps,
+            "learning_rate": self._rate,
+        }
+
+    def configuration(self) -> dict[str, Any]:
+        """The arguments that make this agent."""
+        return {
+            "problem": self.problem,
+            "transitions": self._transitions,
+            "learning_rate": self._learning_rate,
+            "scale": self._scale,
+            "tolerance": self._tolerance,
+        }
+
+    def state(self) -> stored.State:
+        """The arguments, the last measure, the costs so far and the counts."""
+        return {
+            "configuration": self.configuration(),
+            "model": None if self._model is None else self._model.state(),
+            "ledger": self._ledger.state(bool),
+            "last": self._last.state(),
+            "total": self._total,
+            "rate": self._rate,
+            "solves": self._solves,
+            "unconverged": self._unconverged,
+        }
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Self:
+        """The agent that wrote the state."""
+        names = ("model", "ledger", "last", "total", "rate", "solves", "unconverged")
+        read = stored.exact(state, "configuration", *names)
+        agent = cls(**read["configuration"])
+        if agent._model is not None:
+            agent._model.restore(read["model"])
+        agent._ledger.restore(read["ledger"], bool)
+        _, S, A = agent.problem.shape
+        agent._total = stored.copied("total", read["total"], np.float64, (None, S, A))
+        if len(agent._total) not in (1, agent.problem.horizon):
+            raise ValueError(f"total must have 1 or H steps, got {len(agent._total)}")
+        agent._last = Projection.from_state(
+            read["last"], agent.problem.shape, known=agent._known is not None
+        )
+        agent._rate = checks.real("rate", read["rate"], 0.0)
+        agent._solves = checks.integer("solves", read["solves"], 0)
+        agent._unconverged = checks.integer("unconverged", read["unconverged"], 0)
+        return agent
+
+    def __repr__(self) -> str:
+        arguments = self.configuration()
+        return call(self, arguments.pop("problem"), **arguments)
+
+    def _first(self) -> Projection:
+        """The measure nearest to 1 / (S^2 A)."""
+        dynamics = self._dynamics()
+        return self._noted(
+            project(dynamics, initial_reference(dynamics), tolerance=self._tolerance)
+        )
+
+    def _move(self, costs: Floats) -> None:
+        dynamics = self._dynamics()
+        if isinstance(dynamics, KnownDynamics):
+            reference = initial_reference(dynamics) - self._rate * self._total
+            self._total = self._total + costs
+        else:
+            reference = self._last.log_measure
+        moved = project(
+            dynamics, reference, self._rate * costs, warm=self._last, tolerance=self._tolerance
+        )
+        self._last = self._noted(moved)
+
+    def _noted(self, solved: Projection) -> Projection:
+        self._solves += 1
+        self._unconverged += not solved.converged
+        return solved
+
+    def _dynamics(self) -> KnownDynamics | ConfidenceBox:
+        if self._known is not None:
+            return self._known
+        assert self._model is not None
+        self._model.retune(self.begun)
+        bounds = self._model.set
+        return ConfidenceBox(
+            bounds.counts.successors,
+            bounds.counts.known,
+            bounds.lower,
+            bounds.lower + bounds.width,
+            bounds.unseen,
+            self.problem.start_probabilities,
+            self.problem.horizon,
+        )

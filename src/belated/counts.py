@@ -1,0 +1,266 @@
+"""What the trajectories that have arrived say about the transitions.
+
+Counts are sparse, (T, S, A, W): T is 1 where the problem is homogeneous (all steps are pooled)
+and H otherwise, and W grows as new successors are seen. Only the rows of an arriving trajectory
+change. `as_of` gives back the counts of an earlier time by subtracting what has arrived since, so
+no copy is kept per open episode.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import deque
+from typing import Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from belated import checks, stored
+from belated.arrays import Floats, Indices, Ints
+from belated.feedback import Trajectory
+from belated.kernels import counting
+from belated.kernels.optimism import Box, Frequencies
+from belated.problem import Problem
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+class Counts:
+    """Observed transitions.
+
+    Attributes:
+        successors: (T, S, A, W) int32, the next states seen after a row; `known` slots are used.
+        counts: (T, S, A, W), how often each was seen.
+        known: (T, S, A) int32.
+        visits: (T, S, A), the sum of the counts.
+        arrived: number of trajectories taken in.
+    """
+
+    def __init__(self, problem: Problem, *, recall: bool = False) -> None:
+        self._problem = problem
+        self._recall = recall
+        T = 1 if problem.homogeneous else problem.horizon
+        shape = (T, problem.states, problem.actions)
+        self.successors: Indices = np.zeros((*shape, 1), dtype=np.int32)
+        self.counts: Ints = np.zeros((*shape, 1), dtype=np.int64)
+        self.known: Indices = np.zeros(shape, dtype=np.int32)
+        self.visits: Ints = np.zeros(shape, dtype=np.int64)
+        self.arrived = 0
+        self._recent: deque[tuple[Ints, Ints]] = deque()  # the newest trajectories, if recalled
+        T_step = np.minimum(np.arange(problem.horizon), T - 1)
+        self._row_of_step: Ints = T_step * problem.states * problem.actions
+
+    @property
+    def width(self) -> int:
+        """W: slots per row."""
+        return int(self.successors.shape[3])
+
+    @property
+    def tally(self) -> counting.Tally:
+        """The arrays, flat over rows, as kernels take them."""
+        flat = (-1, self.width)
+        return counting.Tally(
+            self.successors.reshape(flat),
+            self.counts.reshape(flat),
+            self.known.reshape(-1),
+            self.visits.reshape(-1),
+        )
+
+    def add(self, path: Trajectory) -> Ints:
+        """Take a trajectory in. Returns the rows that changed, (H,), flat over (T, S, A)."""
+        rows: Ints = self._row_of_step + path.states[:-1] * self._problem.actions + path.actions
+        self.count(rows, np.array(path.states[1:]))
+        return rows
+
+    def count(self, rows: Ints, following: Ints) -> None:
+        """Count the transitions of one trajectory: rows and next states, both (H,)."""
+        done = 0
+        while (done := int(counting.count(self.tally, rows, following, done, 1))) < len(rows):
+            self._widen()
+        self.arrived += 1
+        if self._recall:
+            self._recent.append((rows, following))
+
+    def as_of(self, arrived: int) -> tuple[Counts, Ints]:
+        """The counts when only so many trajectories had arrived, and the rows that differ."""
+        newer = [self._recent[i] for i in range(arrived - self.arrived, 0)]
+        past = copy.copy(self)
+        past.counts = self.counts.copy()
+        past.visits = self.visits.copy()
+        if not newer:
+            return past, np.zeros(0, dtype=np.int64)
+        rows = np.concatenate([path[0] for path in newer])
+        counting.count(past.tally, rows, np.concatenate([path[1] for path in newer]), 0, -1)
+        return past, rows
+
+    def recall_from(self, arrived: int) -> None:
+        """Promise that `as_of` will not be asked for an earlier time than this."""
+        while len(self._recent) > self.arrived - arrived:
+            self._recent.popleft()
+
+    def state_visits(self) -> Ints:
+        """How often each (step, state) was seen: (T, S)."""
+        total: Ints = self.visits.sum(axis=2)
+        return total
+
+    def state(self) -> stored.State:
+        """The arrays, and the trajectories that can still be subtracted."""
+        H = self._problem.horizon
+        return {
+            "successors": self.successors,
+            "counts": self.counts,
+            "known": self.known,
+            "visits": self.visits,
+            "arrived": self.arrived,
+            "recent": np.array(self._recent, dtype=np.int64).reshape(-1, 2, H),
+        }
+
+    def restore(self, saved: stored.State) -> None:
+        """Continue from a saved state."""
+        fields = ("successors", "counts", "known", "visits", "arrived", "recent")
+        read = stored.exact(saved, *fields)
+        rows, H = self.visits.shape, self._problem.horizon
+        self.successors = stored.copied("successors", read["successors"], np.int32, (*rows, None))
+        self.counts = stored.copied("counts", read["counts"], np.int64, self.successors.shape)
+        self.known = stored.copied("known", read["known"], np.int32, rows)
+        self.visits = stored.copied("visits", read["visits"], np.int64, rows)
+        self.arrived = checks.integer("arrived", read["arrived"], 0)
+        recent = stored.copied("recent", read["recent"], np.int64, (None, 2, H))
+        if len(recent) > (self.arrived if self._recall else 0):
+            raise ValueError("recent must not hold more trajectories than have arrived")
+        stored.within("successors", self.successors, self._problem.states)
+        stored.within("known", self.known, self.width + 1)
+        stored.within("recent rows", recent[:, 0], self.visits.size)
+        stored.within("recent states", recent[:, 1], self._problem.states)
+        used = np.arange(self.width) < self.known[..., None]
+        if np.any(self.counts < 0) or np.any(np.where(used, 0, self.counts)):
+            raise ValueError("counts must be at least 0, and 0 in unused slots")
+        if not np.array_equal(self.counts.sum(axis=3), self.visits):
+            raise ValueError("visits must be the sums of the counts")
+        self._recent = deque((rows, following) for rows, following in recent)
+
+    def _widen(self) -> None:
+        slots = min(self._problem.states, self.width + max(1, self.width // 2))
+        self.successors = widened(self.successors, slots)
+        self.counts = widened(self.counts, slots)
+
+
+def widened(array: npt.NDArray[Scalar], slots: int) -> npt.NDArray[Scalar]:
+    """The same array with more slots on its last axis, filled with 0."""
+    wide = np.zeros((*array.shape[:-1], slots), dtype=array.dtype)
+    wide[..., : array.shape[-1]] = array
+    return wide
+
+
+class ConfidenceSet:
+    """A box around the observed frequencies of every row that holds the truth, most likely.
+
+    The radius of a next state with frequency p after n visits is
+    `radius_scale * (4 sqrt(p (1 - p) L / n) + 10 L / n)`; L is the `log_term`.
+
+    Attributes:
+        counts: the counts behind it.
+        log_term: L.
+        lower, width: (T, S, A, W) bounds of the known successors.
+        unseen: (T, S, A) upper bound of every other state. rest: (T, S, A), 1 - sum of lower.
+    """
+
+    def __init__(self, counts: Counts, log_term: float, radius_scale: float) -> None:
+        self.counts = counts
+        self.log_term = log_term
+        self._scale = radius_scale
+        self.lower: Floats = np.zeros(counts.counts.shape)
+        self.width: Floats = np.zeros(counts.counts.shape)
+        self.unseen: Floats = np.ones(counts.visits.shape)
+        self.rest: Floats = np.ones(counts.visits.shape)
+
+    @property
+    def box(self) -> Box:
+        """The arrays as kernels take them."""
+        c = self.counts
+        return Box(c.successors, c.known, self.lower, self.width, self.unseen, self.rest)
+
+    def add(self, path: Trajectory) -> None:
+        """Take a trajectory in; only its rows are computed anew."""
+        self.refresh(self.counts.add(path))
+
+    def retune(self, log_term: float) -> None:
+        """Change L; every row is computed anew if it differs."""
+        if log_term != self.log_term:
+            self.log_term = log_term
+            self.refresh(np.arange(self.counts.visits.size))
+
+    def as_of(self, arrived: int) -> Self:
+        """The set when only so many trajectories had arrived."""
+        if arrived == self.counts.arrived:
+            return self
+        past = copy.copy(self)
+        past.counts, rows = self.counts.as_of(arrived)
+        past.lower, past.width = self.lower.copy(), self.width.copy()
+        past.unseen, past.rest = self.unseen.copy(), self.rest.copy()
+        past.refresh(rows)
+        return past
+
+    def refresh(self, rows: Ints) -> None:
+        """Compute the box of some rows anew."""
+        slots = self.counts.width
+        if slots != self.lower.shape[3]:
+            self.lower = widened(self.lower, slots)
+            self.width = widened(self.width, slots)
+        made = counting.FlatBox(
+            self.lower.reshape(-1, slots),
+            self.width.reshape(-1, slots),
+            self.unseen.reshape(-1),
+            self.rest.reshape(-1),
+        )
+        counting.box(self.counts.tally, rows, self.log_term, self._scale, made)
+
+
+class EmpiricalModel:
+    """Observed frequencies, and 1 / sqrt(n).
+
+    Attributes:
+        counts: the counts behind it.
+        probabilities: (T, S, A, W), 0 in a row without visits.
+        deviation: (T, S, A), 1 / sqrt(max(n, 1)).
+    """
+
+    def __init__(self, counts: Counts) -> None:
+        self.counts = counts
+        self.probabilities: Floats = np.zeros(counts.counts.shape)
+        self.deviation: Floats = np.ones(counts.visits.shape)
+
+    @property
+    def frequencies(self) -> Frequencies:
+        """The arrays as kernels take them."""
+        c = self.counts
+        return Frequencies(c.successors, self.probabilities, c.visits, self.deviation)
+
+    def add(self, path: Trajectory) -> None:
+        """Take a trajectory in; only its rows are computed anew."""
+        self.refresh(self.counts.add(path))
+
+    def refresh(self, rows: Ints) -> None:
+        """Compute some rows anew."""
+        slots = self.counts.width
+        if slots != self.probabilities.shape[3]:
+            self.probabilities = widened(self.probabilities, slots)
+        counting.frequencies(
+            self.counts.tally,
+            rows,
+            self.probabilities.reshape(-1, slots),
+            self.deviation.reshape(-1),
+        )
+
+
+def log_term(problem: Problem, episodes: int | None, begun: int, delta: float) -> float:
+    """L = ln(H S A K / (4 delta)), at least ln 2, of the confidence radius.
+
+    Where K is not known it is replaced by N squared, N the smallest power of two above begun + 1:
+    a union bound over time that changes only when N doubles.
+    """
+    if episodes is None:
+        episodes = max(2, 1 << (begun + 1).bit_length()) ** 2
+    rows = problem.horizon * problem.states * problem.actions
+    return max(math.log(rows * episodes / (4.0 * delta)), math.log(2.0))

@@ -1,0 +1,56 @@
+"""The delay line: records wait here until they are due."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from typing import Generic, Protocol, TypeVar
+
+from belated import checks
+from belated.delays.arithmetic import NEVER
+
+
+class Numbered(Protocol):
+    """Anything that belongs to an episode."""
+
+    @property
+    def episode(self) -> int:
+        """The number of the episode."""
+        ...
+
+
+R = TypeVar("R", bound=Numbered)
+
+
+class DelayLine(Generic[R]):
+    """A queue of records: a record of episode k with delay d comes out of `release(k + d)`."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, int, int, R]] = []
+        self._pushed = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def push(self, records: Iterable[R], delay: int) -> None:
+        """Add records that share a delay. Lost records (`NEVER`) are dropped to save memory."""
+        delay = checks.integer("delay", delay, 0, NEVER)
+        batch = list(records)
+        for record in batch:
+            if not hasattr(record, "episode"):
+                raise ValueError(f"records must have an episode number, got {checks.show(record)}")
+        for record in batch:
+            if delay != NEVER:
+                due = record.episode + delay
+                heapq.heappush(self._waiting, (due, record.episode, self._pushed, record))
+                self._pushed += 1
+
+    def release(self, episode: int) -> list[R]:
+        """Return and remove the records due by the end of this episode, oldest episode first."""
+        return [
+            record for _, _, _, record in sorted(self._due(episode), key=lambda item: item[1:3])
+        ]
+
+    def _due(self, episode: int) -> Iterator[tuple[int, int, int, R]]:
+        while self._waiting and self._waiting[0][0] <= episode:
+            yield heapq.heappop(self._waiting)

@@ -1,0 +1,186 @@
+"""Play an agent in a Gymnasium environment whose probabilities are unknown, with late feedback.
+
+Observations and actions are discrete. An episode has the agent's horizon H. When the game ends
+earlier, by termination or truncation, the remaining steps are spent in one additional state,
+number S, where every step has reward 0. `environments.Rewards` maps rewards to costs. The regret
+is unknown here; `environments.from_gymnasium` gives it if the environment has a transition table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from belated import checks
+from belated.agents.contract import Agent, check_is_agent
+from belated.arrays import Floats, Ints
+from belated.delays import DelayModel, missing_feedback
+from belated.feedback import Costs, Episode, Trajectory
+from belated.gymnasium.world import Rewards, make, sizes, table_rewards
+from belated.simulation import Progress, drawn_delays, drive
+from belated.tuning import PATHS
+
+if TYPE_CHECKING:
+    import gymnasium
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GymRun:
+    """What happened in each episode. These are observed numbers, not expectations.
+
+    Attributes:
+        realised: (K,) cost that was suffered.
+        returns: (K,) sum of the rewards as Gymnasium gave them.
+        lengths: (K,) number of steps until the end of the game, at most H.
+        delays: (K,) delays of the feedback, `NEVER` where it was lost.
+        missing: (K,) number of episodes up to this one whose feedback has not arrived at its end.
+        diagnostics: the agent's own numbers at the end of the run.
+    """
+
+    realised: Floats
+    returns: Floats
+    lengths: Ints
+    delays: Ints
+    missing: Ints
+    diagnostics: Mapping[str, float] = field(default_factory=dict)
+
+
+def gym_loop(
+    env: str | gymnasium.Env[Any, Any],
+    agent: Agent,
+    delays: DelayModel | Ints | None = None,
+    episodes: int = 500,
+    *,
+    rewards: tuple[float, float] | Rewards | None = None,
+    seed: int = 0,
+    paths: str = "late",
+    progress: Progress | None = None,
+) -> GymRun:
+    """Play an agent in a Gymnasium environment with late feedback.
+
+    Args:
+        env: an environment with Discrete observations and actions, or its id.
+        agent: a fresh agent for bandit feedback, made for `environments.gym_problem(env, horizon)`.
+        delays: a model, or (K,) whole numbers. By default there are no delays.
+        episodes: K.
+        rewards: the least and the largest reward of one step (the range is extended to contain
+            0); by default those of the environment's transition table. A reward outside the range
+            is an error.
+        seed: decides the environment, the actions and the delays, each by its own generator.
+        paths: "late": the path arrives together with the costs; "at once": the path arrives at
+            the end of its episode and only the costs are late.
+        progress: wraps the range of episodes, e.g. `rich.progress.track`.
+
+    Returns:
+        A `GymRun` with realised costs.
+    """
+    check_is_agent("agent", agent)
+    made = make(env)
+    S, A = sizes(made)
+    H = agent.problem.horizon
+    episodes = checks.integer("episodes", episodes, 1)
+    checks.choice("paths", paths, PATHS)
+    if (agent.problem.states, agent.problem.actions) != (S + 1, A):
+        raise ValueError(
+            f"agent must be made for {S + 1} states ({S} observations and the end of the game) and "
+            f"{A} actions (see environments.gym_problem), got {agent.problem.states} states and "
+            f"{agent.problem.actions} actions"
+        )
+    if agent.information != "bandit":
+        raise ValueError(
+            'agent must have information="bandit", because only the suffered costs are known, '
+            f"got {agent.information!r}"
+        )
+    to_cost = _rewards(made, rewards)
+    env_seed, action_seed, delay_seed = np.random.SeedSequence(
+        checks.integer("seed", seed, 0)
+    ).spawn(3)
+    drawn = drawn_delays(delays, episodes, np.random.default_rng(delay_seed))
+    rng = np.random.default_rng(action_seed)
+    first_seed = int(env_seed.generate_state(1)[0])
+
+    realised = np.zeros(episodes)
+    returns = np.zeros(episodes)
+    lengths = np.zeros(episodes, dtype=np.int64)
+
+    def source(episode: Episode) -> tuple[Trajectory, Costs]:
+        k = episode.number
+        states, actions, got = play(made, episode.policy, rng, seed=first_seed if k == 0 else None)
+        costs = np.full(H, to_cost.cost(0.0))
+        for h, reward in enumerate(got):
+            costs[h] = to_cost.cost(reward)
+        realised[k] = costs.sum()
+        returns[k] = sum(got)
+        lengths[k] = len(got)
+        return Trajectory(k, states, actions), Costs(k, costs)
+
+    with contextlib.closing(made) if isinstance(env, str) else contextlib.nullcontext():
+        drive(agent, source, drawn, paths=paths, progress=progress)
+    return GymRun(
+        realised, returns, lengths, drawn, missing_feedback(drawn), dict(agent.diagnostics())
+    )
+
+
+def play(
+    env: gymnasium.Env[Any, Any],
+    policy: Floats,
+    rng: np.random.Generator,
+    seed: int | None = None,
+) -> tuple[Ints, Ints, list[float]]:
+    """Play one episode in the real environment with a policy (H, S + 1, A).
+
+    Returns:
+        The states (H + 1,), the actions (H,), and the rewards up to the end of the game, at most
+        H. After the end the state is S, and actions are still drawn from the policy.
+    """
+    H, over, _ = policy.shape
+    over -= 1
+    first_state = int(env.observation_space.start)  # type: ignore[attr-defined]
+    first_action = int(env.action_space.start)  # type: ignore[attr-defined]
+    states = np.full(H + 1, over, dtype=np.int64)
+    actions = np.zeros(H, dtype=np.int64)
+    uniforms = rng.random((H,))
+    rewards: list[float] = []
+    observation, _ = env.reset(seed=seed)
+    playing = True
+    for h in range(H):
+        if playing:
+            states[h] = int(observation) - first_state
+        actions[h] = _pick(policy[h, states[h]], uniforms[h])
+        if playing:
+            observation, reward, terminated, truncated, _ = env.step(int(actions[h]) + first_action)
+            rewards.append(float(reward))
+            playing = not (terminated or truncated)
+    if playing:
+        states[H] = int(observation) - first_state
+    return states, actions, rewards
+
+
+def _pick(weights: Floats, uniform: float) -> int:
+    """Draw an index from a distribution by inversion; it never has probability 0."""
+    below = np.cumsum(weights)
+    return int(np.searchsorted(below, uniform * below[-1], side="right"))
+
+
+def _rewards(
+    env: gymnasium.Env[Any, Any], rewards: tuple[float, float] | Rewards | None
+) -> Rewards:
+    """The map between rewards and costs, from the argument or from the transition table."""
+    if isinstance(rewards, Rewards):
+        return rewards
+    if rewards is not None:
+        if not (isinstance(rewards, tuple | list) and len(rewards) == 2):
+            raise ValueError(f"rewards must be (low, high), got {checks.show(rewards)}")
+        low = checks.real("rewards[0]", rewards[0], -np.finfo(float).max)
+        high = checks.real("rewards[1]", rewards[1], low)
+        return Rewards(min(0.0, low), max(0.0, high))
+    try:
+        return table_rewards(env)
+    except ValueError:
+        raise ValueError(
+            "rewards must be (low, high) if the environment has no transition table, got None"
+        ) from None

@@ -1,0 +1,101 @@
+"""One task: from the specification of a run to its rows, one per episode.
+
+Columns: experiment, case, agent, parameters (of the agent, as JSON), seed, episode, value (exact
+expected cost of the policy played), realised (cost suffered), comparator (exact expected cost of
+the best fixed policy in hindsight), regret (cumulative, in values), missing (episodes up to this
+one whose feedback had not come by its end) and delay (-1 if the feedback is lost).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from belated.arrays import Floats
+from belated.delays import NEVER
+from belated.lab import build
+from belated.lab.kinds.part import table
+from belated.lab.spec import Experiment, Task
+from belated.planning import occupancy
+from belated.simulation import Run, simulate
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What is kept of a run: files as bytes, so that a worker needs no shared disk.
+
+    Attributes:
+        parquet: the rows.
+        visits: (S, A) expected visits per episode under the policy learned by the end, as a NumPy
+            file; only for the first seed on a grid.
+    """
+
+    parquet: bytes
+    visits: bytes | None
+
+
+def perform(experiment: Experiment, task: Task) -> Result:
+    """Run a task; the same task gives the same bytes."""
+    scene = experiment.scene(task.case)
+    learner = experiment.learner(task.learner)
+    world = build.world(scene)
+    delays = build.delays(scene, world, task.seed)
+    agent = build.agent(experiment, learner, world, delays)
+    run = simulate(
+        world,
+        agent,
+        delays=delays,
+        episodes=scene.episodes,
+        seed=task.seed,
+        paths=experiment.paths_of(learner),
+    )
+    visits = None
+    if task.seed == 0 and scene.environment.kind == "gridworld":
+        with contextlib.suppress(Exception):  # an agent may refuse to begin another episode
+            visits = _array(occupancy(world.mdp, agent.begin_episode().policy).sum(axis=0))
+    buffer = io.BytesIO()
+    _frame(experiment, task, run).write_parquet(buffer)
+    return Result(buffer.getvalue(), visits)
+
+
+def _frame(experiment: Experiment, task: Task, run: Run) -> pl.DataFrame:
+    """The rows of a run."""
+    learner = experiment.learner(task.learner)
+    K = len(run.values)
+    parameters = table(learner.agent) | {
+        "information": experiment.information_of(learner),
+        "paths": experiment.paths_of(learner),
+    }
+    text = {
+        "experiment": experiment.name,
+        "case": task.case,
+        "agent": task.learner,
+        "parameters": json.dumps(parameters, sort_keys=True),
+    }
+    return pl.DataFrame(
+        {
+            **{
+                name: pl.repeat(value, K, dtype=pl.String, eager=True)
+                for name, value in text.items()
+            },
+            "seed": pl.repeat(task.seed, K, dtype=pl.Int64, eager=True),
+            "episode": np.arange(K),
+            "value": run.values,
+            "realised": run.realised,
+            "comparator": run.comparator,
+            "regret": run.regret,
+            "missing": run.missing,
+            "delay": np.where(run.delays == NEVER, -1, run.delays),
+        }
+    )
+
+
+def _array(values: Floats) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, values)
+    return buffer.getvalue()
