@@ -50,6 +50,7 @@ from belated.agents.parts.costs import CostsPart, Observation, Revealed
 from belated.agents.parts.explore import ExplorePart, checked_mask, no_exploration
 from belated.agents.parts.planned import Planned
 from belated.agents.parts.predicted import Predicted
+from belated.agents.parts.regret_matching import RegretMatching
 from belated.agents.parts.transitions import (
     Bonus,
     Confidence,
@@ -124,6 +125,9 @@ class DelayedOPPO:
             stochastic=costs.averaged,
             arms=costs.weighted and is_bandit(problem),
         )
+        self._tunable = costs.weighted or not all(
+            isinstance(rule, RegretMatching | Planned) for rule in _rules(update)
+        )
         self._model = model_of(problem, transitions, costs)
         self._costs = costs.start(problem)
         self._update = update.start(problem, costs)
@@ -186,6 +190,11 @@ class DelayedOPPO:
 
         carry_over: whether feedback of open episodes will still move the policy.
         """
+        if not self._tunable:
+            raise ValueError(
+                f"update={self._parts['update']!r} has no step size for a new phase; use the agent "
+                "without Doubling"
+            )
         for part in (self._update, self._costs, self._explore):
             part.restart(parameters)
         if not carry_over:
@@ -282,6 +291,10 @@ def is_bandit(problem: Problem) -> bool:
     return problem.horizon == 1 and not isinstance(problem.start, tuple)
 
 
+def _rules(update: UpdatePart) -> tuple[UpdatePart, ...]:
+    return update.updates if isinstance(update, Blend) else (update,)
+
+
 def _check_composition(
     problem: Problem, transitions: Any, costs: Any, update: Any, explore: Any
 ) -> None:
@@ -293,7 +306,7 @@ def _check_composition(
     ):
         if part is not None and (isinstance(part, type) or not hasattr(part, "start")):
             raise ValueError(f"{name} must be a part such as {such}, got {checks.show(part)}")
-    rules = update.updates if isinstance(update, Blend) else (update,)
+    rules = _rules(update)
     if any(isinstance(rule, Planned) for rule in rules):
         if isinstance(transitions, Confidence):
             raise ValueError(

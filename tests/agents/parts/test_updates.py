@@ -156,3 +156,11 @@ def test_the_uniform_share_is_played():
     policy = agent.begin_episode().policy
     np.testing.assert_allclose(policy.min(-1), 0.05)
     np.testing.assert_allclose(policy.max(-1), 0.85)
+
+
+def test_doubling_is_refused_where_no_parameter_follows_the_phases():
+    problem = bl.Problem(2, 2, 2)
+    for update in (bl.RegretMatching(), bl.Blend(bl.RegretMatching(), bl.Planned())):
+        agent = bl.DelayedOPPO(problem, transitions=bl.Observed(), update=update)
+        with pytest.raises(ValueError, match="no step size for a new phase"):
+            bl.Doubling(agent)

@@ -91,7 +91,6 @@ class Blending:
             mixed = weights[0] * policies[0]
             for weight, policy in zip(weights[1:], policies[1:], strict=True):
                 mixed += weight * policy
-            mixed /= mixed.sum(axis=2, keepdims=True)
             self._policy = frozen(mixed)
             self._stale = False
         self._policies = policies
