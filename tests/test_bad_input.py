@@ -34,6 +34,7 @@ def refuses(name, call, error=ValueError):
 
 
 @given(not_counts)
+@pytest.mark.slow
 def test_problem_sizes(value):
     for name in ("states", "actions", "horizon"):
         sizes = {"states": 3, "actions": 2, "horizon": 4, name: value}

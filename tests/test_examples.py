@@ -23,6 +23,7 @@ def test_your_own_environment_takes_thirty_lines():
 
 
 @pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.slow
 def test_example_draws_its_figure(name, tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")],

@@ -37,6 +37,7 @@ def play(world, agent, first, last, line, rng):
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS.keys())
 @pytest.mark.parametrize("make", AGENTS.values(), ids=AGENTS.keys())
+@pytest.mark.slow
 def test_a_loaded_agent_continues_bit_for_bit(world, make, tmp_path):
     stop = int(np.random.default_rng(list(AGENTS.values()).index(make)).integers(1, 25))
     agent, line, rng = make(world), bl.DelayLine(), np.random.default_rng(2)
@@ -78,6 +79,7 @@ json.dump(found, open("policies.json", "w"))
 """
 
 
+@pytest.mark.slow
 def test_a_new_process_continues_every_agent(tmp_path):
     world, expected = WORLDS["per step"], {}
     for i, (name, make) in enumerate(AGENTS.items()):
@@ -102,6 +104,7 @@ def saved(tmp_path):
     return (tmp_path / "good").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_thousand_corruptions(tmp_path):
     """Flips, cuts, insertions, swaps: an error, or the identical agent."""
     good = saved(tmp_path)

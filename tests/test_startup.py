@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 import belated as bl
 
@@ -46,6 +47,7 @@ def test_names_compile_nothing_and_import_what_they_need(tmp_path):
     assert not (SLOW | {"belated.saving"}) & set(counted["modules"])
 
 
+@pytest.mark.slow
 def test_every_name_can_be_asked_for_first(tmp_path):
     code = """
 import json, sys, belated
@@ -65,6 +67,7 @@ print(json.dumps(seen))
     assert not hasattr(bl, "nothing_of_this_name")
 
 
+@pytest.mark.slow
 def test_the_second_demo_compiles_nothing(tmp_path):
     """What `make demo` runs, in small: its processes find every kernel in the cache."""
     cache = tmp_path / "cache"
@@ -82,6 +85,7 @@ def test_the_second_demo_compiles_nothing(tmp_path):
     assert seen[0] == seen[1]
 
 
+@pytest.mark.slow
 def test_kernels_run_uncompiled_with_the_same_results(tmp_path):
     settings = [
         "transitions=w.mdp.transitions",

@@ -93,6 +93,7 @@ def installed(wheel, tmp_path_factory):
     return python
 
 
+@pytest.mark.slow
 def test_the_installed_wheel_works_from_another_directory(installed, tmp_path):
     done = run(installed, "-W", "error", "-c", USE, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

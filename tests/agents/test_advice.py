@@ -22,6 +22,7 @@ def known(world, transitions, amount):
 
 
 @pytest.mark.parametrize("world", [WORLD, ARMS], ids=["mdp", "arms"])
+@pytest.mark.slow
 def test_every_setting_gets_an_agent_that_runs(world):
     for information, transitions, trajectory, costs, amount, aim in itertools.product(
         ("full", "bandit"),

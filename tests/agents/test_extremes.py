@@ -17,6 +17,7 @@ SIZES = [(1, 1, 1), (1, 1, 3), (3, 1, 2), (1, 3, 2), (3, 3, 1), (3, 4, 2)]
 
 @pytest.mark.parametrize("make", AGENTS.values(), ids=AGENTS.keys())
 @pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.slow
 def test_degenerate_worlds(make, size):
     H, S, A = size
     mdp = oracles.random_world(np.random.default_rng(0), H, S, A).mdp

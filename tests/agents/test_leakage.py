@@ -39,6 +39,7 @@ def deviation(sample):
 
 
 @pytest.mark.parametrize("make", AGENTS.values(), ids=AGENTS.keys())
+@pytest.mark.slow
 def test_no_agent_reads_the_future(make):
     assert abs(deviation(regrets(make, DELAY))) < 3
 

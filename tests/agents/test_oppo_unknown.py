@@ -114,6 +114,7 @@ SETTINGS = list(
 
 
 @pytest.mark.parametrize(("information", "trajectory", "homogeneous", "limit"), SETTINGS)
+@pytest.mark.slow
 def test_policies_equal_the_literal_algorithm(information, trajectory, homogeneous, limit):
     """All settings of the table, with and without explicit exploration, over a scripted run."""
     rng = np.random.default_rng(5)

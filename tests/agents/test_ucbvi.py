@@ -37,6 +37,7 @@ def test_one_state_and_one_step_is_ucb_with_explicit_exploration():
 
 
 @pytest.mark.parametrize(("arms", "gap", "helps"), [(50, 0.5, True), (10, 0.2, False)])
+@pytest.mark.slow
 def test_when_explicit_exploration_helps(arms, gap, helps):
     """T23, d = 100, K = 4000: about A d gap is lost without it, 2 d ln(A / delta) gap with it.
 

@@ -344,6 +344,7 @@ def test_pipeline_leaves_out_what_is_too_late():
     assert pipeline.diagnostics()["late"] == 5  # of 6; the last would come after the run
 
 
+@pytest.mark.slow
 def test_regret_of_delayed_exp3():
     """T17: mean regret <= 2 sqrt(ln A (A K + D_K)), gamma = 0, best eta; 40 seeds."""
     A, K = 5, 300
@@ -398,6 +399,7 @@ def test_one_lost_record():
 
 
 @pytest.mark.parametrize("learning_rate", [0.01, None])
+@pytest.mark.slow
 def test_memory_stays_bounded_when_feedback_is_lost(learning_rate):
     """A skipping threshold bounds what is open, and the bytes, whatever is lost."""
     problem = bl.Problem(1, 50, 1)

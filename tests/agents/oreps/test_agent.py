@@ -135,6 +135,7 @@ def test_batches_and_single_costs_agree(seed):
     np.testing.assert_allclose(one.begin_episode().policy, other.begin_episode().policy, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_it_learns_the_walled_grid():
     """Known transitions: the last 20 of 150 episodes are within 3 % of the optimum."""
     world = bl.environments.paper_walled_grid()

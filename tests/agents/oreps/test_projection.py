@@ -229,6 +229,7 @@ def agrees(value, estimates):
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 @pytest.mark.parametrize("seed", range(60 if FULL else 20))
+@pytest.mark.slow
 def test_known_update_is_as_good_as_the_cone_solver(seed):
     rng = np.random.default_rng(seed)
     S, A, H = int(rng.integers(1, 7)), int(rng.integers(1, 4)), int(rng.integers(1, 7))
@@ -252,6 +253,7 @@ def test_known_update_is_as_good_as_the_cone_solver(seed):
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 @pytest.mark.parametrize("scale", [1.0, 0.1, 0.01, 0.001])
 @pytest.mark.parametrize("seed", range(20 if FULL else 6))
+@pytest.mark.slow
 def test_unknown_update_is_as_good_as_the_cone_solver(seed, scale):
     """The counts grow between the updates, so the boxes change and are not nested."""
     rng = np.random.default_rng(1000 + seed)
@@ -559,6 +561,7 @@ CHOSEN = [(0.1, "moving", 1), (1e-6, "random", 20), (1e-6, "fixed", 20), (0.0, "
 
 
 @pytest.mark.parametrize(("slip", "kind", "batch"), SETTINGS if FULL else CHOSEN)
+@pytest.mark.slow
 def test_many_updates_on_the_grid(slip, kind, batch):
     """Every solve reaches its tolerance, also where log-probabilities are below -1000."""
     size, H, eta = 10, 50, 0.3
@@ -578,6 +581,7 @@ def test_many_updates_on_the_grid(slip, kind, batch):
 
 
 @pytest.mark.parametrize(("slip", "kind", "batch"), SETTINGS)
+@pytest.mark.slow
 def test_policies_stay_distributions_far_below_the_smallest_float(slip, kind, batch):
     """A small grid and a large step size; log-probabilities go down to several thousands."""
     size, H, eta = 4, 12, 3.0
@@ -620,6 +624,7 @@ def test_a_learner_with_unknown_transitions(slip, scale):
         assert last.converged, (k, last.gap)
 
 
+@pytest.mark.slow
 def test_kernels_run_without_compilation():
     code = (
         "import numpy as np\n"
