@@ -33,6 +33,7 @@ PSRL = Learner("PSRL", part("posterior_sampling"), "bandit")
 AGENTS = (
     RECOMMENDED,
     PSRL,
+    Learner("PSRL, forget 0.999", part("posterior_sampling", forget=0.999), "bandit"),
     Learner("PSRL, forget 0.99", part("posterior_sampling", forget=0.99), "bandit"),
     Learner("Q-learning", Q, "bandit"),
     Learner(
@@ -241,8 +242,8 @@ def _bandit(K: int) -> tuple[Case, ...]:
         Case("20 arms, flights", _arms(20), part("random", seed=20), part("flights")),
         Case("50 arms", _arms(50), part("random", seed=21), _late(10)),
         Case(
-            "4 arms, the lower bound's blocks",
-            _arms(4),
+            "8 arms, the lower bound's blocks",
+            _arms(8),
             part("blocks", length=40),
             part("fixed", delay=19),
         ),
