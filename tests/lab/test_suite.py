@@ -1,7 +1,8 @@
 """The suite: every case builds, and its scores and profiles are what they say."""
 
 import dataclasses
-import re
+import itertools
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,20 @@ import polars as pl
 import pytest
 
 import belated as bl
-from belated.lab import build, figures, named, report, run, statistics, store, suite, tables
-from belated.lab.kinds.part import part
+from belated import cli
+from belated.lab import (
+    build,
+    figures,
+    named,
+    report,
+    run,
+    statistics,
+    store,
+    suite,
+    tables,
+    toml,
+)
+from belated.lab.kinds.part import Part, part
 from belated.lab.spec import Case, Experiment, Learner
 from belated.lab.statistics import Interval, Line, Scores
 
@@ -62,7 +75,7 @@ def test_the_quick_suite_is_a_part_of_the_suite():
     assert len(quick.cases) >= 8
     assert {case.name for case in quick.cases} == set(suite.QUICK) <= names
     assert set(informed(quick)) == {"full", "bandit"}
-    assert quick.episodes * len(quick.tasks()) <= 80_000
+    assert quick.episodes * len(quick.tasks()) <= 100_000
 
 
 @pytest.mark.parametrize("name", suite.SUITES)
@@ -108,6 +121,36 @@ def test_an_agent_that_does_not_learn_is_named(tiny):
     assert "Whole cost functions come back in full, and blocks" in page.replace("&#x27;", "'")
 
 
+def test_the_terminal_says_it_too(tmp_path, capsys):
+    file = tmp_path / "tiny.toml"
+    file.write_text(toml.dumps(TINY))
+    assert cli.main(["run", str(file), "--jobs", "1", "--out", str(tmp_path / "out")]) == 0
+    out = capsys.readouterr().out
+    assert "WARNING: lazy (in bandit" in out
+    assert "no better than uniform play" in out
+    assert "worst" in out
+
+
+def test_results_of_another_version_are_named(tiny, tmp_path):
+    shutil.copytree(tiny, tmp_path / "old")
+    path = next((tmp_path / "old" / "runs").rglob("*.parquet"))
+    pl.read_parquet(path).drop("uniform").write_parquet(path)
+    with pytest.raises(ValueError, match=r"another version of belated.*no column 'uniform'"):
+        store.rows(tmp_path / "old")
+
+
+def test_the_information_of_a_case():
+    back = toml.loads(toml.dumps(TINY))
+    assert back == TINY
+    learns, lazy = TINY.agents
+    assert TINY.information_of(learns, "bandit") == "bandit"
+    assert TINY.information_of(learns, "full") == TINY.information_of(learns) == "full"
+    own = dataclasses.replace(lazy, information="full")
+    assert TINY.information_of(own, "bandit") == "full"
+    with pytest.raises(ValueError, match=r"cases\[0\]\.information must be one of"):
+        dataclasses.replace(TINY, cases=(Case("a", information="half"), Case("b")))
+
+
 def test_the_table_of_scores():
     experiment = dataclasses.replace(TINY, cases=(Case("a"), Case("b")))
     lines = [line("a", "learns", 0.104), line("a", "lazy", 1.0), line("b", "learns", -0.5)]
@@ -130,17 +173,36 @@ def test_profile_numbers():
     assert low[3] < 0.75 < high[3]
 
 
-def test_the_page_lists_the_cases_of_the_suite():
-    text = PAGE.read_text(encoding="utf-8")
-    rows = re.findall(r"^\| ([^|]+?) \| (bandit|full) \| ([^|]+?) \| ([^|]+?) \| ([^|]+?) \|$",
-                      text, re.MULTILINE)  # fmt: skip
-    whole = named("suite")
-    listed = {name: (seen, delays) for name, seen, _, _, delays in rows}
-    assert list(listed) == [case.name for case in whole.cases]
-    for case, seen in zip(whole.cases, informed(whole), strict=True):
-        assert listed[case.name][0] == seen
-        delays = whole.scene(case.name).delays
-        assert delays.kind in listed[case.name][1], case.name
+def shown(made):
+    """A part in words, as the page writes it."""
+    if made is None:
+        return "those of the world"
+    texts = []
+    for name, value in made.parameters:
+        if name == "means":
+            texts.append(f"{len(value)} arms")
+        elif name == "goals":
+            texts.append(f"{len(value)} goals")
+        elif isinstance(value, Part):
+            texts.append(f"{name} ({shown(value)})")
+        elif isinstance(value, tuple):
+            texts.append(f"{name} {' x '.join(map(str, value))}")
+        else:
+            texts.append(f"{name} {value}")
+    return f"`{made.kind}` {', '.join(texts)}".strip()
+
+
+def row(experiment, case):
+    scene = experiment.scene(case.name)
+    parts = (scene.environment, scene.costs, scene.delays)
+    seen = case.information or experiment.information
+    return f"| {case.name} | {seen} | {' | '.join(map(shown, parts))} |"
+
+
+def test_the_page_lists_the_cases_and_the_agents_of_the_suite():
+    text, whole = PAGE.read_text(encoding="utf-8"), named("suite")
+    after = text.split("| case | information |")[1].splitlines()[2:]
+    assert list(itertools.takewhile(bool, after)) == [row(whole, case) for case in whole.cases]
     for learner in whole.agents:
         assert f"| {learner.name} |" in text
 

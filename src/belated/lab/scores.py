@@ -13,6 +13,8 @@ from belated.lab.statistics import Line, Scores, score_table
 
 RANGE = (-1.0, 1.1)
 """Scores that are drawn; what is beyond counts, but lies outside."""
+BANDS = 2
+"""How many agents have bands; more would hide one another."""
 WIDEST = 40
 """Most characters of the name of a case."""
 
@@ -25,16 +27,19 @@ def draw(experiment: Experiment, lines: Sequence[Line]) -> list[Drawing]:
 
 def profile(experiment: Experiment, table: Scores) -> Drawing:
     """For every agent the share of cases with at most a score."""
-    figure = Figure(figsize=(7.2, 3.8), layout="constrained")
+    N = len(table.agents)
+    figure = Figure(figsize=(7.4, max(3.8, 0.8 + 0.2 * N)), layout="constrained")
     axes = figure.subplots()
     at = np.linspace(*RANGE, 400)
     order = np.argsort(np.nan_to_num(table.mean, nan=np.inf), kind="stable")
-    for i in order:
+    for rank, i in enumerate(order):
         colour, dash = look(experiment, table.agents[i])
         share, low, high = table.profile(int(i), at)
-        axes.fill_between(at, low, high, color=colour, alpha=0.1, linewidth=0)
+        if rank < BANDS:
+            axes.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)
         name = short(table.agents[i], WIDEST)
-        axes.plot(at, share, color=colour, linestyle=dash, label=f"{name} ({table.mean[i]:.2f})")
+        label = f"{name} ({table.mean[i]:.2f})"
+        axes.plot(at, share, color=colour, linestyle=dash, label=label, zorder=3 - rank / N)
     for score, what in ((0.0, "best fixed policy"), (1.0, "uniform play")):
         axes.axvline(score, color="0.45", linewidth=1, linestyle=":", zorder=0)
         axes.text(score, 1.01, what, ha="center", va="bottom", color="0.35", fontsize=8)
@@ -42,7 +47,8 @@ def profile(experiment: Experiment, table: Scores) -> Drawing:
     figure.legend(loc="outside right upper", frameon=False, title="agent (mean score)")
     caption = (
         f"Performance profile over {len(table.cases)} cases: the share of cases in which an agent "
-        "has at most a score (mean over seeds); higher is better. Bands: 95 % bootstrap over cases."
+        "has at most a score (mean over seeds); higher is better. Bands: 95 % bootstrap over "
+        f"cases, for the {BANDS} agents with the best means."
     )
     return Drawing("profile", caption, figure)
 
