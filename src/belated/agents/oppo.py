@@ -45,11 +45,11 @@ from typing import Any, Self
 from belated import checks, stored
 from belated.agents.contract import Information, call
 from belated.agents.ledger import Ledger, Open
-from belated.agents.parts.costs import CostsPart, Observation, Revealed
+from belated.agents.parts.costs import CostsPart, Observation, Revealed, Weighted
 from belated.agents.parts.explore import ExplorePart, checked_mask, no_exploration
 from belated.agents.parts.transitions import Bonus, Confidence, TransitionsPart, model_of
 from belated.agents.parts.update import Arrival, Outlook, Softmax, UpdatePart
-from belated.arrays import Bools, Floats
+from belated.arrays import Bools, Floats, frozen
 from belated.feedback import Episode, Record
 from belated.problem import Problem
 from belated.transitions import Transitions
@@ -98,7 +98,7 @@ class DelayedOPPO:
         explore: ExplorePart | None = None,
     ) -> None:
         checks.instance("problem", problem, Problem)
-        _check_composition(problem, transitions, costs, update, explore)
+        _check_composition(problem, transitions, costs, update)
         self.problem = problem
         self.information: Information = costs.information
         self._parts = {
@@ -133,7 +133,8 @@ class DelayedOPPO:
 
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
-        policy = self._update.policy(Outlook(self._ledger.unsettled, self._model, self._costs))
+        outlook = Outlook(self._ledger.unsettled, self._model, self._costs)
+        policy = frozen(self._update.policy(outlook))
         mask = self._explore.mask()
         number = self._ledger.begin(Played(policy, mask, self._model.arrived))
         return Episode(number, self._explore.mixed(policy, mask).copy())
@@ -183,7 +184,7 @@ class DelayedOPPO:
             "open": len(self._ledger),
             "unused": self._ledger.unsettled,
             "explored": self._explored,
-            **self._update.diagnostics(),
+            **(self._update.diagnostics() if hasattr(self._update, "diagnostics") else {}),
         }
 
     def configuration(self) -> dict[str, Any]:
@@ -231,11 +232,11 @@ class DelayedOPPO:
         seen = Observation(
             costs.values,
             entry.path,
-            lambda: self._explore.mixed(played.policy, played.mask),
+            lambda: frozen(self._explore.mixed(played.policy, played.mask)),
             model,
             self.begun,
         )
-        self._update.learn(Arrival(played.policy, self._costs.estimate(seen), model))
+        self._update.learn(Arrival(played.policy, frozen(self._costs.estimate(seen)), model))
 
     def _let_go(self) -> None:
         """Drop what is kept of the model's past and no open episode needs."""
@@ -261,16 +262,11 @@ def is_bandit(problem: Problem) -> bool:
 
 
 def _check_composition(
-    problem: Problem, transitions: Any, costs: Any, update: Any, explore: Any
+    problem: Problem, transitions: Any, costs: Any, update: Any
 ) -> None:
     """Refuse what is not a part, and parts that cannot work together."""
-    for name, part, such in (
-        ("costs", costs, "Revealed(), Weighted() or Averaged()"),
-        ("update", update, "Softmax()"),
-        ("explore", explore, "FewVisits() or None"),
-    ):
-        if part is not None and (isinstance(part, type) or not hasattr(part, "start")):
-            raise ValueError(f"{name} must be a part such as {such}, got {checks.show(part)}")
+    checks.part("costs", costs, "Revealed(), Weighted() or Averaged()")
+    checks.part("update", update, "Softmax()")
     if not costs.weighted:
         return
     if isinstance(transitions, Bonus):
@@ -279,7 +275,7 @@ def _check_composition(
             "the upper bounds of Confidence(); use Averaged() if the costs come from fixed laws"
         )
     missing = []
-    if costs.exploration is None:
+    if isinstance(costs, Weighted) and costs.exploration is None:
         missing.append("costs=Weighted(exploration)")
     if isinstance(update, Softmax) and update.learning_rate is None:
         missing.append("update=Softmax(learning_rate)")

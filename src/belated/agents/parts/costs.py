@@ -43,7 +43,11 @@ class Observation(NamedTuple):
 
 
 class Costing(Protocol):
-    """Makes cost functions of what arrives."""
+    """Makes cost functions of what arrives.
+
+    A part of one's own may leave out `restart` where it does not go into `Doubling`, and `state`
+    and `restore` where its agent is not saved.
+    """
 
     def model(self, newest: Model, arrived: int) -> Model:
         """The model to use for an episode that began when so many trajectories had arrived."""

@@ -74,7 +74,11 @@ class Outlook(NamedTuple):
 
 
 class Updating(Protocol):
-    """Learns from arrivals and gives policies."""
+    """Learns from arrivals and gives policies.
+
+    A rule of one's own may leave out `diagnostics`, `restart` where it does not go into `Doubling`,
+    and `state` and `restore` where its agent is not saved.
+    """
 
     def policy(self, outlook: Outlook) -> Floats:
         """The policy (H, S, A) for the episode that begins now; called once per episode."""
