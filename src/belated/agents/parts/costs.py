@@ -286,7 +286,7 @@ class Averaging:
 
     def state(self) -> stored.State:
         """The sums and their numbers."""
-        return {"sums": self.sums, "visits": self.visits}
+        return {"sums": self.sums.copy(), "visits": self.visits.copy()}
 
     def restore(self, saved: stored.State) -> None:
         """Continue from a saved state."""

@@ -191,7 +191,7 @@ class ExponentialWeights:
         """The sum, the policy and where the rule of the step size is."""
         constant = self._rates.learning_rate if isinstance(self._rates, Constant) else None
         return {
-            "total": self._total,
+            "total": self._total.copy(),
             "policy": self._policy,
             "rates": self._played_rates,
             "constant": constant,
