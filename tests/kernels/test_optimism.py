@@ -9,14 +9,21 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import belated as bl
-from belated.agents.dynamics import Confident, WithBonus
 from belated.arrays import frozen
-from belated.kernels.optimism import FEW, confident, plan, sort_values
+from belated.kernels.optimism import (
+    FEW,
+    Box,
+    Frequencies,
+    confident,
+    plan,
+    sort_values,
+    with_bonus,
+)
 
 
 def dense_bounds(box, S):
     """Lower and upper bounds (T, S, A, S) of a sparse box."""
-    successors, known, lower, width, unseen = box
+    successors, known, lower, width, unseen, _ = box
     low = np.zeros((*known.shape, S))
     high = np.broadcast_to(unseen[..., None], low.shape).copy()
     for row in np.ndindex(known.shape):
@@ -65,7 +72,7 @@ def random_box(rng, T, S, A, kind):
         lower[row][:n] = np.maximum(0, p - radius)
         width[row][:n] = np.minimum(1, p + radius) - lower[row][:n]
     rest = np.maximum(0.0, 1 - lower.sum(-1))
-    return successors, known, lower, width, unseen, rest
+    return Box(successors, known, lower, width, unseen, rest)
 
 
 KINDS = ["any", "zero radius", "radius of one", "one successor", "all successors"]
@@ -81,14 +88,14 @@ def test_the_backup_is_the_least_over_box_and_simplex(kind, ties, size, seed):
     H, S, A = size
     rng = np.random.default_rng(seed)
     box = random_box(rng, 1 if seed % 2 else H, S, A, kind)
-    low, high = dense_bounds(box[:5], S)
+    low, high = dense_bounds(box, S)
     policy = rng.dirichlet(np.ones(A), (H, S))
     costs, last = rng.random((H, S, A)), rng.random(S)
     if ties:
         costs, last = np.round(costs), np.round(last)
         policy = np.eye(A)[rng.integers(0, A, (H, S))]
     total = np.zeros((H, S, A))
-    first = confident(*box, frozen(costs), frozen(policy), total, last.copy(), H)
+    first = confident(box, frozen(costs), frozen(policy), total, last.copy(), H)
     V = last
     for h in reversed(range(H)):
         t = min(h, len(low) - 1)
@@ -100,7 +107,7 @@ def test_the_backup_is_the_least_over_box_and_simplex(kind, ties, size, seed):
         np.testing.assert_allclose(total[h], Q, atol=1e-12)
         V = (policy[h] * Q).sum(-1)
     np.testing.assert_allclose(first, V, atol=1e-12)
-    without = confident(*box, frozen(costs), frozen(policy), np.zeros((0, 0, 0)), last.copy(), H)
+    without = confident(box, frozen(costs), frozen(policy), np.zeros((0, 0, 0)), last.copy(), H)
     np.testing.assert_allclose(without, first, atol=1e-12)
 
 
@@ -118,10 +125,10 @@ def test_sorting_starts_from_any_order(size, skew, seed):
     np.testing.assert_allclose(prefix, np.concatenate([[0], np.cumsum(np.sort(V))]), atol=1e-12)
 
 
-def learned(world, episodes, seed=0, **settings):
+def learned(world, episodes, seed):
     """A confidence set after some episodes of the uniform policy."""
-    settings = {"episodes": 100, "delta": 0.1, "radius_scale": 0.02, "recall": True} | settings
-    dynamics = Confident(world.problem, **settings)
+    part = bl.Confidence(radius_scale=0.02, delta=0.1, episodes=100)
+    dynamics = part.start(world.problem, recall=True)
     rng = np.random.default_rng(seed)
     uniform = np.full(world.problem.shape, 1 / world.problem.actions)
     for k in range(episodes):
@@ -150,10 +157,7 @@ def test_upper_occupancy_is_the_largest_over_all_vertices(seed, homogeneous):
     S, A, H = 2, 1, 3
     world = bl.environments.random_mdp(S, A, H, successors=2, homogeneous=homogeneous, seed=seed)
     dynamics = learned(world, 12, seed)
-    box = dynamics.set
-    low, high = dense_bounds(
-        (box.counts.successors, box.counts.known, box.lower, box.width, box.unseen), S
-    )
+    low, high = dense_bounds(dynamics.set.box, S)
     policy = frozen(np.ones((H, S, A)))
     largest = np.zeros((H, S))
     # the maximiser may differ by step even when the box does not, so all steps vary freely
@@ -179,10 +183,7 @@ def test_upper_occupancy_bounds_every_member_of_the_set(seed):
     H, S, A = 4, 4, 2
     world = bl.environments.random_mdp(S, A, H, homogeneous=bool(seed % 2), seed=seed)
     dynamics = learned(world, 15, seed)
-    box = dynamics.set
-    low, high = dense_bounds(
-        (box.counts.successors, box.counts.known, box.lower, box.width, box.unseen), S
-    )
+    low, high = dense_bounds(dynamics.set.box, S)
     policy = frozen(rng.dirichlet(np.ones(A), (H, S)))
     p = np.zeros((H, S, A, S))
     for h, s, a in np.ndindex(H, S, A):  # a random member: fill the box in a random order
@@ -207,7 +208,7 @@ def test_the_bonus_backup_is_its_formula(seed, scale, homogeneous):
     rng = np.random.default_rng(seed)
     H, S, A = 4, 5, 3
     world = bl.environments.random_mdp(S, A, H, homogeneous=homogeneous, seed=seed)
-    dynamics = WithBonus(world.problem, bonus_scale=scale)
+    dynamics = bl.Bonus(scale).start(world.problem, recall=False)
     T = 1 if homogeneous else H
     counts = np.zeros((T, S, A, S))
     uniform = np.full((H, S, A), 1 / A)
@@ -228,6 +229,10 @@ def test_the_bonus_backup_is_its_formula(seed, scale, homogeneous):
         Q[n[t] == 0] = 0
         np.testing.assert_allclose(total[h], Q, atol=1e-12)
         V = (policy[h] * Q).sum(-1)
+    read_only, nothing = (frozen(costs), frozen(policy)), np.zeros((0, 0, 0))
+    first = with_bonus(dynamics.model.frequencies, scale, *read_only, nothing)
+    np.testing.assert_allclose(first, V, atol=1e-12)
+    assert dynamics.value(*read_only) == pytest.approx(V[0], abs=1e-12)
 
 
 @given(st.integers(0, 10_000), st.booleans())
@@ -238,14 +243,13 @@ def test_optimistic_planning_is_its_formula(seed, homogeneous):
     p = rng.dirichlet(np.ones(S), (T, S, A))
     t = bl.Transitions.from_dense(p if T > 1 else p[0])
     visits, observed = rng.integers(0, 3, (T, S, A)), rng.integers(0, 3, (H, S, A))
-    spread, costs = rng.random((T, S, A)) * 0.3, rng.random((H, S, A))
-    actions, values = plan(
-        t.successors, t.probabilities, visits, spread, frozen(costs), observed, H
-    )
+    spread, costs, width = rng.random((T, S, A)) * 0.3, rng.random((H, S, A)), rng.random() * 2
+    seen = Frequencies(t.successors, t.probabilities, visits, spread)
+    actions, values = plan(seen, width, frozen(costs), observed, H)
     V = np.zeros(S)
     for h in reversed(range(H)):
         i = min(h, T - 1)
-        Q = np.clip(costs[h] - (H - 1 - h) * spread[i] + p[i] @ V, 0, H - h)
+        Q = np.clip(costs[h] - (H - 1 - h) * width * spread[i] + p[i] @ V, 0, H - h)
         Q[(visits[i] == 0) | (observed[h] == 0)] = 0
         V = Q.min(-1)
         np.testing.assert_allclose(values[h], V, atol=1e-12)
@@ -257,9 +261,9 @@ def test_rows_of_many_successors(seed):
     S, A = 2 * FEW, 2
     rng = np.random.default_rng(seed)
     box = random_box(rng, 1, S, A, "all successors" if seed % 2 else "any")
-    low, high = dense_bounds(box[:5], S)
+    low, high = dense_bounds(box, S)
     total, last = np.zeros((1, S, A)), rng.random(S)
     policy = frozen(np.full((1, S, A), 1 / A))
-    confident(*box, frozen(np.zeros((1, S, A))), policy, total, last.copy(), 1)
+    confident(box, frozen(np.zeros((1, S, A))), policy, total, last.copy(), 1)
     best = [[fill(low[0, s, a], high[0, s, a], last) for a in range(A)] for s in range(S)]
     np.testing.assert_allclose(total[0], best, atol=1e-12)
