@@ -1,11 +1,26 @@
-# make demo: a small run and a figure.  make test: everything that must hold.
-PYTHON ?= python3
-BIN := .venv/bin
+# make demo: a small run and a figure.  make test: everything that must hold.  make quick: most of it.
+#
+# make test PYTHON=python3.12 makes and uses .venv-3.12; without PYTHON it is python3 and .venv.
+# make bench BENCH="passes --compare before.json" hands options to benchmarks/run.py.
+ifeq ($(origin PYTHON), undefined)
+PYTHON := python3
+VENV ?= .venv
+else
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+ifeq ($(VERSION),)
+$(error PYTHON must be an interpreter that runs, got $(PYTHON))
+endif
+VENV ?= .venv-$(VERSION)
+endif
+BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-LAB := .venv/.lab
-DEV := .venv/.dev
+MADE := $(VENV)/.made
+LAB := $(VENV)/.lab
+DEV := $(VENV)/.dev
+# Kernels are compiled, so coverage sees them only where they are run as plain Python, slowly.
+PLAIN ?= tests/kernels tests/agents tests/test_planning.py tests/test_counts.py tests/test_simulation.py
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test quick lint coverage bench docs clean
 
 demo: $(LAB)
 	$(BIN)/belated run paper-grid --seeds 3
@@ -13,30 +28,37 @@ demo: $(LAB)
 test: $(DEV) lint
 	$(BIN)/python -m pytest -n 2
 
+quick: $(DEV)
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
 lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
+coverage: $(DEV)
+	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-append --cov-report=term $(PLAIN)
+
 bench: $(DEV)
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/run.py $(BENCH)
 
 docs: $(DEV)
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs out/docs
 	@echo "Documentation: out/docs/index.html"
 
-.venv/.made:
-	$(PYTHON) -m venv .venv
+$(MADE):
+	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-$(LAB): .venv/.made pyproject.toml constraints.txt
+$(LAB): $(MADE) pyproject.toml constraints.txt
 	$(INSTALL) --editable ".[lab]"
 	touch $@
 
-$(DEV): .venv/.made pyproject.toml constraints.txt
+$(DEV): $(MADE) pyproject.toml constraints.txt
 	$(INSTALL) --editable ".[dev,lab,ray]"
 	touch $@ $(LAB)
 
 clean:
-	rm -rf .venv out
+	rm -rf .venv .venv-* out

@@ -1,7 +1,11 @@
 """Measure everything: processor time on one thread, as ratios to dense NumPy in the same run.
 
-python benchmarks/run.py            all sections, table to benchmarks/RESULTS.md as well
-python benchmarks/run.py passes     some sections
+python benchmarks/run.py                    all sections, tables to benchmarks/RESULTS.md as well
+python benchmarks/run.py passes             some sections
+python benchmarks/run.py --save FILE.json   the numbers to a file as well
+python benchmarks/run.py --compare FILE.json   row by row, as ratios to the numbers of a file
+
+On a shared machine ratios between 0.8 and 1.25 say nothing; measure both sides more than once.
 """
 
 import os
@@ -9,6 +13,7 @@ import os
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
+import argparse
 import platform
 import resource
 import subprocess
@@ -16,6 +21,7 @@ import sys
 import time
 from pathlib import Path
 
+import earlier
 import numpy as np
 from dense import DensePasses
 
@@ -26,6 +32,7 @@ from belated.kernels.weights import softmax
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 LINES: list[str] = []
+CELLS: dict[str, dict] = {}  # every measured number by name, for --save and --compare
 
 
 def say(line=""):
@@ -34,6 +41,8 @@ def say(line=""):
 
 
 def table(header, rows):
+    section = next(line for line in reversed(LINES) if line.startswith("## "))[3:].strip()
+    CELLS.update(earlier.measured(section, header, rows))
     say("| " + " | ".join(header) + " |")
     say("|" + "---|" * len(header))
     for row in rows:
@@ -52,8 +61,7 @@ def seconds(call, budget=0.5, least=3):
     return float(min(times))
 
 
-def show(value):
-    return f"{value * 1e6:.0f} us" if value < 1e-3 else f"{value * 1e3:.1f} ms"
+show = earlier.duration
 
 
 class Bench:
@@ -242,8 +250,8 @@ def large():
         bl.simulate(world, agent, delays=bl.delays.fixed(5), episodes=12)
         policies = 8 * np.prod(world.problem.shape) / 2**20
         rows.append(
-            (name, f"{(time.process_time() - start) / 12:.2f} s", f"{policies:.0f} MB",
-             f"{resident() - before:.0f} MB")
+            (name, earlier.whole_seconds((time.process_time() - start) / 12),
+             f"{policies:.0f} MB", earlier.memory(resident() - before))
         )  # fmt: skip
         del agent
     table(("12 episodes, delay 5", "per episode", "one policy", "more memory than before"), rows)
@@ -273,8 +281,8 @@ def million():
         if k + 1 in (10_000, 100_000, 500_000, 1_000_000):
             sane = bool(np.isfinite(policy).all() and abs(policy.sum() - 1) < 1e-12)
             rows.append(
-                (f"{k + 1:,}", f"{resident():.0f} MB", agent.diagnostics()["open"],
-                 f"{(time.process_time() - start) / (k + 1) * 1e6:.0f} us", sane)
+                (f"{k + 1:,}", earlier.memory(resident()), agent.diagnostics()["open"],
+                 show((time.process_time() - start) / (k + 1)), sane)
             )  # fmt: skip
     table(("episodes", "resident", "open episodes", "per episode", "policy sane"), rows)
 
@@ -291,7 +299,7 @@ def skipping():
         line.push([bl.Costs(k, rng.random((1, 1, 20)))], bl.NEVER if rng.random() < 0.05 else 10)
         agent.observe(line.release(k))
         if k + 1 in (20_000, 100_000, 200_000):
-            rows.append((f"{k + 1:,}", f"{resident():.0f} MB", agent.diagnostics()["open"]))
+            rows.append((f"{k + 1:,}", earlier.memory(resident()), agent.diagnostics()["open"]))
     table(("episodes", "resident", "open episodes"), rows)
 
 
@@ -338,7 +346,7 @@ def starting():
     codes = ("import belated", "import belated; belated.DelayedOPPO", "pass")
     names = ("`import belated`", "and the first name asked for", "an empty process")
     times = [float(np.median([child(code) for _ in range(7)])) for code in codes]
-    table(names, [tuple(f"{time:.2f} s" for time in times)])
+    table(names, [tuple(map(earlier.whole_seconds, times))])
 
 
 def child(code):
@@ -366,17 +374,36 @@ SECTIONS = {
 
 
 def main():
-    chosen = sys.argv[1:] or list(SECTIONS)
+    parser = argparse.ArgumentParser(description="Measure belated on this machine.")
+    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(SECTIONS))
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write the numbers to a file")
+    parser.add_argument("--compare", type=Path, metavar="FILE", help="a file that --save wrote")
+    chosen = parser.parse_args()
+    if unknown := [name for name in chosen.sections if name not in SECTIONS]:
+        parser.error(f"sections must be among {', '.join(SECTIONS)}, got {', '.join(unknown)}")
+    try:
+        before = earlier.load(chosen.compare) if chosen.compare else None
+    except ValueError as error:
+        parser.error(str(error))
+    versions = {
+        "Python": platform.python_version(), "NumPy": np.__version__, "belated": bl.__version__
+    }  # fmt: skip
+    named = ", ".join(f"{name} {version}" for name, version in versions.items())
     say("# Passes, growth, memory\n")
     say(
-        f"Least processor time of many calls, on one thread; Python {platform.python_version()}, "
-        f"NumPy {np.__version__}, belated {bl.__version__}. "
+        f"Least processor time of many calls, on one thread; {named}. "
         "Written by `make bench`. Compilation is not counted.\n"
     )
-    for name in chosen:
+    for name in chosen.sections or SECTIONS:
         SECTIONS[name]()
-    if not sys.argv[1:]:
+    if not chosen.sections:
         RESULTS.write_text("\n".join(LINES))
+    if chosen.save:
+        earlier.save(chosen.save, versions, CELLS)
+    if before:
+        named = ", ".join(f"{name} {version}" for name, version in before[0].items())
+        print(f"# Compared with {chosen.compare} ({named})\n")
+        print("\n".join(earlier.compare(before[1], CELLS)))
 
 
 if __name__ == "__main__":

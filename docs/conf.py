@@ -11,10 +11,17 @@ import pictures
 
 project = "belated"
 version = release = belated.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+]
+myst_enable_extensions = ["dollarmath"]
 html_theme = "furo"
 html_title = f"belated {release}"
 html_static_path = ["_static"]
+html_css_files = ["style.css"]
 exclude_patterns = ["_build", "_static"]
 default_role = "code"
 myst_heading_anchors = 3

@@ -1,6 +1,13 @@
-"""The pictures of the documentation, drawn when it is built."""
+"""The pictures of the documentation.
+
+Two kinds: diagrams, drawn whenever the documentation is built, and pictures of agents that learn,
+which take a minute and are kept in docs/algorithms:
+
+    python docs/pictures.py docs/_static docs/algorithms
+"""
 
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import matplotlib
@@ -9,11 +16,11 @@ import numpy as np
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-from belated.simulation import missing_feedback
+import belated as bl
 
-BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "0.45"
-NEVER = 2**62
-DELAYS = np.array([0, 3, 1, NEVER, 2, 2, 0, 4, 1, 0])
+BLUE, VERMILION, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "0.45"
+STYLES = ((BLUE, "-"), (VERMILION, "--"), (GREEN, "-."), (PURPLE, ":"))
+DELAYS = np.array([0, 3, 1, bl.NEVER, 2, 2, 0, 4, 1, 0])
 
 
 def timeline(path: Path) -> None:
@@ -24,7 +31,7 @@ def timeline(path: Path) -> None:
     K = len(DELAYS)
     for k, d in enumerate(DELAYS):
         top.plot([k, k + 1], [k, k], color=BLUE, linewidth=7, solid_capstyle="butt")
-        if d == NEVER:
+        if d == bl.NEVER:
             top.plot([k + 1, K + 0.6], [k, k], color=GREY, linewidth=1, linestyle=":")
             top.text(K + 0.7, k, "never", va="center", color=GREY)
         else:
@@ -34,16 +41,17 @@ def timeline(path: Path) -> None:
     top.plot([], [], color=BLUE, linewidth=7, label="played")
     top.plot([], [], color=VERMILION, marker=">", label="record on its way, released")
     top.legend(frameon=False, loc="lower left")
-    below.step(np.arange(K) + 1, missing_feedback(DELAYS), where="post", color=GREEN)
+    missing = bl.delays.missing_feedback(DELAYS)
+    below.step(np.arange(K) + 1, missing, where="post", color=GREEN)
     below.set(ylabel="missing", xlabel="time in episodes", xlim=(0, K + 2), ylim=(0, None))
     below.set_xticks(range(K + 1))
     save(figure, path)
 
 
 def facts(path: Path) -> None:
-    """When the two facts of an episode come, in the two models."""
+    """When the path and the costs of an episode come, in the two models."""
     figure, axes = plt.subplots(1, 2, figsize=(7.5, 2.0), layout="constrained", sharey=True)
-    titles = ('trajectory="delayed"', 'trajectory="immediate"')
+    titles = ('paths="late"', 'paths="at once"')
     for on, title, path_late in zip(axes, titles, (True, False), strict=True):
         on.plot([0, 1], [0.5, 0.5], color=BLUE, linewidth=7, solid_capstyle="butt")
         for height, name, late in ((1, "path", path_late), (0, "costs", True)):
@@ -59,7 +67,163 @@ def facts(path: Path) -> None:
     save(figure, path)
 
 
-def save(figure, path: Path) -> None:
+MakeAgent = Callable[[bl.Problem, bl.Transitions, np.ndarray], bl.Agent]
+"""An agent for a problem, its transitions and the delays of the run; it takes what it may know."""
+
+
+def learning(
+    path: Path,
+    world: bl.World,
+    delays: object,
+    episodes: int,
+    agents: Mapping[str, MakeAgent],
+    *,
+    regret: bool = False,
+    seeds: int = 3,
+) -> None:
+    """Mean over seeds of the expected cost per episode, or of the regret; one curve per agent."""
+    figure, on = plt.subplots(figsize=(7.5, 3.4), layout="constrained")
+    block = max(1, episodes // 150)
+    ends = np.arange(block, episodes + 1, block)
+    best = 0.0
+    for (name, make), (color, dashes) in zip(agents.items(), STYLES, strict=False):
+        curves = []
+        for seed in range(seeds):
+            drawn = delays.draw(episodes, np.random.default_rng(seed))
+            agent = make(world.problem, world.mdp.transitions, drawn)
+            run = bl.simulate(world, agent, delays=drawn, episodes=episodes, seed=seed)
+            values = run.values[: ends[-1]].reshape(-1, block).mean(axis=1)
+            curves.append(run.regret[ends - 1] if regret else values)
+            best = run.optimum / episodes
+        on.plot(ends, np.mean(curves, axis=0), color=color, linestyle=dashes, label=name)
+    if regret:
+        on.set(ylabel="regret", ylim=(0, None))
+    else:
+        on.axhline(best, color=GREY, linewidth=1, linestyle=":", label="best fixed policy")
+        on.set(ylabel="expected cost per episode")
+    on.set(xlabel="episode", xlim=(0, episodes))
+    figure.legend(*on.get_legend_handles_labels(), frameon=False, loc="outside right upper")
+    save(figure, path)
+
+
+def oppo(path: Path) -> None:
+    """The paper's grid with three ways to treat the transitions."""
+    update = bl.Softmax(learning_rate=0.1)
+
+    def unknown(part: object) -> MakeAgent:
+        return lambda problem, p, d: bl.DelayedOPPO(problem, transitions=part, update=update)
+
+    agents = {
+        "known transitions": lambda problem, p, d: bl.DelayedOPPO(
+            problem, transitions=p, update=update
+        ),
+        "Bonus()": unknown(bl.Bonus()),
+        "Confidence(\n  radius_scale=0.01)": unknown(bl.Confidence(radius_scale=0.01)),
+        "Confidence()": unknown(bl.Confidence()),
+    }
+    learning(path, bl.environments.paper_grid(), bl.delays.geometric(10), 500, agents)
+
+
+def oreps(path: Path) -> None:
+    """O-REPS and OPPO, each with the step size of its theory."""
+
+    def tuned(problem: bl.Problem, d: np.ndarray, *, oreps: bool) -> float:
+        setting = bl.tuning.Setting(dynamics="known", oreps=oreps)
+        return setting.at(problem, len(d), bl.delays.total_delay(d)).learning_rate
+
+    agents = {
+        "Delayed O-REPS": lambda problem, p, d: bl.DelayedOREPS(
+            problem, transitions=p, learning_rate=tuned(problem, d, oreps=True)
+        ),
+        "Delayed OPPO": lambda problem, p, d: bl.DelayedOPPO(
+            problem, transitions=p, update=bl.Softmax(tuned(problem, d, oreps=False))
+        ),
+        "Delayed OPPO,\nanytime": lambda problem, p, d: bl.DelayedOPPO(problem, transitions=p),
+    }
+    world = bl.environments.gridworld(size=5, horizon=15)
+    learning(path, world, bl.delays.geometric(5), 1000, agents)
+
+
+def ucbvi(path: Path) -> None:
+    """The bonus of the theory and a tenth of it, costs pooled over the steps or not."""
+
+    def scaled(scale: float, pooled: bool) -> MakeAgent:
+        return lambda problem, p, d: bl.DelayedUCBVI(
+            problem,
+            transitions=bl.Confidence(radius_scale=scale),
+            costs=bl.Averaged(pooled=pooled),
+        )
+
+    chain = bl.environments.chain(states=6, horizon=8)
+    world = bl.World(chain.mdp, bl.costs.stochastic(chain.costs.at(0)))
+    agents = {
+        "radius_scale=1": scaled(1.0, False),
+        "radius_scale=1,\npooled costs": scaled(1.0, True),
+        "radius_scale=0.1": scaled(0.1, False),
+        "radius_scale=0.1,\npooled costs": scaled(0.1, True),
+    }
+    learning(path, world, bl.delays.fixed(20), 1500, agents, regret=True)
+
+
+def skipping(path: Path) -> None:
+    """Heavy-tailed delays and three thresholds."""
+
+    def inside(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedOPPO:
+        return bl.DelayedOPPO(problem, transitions=p, update=bl.Softmax(learning_rate=0.05))
+
+    agents: dict[str, MakeAgent] = {"nothing skipped": inside}
+    for threshold in (30, 5, 2):
+        agents[f"threshold {threshold}"] = lambda problem, p, d, threshold=threshold: bl.Skipping(
+            inside(problem, p, d), threshold
+        )
+    world = bl.environments.gridworld(size=4, horizon=8)
+    learning(path, world, bl.delays.heavy_tailed(1.0, 5), 600, agents, regret=True)
+
+
+def doubling(path: Path) -> None:
+    """Restarts against the anytime rule, all step sizes times 20."""
+
+    def inside(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedOPPO:
+        return bl.DelayedOPPO(problem, transitions=p, update=bl.Softmax(scale=20))
+
+    agents = {
+        "anytime rule": inside,
+        "Doubling": lambda problem, p, d: bl.Doubling(inside(problem, p, d)),
+    }
+    world = bl.environments.gridworld(size=4, horizon=8)
+    learning(path, world, bl.delays.geometric(5), 1000, agents, seeds=1)
+
+
+def parallel(path: Path) -> None:
+    """Copies that take turns against one learner."""
+
+    def make(problem: bl.Problem, p: bl.Transitions) -> bl.DelayedOPPO:
+        return bl.DelayedOPPO(problem, transitions=p, update=bl.Softmax(learning_rate=0.5))
+
+    agents = {
+        "Delayed OPPO": lambda problem, p, d: make(problem, p),
+        "BOLD": lambda problem, p, d: bl.Bold(lambda: make(problem, p)),
+        "Parallel": lambda problem, p, d: bl.Parallel(lambda: make(problem, p), int(d.max())),
+    }
+    world = bl.environments.gridworld(size=4, horizon=8)
+    learning(path, world, bl.delays.geometric(3), 600, agents, regret=True)
+
+
+def pipeline(path: Path) -> None:
+    """Every delay made the largest one."""
+
+    def inside(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedOPPO:
+        return bl.DelayedOPPO(problem, transitions=p, update=bl.Softmax(learning_rate=0.1))
+
+    agents = {
+        "Delayed OPPO": inside,
+        "Pipeline": lambda problem, p, d: bl.Pipeline(inside(problem, p, d), int(d.max())),
+    }
+    world = bl.environments.gridworld(size=4, horizon=10)
+    learning(path, world, bl.delays.geometric(5), 300, agents)
+
+
+def save(figure: plt.Figure, path: Path) -> None:
     """Write an SVG without the date, so that drawing again changes nothing."""
     for on in figure.axes:
         on.spines[["top", "right"]].set_visible(False)
@@ -67,12 +231,20 @@ def save(figure, path: Path) -> None:
     plt.close(figure)
 
 
-def main(folder: Path) -> None:
-    """Draw all pictures into a folder."""
+def draw(folder: Path, pictures: tuple[Callable[[Path], None], ...]) -> None:
+    """Draw pictures into a folder, each under its name."""
     with plt.rc_context({"svg.hashsalt": "belated", "svg.fonttype": "none"}):
-        timeline(folder / "timeline.svg")
-        facts(folder / "facts.svg")
+        for picture in pictures:
+            picture(folder / f"{picture.__name__}.svg")
 
+
+def main(folder: Path) -> None:
+    """Draw the diagrams."""
+    draw(folder, (timeline, facts))
+
+
+LEARNING = (oppo, oreps, ucbvi, skipping, doubling, parallel, pipeline)
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    draw(Path(sys.argv[2]), LEARNING)

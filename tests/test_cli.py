@@ -96,7 +96,7 @@ def test_plot_report_and_compare_need_the_directory_only(results, tmp_path, caps
         (["run", "nowhere.toml"], "nowhere.toml must be a readable TOML file"),
         (["run", "paper-grid", "--seeds", "many"], "--seeds"),
         (["run", "paper-grid", "--seeds", "1.5"], "must be a whole number, got '1.5'"),
-        (["run", "grid-episodes", "--episodes", "9"], "--episodes must be left out where cases"),
+        (["run", "grid-episodes", "--episodes", "9"], "--episodes must be left out if cases"),
         (["run", "paper-grid", "--seeds", "0"], "seeds must be a whole number"),
         (["run", "paper-grid", "--jobs", "0"], "jobs must be a whole number"),
         (["run", "paper-grid", "--engine", "steam"], "engine must be one of 'local', 'ray'"),
@@ -167,7 +167,7 @@ def test_nothing_of_a_table_is_cut(tmp_path, capsys, monkeypatch):
 def cli_pairs(directories):
     """Which directories `compare` takes differences between."""
     tables_ = tables.compared([Path(directory) for directory in directories])
-    return [(row[0].split(":")[0], row[1].split(":")[0]) for row in tables_[1].rows]
+    return [(row[0].split(":")[0], row[1].split(":")[0]) for row in tables_[1].cells]
 
 
 @pytest.mark.parametrize("command", ["run", "plot", "report", "compare"])
@@ -178,7 +178,7 @@ def test_a_damaged_result_is_named_in_one_line(results, tmp_path, capsys, comman
     arguments = ["paper-grid", *TINY, "--out"] if command == "run" else []
     code, _, err = call(capsys, command, *arguments, str(tmp_path / "copy"))
     assert code == 2
-    assert f"{damaged} must be as belated wrote it" in err
+    assert f"{damaged} is damaged" in err
     assert err.count("\n") == 1
 
 
@@ -219,7 +219,7 @@ delays = {{ kind = "trace", delays = "{trace}" }}
 name = "A"
 kind = "oppo"
 """)
-    monkeypatch.setattr("belated.lab.spec.Experiment.rehearse", lambda self: trace.unlink())
+    monkeypatch.setattr("belated.lab.build.rehearse", lambda experiment: trace.unlink())
     code, out, err = call(
         capsys, "run", str(tmp_path / "x.toml"), "--jobs", "1", "--out", str(tmp_path / "o")
     )
@@ -229,7 +229,7 @@ kind = "oppo"
     report = (tmp_path / "o" / "report.html").read_text()
     assert "1 of 2 runs are finished; raised: broken/a/seed-0" in report
     trace.write_text("delay\n1\n1\n1\n")
-    monkeypatch.setattr("belated.lab.spec.Experiment.rehearse", lambda self: None)
+    monkeypatch.setattr("belated.lab.build.rehearse", lambda experiment: None)
     call(capsys, "run", str(tmp_path / "x.toml"), "--jobs", "1", "--out", str(tmp_path / "o"))
     assert not list((tmp_path / "o" / "failed").rglob("*.txt"))
     assert "raised" not in (tmp_path / "o" / "report.html").read_text()

@@ -77,7 +77,9 @@ def test_a_state_shares_nothing_that_changes(world, make):
     state = agent.state()
     elsewhere = play(world, apart, 15, 40, bl.DelayLine(), np.random.default_rng(5))
     policies = play(world, control, 15, 40, line, rng, agent, beside)
-    assert type(agent).from_state(state).begun == 15  # a state does not follow its agent
+    again = type(agent).from_state(state)  # a state does not follow its agent
+    play_again = play(world, again, 15, 40, bl.DelayLine(), np.random.default_rng(5))
+    assert np.array_equal(elsewhere, play_again)
     assert not np.array_equal(elsewhere, policies)
 
 
@@ -257,6 +259,11 @@ def test_forged_descriptions_are_refused(tmp_path, name):
     assert "\n" not in str(refusal.value)
     if name.startswith("an unknown field"):
         assert "missing: none, unknown: more" in str(refusal.value)
+    elif name.startswith("a missing field"):
+        assert "missing: none" not in str(refusal.value)
+        assert "unknown: none" in str(refusal.value)
+    elif name == "a list that is too deep":
+        assert "nesting must be at most" in str(refusal.value)
 
 
 def leaves(value, found):

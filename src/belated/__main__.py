@@ -5,7 +5,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; say what to install where the lab's packages are missing."""
+    """Run the command line, or say what to install if packages of the lab are missing."""
     try:
         from belated import cli  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -13,7 +13,7 @@ def main() -> None:
             raise
         sys.exit(f"belated: the lab needs {error.name}: pip install 'belated[lab]'")
     code = cli.main()
-    gc.freeze()  # leave objects to the operating system: a third of a second less at exit
+    gc.freeze()  # no collection at exit, which would take a third of a second
     sys.exit(code)
 
 

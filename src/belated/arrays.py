@@ -23,3 +23,8 @@ def frozen(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
+
+
+def same_memory(first: Floats, second: Floats) -> bool:
+    """Whether two arrays of one shape are views of the same numbers."""
+    return first is second or first.ctypes.data == second.ctypes.data

@@ -1,6 +1,6 @@
 """The `belated` command: run experiments, draw and report their results.
 
-Exit codes: 0 all is well, 1 some runs failed, 2 wrong input, 130 interrupted.
+Exit codes: 0 success, 1 some runs failed, 2 wrong input, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from cyclopts import App, CycloptsError, Parameter, Token
 from rich.console import Console
 
 if TYPE_CHECKING:
+    from belated.lab.run import Sweep
     from belated.lab.spec import Experiment
-    from belated.lab.sweep import Sweep
     from belated.lab.tables import Table
 
 app = App(
     name="belated",
-    help="Experiments in learning from feedback that comes late.",
+    help="Run experiments in learning from delayed feedback.",
     help_epilogue="Start here: belated run paper-grid --seeds 3",
     version_flags=["--version"],
     suppress_keyboard_interrupt=False,
@@ -46,17 +46,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             result_action="return_value",
         )
     except CycloptsError as error:
-        return _complain(f"{' '.join(str(error).split())} (belated --help tells more)")
+        return _complain(f"{' '.join(str(error).split())} (see belated --help)")
     except _Mistake as mistake:
         return _complain(str(mistake))
     except KeyboardInterrupt:
-        err.print("belated: stopped; the same command continues where it was")
+        err.print("belated: stopped; run the same command to continue")
         return 130
     return code if isinstance(code, int) else 0
 
 
 def _whole(kind: object, tokens: Sequence[Token]) -> int:
-    """Cyclopts itself would take 1.5 for 2."""
+    """A whole number; Cyclopts would round 1.5 to 2."""
     try:
         return int(tokens[0].value)
     except ValueError:
@@ -67,12 +67,12 @@ Whole = Annotated[int, Parameter(converter=_whole)]
 
 
 class _Mistake(Exception):
-    """Something wrong in what was given; anything else that is raised is our fault."""
+    """A mistake in the input. Any other exception is a bug."""
 
 
 @contextmanager
 def _input() -> Iterator[None]:
-    """What is raised against the input inside becomes one line."""
+    """Turn errors about the input into one line."""
     try:
         yield
     except ValueError as error:
@@ -84,7 +84,7 @@ def _input() -> Iterator[None]:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits: compiled packages that are half imported turn it into other exceptions."""
+    """Delay Ctrl-C; inside an import, compiled packages turn it into other exceptions."""
     before = signal.getsignal(signal.SIGINT)
     main = threading.current_thread() is threading.main_thread()
     if not main or before is not signal.default_int_handler:
@@ -107,7 +107,7 @@ def _complain(message: str) -> int:
 
 @app.command(name="list")
 def list_() -> None:
-    """Show the experiments that can be run by name."""
+    """List the experiments that can be run by name."""
     from rich.table import Table  # noqa: PLC0415
 
     from belated.lab.experiments import EXPERIMENTS  # noqa: PLC0415
@@ -131,16 +131,16 @@ def run(
     engine: str = "local",
     out_dir: Annotated[Path | None, Parameter(name="--out")] = None,
 ) -> int:
-    """Run an experiment; the same command continues one that was stopped.
+    """Run an experiment, or continue one that was stopped.
 
     Args:
         experiment: A name from `belated list`, or a TOML file.
         seeds: Number of repetitions (seeds 0 to N-1), instead of the experiment's.
         episodes: Episodes per run, instead of the experiment's.
-        jobs: Runs at once; all cores by default.
-        engine: local (processes on this machine) or ray (a cluster at RAY_ADDRESS, else one
-            started here).
-        out_dir: Where results go; out/NAME by default.
+        jobs: Number of runs at once; all cores by default.
+        engine: local (processes on this machine) or ray (the cluster at RAY_ADDRESS, else one
+            that is started here).
+        out_dir: Directory for the results; out/NAME by default.
     """
     with _uninterrupted():
         from belated.lab.spec import slug  # noqa: PLC0415
@@ -149,26 +149,27 @@ def run(
         chosen = _changed(_find(experiment), seeds, episodes)
         directory = out_dir or Path("out") / slug(chosen.name)
         done = _with_progress(chosen, directory, _cores() if jobs is None else jobs, engine)
-    from belated.lab import figures, report, statistics, store, tables  # noqa: PLC0415
+    from belated.lab import drawing, figures, report, statistics, store, tables  # noqa: PLC0415
 
     for outcome in done.failed:
         err.print(f"failed: {outcome.task.name}: {outcome.reason}", style="red", soft_wrap=True)
     if done.found:
         out.print(f"Finished before: {_runs(done.found)}.")
     if done.failed:
-        err.print(f"Failed: {_runs(len(done.failed))}; {directory / 'failed'} says where.")
+        err.print(f"Failed: {_runs(len(done.failed))}; see {directory / 'failed'}.")
         if done.found + done.done == 0:
             return 1
     with _input():
         rows = store.rows(directory, chosen)
-        drawings = figures.draw(directory, rows)
-    lines, title = statistics.summary(rows), chosen.title or chosen.name
+        lines = statistics.summary(rows)
+        drawings = figures.draw(directory, rows, lines)
+    title = chosen.title or chosen.name
     if chosen.against:
         _print(tables.scaling(chosen, lines, title))
     else:
         _print(tables.costs(lines, title, brief=True))
-    figures.save(directory, drawings, ("png", "svg"))
-    report.write(directory, drawings, rows)
+    drawing.save(directory, drawings, ("png", "svg"))
+    report.write(directory, drawings, lines, statistics.differences(rows))
     _say("figures", directory / "figures")
     _say("report", directory / "report.html")
     return 1 if done.failed else 0
@@ -182,12 +183,13 @@ def plot(directory: Path, /, *, pdf: bool = False) -> None:
         directory: Where `belated run` put the results.
         pdf: Write PDF as well as PNG and SVG.
     """
-    from belated.lab import figures, store  # noqa: PLC0415
+    from belated.lab import drawing, figures, statistics, store  # noqa: PLC0415
 
     with _input():
-        drawings = figures.draw(directory, store.rows(directory))
+        rows = store.rows(directory)
+        drawings = figures.draw(directory, rows, statistics.summary(rows))
     forms = ("png", "svg", "pdf") if pdf else ("png", "svg")
-    for path in figures.save(directory, drawings, forms):
+    for path in drawing.save(directory, drawings, forms):
         out.print(str(path), highlight=False, soft_wrap=True)
 
 
@@ -198,11 +200,13 @@ def report_(directory: Path, /) -> None:
     Args:
         directory: Where `belated run` put the results.
     """
-    from belated.lab import figures, report, store  # noqa: PLC0415
+    from belated.lab import figures, report, statistics, store  # noqa: PLC0415
 
     with _input():
         rows = store.rows(directory)
-        path = report.write(directory, figures.draw(directory, rows), rows)
+        lines = statistics.summary(rows)
+        drawings = figures.draw(directory, rows, lines)
+        path = report.write(directory, drawings, lines, statistics.differences(rows))
     out.print(str(path), highlight=False, soft_wrap=True)
 
 
@@ -211,14 +215,14 @@ def compare(*directories: Path) -> None:
     """Compare the agents of several directories of results.
 
     Args:
-        directories: Directories of results. Where world, costs, delays and episodes are the same,
+        directories: Directories of results. If world, costs, delays and episodes are the same,
             differences are taken seed by seed.
     """
     from belated.lab import tables  # noqa: PLC0415
 
     with _input():
         if not directories:
-            raise ValueError("compare must be given at least one directory of results, got none")
+            raise ValueError("compare needs at least one directory of results")
         found = tables.compared(directories)
     for table in found:
         _print(table)
@@ -226,7 +230,7 @@ def compare(*directories: Path) -> None:
 
 @app.command
 def export(experiment: str, /) -> None:
-    """Print an experiment as TOML, to change and run: belated export paper-grid > my.toml.
+    """Print an experiment as TOML, a copy to change: belated export paper-grid > my.toml.
 
     Args:
         experiment: A name from `belated list`, or a TOML file.
@@ -255,7 +259,7 @@ def _changed(experiment: Experiment, seeds: int | None, episodes: int | None) ->
         own = [case for case in experiment.cases if case.episodes is not None]
         if own:
             raise ValueError(
-                f"--episodes must be left out where cases have their own, got {episodes} for "
+                f"--episodes must be left out if cases have their own, got {episodes} for "
                 f"{experiment.name} with episodes = {own[0].episodes} in {own[0].name!r}"
             )
         changes["episodes"] = episodes
@@ -265,7 +269,7 @@ def _changed(experiment: Experiment, seeds: int | None, episodes: int | None) ->
 def _with_progress(experiment: Experiment, directory: Path, jobs: int, engine: str) -> Sweep:
     from rich import progress  # noqa: PLC0415
 
-    from belated.lab import sweep  # noqa: PLC0415
+    from belated.lab.run import run  # noqa: PLC0415
 
     columns = (
         progress.TextColumn("{task.description}"),
@@ -278,7 +282,7 @@ def _with_progress(experiment: Experiment, directory: Path, jobs: int, engine: s
         *columns, console=err, transient=True, disable=not err.is_terminal
     ) as bar:
         line = bar.add_task(experiment.name, total=None)
-        return sweep.run(
+        return run(
             experiment,
             directory,
             jobs=jobs,
@@ -290,10 +294,10 @@ def _with_progress(experiment: Experiment, directory: Path, jobs: int, engine: s
 
 
 def _prepare() -> None:
-    """What figures need and takes half a second, while workers are busy."""
+    """Import what figures need, which takes half a second, while workers are busy."""
     with _uninterrupted():
         importlib.import_module("belated.lab.figures")
-    gc.freeze()  # so many objects that live to the end are slow to look through
+    gc.freeze()  # these objects live to the end; collecting among them is slow
 
 
 def _print(table: Table) -> None:
@@ -310,15 +314,15 @@ def _print(table: Table) -> None:
     )
     for i, head in enumerate(table.head):
         name = i < table.names
-        cells = [row[i] for row in table.rows]
+        cells = [row[i] for row in table.cells]
         words = [word for text in (head, *cells) for word in text.split()]
-        whole = [] if name else cells  # numbers are kept on one line
+        whole = [] if name else cells  # numbers stay on one line
         shown.add_column(
             head,
             justify="left" if name else "right",
             min_width=max([13 if name else 0, *map(len, words), *map(len, whole)]),
         )
-    for row in table.rows:
+    for row in table.cells:
         shown.add_row(*row)
     wide = out.options.update(max_width=sys.maxsize)
     least = Measurement.get(out, wide, shown).minimum

@@ -32,6 +32,7 @@ from belated import checks, stored
 from belated.agents import (
     Agent,
     Averaged,
+    Blend,
     Bold,
     Bonus,
     Confidence,
@@ -40,11 +41,17 @@ from belated.agents import (
     DelayedUCBVI,
     Doubling,
     FewVisits,
+    Mixture,
+    Observed,
     Parallel,
     Pipeline,
+    Planned,
+    Predicted,
+    RegretMatching,
     Revealed,
     Skipping,
     Softmax,
+    UniformShare,
     Weighted,
 )
 from belated.agents.contract import check_is_agent
@@ -64,6 +71,7 @@ _TYPES: dict[str, type] = {
     cls.__name__: cls
     for cls in (
         Averaged,
+        Blend,
         Bold,
         Bonus,
         Confidence,
@@ -72,13 +80,19 @@ _TYPES: dict[str, type] = {
         DelayedUCBVI,
         Doubling,
         FewVisits,
+        Mixture,
+        Observed,
         Parallel,
         Pipeline,
+        Planned,
+        Predicted,
         Problem,
+        RegretMatching,
         Revealed,
         Skipping,
         Softmax,
         Transitions,
+        UniformShare,
         Weighted,
     )
 }
@@ -235,7 +249,7 @@ class _Writer:
             )
         written = (
             item.state()
-            if hasattr(item, "state")
+            if hasattr(item, "from_state")
             else {field.name: getattr(item, field.name) for field in _saved(type(item))}
         )
         return {"class": name, "state": self.encode(written, where)["dict"]}

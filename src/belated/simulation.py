@@ -15,8 +15,9 @@ from belated.delays import DelayLine, DelayModel, as_delays, missing_feedback, t
 from belated.delays import none as no_delays
 from belated.feedback import Costs, Episode, Record, Trajectory, suffered
 from belated.kernels import planning
-from belated.tuning import PATHS as PATHS
 from belated.planning import best_policy, occupancy
+from belated.score import score, verdict
+from belated.tuning import PATHS
 from belated.world import World
 
 Play = Callable[[Episode], tuple[Trajectory, Costs]]
@@ -33,7 +34,8 @@ class Run:
         values: (K,) expected cost of the policy that was played.
         realised: (K,) cost that was suffered.
         comparator: (K,) expected cost of the best fixed policy in hindsight.
-        best_policy: (H, S, A) that policy.
+        uniform: (K,) expected cost of uniform play.
+        best_policy: (H, S, A) the best fixed policy in hindsight.
         delays: (K,) delays of the feedback, `NEVER` where it was lost.
         missing: (K,) number of episodes up to this one whose feedback has not arrived at its end.
         diagnostics: the agent's own numbers at the end of the run.
@@ -42,6 +44,7 @@ class Run:
     values: Floats
     realised: Floats
     comparator: Floats
+    uniform: Floats
     best_policy: Floats
     delays: Ints
     missing: Ints
@@ -59,9 +62,30 @@ class Run:
         return total
 
     @property
+    def score(self) -> float:
+        """Cost on a scale from the best fixed policy (0) to uniform play (1)."""
+        return score(self.values, self.comparator, self.uniform)
+
+    @property
+    def verdict(self) -> str:
+        """What is wrong with the learning curve; empty if the agent has learned."""
+        return verdict(self.values, self.comparator, self.uniform)
+
+    @property
     def total_delay(self) -> int:
         """Sum of all delays, each cut off at the end of the run."""
         return total_delay(self.delays)
+
+    def __repr__(self) -> str:
+        K = len(self.values)
+        tenth = max(1, K // 10)
+        text = (
+            f"Run of {K} episodes: cost per episode {self.values[:tenth].mean():.3f} at first, "
+            f"{self.values[-tenth:].mean():.3f} at the end; best fixed policy "
+            f"{self.optimum / K:.3f}, uniform play {self.uniform.mean():.3f}; "
+            f"regret {self.regret[-1]:.1f}, score {self.score:.2f}"
+        )
+        return f"{text}\nWARNING: {self.verdict}" if self.verdict else text
 
 
 KEPT_BYTES = 2**26
@@ -187,14 +211,17 @@ def simulate(
     drive(agent, play, drawn, paths=paths, progress=progress)
 
     best, _ = best_policy(mdp, total)
-    reach = occupancy(mdp, best)
-    if process.shape[0] == 1:
-        reach = reach.sum(axis=0, keepdims=True)
+    measures = []
+    for policy in (best, np.full(best.shape, 1.0 / best.shape[2])):
+        reach = occupancy(mdp, policy)
+        measures.append(reach if process.shape[0] > 1 else reach.sum(axis=0, keepdims=True))
     again = (process.at(k) for k in range(episodes)) if kept is None else kept
+    fixed = np.array([[float(np.vdot(reach, cost)) for reach in measures] for cost in again])
     return Run(
         values=values,
         realised=realised,
-        comparator=np.array([float(np.vdot(reach, cost)) for cost in again]),
+        comparator=fixed[:, 0],
+        uniform=fixed[:, 1],
         best_policy=best,
         delays=drawn,
         missing=missing_feedback(drawn),

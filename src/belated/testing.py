@@ -87,7 +87,7 @@ def feedback(
 def drive(
     world: World, agent: Agent, schedule: Sequence[Step], seed: int, *, overwrite: bool = False
 ) -> list[Floats]:
-    """Play a schedule and return the policies. overwrite: spoil every policy that was handed out."""
+    """Play a schedule and return the policies. overwrite: spoil what was handed out."""
     rng = np.random.default_rng(seed)
     line: DelayLine[Record] = DelayLine()
     waiting: list[Record] = []

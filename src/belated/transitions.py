@@ -96,5 +96,8 @@ class Transitions:
         """A."""
         return int(self.successors.shape[2])
 
+    def __repr__(self) -> str:
+        return f"Transitions(states={self.states}, actions={self.actions}, steps={self.steps})"
+
     def __deepcopy__(self, memo: object) -> Self:
         return self  # nothing in it ever changes

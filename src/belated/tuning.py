@@ -16,10 +16,10 @@ in phase e.
     O-REPS                                1          sqrt(2 ln(SA) / N)  -         never skip
 
 Lancewicki, Rosenberg & Mansour (AAAI 2022), Corollary on skipping and the doubling algorithm.
-Departures: the threshold is beta = sqrt D in the first two bandit rows. With the Corollary's
-sqrt(D / (H S)) the claimed bound fails for D < (S / H)^3, and the doubling pseudo-code has sqrt D
-as well. Only the "bandit, known" row of the doubling table is printed; the others are what its
-proof needs. O-REPS has no printed step size; with K and D known its bound asks for N = K + 3 D.
+Departures: the threshold is beta = sqrt D in the first two bandit rows, as in the doubling
+pseudo-code; the Corollary has sqrt(D / (H S)). Only the "bandit, known" row of the doubling table
+is printed; the others are what its proof needs. O-REPS has no printed step size; with K and D known
+its bound asks for N = K + 3 D.
 """
 
 import math
@@ -88,6 +88,49 @@ class Setting:
     def phase(self, problem: Problem, N: float) -> Parameters:
         """The parameters of a phase in which kappa K + D is at most N."""
         return self._parameters(problem, N, N)
+
+    @property
+    def exact(self) -> bool:
+        """Whether `bound` has its constants; elsewhere it is the leading terms, with factors 1."""
+        return self.arms or (self.information == "full" and self.dynamics == "known")
+
+    def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
+        """The regret bound for K episodes and a total delay D, at the best threshold.
+
+        Where only a rate is proved, its constants and logarithms are left out.
+        """
+        H, S, A = problem.shape
+        K, D = episodes, total_delay
+        if self.arms:
+            return 2.0 * math.sqrt(2.0 * math.log(A) * (A * K + D))
+        if self.stochastic:
+            return H * H * S * math.sqrt(A * K) + H * H * S * self._threshold(problem, D)
+        if self.information == "bandit":
+            return H * S * math.sqrt(A) * math.pow(K, 2 / 3) + H * H * math.pow(D, 2 / 3)
+        if self.oreps and self.dynamics == "known":
+            return 2.0 * H * math.sqrt(2.0 * math.log(S * A) * (K + 3.0 * D))
+        if self.dynamics == "known":
+            return H * (H + 1) * math.sqrt(2.0 * math.log(A) * (K + D))
+        if self.paths == "at once":
+            return math.pow(H, 1.5) * S * math.sqrt(A * K) + H * H * math.sqrt(D)
+        return H * H * (S * math.sqrt(A * K) + math.sqrt(D) + S * self._threshold(problem, D))
+
+    def useful_from(self, problem: Problem, mean_delay: float = 0.0) -> int:
+        """The least K from which on the bound, with D = mean_delay K, is below H K."""
+
+        def useful(K: int) -> bool:
+            return self.bound(problem, K, mean_delay * K) < problem.horizon * K
+
+        high = 1
+        while not useful(high):
+            if high > 2**62:
+                return high
+            high *= 2
+        low = high // 2  # not useful, or 0
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if useful(middle) else (middle, high)
+        return high
 
     @property
     def _weighted(self) -> bool:

@@ -48,22 +48,32 @@ def test_every_setting_gets_an_agent_that_runs(world):
     [
         ({"transitions": True}, "DelayedOPPO"),
         ({"paths": "at once"}, "DelayedOPPO"),
+        ({"in_order": True}, "DelayedOPPO"),
         ({}, "Doubling(DelayedOPPO)"),
-        ({"episodes": 40, "total_delay": 200.0}, "Skipping(DelayedOPPO)"),
-        ({"aim": "practice"}, "DelayedOPPO"),
+        ({"episodes": 400, "total_delay": 200.0}, "Skipping(DelayedOPPO)"),
+        ({"episodes": 40, "total_delay": 200.0}, "DelayedOPPO"),  # beta K is below D
         ({"information": "bandit"}, "Doubling(DelayedOPPO)"),
         ({"information": "bandit", "episodes": 40, "total_delay": 9}, "Skipping(DelayedOPPO)"),
+        (
+            {"information": "bandit", "episodes": 40, "total_delay": 9, "max_delay": 1},
+            "DelayedOPPO",
+        ),
         ({"information": "bandit", "costs": "stochastic"}, "DelayedUCBVI"),
+        ({"information": "bandit", "costs": "stochastic", "transitions": True}, "DelayedUCBVI"),
     ],
 )
 def test_the_decision_table(about, name):
     if about.get("transitions"):
         about = {**about, "transitions": WORLD.mdp.transitions}
-    assert bl.advise(WORLD.problem, **about).name == name
+    assert bl.advise(WORLD.problem, aim="guarantee", **about).name == name
+    practice = bl.advise(WORLD.problem, **about)
+    assert practice.name == "DelayedOPPO"
+    assert "update=Blend(RegretMatching(hints=True), Planned(" in practice.call
 
 
 def test_explicit_exploration_only_where_it_can_help():
     stochastic = {"information": "bandit", "costs": "stochastic", "max_delay": 100}
+    stochastic["aim"] = "guarantee"
     many = bl.advise(ARMS.problem, **stochastic)
     few = bl.advise(bl.Problem(1, 5, 1), **stochastic)
     assert "explore=FewVisits(threshold=None, max_delay=100.0)" in many.call

@@ -13,6 +13,7 @@ from belated import Softmax, Weighted
 from belated.agents.parts.costs import importance_weighted
 from belated.agents.parts.transitions import Known
 from belated.arrays import frozen
+from twins import Counting
 
 
 def plain_oppo(p, costs, eta, K):
@@ -143,10 +144,9 @@ def test_one_state_and_one_step_is_delayed_exp3(rate, gamma):
         for transitions in (mdp.transitions, bl.Confidence())
     ]
     total, history, pulled, weight = np.zeros(A), [], [], 0.0
-    line = bl.DelayLine()
+    line, counting = bl.DelayLine(), Counting(A)
     for k in range(K):
-        missing = sum(1 for j in range(k) if j + delays[j] >= k)
-        weight += A + missing
+        weight += A + counting.begin(k)[0]
         eta = math.sqrt(math.log(A) / (2 * weight)) if rate is None else rate
         pi = np.exp(-eta * (total - total.min()))
         pi /= pi.sum()
@@ -164,6 +164,7 @@ def test_one_state_and_one_step_is_delayed_exp3(rate, gamma):
             agent.observe(released)
         for j in range(k + 1):
             if j + delays[j] == k:
+                counting.arrive(j, k)
                 a = pulled[j]
                 total[a] += costs[j, a] / (history[j][a] + (gamma or 0.0))
 

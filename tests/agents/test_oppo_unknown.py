@@ -215,7 +215,7 @@ def test_optimism_when_the_truth_is_inside(homogeneous):
         world = bl.environments.random_mdp(4, 2, 4, homogeneous=homogeneous, seed=run)
         p = oracles.dense(world.mdp)
         part = Confidence(radius_scale=0.15, delta=0.1, episodes=60)
-        dynamics = part.start(world.problem, recall=True)
+        dynamics = part.start(world.problem, Weighted(0.1))
         held = True
         for k in range(60):
             policy = frozen(rng.dirichlet(np.ones(2), (4, 4)))
@@ -241,7 +241,7 @@ def test_mean_of_the_optimistic_estimate():
     H, S, A, gamma, n = 3, 3, 2, 0.1, 15_000
     world = oracles.random_world(rng, H, S, A)
     part = Confidence(radius_scale=0.3, delta=0.1, episodes=50)
-    dynamics = part.start(world.problem, recall=True)
+    dynamics = part.start(world.problem, Weighted(0.1))
     policy = frozen(rng.dirichlet(np.ones(A), (H, S)))
     for k in range(30):
         dynamics.learn([world.mdp.play(policy, rng, k)], k + 1)

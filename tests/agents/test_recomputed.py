@@ -9,6 +9,7 @@ import belated as bl
 import oracles
 from belated import Averaged, Bonus, Confidence, FewVisits, Softmax, Weighted
 from belated.counts import ConfidenceSet, Counts, log_term
+from twins import Counting
 
 
 def softmax(total, eta):
@@ -53,11 +54,12 @@ def test_the_anytime_rule(scale):
     agent = bl.DelayedOPPO(
         world.problem, transitions=world.mdp.transitions, update=Softmax(scale=scale)
     )
-    total, history, pending = np.zeros((H, S, A)), [], 0
+    total, history, counting = np.zeros((H, S, A)), [], Counting(A)
     line = bl.DelayLine()
     for k in range(K):
-        pending += 1 + sum(1 for j in range(k) if j + delays[j] >= k)
-        eta = scale * math.sqrt(math.log(A) / 2) / (np.arange(H, 0, -1) * math.sqrt(pending))
+        counting.begin(k)
+        root = math.sqrt(counting.total)
+        eta = scale * math.sqrt(math.log(A) / 2) / (np.arange(H, 0, -1) * root)
         expected = softmax(total, eta[:, None, None])
         np.testing.assert_allclose(agent.begin_episode().policy, expected, atol=1e-12)
         history.append(expected)
@@ -65,7 +67,9 @@ def test_the_anytime_rule(scale):
         agent.observe(line.release(k))
         for j in range(k + 1):
             if j + delays[j] == k:
+                counting.arrive(j, k)
                 total += oracles.values(p, world.costs.at(j), history[j])[1]
+    assert counting.total < sum(1 + sum(j + delays[j] >= k for j in range(k)) for k in range(K))
 
 
 @pytest.mark.parametrize("literal", [False, True])
@@ -85,10 +89,12 @@ def test_doubling_under_bandit_feedback(literal):
     agent = bl.Doubling(inside, literal=literal)
     phase = 1 if literal else max(1, math.ceil(math.log2(kappa)))
     estimate, total, first, oldest, history, records = 0.0, np.zeros((H, S, A)), 0, 0, [], []
-    line, skipped, carried = bl.DelayLine(), 0, 0
+    line, skipped, carried, counting = bl.DelayLine(), 0, 0, Counting(A)
     for k in range(K):
+        waiting, _ = counting.begin(k)
         if k:
-            estimate += kappa + sum(1 for j in range(k) if j + delays[j] > k - 1)
+            lost = sum(1 for j in range(k) if j + delays[j] > k - 1)
+            estimate += kappa + (lost if literal else waiting)
             if estimate > 2**phase:
                 phase += 1
                 while not literal and estimate > 2**phase:
@@ -108,6 +114,7 @@ def test_doubling_under_bandit_feedback(literal):
         for j in range(k + 1):
             if j + delays[j] != k:
                 continue
+            counting.arrive(j, k)
             if j < oldest:
                 skipped += 1
             elif j >= first or literal:

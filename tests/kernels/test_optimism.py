@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import belated as bl
+import oracles
 from belated.arrays import frozen
 from belated.kernels.optimism import (
     FEW,
+    Bonuses,
     Box,
     Frequencies,
     confident,
@@ -128,7 +130,7 @@ def test_sorting_starts_from_any_order(size, skew, seed):
 def learned(world, episodes, seed):
     """A confidence set after some episodes of the uniform policy."""
     part = bl.Confidence(radius_scale=0.02, delta=0.1, episodes=100)
-    dynamics = part.start(world.problem, recall=True)
+    dynamics = part.start(world.problem, bl.Weighted(0.1))
     rng = np.random.default_rng(seed)
     uniform = np.full(world.problem.shape, 1 / world.problem.actions)
     for k in range(episodes):
@@ -203,12 +205,21 @@ def test_upper_occupancy_bounds_every_member_of_the_set(seed):
         assert np.all(reach >= occupancy[np.arange(H), path[:H]] - 1e-12)
 
 
+PARTS = {  # the part, its costs, and: bonus of the last step, unseen rows are free, clipped
+    "bonus": (bl.Bonus, bl.Revealed(), 1, True, True),
+    "observed, full": (bl.Observed, bl.Revealed(), 0, False, True),
+    "observed, bandit": (bl.Observed, bl.Predicted(), 1, False, False),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
 @given(st.integers(0, 10_000), st.floats(0, 2), st.booleans())
-def test_the_bonus_backup_is_its_formula(seed, scale, homogeneous):
+def test_the_bonus_backup_is_its_formula(name, seed, scale, homogeneous):
+    part, kind, last, free, clip = PARTS[name]
     rng = np.random.default_rng(seed)
     H, S, A = 4, 5, 3
     world = bl.environments.random_mdp(S, A, H, homogeneous=homogeneous, seed=seed)
-    dynamics = bl.Bonus(scale).start(world.problem, recall=False)
+    dynamics = part(scale).start(world.problem, kind)
     T = 1 if homogeneous else H
     counts = np.zeros((T, S, A, S))
     uniform = np.full((H, S, A), 1 / A)
@@ -225,14 +236,19 @@ def test_the_bonus_backup_is_its_formula(seed, scale, homogeneous):
     V = np.zeros(S)
     for h in reversed(range(H)):
         t = min(h, T - 1)
-        Q = np.clip(costs[0] - scale / np.sqrt(np.maximum(n[t], 1)) + pbar[t] @ V, 0, H - h)
-        Q[n[t] == 0] = 0
+        bonus = scale * (last if h == H - 1 else 1)
+        Q = costs[0] - bonus / np.sqrt(np.maximum(n[t], 1)) + pbar[t] @ V
+        Q = np.clip(Q, 0, H - h) if clip else Q
+        Q[(n[t] == 0) & free] = 0
         np.testing.assert_allclose(total[h], Q, atol=1e-12)
         V = (policy[h] * Q).sum(-1)
-    read_only, nothing = (frozen(costs), frozen(policy)), np.zeros((0, 0, 0))
-    first = with_bonus(dynamics.model.frequencies, scale, *read_only, nothing)
+    bonuses = Bonuses(scale, scale * last, free, clip)
+    read_only = (frozen(costs), frozen(policy))
+    first = with_bonus(dynamics.model.frequencies, bonuses, *read_only, total)
     np.testing.assert_allclose(first, V, atol=1e-12)
-    assert dynamics.value(*read_only) == pytest.approx(V[0], abs=1e-12)
+    steps = [pbar[min(h, T - 1)] for h in range(H)]
+    plain, _ = oracles.values(steps, oracles.per_step(costs, H), policy)
+    assert dynamics.value(*read_only) == pytest.approx(plain[0, 0], abs=1e-12)
 
 
 @given(st.integers(0, 10_000), st.booleans())

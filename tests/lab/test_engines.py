@@ -17,37 +17,28 @@ from pathlib import Path
 
 import pytest
 
-from belated.lab import store, sweep, toml
+from belated.lab import Sweep, part, run, store, toml
 from belated.lab.engines import cluster, local
-from belated.lab.parts import part
-from belated.lab.runs import perform
-from belated.lab.spec import Case, Experiment, Learner
+from belated.lab.spec import Case, Learner
+from belated.lab.task import perform
+from lab.small import BONUS, STEP, TINY, files
 
-SMALL = Experiment(
+SMALL = dataclasses.replace(
+    TINY,
     name="small",
-    environment=part("gridworld", size=4, horizon=8),
-    delays=part("geometric", mean=3),
-    agents=(
-        Learner("A", part("oppo", learning_rate=0.1, optimism="bonus")),
-        Learner("B", part("parallel", agent=part("oppo", learning_rate=0.1))),
-    ),
+    agents=(Learner("A", BONUS), Learner("B", part("parallel", agent=part("oppo", update=STEP)))),
     episodes=60,
     seeds=3,
 )
 
 
-def files(directory):
-    runs = directory / "runs"
-    return {str(p.relative_to(runs)): p.read_bytes() for p in runs.rglob("*") if p.is_file()}
-
-
 def test_one_job_and_two_jobs_give_the_same_bytes(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
-    assert sweep.run(SMALL, one, jobs=1) == sweep.Sweep(0, 6, ())
-    sweep.run(SMALL, two, jobs=2)
+    assert run(SMALL, one, jobs=1) == Sweep(0, 6, ())
+    run(SMALL, two, jobs=2)
     assert len(files(one)) == 6 + 2  # rows, and the visits of the first seed
     assert files(one) == files(two)
-    assert sweep.run(SMALL, two, jobs=2) == sweep.Sweep(6, 0, ())
+    assert run(SMALL, two, jobs=2) == Sweep(6, 0, ())
 
 
 needs_ray = pytest.mark.skipif(
@@ -62,8 +53,8 @@ def test_ray_gives_the_same_bytes_and_names_runs_that_raise(tmp_path):
     trace.write_text("delay\n" + "1\n" * 60)
     cases = (Case("fine"), Case("broken", delays=part("trace", delays=str(trace))))
     experiment = dataclasses.replace(SMALL, cases=cases)
-    sweep.run(experiment, tmp_path / "one", jobs=2)
-    done = sweep.run(
+    run(experiment, tmp_path / "one", jobs=2)
+    done = run(
         experiment, tmp_path / "ray", jobs=2, engine="ray", begun=lambda left: trace.unlink()
     )
     assert done.done == 6
@@ -175,7 +166,7 @@ def wait_for_nodes(address, env, number):
 
 @needs_ray
 def test_ray_uses_the_running_cluster_at_its_address(tmp_path):
-    sweep.run(SMALL, tmp_path / "local")
+    run(SMALL, tmp_path / "local")
     (tmp_path / "small.toml").write_text(toml.dumps(SMALL))
     command = [sys.executable, "-m", "belated", "run", "small.toml", "--engine", "ray"]
     with (
@@ -201,18 +192,18 @@ def test_a_cluster_that_cannot_be_reached_is_said_in_one_line(tmp_path, monkeypa
         port.bind(("127.0.0.1", 0))
         monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port.getsockname()[1]}")
         with pytest.raises(ValueError, match=r"RAY_ADDRESS must be .*'127.*Connection refused"):
-            sweep.run(SMALL, tmp_path / "out", engine="ray")
+            run(SMALL, tmp_path / "out", engine="ray")
         assert not (tmp_path / "out").exists()
         port.listen()
         monkeypatch.setattr(ray, "init", refuse)
         with pytest.raises(ValueError, match=r"RAY_ADDRESS must be .*got '127[^\n]*: no token$"):
-            sweep.run(SMALL, tmp_path / "out", engine="ray")
+            run(SMALL, tmp_path / "out", engine="ray")
 
 
 def test_ray_missing_is_said_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(ValueError, match=r"needs the package ray: pip install 'belated\[ray\]'"):
-        sweep.run(SMALL, tmp_path, engine="ray")
+        run(SMALL, tmp_path, engine="ray")
 
 
 def test_a_run_that_raises_is_named_and_the_others_finish(tmp_path):
@@ -221,13 +212,13 @@ def test_a_run_that_raises_is_named_and_the_others_finish(tmp_path):
     cases = (Case("fine"), Case("broken", delays=part("trace", delays=str(trace))))
     experiment = dataclasses.replace(SMALL, cases=cases, seeds=1)
     out = tmp_path / "out"
-    done = sweep.run(experiment, out, jobs=2, begun=lambda left: trace.unlink())
+    done = run(experiment, out, jobs=2, begun=lambda left: trace.unlink())
     assert sorted(o.task.name for o in done.failed) == ["broken/a/seed-0", "broken/b/seed-0"]
     assert all("delays.csv" in o.reason and "\n" not in o.reason for o in done.failed)
     assert "Traceback" in (out / "failed" / "broken" / "a" / "seed-0.txt").read_text()
     assert store.rows(out)["case"].unique().to_list() == ["fine"]
     trace.write_text("delay\n" + "1\n" * 60)
-    assert sweep.run(experiment, out) == sweep.Sweep(2, 2, ())
+    assert run(experiment, out) == Sweep(2, 2, ())
 
 
 def outcomes_of(experiment, tasks, jobs):
@@ -308,14 +299,14 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
     script.write_text(
         "import dataclasses, multiprocessing, threading, time\n"
         "from pathlib import Path\n"
-        "from belated.lab import named, sweep\n"
+        "from belated.lab import named, run\n"
         "def tell():\n"
         "    time.sleep(2.5)\n"
         "    print(*(c.pid for c in multiprocessing.active_children()), flush=True)\n"
         "if __name__ == '__main__':\n"
         "    threading.Thread(target=tell).start()\n"
         "    long = dataclasses.replace(named('paper-grid'), episodes=10**6)\n"
-        "    sweep.run(long, Path('out'), jobs=2)\n"
+        "    run(long, Path('out'), jobs=2)\n"
     )
     with subprocess.Popen(
         [sys.executable, script.name], cwd=tmp_path, stdout=subprocess.PIPE, text=True
@@ -342,8 +333,8 @@ def test_a_script_without_a_guard_is_told_so_and_ends(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "from pathlib import Path\n"
-        "from belated.lab import named, sweep\n"
-        "sweep.run(named('paper-grid'), Path('out'), jobs=2)\n"
+        "from belated.lab import named, run\n"
+        "run(named('paper-grid'), Path('out'), jobs=2)\n"
     )
     done = subprocess.run(
         [sys.executable, script.name],
@@ -367,6 +358,6 @@ def test_stopping_early_leaves_no_process_behind():
 def test_a_wrong_specification_leaves_nothing_behind(tmp_path):
     wrong = dataclasses.replace(SMALL, delays=part("trace", delays=str(tmp_path / "none.csv")))
     with pytest.raises(ValueError, match=r"none\.csv"):
-        sweep.run(wrong, tmp_path / "out", jobs=2)
+        run(wrong, tmp_path / "out", jobs=2)
     assert not (tmp_path / "out").exists()
     assert not multiprocessing.active_children()

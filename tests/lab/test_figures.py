@@ -6,19 +6,19 @@ import re
 import numpy as np
 import pytest
 
-from belated.lab import figures, knowledge, maps, named, report, statistics, store, sweep
-from belated.lab.parts import part
+from belated.lab import figures, knowledge, maps, part, report, run, statistics, store
 from belated.lab.spec import Case, Experiment, Learner
 
+TUNED = part("oppo", update=part("softmax", learning_rate="tuned"))
 CASED = Experiment(
     name="cased",
     title="Two <cases>",
     environment=part("gridworld", size=(2, 3), walls=((0, 1),), horizon=5),
     delays=part("lost", probability=0.2, otherwise=part("geometric", mean=2)),
     agents=(
-        Learner("A", part("oppo", learning_rate=0.3, transitions="known")),
-        Learner("B", part("pipeline", agent=part("oppo", learning_rate="tuned")), "full"),
-        Learner("C", part("skipping", agent=part("oppo", learning_rate="tuned")), "bandit"),
+        Learner("A", part("oppo", transitions="known", update=part("softmax", learning_rate=0.3))),
+        Learner("B", part("pipeline", agent=TUNED), "full"),
+        Learner("C", part("skipping", agent=TUNED), "bandit"),
     ),
     episodes=30,
     seeds=3,
@@ -29,26 +29,30 @@ CASED = Experiment(
 @pytest.fixture(scope="module")
 def cased(tmp_path_factory):
     directory = tmp_path_factory.mktemp("cased")
-    sweep.run(CASED, directory)
+    run(CASED, directory)
     return directory
 
 
+def drawn(directory):
+    rows = store.rows(directory)
+    return figures.draw(directory, rows, statistics.summary(rows))
+
+
 def test_every_case_has_its_figures(cased):
-    drawings = figures.draw(cased, store.rows(cased))
+    drawings = drawn(cased)
     names = ["cost", "regret", "delays", "policy"]
     assert [d.name for d in drawings] == [f"{n}-{c}" for c in ("plain", "late") for n in names]
     assert all(d.caption.endswith(".") for d in drawings)
 
 
 def test_figures_are_the_same_every_time(cased):
-    rows = store.rows(cased)
-    first, second = (figures.draw(cased, rows)[0].encoded("svg") for _ in range(2))
+    first, second = (drawn(cased)[0].encoded("svg") for _ in range(2))
     assert first == second
 
 
 def test_the_curve_is_the_mean_over_seeds(cased):
     rows = store.rows(cased)
-    (axes,) = figures.draw(cased, rows)[0].figure.axes
+    (axes,) = drawn(cased)[0].figure.axes
     values = rows.filter((rows["case"] == "plain") & (rows["agent"] == "B"))["value"].to_numpy()
     np.testing.assert_allclose(axes.lines[1].get_ydata(), values.reshape(3, 30).mean(axis=0))
     labels = [text.get_text() for text in axes.texts]
@@ -57,7 +61,7 @@ def test_the_curve_is_the_mean_over_seeds(cased):
 
 def test_the_band_is_the_interval_over_seeds_and_the_best_policy_is_drawn(cased):
     rows = store.rows(cased)
-    (axes,) = figures.draw(cased, rows)[0].figure.axes
+    (axes,) = drawn(cased)[0].figure.axes
     values = rows.filter(case="plain", agent="B")["value"].to_numpy().reshape(3, 30)
     _, low, high = statistics.bootstrap(values)
     band = axes.collections[1].get_paths()[0].vertices
@@ -72,7 +76,7 @@ def test_the_band_is_the_interval_over_seeds_and_the_best_policy_is_drawn(cased)
 def test_long_runs_are_drawn_in_blocks(cased, monkeypatch):
     monkeypatch.setattr(figures, "POINTS", 8)  # 30 episodes: seven blocks of 4, one of 2
     rows = store.rows(cased)
-    cost, regret, delays, _ = figures.draw(cased, rows)[:4]
+    cost, regret, delays, _ = drawn(cased)[:4]
     one = rows.filter((rows["case"] == "plain") & (rows["agent"] == "B"))
     line = cost.figure.axes[0].lines[1]
     mean = one["value"].to_numpy().reshape(3, 30).mean(axis=0)
@@ -96,8 +100,8 @@ def test_a_sweep_is_drawn_against_its_axis(tmp_path):
         name="s", environment=part("chain", states=3, horizon=4), delays=part("none"),
         agents=CASED.agents[:1], episodes=40, seeds=2, cases=cases, against="total_delay",
     )  # fmt: skip
-    sweep.run(experiment, tmp_path)
-    (drawing,) = figures.draw(tmp_path, store.rows(tmp_path))
+    run(experiment, tmp_path)
+    (drawing,) = drawn(tmp_path)
     (axes,) = drawing.figure.axes
     cut = [sum(min(d, 39 - k) for k in range(40)) for d in (0, 3, 9)]
     shift = 1.015**-0.5
@@ -119,7 +123,8 @@ def test_the_map_shows_where_the_policy_goes(cased):
 
 def test_the_report_is_one_file_that_needs_nothing_else(cased):
     rows = store.rows(cased)
-    text = report.write(cased, figures.draw(cased, rows), rows).read_text()
+    lines, pairs = statistics.summary(rows), statistics.differences(rows)
+    text = report.write(cased, drawn(cased), lines, pairs).read_text()
     sources = re.findall(r'(?:src|href)\s*=\s*["\']([^"\']{0,30})', text)
     assert len(sources) == 8
     assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
@@ -141,61 +146,7 @@ def test_a_part_of_the_runs_is_said_to_be_a_part(cased, tmp_path):
     kept = tmp_path / "runs" / "plain" / "a" / "seed-1.parquet"
     kept.parent.mkdir(parents=True)
     kept.write_bytes((cased / "runs" / "plain" / "a" / "seed-1.parquet").read_bytes())
-    rows = store.rows(tmp_path)
-    drawings = figures.draw(tmp_path, rows)
+    drawings = drawn(tmp_path)
     assert [d.name for d in drawings] == ["cost-plain", "regret-plain", "delays-plain"]
-    assert "1 of 18 runs are finished" in report.html(tmp_path, drawings, rows)
-
-
-def test_knowledge_is_told_agent_by_agent():
-    common, a, b, c = knowledge.sentences(CASED)
-    assert "Every agent" in common
-    assert a == (
-        "A is also given the true transitions, and a step size of 0.3, set by hand. "
-        "It sees whole cost functions, and paths come with the costs."
-    )
-    assert "the largest delay of the run" in b
-    assert "number of episodes and the total delay" in b
-    assert "the largest delay" not in c
-    assert "only the costs it suffered" in c
-    agents = (Learner("Z", part("oppo")),)
-    bare = Experiment(name="x", environment=part("chain"), delays=part("none"), agents=agents)
-    assert "Z is also given nothing." in knowledge.sentences(bare)[1]
-
-
-def test_numbers_set_by_hand_and_what_copies_are_told():
-    tuned = part("oppo", transitions="known", learning_rate="tuned", max_delay="realised")
-    agents = {
-        "a": part(
-            "oppo", learning_rate=1, rate_scale=2.0, exploration_threshold=20, radius_scale=1
-        ),
-        "b": part("bold", agent=tuned),
-        "c": part("parallel", max_delay=7, agent=tuned),
-        "d": part("ucbvi", bonus_scale=0.1),
-        "e": part("oppo", costs="stochastic", exploration=0.5),
-    }
-    learners = tuple(Learner(name, made) for name, made in agents.items())
-    experiment = Experiment(
-        name="x", environment=part("chain"), delays=part("none"), agents=learners
-    )
-    a, b, c, d, e = (s.split(" is also given ")[1] for s in knowledge.sentences(experiment)[1:])
-    assert a.startswith(
-        "a step size of 1, set by hand, steps scaled by 2, set by hand, and a threshold of "
-        "exploration of 20, set by hand."
-    )
-    copies = "the number of episodes, from which the steps of its copies are tuned"
-    assert b.startswith(f"the true transitions, and {copies}.")
-    assert c.startswith(f"the true transitions, {copies}, and a largest delay of 7, set by hand.")
-    assert d.startswith("that costs come from fixed laws, and a bonus scaled by 0.1, set by hand.")
-    assert e.startswith("that costs come from fixed laws, and an exploration of 0.5, set by hand.")
-
-
-def test_doubling_is_told_neither_episodes_nor_delay():
-    told = knowledge.sentences(named("oreps-oppo"))
-    assert "number of episodes" in told[1]
-    assert told[4].startswith("O-REPS, doubling is also given the true transitions. It sees")
-
-
-def test_knowledge_of_the_papers_agents():
-    told = knowledge.sentences(named("paper-grid"))[1:]
-    assert ["largest delay" in sentence for sentence in told] == [False, True, True]
+    lines = statistics.summary(store.rows(tmp_path))
+    assert "1 of 18 runs are finished" in report.html(tmp_path, drawings, lines, [])

@@ -1,5 +1,6 @@
 """Nothing is lost: kill -9 at any moment, and the same command gives the same rows."""
 
+import dataclasses
 import importlib.util
 import os
 import random
@@ -10,17 +11,17 @@ import time
 
 import pytest
 
-from belated.lab import store, sweep, toml
-from belated.lab.parts import part
-from belated.lab.spec import Experiment, Learner
+from belated.lab import part, run, store, toml
+from belated.lab.spec import Learner
+from lab.small import BONUS, STEP, TINY, files
 
-EXPERIMENT = Experiment(
+EXPERIMENT = dataclasses.replace(
+    TINY,
     name="kill",
     environment=part("gridworld", size=6, horizon=20),
-    delays=part("geometric", mean=5),
     agents=(
-        Learner("A", part("oppo", learning_rate=0.1, optimism="bonus")),
-        Learner("B", part("oppo", learning_rate=0.1, transitions="known")),
+        Learner("A", BONUS),
+        Learner("B", part("oppo", transitions="known", update=STEP)),
     ),
     episodes=700,
     seeds=12,
@@ -31,13 +32,8 @@ KILLS = 12
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     directory = tmp_path_factory.mktemp("undisturbed")
-    sweep.run(EXPERIMENT, directory)
+    run(EXPERIMENT, directory)
     return files(directory)
-
-
-def files(directory):
-    runs = directory / "runs"
-    return {str(p.relative_to(runs)): p.read_bytes() for p in runs.rglob("*") if p.is_file()}
 
 
 def start(tmp_path, jobs, code="", engine="local"):
@@ -109,7 +105,7 @@ def test_interrupted_it_says_one_line_and_continues(tmp_path, moment):
     os.killpg(process.pid, signal.SIGINT)
     text, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert text == "belated: stopped; the same command continues where it was\n"
+    assert text == "belated: stopped; run the same command to continue\n"
 
 
 @pytest.mark.skipif(

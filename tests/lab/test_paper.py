@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from belated.lab import Learner, Told, named, part, statistics, store, sweep, theory
+from belated.lab import Learner, Told, build, exact, named, part, run, statistics, store
 
 SEEDS = 5
 
@@ -13,7 +13,7 @@ SEEDS = 5
 def lines(tmp_path_factory, name, **changes):
     experiment = dataclasses.replace(named(name), seeds=SEEDS, **changes)
     directory = tmp_path_factory.mktemp(name)
-    assert sweep.run(experiment, directory).failed == ()
+    assert run(experiment, directory).failed == ()
     rows = store.rows(directory)
     return {line.agent: line for line in statistics.summary(rows)}, rows
 
@@ -92,7 +92,7 @@ def lower_bound(tmp_path_factory):
         experiment, agents=experiment.agents[:1], seeds=150, episodes=256
     )
     directory = tmp_path_factory.mktemp("lower-bound")
-    sweep.run(experiment, directory)
+    run(experiment, directory)
     return experiment, store.rows(directory)
 
 
@@ -101,10 +101,10 @@ def test_regret_on_the_lower_bound_world_is_the_exact_one(lower_bound):
     delays, means = [], []
     for (case, _), curve in statistics.curves(rows, "regret").items():
         final = curve.values[:, -1]
-        exact = theory.delay_lower_bound(experiment.setting(case))
+        expected = exact.delay_lower_bound(experiment.scene(case))
         error = final.std(ddof=1) / np.sqrt(len(final))
-        assert abs(final.mean() - exact) < 3.5 * error
-        delays.append(experiment.setting(case).delays.values["delay"])
+        assert abs(final.mean() - expected) < 3.5 * error
+        delays.append(experiment.scene(case).delays.values["delay"])
         means.append(final.mean())
     slope = statistics.slope(np.array(delays) + 1.0, np.array(means))
     assert slope == pytest.approx(0.5, abs=0.05)
@@ -116,38 +116,38 @@ def test_every_setting_has_the_exact_regret_of_the_lower_bound_world(tmp_path):
     experiment = dataclasses.replace(
         experiment, agents=experiment.agents[1:], seeds=20, cases=experiment.cases[::2]
     )
-    sweep.run(experiment, tmp_path)
+    run(experiment, tmp_path)
     for (case, _), curve in statistics.curves(store.rows(tmp_path), "regret").items():
         final = curve.values[:, -1]
-        exact = theory.delay_lower_bound(experiment.setting(case))
-        assert abs(final.mean() - exact) < 4 * final.std(ddof=1) / np.sqrt(len(final))
+        expected = exact.delay_lower_bound(experiment.scene(case))
+        assert abs(final.mean() - expected) < 4 * final.std(ddof=1) / np.sqrt(len(final))
 
 
 def test_tuned_full_information_agents_stay_under_the_exact_bound(tmp_path):
     experiment = named("grid-delay")
+    tuned = part("softmax", learning_rate="tuned")
     agents = (
-        Learner("tuned", part("oppo", transitions="known", learning_rate="tuned")),
+        Learner("tuned", part("oppo", transitions="known", update=tuned)),
         Learner("anytime", part("oppo", transitions="known")),
         Learner("O-REPS", part("oreps", transitions="known")),
     )
     experiment = dataclasses.replace(experiment, agents=agents, seeds=2, episodes=1500)
-    sweep.run(experiment, tmp_path)
+    run(experiment, tmp_path)
     rows = store.rows(tmp_path)
     for case in experiment.case_names():
-        setting = experiment.setting(case)
-        world = setting.world()
+        scene = experiment.scene(case)
+        world = build.world(scene)
         for seed in range(2):
-            told = Told(
-                world.problem, "full", "delayed", world.mdp.transitions, setting.draw(world, seed)
-            )
+            delays = build.delays(scene, world, seed)
+            told = Told(world.problem, "full", "late", world.mdp.transitions, delays)
             H, S, A = world.problem.shape
             K, D = told.episodes, told.total_delay
             oreps = np.sqrt(2 * np.log(S * A) / (K + 3 * D))
             bounds = {
-                "tuned": theory.oppo_bound(H, A, K, D, 1 / (H * np.sqrt(K + D))),
+                "tuned": exact.oppo_bound(H, A, K, D, 1 / (H * np.sqrt(K + D))),
                 "anytime": H * (H + 1) * np.sqrt(2 * np.log(A) * (K + D)),
                 "O-REPS": 2 * H * np.log(S * A) / oreps + oreps * H * (K + 3 * D),
             }
             for agent, bound in bounds.items():
-                run = rows.filter(case=case, agent=agent, seed=seed)
-                assert 0 < run["regret"][-1] <= bound
+                one = rows.filter(case=case, agent=agent, seed=seed)
+                assert 0 < one["regret"][-1] <= bound

@@ -1,28 +1,15 @@
 """Results are complete or absent, and never mixed with those of something else."""
 
 import dataclasses
-import io
 import json
 import os
 
-import numpy as np
 import polars as pl
 import pytest
 
-import belated as bl
-from belated.lab import store, sweep
-from belated.lab.parts import part
-from belated.lab.runs import perform
-from belated.lab.spec import Case, Experiment, Learner
-
-TINY = Experiment(
-    name="tiny",
-    environment=part("gridworld", size=3, horizon=4),
-    delays=part("geometric", mean=2),
-    agents=(Learner("A", part("oppo", learning_rate=0.1)), Learner("B", part("oppo"))),
-    episodes=12,
-    seeds=2,
-)
+from belated.lab import part, run, store
+from belated.lab.task import perform
+from lab.small import TINY
 
 
 def finish(directory, experiment, tasks=None):
@@ -39,51 +26,15 @@ def test_rows_hold_what_was_promised(tmp_path):
         "comparator", "regret", "missing", "delay",
     ]  # fmt: skip
     assert len(rows) == 4 * 12
-    assert json.loads(rows["parameters"][0])["learning_rate"] == 0.1
+    parameters = json.loads(rows["parameters"][0])
+    assert parameters["update"] == {"kind": "softmax", "learning_rate": 0.1}
+    assert (parameters["information"], parameters["paths"]) == ("full", "late")
     one = rows.filter((pl.col("agent") == "A") & (pl.col("seed") == 1))
     gap = (one["value"] - one["comparator"]).cum_sum()
     assert (gap - one["regret"]).abs().max() < 1e-9
     both = rows.pivot(on="agent", index=["seed", "episode"], values="delay")
     assert (both["A"] == both["B"]).all()
     assert json.loads((tmp_path / "versions.json").read_text())["belated"]
-
-
-def test_rows_are_what_simulate_says_column_by_column(tmp_path):
-    """Paths at once for one agent and late for the other; a case with its own K, costs, delays."""
-    oppo = part("oppo", learning_rate=0.3, optimism="bonus")
-    own = Case("own", costs=part("random", seed=3), delays=part("uniform", low=1, high=6),
-               episodes=33)  # fmt: skip
-    experiment = dataclasses.replace(
-        TINY,
-        agents=(Learner("late", oppo), Learner("at once", oppo, "full", "immediate")),
-        cases=(Case("as is"), own),
-        episodes=21,
-    )
-    runs = {}
-    for task in experiment.tasks():
-        K = 33 if task.case == "own" else 21
-        found = pl.read_parquet(io.BytesIO(perform(experiment, task).rows))
-        world = experiment.setting(task.case).world()
-        if task.case == "own":
-            means = np.random.default_rng(3).random((1, *world.problem.shape[1:]))
-            world = bl.World(world.mdp, bl.costs.stochastic(means))
-        agent = bl.DelayedOPPO(world.problem, learning_rate=0.3, optimism="bonus")
-        delays = bl.delays.uniform(1, 6) if task.case == "own" else bl.delays.geometric(2)
-        run = bl.simulate(
-            world, agent, delays=delays, episodes=K, seed=task.seed,
-            trajectory="immediate" if task.learner == "at once" else "delayed",
-        )  # fmt: skip
-        assert found["episode"].to_list() == list(range(K))
-        for column in ("value", "realised", "comparator", "regret", "missing", "delay"):
-            want = {"value": "values", "delay": "delays"}.get(column, column)
-            np.testing.assert_array_equal(found[column], getattr(run, want), err_msg=column)
-        runs[task.case, task.learner, task.seed] = found["value"]
-    assert not runs["own", "late", 0].equals(runs["own", "at once", 0])
-
-
-def test_the_same_task_gives_the_same_bytes():
-    task = TINY.tasks()[0]
-    assert perform(TINY, task) == perform(TINY, task)
 
 
 @pytest.mark.parametrize("moment", ["fsync", "replace"])
@@ -103,7 +54,7 @@ def test_a_write_that_stops_leaves_nothing_that_counts(tmp_path, monkeypatch, mo
     assert list(tmp_path.rglob("*.partial"))
     finish(tmp_path, TINY)
     (tmp_path / "runs" / "a" / "seed-1.parquet.7.partial").write_text("left by a killed process")
-    sweep.run(TINY, tmp_path)
+    run(TINY, tmp_path)
     assert not list(tmp_path.rglob("*.partial"))
     assert len(store.rows(tmp_path)) == 4 * 12
 
@@ -168,7 +119,7 @@ def test_a_damaged_file_is_named_in_one_line(tmp_path, file, read):
     path = tmp_path / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"")
-    with pytest.raises(ValueError, match="must be as belated wrote it") as caught:
+    with pytest.raises(ValueError, match="is damaged") as caught:
         read(tmp_path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)

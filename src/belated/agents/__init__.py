@@ -4,12 +4,17 @@ from belated.agents.advice import Advice, advise, recommend
 from belated.agents.contract import Agent, Information, Restartable
 from belated.agents.doubling import Doubling
 from belated.agents.ledger import Ledger
+from belated.agents.mixture import Mixture
 from belated.agents.oppo import DelayedOPPO
 from belated.agents.oreps import DelayedOREPS
 from belated.agents.parallel import Bold, Parallel
+from belated.agents.parts.blend import Blend
 from belated.agents.parts.costs import Averaged, Revealed, Weighted
-from belated.agents.parts.explore import FewVisits
-from belated.agents.parts.transitions import Bonus, Confidence
+from belated.agents.parts.explore import FewVisits, UniformShare
+from belated.agents.parts.planned import Planned
+from belated.agents.parts.predicted import Predicted
+from belated.agents.parts.regret_matching import RegretMatching
+from belated.agents.parts.transitions import Bonus, Confidence, Observed
 from belated.agents.parts.update import Softmax
 from belated.agents.pipeline import Pipeline
 from belated.agents.skipping import Skipping
@@ -19,6 +24,7 @@ __all__ = [
     "Advice",
     "Agent",
     "Averaged",
+    "Blend",
     "Bold",
     "Bonus",
     "Confidence",
@@ -29,12 +35,18 @@ __all__ = [
     "FewVisits",
     "Information",
     "Ledger",
+    "Mixture",
+    "Observed",
     "Parallel",
     "Pipeline",
+    "Planned",
+    "Predicted",
+    "RegretMatching",
     "Restartable",
     "Revealed",
     "Skipping",
     "Softmax",
+    "UniformShare",
     "Weighted",
     "advise",
     "recommend",

@@ -1,26 +1,29 @@
 """Which agent should I use?
 
+With aim="practice", the default, the answer is one agent that learns from a few thousand episodes
+and needs to be told nothing: `practice.practical`. With aim="guarantee" it is the paper's agent for
+what is seen and known:
+
     what is seen and known                               agent
     full information, known transitions                  DelayedOPPO
     full information, unknown, paths at once             DelayedOPPO
+    the same, paths late, delays in order                DelayedOPPO
     full information, unknown, paths late                DelayedOPPO with explicit exploration,
                                                          in Skipping (D known) or Doubling (not)
     bandit, one step from one state                      DelayedOPPO: delayed EXP3
-    bandit, K and D known                                DelayedOPPO in Skipping
+    bandit, K and D known                                DelayedOPPO, in Skipping if that helps
     bandit, K or D not known                             DelayedOPPO in Doubling
     bandit, costs from fixed laws                        DelayedUCBVI, with explicit exploration
                                                          where the largest delay is known and
                                                          there are many actions
 
 Step sizes come from `tuning` where K and D are known; else from the anytime rule, or from phases.
-These choices have guarantees, with constants that are far too careful for short runs. With
-aim="practice", unknown dynamics are treated as in the paper's experiments instead: observed
-frequencies, a bonus of 1 / sqrt(n) and a step size of 5 / H (0.1 at H = 50), no guarantee.
 """
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -31,29 +34,49 @@ from belated.agents.doubling import Doubling
 from belated.agents.oppo import CONFIDENCE, DelayedOPPO, is_bandit
 from belated.agents.parts.costs import Averaged, Weighted
 from belated.agents.parts.explore import FewVisits
-from belated.agents.parts.transitions import Bonus, Confidence
+from belated.agents.parts.transitions import Confidence
 from belated.agents.parts.update import Softmax
+from belated.agents.practice import practical
 from belated.agents.skipping import Skipping
 from belated.agents.ucbvi import DelayedUCBVI
 from belated.problem import Problem
 from belated.transitions import Transitions
+from belated.tuning import Parameters, Setting
+
+WIDTH = 88
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Advice:
-    """An agent, why, and a function that makes it.
+    """An agent, why, and what to mind. It prints as text to act on.
 
     Attributes:
         name: the classes of the agent.
         call: the call that makes it.
         reason: why this one.
+        notes: what to mind, a sentence or two each.
         make: makes a fresh one.
     """
 
     name: str
     call: str
     reason: str
+    notes: tuple[str, ...]
     make: Callable[[], Agent]
+
+    def __str__(self) -> str:
+        lines = [
+            *_wrapped("Use   ", self.call),
+            *_wrapped("Why   ", self.reason),
+            *(line for note in self.notes for line in _wrapped("Mind  ", note)),
+        ]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=label, subsequent_indent=" " * len(label))
 
 
 def recommend(problem: Problem, **known: Any) -> Agent:
@@ -71,140 +94,256 @@ def advise(
     episodes: int | None = None,
     total_delay: float | None = None,
     max_delay: float | None = None,
-    aim: str = "guarantee",
+    in_order: bool = False,
+    lost: bool = False,
+    only_successes: bool = False,
+    aim: str = "practice",
 ) -> Advice:
-    """Name the agent for a setting, with its parameters and the reason.
+    """Name the agent for a setting, the reason, and what to mind.
 
     Args:
         problem: states, actions, horizon, start.
-        information: "full" or "bandit".
+        information: "full" (whole cost functions come back) or "bandit" (only suffered costs).
         transitions: the dynamics, if known.
         paths: whether trajectories come "late", with the costs, or "at once".
-        costs: "adversarial", or "stochastic": drawn from fixed laws.
+        costs: "adversarial", which may change in any way, or "stochastic": drawn from fixed laws.
         episodes: K, if known.
         total_delay: D, if known.
         max_delay: the largest delay, if known.
-        aim: "guarantee", or "practice" for unknown dynamics in short runs.
+        in_order: feedback never overtakes earlier feedback, as with a constant delay.
+        lost: some feedback never comes.
+        only_successes: only episodes that went well report; silence means a failure.
+        aim: "practice", or "guarantee" for the paper's agents with their bounds.
     """
     checks.instance("problem", problem, Problem)
-    if max_delay is not None:
-        max_delay = checks.real("max_delay", max_delay, 0.0)
     checks.choice("information", information, ("full", "bandit"))
     checks.choice("paths", paths, tuning.PATHS)
     checks.choice("costs", costs, ("adversarial", "stochastic"))
-    checks.choice("aim", aim, ("guarantee", "practice"))
-    known = transitions is not None
-    dynamics: Any = Confidence(episodes=episodes) if transitions is None else transitions
-    common: dict[str, Any] = {"transitions": dynamics}
-
-    if information == "bandit" and costs == "stochastic" and known:
-        settings = {**common, "costs": Averaged()}
-        return _oppo(problem, settings, "mean costs on known transitions, at the anytime step size")
-    if information == "bandit" and costs == "stochastic":
-        return _stochastic(problem, episodes, max_delay, aim)
-    if aim == "practice" and not known and information == "full":
-        settings = {"transitions": Bonus(), "update": Softmax(5.0 / problem.horizon)}
-        reason = "as in the paper's experiments: quick to learn, no guarantee"
-        return _oppo(problem, settings, reason)
-    if information == "bandit" and is_bandit(problem):
-        settings = {**common, "costs": Weighted()}
-        reason = "delayed EXP3; its anytime step size needs neither K nor D"
-        if episodes is not None and total_delay is not None:
-            rate = tuning.exp3(problem, episodes, total_delay)["learning_rate"]
-            settings["update"] = Softmax(rate)
-            reason = "delayed EXP3, tuned for K and D"
-        return _oppo(problem, settings, reason)
-    if information == "bandit":
-        return _bandit(problem, common, known, paths, episodes, total_delay)
-    if not known and paths == "late":
-        return _late_paths(problem, common, episodes, total_delay, max_delay)
-    reason = "the anytime step size needs neither K nor D, and the largest delay plays no role"
-    if episodes is not None and total_delay is not None:
-        tuned = tuning.oppo_full(problem, episodes, total_delay, log_actions=True)
-        common["update"] = Softmax(**tuned)
-        reason = "tuned for K and D; the largest delay plays no role"
-    return _oppo(problem, common, reason)
-
-
-def _advice(name: str, make: Callable[[], Agent], reason: str) -> Advice:
-    return Advice(name, repr(make()), reason, make)
-
-
-def _oppo(problem: Problem, settings: dict[str, Any], reason: str) -> Advice:
-    return _advice("DelayedOPPO", lambda: DelayedOPPO(problem, **settings), reason)
-
-
-def _skipping(problem: Problem, settings: dict[str, Any], beta: float, reason: str) -> Advice:
-    return _advice(
-        "Skipping(DelayedOPPO)",
-        lambda: Skipping(DelayedOPPO(problem, **settings), beta),
-        reason,
+    checks.choice("aim", aim, ("practice", "guarantee"))
+    in_order = checks.flag("in_order", in_order)
+    known = _Known(
+        problem,
+        information,
+        transitions,
+        "at once" if in_order else paths,
+        costs == "stochastic",
+        None if episodes is None else checks.integer("episodes", episodes, 1),
+        None if total_delay is None else checks.real("total_delay", total_delay, 0.0),
+        None if max_delay is None else checks.real("max_delay", max_delay, 0.0),
     )
-
-
-def _doubling(problem: Problem, settings: dict[str, Any], paths: str, reason: str) -> Advice:
-    return _advice(
-        "Doubling(DelayedOPPO)",
-        lambda: Doubling(DelayedOPPO(problem, **settings), paths=paths),
-        reason,
+    notes = _notes(
+        information, checks.flag("lost", lost), checks.flag("only_successes", only_successes)
     )
-
-
-def _bandit(
-    problem: Problem,
-    common: dict[str, Any],
-    known: bool,
-    paths: str,
-    episodes: int | None,
-    total_delay: float | None,
-) -> Advice:
-    if episodes is None or total_delay is None:
-        started = {**common, "costs": Weighted(1.0), "update": Softmax(1.0)}
-        reason = "step size, exploration and skipping follow the phases; K and D are not needed"
-        return _doubling(problem, started, paths, reason)
-    setting = tuning.Setting(
-        information="bandit", dynamics="known" if known else "unknown", paths=paths
-    )
-    tuned = setting.at(problem, episodes, total_delay)
-    settings = {
-        **common,
-        "costs": Weighted(tuned.exploration),
-        "update": Softmax(tuned.learning_rate),
-    }
-    reason = "tuned for K and D; feedback beyond the threshold costs more than it gives"
-    return _skipping(problem, settings, tuned.threshold, reason)
-
-
-def _late_paths(
-    problem: Problem,
-    common: dict[str, Any],
-    episodes: int | None,
-    total_delay: float | None,
-    max_delay: float | None,
-) -> Advice:
-    if episodes is None or total_delay is None:
-        # the phases replace the threshold of explicit exploration from the start
-        reason = "step size, skipping and explicit exploration follow the phases"
-        return _doubling(problem, {**common, "explore": FewVisits(max_delay=1.0)}, "late", reason)
-    tuned = tuning.Setting().at(problem, episodes, total_delay)
-    settings = {**common, "update": Softmax(tuned.learning_rate)}
-    if max_delay is not None and max_delay <= tuned.threshold:
-        reason = "tuned for K and D; explicit exploration follows the largest delay"
-        return _oppo(problem, {**settings, "explore": FewVisits(max_delay=max_delay)}, reason)
-    reason = "tuned for K and D; skipping makes its threshold the largest delay that counts"
-    settings["explore"] = FewVisits(max_delay=tuned.threshold)
-    return _skipping(problem, settings, tuned.threshold, reason)
-
-
-def _stochastic(
-    problem: Problem, episodes: int | None, max_delay: float | None, aim: str
-) -> Advice:
-    reason = "optimistic planning on what was observed; its regret does not grow with D"
-    rows = problem.horizon * problem.states * problem.actions
-    settings: dict[str, Any] = {"transitions": Confidence(episodes=episodes)}
     if aim == "practice":
-        settings["transitions"] = Confidence(radius_scale=0.1, episodes=episodes)
-    elif max_delay is not None and problem.actions > 2 * math.log(rows / CONFIDENCE.delta):
-        settings["explore"] = FewVisits(max_delay=max_delay)
-        reason += "; many actions, so explicit exploration wastes less of it"
-    return _advice("DelayedUCBVI", lambda: DelayedUCBVI(problem, **settings), reason)
+        return _practice(known, notes)
+    choice = _guarantee(known)
+    useful = choice.setting.useful_from(problem, known.mean_delay)
+    kind = "is below" if choice.setting.exact else "without its constants and logarithms is below"
+    bound = f"Its regret bound {kind} the trivial H K from K = {useful:,} on"
+    if known.mean_delay:
+        bound += f" (at a mean delay of {known.mean_delay:g})"
+    if in_order:
+        notes = (IN_ORDER, *notes)
+    return Advice(
+        choice.name, repr(choice.make()), f"{choice.reason}. {bound}.", notes, choice.make
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """What was said to `advise`; paths that come in order count as paths at once."""
+
+    problem: Problem
+    information: Information
+    transitions: Transitions | None
+    paths: str
+    stochastic: bool
+    episodes: int | None
+    total_delay: float | None
+    max_delay: float | None
+
+    @property
+    def mean_delay(self) -> float:
+        if self.episodes is None or self.total_delay is None:
+            return 0.0
+        return self.total_delay / self.episodes
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(
+            information=self.information,
+            dynamics="unknown" if self.transitions is None else "known",
+            paths=self.paths,
+            stochastic=self.information == "bandit" and self.stochastic,
+            arms=self.information == "bandit" and not self.stochastic and is_bandit(self.problem),
+        )
+
+    @property
+    def tuned(self) -> Parameters | None:
+        """The parameters for K and D, if both are known."""
+        if self.episodes is None or self.total_delay is None:
+            return None
+        return self.setting.at(self.problem, self.episodes, self.total_delay)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Choice:
+    name: str
+    make: Callable[[], Agent]
+    reason: str
+    setting: Setting
+
+
+IN_ORDER = (
+    "Feedback that keeps its order needs no explicit exploration and no skipping, and the bound "
+    "is that of paths that come at once. This holds only while nothing overtakes."
+)
+
+
+def _notes(information: Information, lost: bool, only_successes: bool) -> tuple[str, ...]:
+    notes = []
+    if lost:
+        notes.append(
+            "Nothing needs to be done about lost feedback: episodes that are overdue no longer "
+            "count as missing. agent.forget(episode) frees the memory of one that will not report."
+        )
+    if only_successes:
+        worst = (
+            "a cost of 1 at the step that should have reported"
+            if information == "bandit"
+            else ("the cost function that stands for a failure")
+        )
+        notes.append(
+            "Silence is information here. Decide after how long an episode has failed, and then "
+            f"observe {worst}; do not forget it. Forgotten failures make every learner prefer "
+            "what reports least."
+        )
+    return tuple(notes)
+
+
+def _practice(known: _Known, notes: tuple[str, ...]) -> Advice:
+    def make() -> Agent:
+        return practical(
+            known.problem, known.information, known.transitions, changing=not known.stochastic
+        )
+
+    reason = (
+        "It learns in practice: regret matching+ and planning, weighted by what each would have "
+        "cost. It needs neither K nor delays, and has no regret bound for unknown "
+        'transitions or bandit feedback; aim="guarantee" gives agents that have one.'
+    )
+    return Advice("DelayedOPPO", repr(make()), reason, notes, make)
+
+
+def _guarantee(known: _Known) -> _Choice:
+    bandit = known.information == "bandit"
+    if bandit and known.stochastic:
+        return _stochastic(known)
+    if bandit and is_bandit(known.problem):
+        return _arms(known)
+    if bandit:
+        return _bandit(known)
+    if known.transitions is None and known.paths == "late":
+        return _late_paths(known)
+    update = Softmax()
+    reason = "The anytime step size needs neither K nor D, and the largest delay plays no role"
+    if known.episodes is not None and known.total_delay is not None:
+        problem, K, D = known.problem, known.episodes, known.total_delay
+        update = Softmax(**tuning.oppo_full(problem, K, D, log_actions=True))
+        reason = "It is tuned for K and D, and the largest delay plays no role"
+    return _oppo(known, reason, update=update)
+
+
+def _dynamics(known: _Known) -> Transitions | Confidence:
+    if known.transitions is None:
+        return Confidence(episodes=known.episodes)
+    return known.transitions
+
+
+def _oppo(known: _Known, reason: str, **parts: Any) -> _Choice:
+    def make() -> Agent:
+        return DelayedOPPO(known.problem, transitions=_dynamics(known), **parts)
+
+    return _Choice("DelayedOPPO", make, reason, known.setting)
+
+
+def _skipping(known: _Known, tuned: Parameters, reason: str, **parts: Any) -> _Choice:
+    """The agent inside Skipping, unless that would skip too much or nothing."""
+    inside = _oppo(known, reason, **parts)
+    K, D, beta = known.episodes or 0, known.total_delay or 0.0, tuned.threshold
+    if beta * K <= D or (known.max_delay is not None and known.max_delay <= 2 * beta):
+        return inside
+    return _Choice(
+        "Skipping(DelayedOPPO)",
+        lambda: Skipping(inside.make(), beta),
+        f"{reason}; feedback beyond the threshold costs more than it gives",
+        known.setting,
+    )
+
+
+def _doubling(known: _Known, reason: str, **parts: Any) -> _Choice:
+    def make() -> Agent:
+        inside = DelayedOPPO(known.problem, transitions=_dynamics(known), **parts)
+        return Doubling(inside, paths=known.paths)
+
+    return _Choice("Doubling(DelayedOPPO)", make, reason, known.setting)
+
+
+def _arms(known: _Known) -> _Choice:
+    tuned = known.tuned
+    if tuned is None:
+        reason = "This is delayed EXP3; its anytime step size needs neither K nor D"
+        return _oppo(known, reason, costs=Weighted())
+    reason = "This is delayed EXP3, tuned for K and D"
+    return _oppo(known, reason, costs=Weighted(), update=Softmax(tuned.learning_rate))
+
+
+def _bandit(known: _Known) -> _Choice:
+    tuned = known.tuned
+    if tuned is None:
+        reason = "Step size, exploration and skipping follow the phases; K and D are not needed"
+        return _doubling(known, reason, costs=Weighted(1.0), update=Softmax(1.0))
+    return _skipping(
+        known,
+        tuned,
+        "It is tuned for K and D",
+        costs=Weighted(tuned.exploration),
+        update=Softmax(tuned.learning_rate),
+    )
+
+
+def _late_paths(known: _Known) -> _Choice:
+    tuned = known.tuned
+    if tuned is None:
+        # the phases replace the threshold of explicit exploration from the start
+        reason = "Step size, skipping and explicit exploration follow the phases"
+        return _doubling(known, reason, explore=FewVisits(max_delay=1.0))
+    largest = tuned.threshold if known.max_delay is None else min(known.max_delay, tuned.threshold)
+    reason = "It is tuned for K and D; explicit exploration follows the largest delay that counts"
+    return _skipping(
+        known,
+        tuned,
+        reason,
+        update=Softmax(tuned.learning_rate),
+        explore=FewVisits(max_delay=largest),
+    )
+
+
+def _stochastic(known: _Known) -> _Choice:
+    problem = known.problem
+    reason = "It plans optimistically on what was observed; its regret does not grow with D"
+    explore = None
+    rows = problem.horizon * problem.states * problem.actions
+    many = problem.actions > 2 * math.log(rows / CONFIDENCE.delta)
+    if known.transitions is not None:
+        explore = None
+    elif known.max_delay is not None and many:
+        explore = FewVisits(max_delay=known.max_delay)
+        reason += "; there are many actions, so explicit exploration wastes less of it"
+
+    def make() -> Agent:
+        return DelayedUCBVI(
+            problem, transitions=_dynamics(known), costs=Averaged(), explore=explore
+        )
+
+    return _Choice("DelayedUCBVI", make, reason, known.setting)

@@ -12,15 +12,16 @@ of episodes and total delay", completed for every setting by `tuning.Setting`.
     paper                                here
     e                                    phase
     A^{3/2} k + sum of M^j, j <= k       estimate, with `weight` for A^{3/2}
-    M^k                                  episodes up to k whose costs have not come by its end
+    M^k                                  episodes up to k whose costs have not come by its end and
+                                         are not overdue
     beta_e, eta_e, gamma_e               the setting's parameters at N = 2^e
 
 The policy begins anew in every phase; counts are kept.
 
 Departures (each undone by literal=True): e grows until 2^e reaches the estimate, not by one; the
 first phase is ceil(log2 weight), not 1; feedback of older phases is counted as missing by the
-proof, so it does not move the policy. Also: an episode that was forgotten stays missing, since its
-costs never come.
+proof, so it does not move the policy; M^k leaves out the episodes that are overdue or forgotten
+(`waiting.Waiting`), so that lost feedback does not end the phases too soon.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from belated.agents.contract import (
 )
 from belated.agents.ledger import listed
 from belated.agents.skipping import Skipping
+from belated.agents.waiting import Waiting
 from belated.feedback import Costs, Episode, Record
 from belated.problem import Problem
 from belated.tuning import PATHS
@@ -87,7 +89,7 @@ class Doubling:
         )
         self.phase = 1 if literal else max(1, math.ceil(math.log2(self.weight)))
         self.estimate = 0.0
-        self._came = 0
+        self._waiting = Waiting(agent.problem)
 
     @property
     def begun(self) -> int:
@@ -96,8 +98,11 @@ class Doubling:
 
     def begin_episode(self) -> Episode:
         """Close the episode before, move to the next phase if it is time, begin the next."""
+        missing = self._waiting.begin()
+        if self._literal:
+            missing = max(0, self.begun - self._waiting.arrived)
         if self.begun:
-            self.estimate += self.weight + max(0, self.begun - self._came)
+            self.estimate += self.weight + missing
             if self.estimate > 2.0**self.phase:
                 self.phase += 1
                 while not self._literal and self.estimate > 2.0**self.phase:
@@ -109,11 +114,14 @@ class Doubling:
         """Hand on what is in time; all costs that come are missing no more."""
         batch = listed(records)
         self._inside.observe(batch)
-        self._came += sum(isinstance(record, Costs) for record in batch)
+        for record in batch:
+            if isinstance(record, Costs):
+                self._waiting.arrive(record.episode)
 
     def forget(self, episode: int) -> None:
         """Let go of an episode."""
         self._inside.forget(episode)
+        self._waiting.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
         """Those of the agent inside, the phase and the estimate."""
@@ -138,13 +146,13 @@ class Doubling:
             "literal": self._literal,
             "phase": self.phase,
             "estimate": self.estimate,
-            "came": self._came,
+            "waiting": self._waiting.state(),
         }
 
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
-        names = ("inside", "paths", "weight", "literal", "phase", "estimate", "came")
+        names = ("inside", "paths", "weight", "literal", "phase", "estimate", "waiting")
         read = stored.exact(state, *names)
         checks.instance("inside", read["inside"], Skipping)
         inside: Any = read["inside"]
@@ -153,7 +161,7 @@ class Doubling:
         made._wrap(inside.agent, inside, read["paths"], read["weight"], read["literal"])
         made.phase = checks.integer("phase", read["phase"], 1, 1000)
         made.estimate = checks.real("estimate", read["estimate"], 0.0)
-        made._came = checks.integer("came", read["came"], 0)
+        made._waiting.restore(read["waiting"])
         return made
 
     def __repr__(self) -> str:

@@ -45,16 +45,26 @@ from typing import Any, Self
 from belated import checks, stored
 from belated.agents.contract import Information, call
 from belated.agents.ledger import Ledger, Open
+from belated.agents.parts.blend import Blend
 from belated.agents.parts.costs import CostsPart, Observation, Revealed, Weighted
 from belated.agents.parts.explore import ExplorePart, checked_mask, no_exploration
-from belated.agents.parts.transitions import Bonus, Confidence, TransitionsPart, model_of
+from belated.agents.parts.planned import Planned
+from belated.agents.parts.predicted import Predicted
+from belated.agents.parts.regret_matching import RegretMatching
+from belated.agents.parts.transitions import (
+    Bonus,
+    Confidence,
+    Observed,
+    TransitionsPart,
+    model_of,
+)
 from belated.agents.parts.update import Arrival, Outlook, Softmax, UpdatePart
+from belated.agents.waiting import Waiting
 from belated.arrays import Bools, Floats, frozen
 from belated.feedback import Episode, Record
 from belated.problem import Problem
 from belated.transitions import Transitions
 from belated.tuning import Parameters, Setting
-
 
 CONFIDENCE, REVEALED, SOFTMAX = Confidence(), Revealed(), Softmax()
 """The parts by default."""
@@ -80,12 +90,13 @@ class DelayedOPPO:
 
     Args:
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
-        transitions: the true `Transitions`, or how unknown ones are treated: `Confidence()` or
-            `Bonus()`.
+        transitions: the true `Transitions`, or how unknown ones are treated: `Confidence()`,
+            `Bonus()` or `Observed()`.
         costs: `Revealed()` under full information; under bandit feedback `Weighted(exploration)`
-            for any costs, or `Averaged()` for costs from fixed laws.
-        update: how the policy follows from what arrived: `Softmax(learning_rate)`.
-        explore: `FewVisits(...)` for explicit exploration, or None.
+            or `Predicted()` for any costs, or `Averaged()` for costs from fixed laws.
+        update: how the policy follows from what arrived: `Softmax(learning_rate)`,
+            `RegretMatching()`, `Planned()` or a `Blend(...)` of several.
+        explore: `FewVisits(...)` for explicit exploration, `UniformShare(...)`, or None.
     """
 
     def __init__(
@@ -114,7 +125,10 @@ class DelayedOPPO:
             stochastic=costs.averaged,
             arms=costs.weighted and is_bandit(problem),
         )
-        self._model = model_of(problem, transitions, recall=costs.weighted)
+        self._tunable = costs.weighted or not all(
+            isinstance(rule, RegretMatching | Planned) for rule in _rules(update)
+        )
+        self._model = model_of(problem, transitions, costs)
         self._costs = costs.start(problem)
         self._update = update.start(problem, costs)
         self._explore = no_exploration(explore).start(problem, self._model)
@@ -124,6 +138,7 @@ class DelayedOPPO:
         self._ledger: Ledger[Played] = Ledger(
             problem, costs.information, uses_paths=self.uses_paths
         )
+        self._waiting = Waiting(problem)
         self._explored = 0
 
     @property
@@ -133,7 +148,9 @@ class DelayedOPPO:
 
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
-        outlook = Outlook(self._ledger.unsettled, self._model, self._costs)
+        missing = self._waiting.begin()
+        coming = min(float(missing), self._waiting.mean_delay)
+        outlook = Outlook(missing, coming, self._model, self._costs)
         policy = frozen(self._update.policy(outlook))
         mask = self._explore.mask()
         number = self._ledger.begin(Played(policy, mask, self._model.arrived))
@@ -148,17 +165,21 @@ class DelayedOPPO:
             for entry in entries
             if entry.costs is not None and not (self._waits_for_paths and entry.path is None)
         ]
-        for entry in ready:
-            assert entry.costs is not None
+        lessons = [
             self._costs.learn(entry.path, entry.costs.values)
-        for entry in ready:
-            self._learn(entry)
+            for entry in ready
+            if entry.costs is not None
+        ]
+        for entry, lesson in zip(ready, lessons, strict=True):
+            self._learn(entry, lesson)
+            self._waiting.arrive(entry.number)
             self._ledger.settle(entry)
         self._let_go()
 
     def forget(self, episode: int) -> None:
         """Let go of an episode: no feedback of it will be used, and its memory is free."""
         self._ledger.forget(episode)
+        self._waiting.forget(episode)
         self._let_go()
 
     def setting(self, paths: str) -> Setting:
@@ -170,6 +191,11 @@ class DelayedOPPO:
 
         carry_over: whether feedback of open episodes will still move the policy.
         """
+        if not self._tunable:
+            raise ValueError(
+                f"update={self._parts['update']!r} has no step size for a new phase; use the agent "
+                "without Doubling"
+            )
         for part in (self._update, self._costs, self._explore):
             part.restart(parameters)
         if not carry_over:
@@ -184,6 +210,8 @@ class DelayedOPPO:
             "open": len(self._ledger),
             "unused": self._ledger.unsettled,
             "explored": self._explored,
+            "given_up": self._waiting.given_up,
+            "came_late": self._waiting.late,
             **(self._update.diagnostics() if hasattr(self._update, "diagnostics") else {}),
         }
 
@@ -200,27 +228,29 @@ class DelayedOPPO:
             "update": self._update.state(),
             "explore": self._explore.state(),
             "ledger": self._ledger.state(_write),
+            "waiting": self._waiting.state(),
             "explored": self._explored,
         }
 
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
-        names = ("configuration", "model", "costs", "update", "explore", "ledger", "explored")
-        read = stored.exact(state, *names)
+        names = ("model", "costs", "update", "explore", "ledger", "waiting", "explored")
+        read = stored.exact(state, "configuration", *names)
         agent = cls(**read["configuration"])
         agent._model.restore(read["model"])
         agent._costs.restore(read["costs"])
         agent._update.restore(read["update"])
         agent._explore.restore(read["explore"])
         agent._ledger.restore(read["ledger"], agent._read)
+        agent._waiting.restore(read["waiting"])
         agent._explored = checks.integer("explored", read["explored"], 0)
         return agent
 
     def __repr__(self) -> str:
         return call(self, self.problem, **self._parts)
 
-    def _learn(self, entry: Open[Played]) -> None:
+    def _learn(self, entry: Open[Played], lesson: object) -> None:
         """Update by an episode, unless it met its mask or belongs to an earlier phase."""
         played, costs = entry.memory, entry.costs
         if played is None or costs is None:
@@ -235,6 +265,7 @@ class DelayedOPPO:
             lambda: frozen(self._explore.mixed(played.policy, played.mask)),
             model,
             self.begun,
+            lesson,
         )
         self._update.learn(Arrival(played.policy, frozen(self._costs.estimate(seen)), model))
 
@@ -261,23 +292,37 @@ def is_bandit(problem: Problem) -> bool:
     return problem.horizon == 1 and not isinstance(problem.start, tuple)
 
 
-def _check_composition(
-    problem: Problem, transitions: Any, costs: Any, update: Any
-) -> None:
+def _rules(update: UpdatePart) -> tuple[UpdatePart, ...]:
+    return update.updates if isinstance(update, Blend) else (update,)
+
+
+def _check_composition(problem: Problem, transitions: Any, costs: Any, update: Any) -> None:
     """Refuse what is not a part, and parts that cannot work together."""
-    checks.part("costs", costs, "Revealed(), Weighted() or Averaged()")
-    checks.part("update", update, "Softmax()")
+    checks.part("costs", costs, "Revealed(), Weighted(), Averaged() or Predicted()")
+    checks.part("update", update, "Softmax() or RegretMatching()")
+    rules = _rules(update)
+    if any(isinstance(rule, Planned) for rule in rules):
+        if isinstance(transitions, Confidence):
+            raise ValueError(
+                "update=Planned(...) cannot go with transitions=Confidence(...): it plans on known "
+                "transitions or on the frequencies of Observed()"
+            )
+        if not isinstance(costs, Revealed | Predicted):
+            raise ValueError(
+                "update=Planned(...) needs costs=Revealed() or Predicted(), whose costs it plans "
+                f"for, got {costs!r}"
+            )
     if not costs.weighted:
         return
-    if isinstance(transitions, Bonus):
+    if isinstance(transitions, Bonus | Observed):
         raise ValueError(
-            "costs=Weighted(...) cannot go with transitions=Bonus(...): importance weights need "
-            "the upper bounds of Confidence(); use Averaged() if the costs come from fixed laws"
+            f"costs=Weighted(...) cannot go with transitions={transitions!r}: importance weights "
+            "need the upper bounds of Confidence(); Predicted() and Averaged() do without"
         )
     missing = []
     if isinstance(costs, Weighted) and costs.exploration is None:
         missing.append("costs=Weighted(exploration)")
-    if isinstance(update, Softmax) and update.learning_rate is None:
+    if any(isinstance(rule, Softmax) and rule.learning_rate is None for rule in rules):
         missing.append("update=Softmax(learning_rate)")
     if missing and not is_bandit(problem):
         raise ValueError(

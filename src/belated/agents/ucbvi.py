@@ -34,6 +34,7 @@ from belated.agents.parts.transitions import Bonus, Confidence, Known, WithBonus
 from belated.arrays import Floats, frozen
 from belated.feedback import Episode, Record
 from belated.kernels import optimism, planning
+from belated.kernels.optimism import Bonuses
 from belated.problem import Problem
 from belated.transitions import Transitions
 
@@ -75,7 +76,9 @@ class DelayedUCBVI:
         self._model: Known | WithBonus = (
             Known(problem, matching(problem, transitions))
             if isinstance(transitions, Transitions)
-            else WithBonus(problem, Bonus(), getattr(transitions, "delta", 0.1))
+            else WithBonus(
+                problem, Bonuses(0.0, 0.0, free=True, clip=True), getattr(transitions, "delta", 0.1)
+            )
         )
         self._costs = costs.start(problem)
         self._explore = no_exploration(explore).start(problem, self._model)

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from belated.arrays import Floats, Indices, Ints
+from belated.kernels.planning import Rows
 
 FEW = 6
 """Rows of up to so many known successors are sorted without branches."""
@@ -39,6 +40,19 @@ class Frequencies(NamedTuple):
     probabilities: Floats
     visits: Ints
     deviation: Floats
+
+
+class Bonuses(NamedTuple):
+    """How costs are reduced: by scale / sqrt(visits), and by last / sqrt(visits) at the last step.
+
+    free: a row without visits costs nothing; otherwise it counts as visited once, and as the end.
+    clip: Q is clipped to [0, steps left].
+    """
+
+    scale: float
+    last: float
+    free: bool
+    clip: bool
 
 
 @njit(cache=True)
@@ -180,38 +194,69 @@ def confident(
 
 @njit(cache=True)
 def with_bonus(
-    seen: Frequencies, scale: float, costs: Floats, policy: Floats, total: Floats
+    seen: Frequencies, bonus: Bonuses, costs: Floats, policy: Floats, total: Floats
 ) -> Floats:
     """Evaluate a policy on observed frequencies with costs reduced by a bonus.
 
-    Q = costs - scale / sqrt(visits) + p V, clipped to [0, steps left], and 0 where nothing was
-    seen. costs: (1 or H, S, A); policy: (H, S, A). total: (H, S, A), to which Q is added, or an
-    array of size 0 if Q is not wanted. Returns the values (S,) of step 0.
+    Q = costs - bonus / sqrt(visits) + p V, clipped or not. costs: (1 or H, S, A);
+    policy: (H, S, A). total: (H, S, A), to which Q is added. Returns the values (S,) of step 0.
     """
     successors, probabilities, visits, deviation = seen
     H, S, A = policy.shape
-    keep = total.size > 0
     W = successors.shape[3]
     after = np.zeros(S)
     now = np.zeros(S)
     for h in range(H - 1, -1, -1):
         t = min(h, successors.shape[0] - 1)
         succ, prob, count, spread = successors[t], probabilities[t], visits[t], deviation[t]
-        cost, weights = costs[min(h, costs.shape[0] - 1)], policy[h]
+        cost, weights, add = costs[min(h, costs.shape[0] - 1)], policy[h], total[h]
+        scale = bonus.scale if h < H - 1 else bonus.last
         for s in range(S):
             value = 0.0
             for a in range(A):
-                if count[s, a] > 0:
+                if count[s, a] > 0 or not bonus.free:
                     q = cost[s, a] - scale * spread[s, a]
                     for w in range(W):
                         q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
-                    q = min(max(q, 0.0), H - h)
-                    if keep:
-                        total[h, s, a] += q
+                    if bonus.clip:
+                        q = min(max(q, 0.0), H - h)
+                    add[s, a] += q
                     value += weights[s, a] * q
             now[s] = value
         after, now = now, after
     return after
+
+
+@njit(cache=True)
+def greedy(rows: Rows, costs: Floats, policy: Floats) -> None:
+    """Write a greedy policy (H, S, A) for costs of any sign; ties go to the smallest action.
+
+    Q = costs + p V, clipped to [0, steps left]; a row without visits ends the episode.
+    costs: (1 or H, S, A).
+    """
+    successors, probabilities = rows
+    H, S, A = policy.shape
+    W = successors.shape[3]
+    after = np.zeros(S)
+    now = np.zeros(S)
+    for h in range(H - 1, -1, -1):
+        t = min(h, successors.shape[0] - 1)
+        succ, prob, cost = successors[t], probabilities[t], costs[min(h, costs.shape[0] - 1)]
+        for s in range(S):
+            lowest = np.inf
+            chosen = 0
+            for a in range(A):
+                q = cost[s, a]
+                for w in range(W):
+                    q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
+                q = min(max(q, 0.0), H - h)
+                policy[h, s, a] = 0.0
+                if q < lowest:
+                    lowest = q
+                    chosen = a
+            policy[h, s, chosen] = 1.0
+            now[s] = lowest
+        after, now = now, after
 
 
 @njit(cache=True)

@@ -1,4 +1,4 @@
-"""The lab: experiments as data, runs that survive anything, figures and reports from rows.
+"""The lab: experiments as data, runs that can be stopped and continued, figures and reports.
 
     experiment = lab.named("paper-grid")           or lab.read(Path("my.toml"))
     lab.run(experiment, Path("out/paper-grid"), jobs=2)
@@ -8,11 +8,11 @@ The same from a shell: `belated --help`.
 """
 
 from belated.lab.experiments import EXPERIMENTS, named
-from belated.lab.learners import Told
-from belated.lab.parts import Part, part
+from belated.lab.kinds.part import Part, part
+from belated.lab.kinds.told import Told
+from belated.lab.run import Sweep, run
 from belated.lab.spec import Case, Experiment, Learner
 from belated.lab.store import rows
-from belated.lab.sweep import Sweep, run
 from belated.lab.toml import dumps, read
 
 __all__ = [

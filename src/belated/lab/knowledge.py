@@ -1,17 +1,38 @@
-"""Which agent was given which knowledge, as sentences."""
+"""Which agent was told what, as sentences."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from belated.lab.parts import Part
+from belated.lab import kinds
+from belated.lab.kinds.agents import COPIES, RESTARTS
+from belated.lab.kinds.make import Inner
+from belated.lab.kinds.part import Part, as_part
+from belated.lab.kinds.registry import Registry, is_own, with_defaults
 from belated.lab.spec import Experiment, Learner
 
 COMMON = (
     "Every agent is told the numbers of states, actions and steps, the start, and whether the "
     "dynamics are the same at every step."
 )
+TUNED = "the number of episodes and the total delay, from which its parameters are tuned"
+TOLD = {
+    ("transitions", "known"): "the true transitions",
+    ("costs", "averaged"): "that costs come from fixed laws",
+    ("max_delay", "realised"): "the largest delay of the run, which nobody knows beforehand",
+    ("learning_rate", "tuned"): TUNED,
+    ("threshold", "tuned"): TUNED,
+}
+"""What an agent is told by a parameter with this word or kind as its value."""
+UNDELAYED = {
+    TOLD["max_delay", "realised"]: None,
+    TUNED: "the number of episodes, from which the parameters of its copies are tuned",
+}
+"""What this becomes inside Parallel or Bold, where agents are tuned as if undelayed."""
+REPLACED = ("learning_rate", "exploration")
+"""What Doubling sets itself."""
 
 
 def sentences(experiment: Experiment) -> list[str]:
@@ -19,87 +40,87 @@ def sentences(experiment: Experiment) -> list[str]:
     return [COMMON, *(_sentence(experiment, learner) for learner in experiment.agents)]
 
 
-BY_HAND = (
-    ("learning_rate", "a step size of"),
-    ("rate_scale", "steps scaled by"),
-    ("radius_scale", "a confidence radius scaled by"),
-    ("bonus_scale", "a bonus scaled by"),
-    ("exploration", "an exploration of"),
-    ("exploration_threshold", "a threshold of exploration of"),
-    ("max_delay", "a largest delay of"),
-)
-"""Numbers that somebody chose, and how a sentence calls them."""
-
-
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A part of an agent, and whether it stands in copies that are told of no delays."""
+class Value:
+    """A parameter of an agent, or of a part inside it.
 
-    kind: str
-    values: dict[str, Any]
+    Attributes:
+        key: where it is in the agent's table, e.g. update.learning_rate.
+        value: the value; for a part, its kind.
+        default: the value if the table does not give one.
+        copied: whether the agent is inside Parallel or Bold.
+    """
+
+    key: str
+    value: Any
+    default: Any
     copied: bool
+
+    @property
+    def name(self) -> str:
+        """The last part of the key."""
+        return self.key.rpartition(".")[2]
 
 
 def _sentence(experiment: Experiment, learner: Learner) -> str:
-    asked = _asked(learner.agent)
-    given = []
-    if any(item.values.get("transitions") == "known" for item in asked):
-        given.append("the true transitions")
-    if any(item.kind == "ucbvi" or item.values.get("costs") == "stochastic" for item in asked):
-        given.append("that costs come from fixed laws")
-    if any(_largest(item) for item in asked if not item.copied):
-        given.append("the largest delay of the run, which nobody has beforehand")
-    if any(_tuned(item) for item in asked if not item.copied):
-        given.append("the number of episodes and the total delay, from which its steps are tuned")
-    elif any(_tuned(item) for item in asked):
-        given.append("the number of episodes, from which the steps of its copies are tuned")
-    for name, words in BY_HAND:
-        numbers = {item.values[name] for item in asked if _number(item.values.get(name))}
-        if name.endswith("_scale"):
-            numbers -= {1}
-        given += [f"{words} {number:g}, set by hand" for number in sorted(numbers)]
-    given += [
-        f"what {item.kind} asks for, which may be the true transitions and the delays"
-        for item in asked
-        if ":" in item.kind
+    values = list(_values("", learner.agent, kinds.AGENTS))
+    given = dict.fromkeys(filter(None, map(_told, values)))
+    by_hand = [
+        f"{v.key} = {_shown(v.value)}"
+        for v in values
+        if isinstance(v.value, int | float) and v.value != v.default
     ]
+    items = [*given, *([f"{' and '.join(by_hand)}, set by hand"] if by_hand else [])]
     full = experiment.information_of(learner) == "full"
     sees = "whole cost functions" if full else "only the costs it suffered"
-    paths = {"delayed": "with the costs", "immediate": "at once"}[experiment.trajectory_of(learner)]
+    paths = {"late": "with the costs", "at once": "at once"}[experiment.paths_of(learner)]
     seen = f"It sees {sees}, and paths come {paths}."
-    return f"{learner.name} is also given {_list(given) if given else 'nothing'}. {seen}"
+    return f"{learner.name} is also given {_list(items)}. {seen}"
 
 
-def _asked(part: Part, *, restarted: bool = False, copied: bool = False) -> list[Asked]:
-    """A part and those inside; doubling replaces the step sizes of what is inside it."""
-    values = part.values | ({"learning_rate": None} if restarted else {})
-    inner = [
-        item
-        for value in part.values.values()
-        if isinstance(value, Part)
-        for item in _asked(
-            value,
-            restarted=restarted or part.kind == "doubling",
-            copied=copied or part.kind in ("parallel", "bold"),
-        )
-    ]
-    return [Asked(part.kind, values, copied), *inner]
+def _told(item: Value) -> str | None:
+    """What an agent is told by a parameter, if anything."""
+    if item.name == "kind" and is_own(item.value):
+        return f"what {item.value} asks for, which may be the true transitions and the delays"
+    text = TOLD.get((item.name, item.value)) if isinstance(item.value, str) else None
+    return UNDELAYED.get(text, text) if text and item.copied else text
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _values(
+    key: str, part: Part, registry: Registry, *, copied: bool = False, restarted: bool = False
+) -> Iterator[Value]:
+    """All parameters of a part and of the parts inside, with their defaults."""
+    own = is_own(part.kind)
+    defaults = with_defaults(Part(part.kind), registry)
+    yield Value(f"{key}kind", part.kind, None, copied)
+    for name, given in (defaults | part.values).items():
+        inside = registry.inside(name)
+        value = given.part if isinstance(given, Inner) else given
+        if inside is not None and not own:
+            value = as_part(value)
+        parts = [item for item in _listed(value) if isinstance(item, Part)]
+        for item in parts:
+            yield Value(f"{key}{name}", item.kind, None, copied)
+            yield from _values(
+                f"{key}{name}.",
+                item,
+                inside or registry,
+                copied=copied or part.kind in COPIES,
+                restarted=restarted or part.kind in RESTARTS,
+            )
+        if not parts and not (restarted and name in REPLACED):
+            yield Value(f"{key}{name}", value, defaults.get(name), copied)
 
 
-def _largest(item: Asked) -> bool:
-    default = "realised" if item.kind in ("parallel", "pipeline") else None
-    return item.values.get("max_delay", default) == "realised"
+def _listed(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
-def _tuned(item: Asked) -> bool:
-    skips = item.kind == "skipping" and item.values.get("max_delay", "tuned") == "tuned"
-    default = "tuned" if item.kind == "oreps" else None
-    return skips or item.values.get("learning_rate", default) == "tuned"
+def _shown(value: float) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
 
 
 def _list(items: list[str]) -> str:
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])}, and {items[-1]}"
+    if len(items) < 2:
+        return items[0] if items else "nothing"
+    return f"{', '.join(items[:-1])}, and {items[-1]}"

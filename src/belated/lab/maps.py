@@ -1,4 +1,4 @@
-"""Maps of grid worlds: walls, the policy that was learned, and where it goes."""
+"""Maps of grid worlds: walls, visits and moves of the policy that was learned."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from matplotlib.patches import Rectangle
 
 from belated.arrays import Bools, Floats
 from belated.environments.gridworld import MOVES
-from belated.lab import store
-from belated.lab.spec import Experiment, Setting, Task
+from belated.lab import kinds, store
+from belated.lab.drawing import short
+from belated.lab.kinds.registry import with_defaults
+from belated.lab.spec import Experiment, Scene, Task
 
 SEEN = 0.05
-"""Expected visits per episode from which on a state gets an arrow."""
+"""A state with at least this many expected visits per episode gets an arrow."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,10 +27,10 @@ class Learned:
 
     Attributes:
         name: whose policy.
-        walls: (rows, columns).
-        visits: (rows, columns) expected visits per episode.
-        moves: (rows, columns, 2) average direction, down and right, over the steps of an episode.
-        goal: whether the goal is the last cell; other costs may have put it elsewhere.
+        walls: (height, width).
+        visits: (height, width) expected visits per episode.
+        moves: (height, width, 2) average direction, down and right, over the steps of an episode.
+        goal: whether the goal is the last cell; costs of the experiment may put it elsewhere.
     """
 
     name: str
@@ -39,21 +41,21 @@ class Learned:
 
 
 def learned(directory: Path, experiment: Experiment, case: str) -> list[Learned]:
-    """What the policies of a case do, one map per agent; none where the world is no grid."""
-    setting = experiment.setting(case)
+    """One map per agent of a case; none if the world is not a grid."""
+    scene = experiment.scene(case)
     kept = [
         (learner.name, store.visits(directory, Task(case, learner.name, 0)))
         for learner in experiment.agents
     ]
-    return [_map(setting, name, visits) for name, visits in kept if visits is not None]
+    return [_map(scene, name, visits) for name, visits in kept if visits is not None]
 
 
-def _map(setting: Setting, name: str, taken: Floats) -> Learned:
-    given = setting.environment.values
-    size = given.get("size", 10)
-    rows, columns = size if isinstance(size, tuple) else (size, size)
-    walls = np.zeros((rows, columns), dtype=bool)
-    for cell in given.get("walls", ()):
+def _map(scene: Scene, name: str, taken: Floats) -> Learned:
+    grid = with_defaults(scene.environment, kinds.ENVIRONMENTS)
+    size = grid["size"]
+    height, width = size if isinstance(size, tuple) else (size, size)
+    walls = np.zeros((height, width), dtype=bool)
+    for cell in grid["walls"]:
         walls[cell] = True
     visits = taken.sum(axis=1)
     directions = np.array(MOVES, dtype=np.float64)  # (A, 2)
@@ -61,26 +63,21 @@ def _map(setting: Setting, name: str, taken: Floats) -> Learned:
     return Learned(
         name,
         walls,
-        visits.reshape(rows, columns),
-        moves.reshape(rows, columns, 2),
-        goal=setting.costs is None,
+        visits.reshape(height, width),
+        moves.reshape(height, width, 2),
+        goal=scene.costs is None,
     )
 
 
-def short(name: str, longest: int) -> str:
-    """A name for a figure, cut where it would not fit."""
-    return name if len(name) <= longest else f"{name[: longest - 1]}…"
-
-
 def draw(maps: list[Learned]) -> Figure:
-    """One map per agent, side by side, with a common shade."""
+    """One map per agent, side by side, with a common colour scale."""
     across = min(3, len(maps))
     down = math.ceil(len(maps) / across)
     figure = Figure(figsize=(2.6 * across + 0.7, 3.1 * down), layout="constrained")
     panels = figure.subplots(down, across, squeeze=False).ravel()
     top = max(float(np.delete(item.visits.ravel(), -1).max(initial=0.1)) for item in maps)
     for axes, item in zip(panels, maps, strict=False):
-        rows, columns = item.walls.shape
+        height, width = item.walls.shape
         shade = axes.imshow(item.visits, cmap="Blues", vmin=0, vmax=top)
         for row, column in np.argwhere(item.walls):
             axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor="0.85",
@@ -89,8 +86,8 @@ def draw(maps: list[Learned]) -> Figure:
         drop, right = item.moves[row, column].T
         dark = item.visits[row, column] > 0.6 * top
         axes.quiver(column, row, right, -drop, color=np.where(dark, "white", "0.1"), pivot="mid",
-                    scale=1.4 * columns, width=0.009, headwidth=4)  # fmt: skip
-        marked = [((0, 0), "start")] + [((rows - 1, columns - 1), "goal")] * item.goal
+                    scale=1.4 * width, width=0.009, headwidth=4)  # fmt: skip
+        marked = [((0, 0), "start")] + [((height - 1, width - 1), "goal")] * item.goal
         for cell, text in marked:
             axes.add_patch(Rectangle((cell[1] - 0.5, cell[0] - 0.5), 1, 1, fill=False,
                                      edgecolor="#D55E00", linewidth=1.6))  # fmt: skip

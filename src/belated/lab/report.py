@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-import polars as pl
-
 from belated.lab import knowledge, statistics, store, tables, toml
-from belated.lab.figures import Drawing
+from belated.lab.drawing import Drawing
 from belated.lab.spec import Experiment
+from belated.lab.statistics import Difference, Line
 from belated.lab.tables import Table
 
 STYLE = """
@@ -41,19 +40,29 @@ pre { background: #f6f6f4; padding: .9rem; overflow-x: auto; font-size: .82rem; 
 """
 
 REM_PER_INCH = 3.6
-"""How small a figure may be shown: text of 9 points in 7 pixels. Wider ones can be scrolled."""
+"""Smallest width of a figure: text of 9 points in 7 pixels. Wider figures can be scrolled."""
 LONG = 40
-"""Rows from which on a table is folded."""
+"""Tables with more rows are folded."""
 
 
-def write(directory: Path, drawings: Sequence[Drawing], rows: pl.DataFrame) -> Path:
-    """Write report.html into the directory; everything it shows is inside the file."""
+def write(
+    directory: Path,
+    drawings: Sequence[Drawing],
+    lines: Sequence[Line],
+    pairs: Sequence[Difference],
+) -> Path:
+    """Write report.html into the directory; the file needs no other file."""
     path = directory / "report.html"
-    store.write(path, html(directory, drawings, rows).encode())
+    store.write(path, html(directory, drawings, lines, pairs).encode())
     return path
 
 
-def html(directory: Path, drawings: Sequence[Drawing], rows: pl.DataFrame) -> str:
+def html(
+    directory: Path,
+    drawings: Sequence[Drawing],
+    lines: Sequence[Line],
+    pairs: Sequence[Difference],
+) -> str:
     """The report as text."""
     experiment = store.spec(directory)
     title = experiment.title or experiment.name
@@ -64,9 +73,7 @@ def html(directory: Path, drawings: Sequence[Drawing], rows: pl.DataFrame) -> st
     if raised:
         state += f"; raised: {', '.join(task.name for task in raised)}"
     versions = ", ".join(f"{name} {v}" for name, v in store.versions(directory).items())
-    lines = statistics.summary(rows)
     summary = tables.costs(lines, "Exact expected cost: means with 95 % intervals")
-    pairs = statistics.differences(rows)
     sections = [
         f"<h1>{escape(title)}</h1>",
         f"<p>{escape(experiment.about)}</p>" if experiment.about else "",
@@ -86,10 +93,10 @@ def html(directory: Path, drawings: Sequence[Drawing], rows: pl.DataFrame) -> st
             "<h2>Differences, seed by seed</h2>",
             _table(tables.differences(pairs, caption)),
         ]
-    told = "".join(f"<li>{escape(text)}</li>" for text in knowledge.sentences(experiment))
+    given = "".join(f"<li>{escape(text)}</li>" for text in knowledge.sentences(experiment))
     sections += [
         "<h2>Who was given which knowledge</h2>",
-        f"<ul>{told}</ul>",
+        f"<ul>{given}</ul>",
         "<h2>Specification</h2>",
         f"<pre>{escape(toml.dumps(experiment))}</pre>",
         "<h2>Made with</h2>",
@@ -123,7 +130,7 @@ def _figure(drawing: Drawing) -> str:
 
 
 def _table(table: Table) -> str:
-    def line(cells: Sequence[str], tag: str) -> str:
+    def row(cells: Sequence[str], tag: str) -> str:
         return "".join(
             f'<{tag} class="name">{escape(cell)}</{tag}>'
             if i < table.names
@@ -131,11 +138,11 @@ def _table(table: Table) -> str:
             for i, cell in enumerate(cells)
         )
 
-    rows = "".join(f"<tr>{line(row, 'td')}</tr>" for row in table.rows)
+    body = "".join(f"<tr>{row(cells, 'td')}</tr>" for cells in table.cells)
     text = (
         f'<p class="caption">{escape(table.title)}</p><div class="wide"><table>'
-        f"<thead><tr>{line(table.head, 'th')}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f"<thead><tr>{row(table.head, 'th')}</tr></thead><tbody>{body}</tbody></table></div>"
     )
-    if len(table.rows) <= LONG:
+    if len(table.cells) <= LONG:
         return text
-    return f"<details><summary>Show {len(table.rows)} rows</summary>{text}</details>"
+    return f"<details><summary>Show {len(table.cells)} rows</summary>{text}</details>"

@@ -1,7 +1,7 @@
-"""What rows say: means over seeds with bootstrap intervals, and paired differences.
+"""Means over seeds with bootstrap intervals, and paired differences.
 
-Seeds are what is resampled. All agents of a case face the same seeds, so differences are taken
-seed by seed.
+The bootstrap resamples seeds. All agents of a case face the same seeds, so differences between
+agents are taken seed by seed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from belated.arrays import Floats, Ints
 RESAMPLES = 2000
 LEVEL = 0.95
 LAST = 0.1
-"""The end of a run, for "cost at the end": its last tenth."""
+"""Share of a run that counts as its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,15 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An agent in a case, over its seeds: cost per episode, at the end, and the whole regret."""
+    """An agent in a case, over its seeds.
+
+    Attributes:
+        case, agent, seeds: which runs, and how many.
+        cost: mean cost per episode.
+        end: mean cost per episode in the last tenth of the run.
+        regret: of the whole run.
+        optimum: mean cost per episode of the best fixed policy.
+    """
 
     case: str
     agent: str
@@ -44,9 +52,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """First minus second agent, in mean cost per episode, over the seeds both have.
+    """First minus second agent, in mean cost per episode, over the seeds that both have.
 
-    won: share of seeds on which the first had the smaller cost; a tie counts half.
+    won: share of seeds on which the first has the smaller cost; a tie counts half.
     """
 
     case: str
@@ -66,7 +74,7 @@ class Curves:
 
 
 def bootstrap(values: Floats) -> tuple[Floats, Floats, Floats]:
-    """Mean over the first axis and percentile bounds; always the same resamples.
+    """Mean over the first axis and percentile bounds, with the same resamples at every call.
 
     values: (N, ...) by seed. Returns three arrays of shape (...).
     """
@@ -81,10 +89,10 @@ def bootstrap(values: Floats) -> tuple[Floats, Floats, Floats]:
     return flat.mean(axis=0).reshape(shape), low.reshape(shape), high.reshape(shape)
 
 
-def _smallest(rows: Floats, i: int) -> Floats:
-    """The entry of each row that i others precede; rows are reordered."""
-    rows.partition(i, axis=-1)
-    return rows[:, i].copy()
+def _smallest(values: Floats, i: int) -> Floats:
+    """The i-th smallest entry along the last axis, counted from 0; reorders the entries."""
+    values.partition(i, axis=-1)
+    return values[:, i].copy()
 
 
 def interval(values: Floats) -> Interval:

@@ -1,14 +1,14 @@
-"""A directory of results: complete or absent, run by run.
+"""A directory of results, in which every run is complete or absent.
 
-    spec.toml            what was run
-    versions.json        with what
+    spec.toml                    what was run
+    versions.json                with which versions
     runs/.../seed-3.parquet      the rows of one finished run
-    runs/.../seed-0.visits.npy   expected visits (S, A) under the policy it had learned, on grids
-    failed/...           why a run raised
-    figures/, report.html        made from the above
+    runs/.../seed-0.visits.npy   expected visits (S, A) under the policy learned, on grids
+    failed/...                   the traceback of a run that raised
+    figures/, report.html        made from the files above
 
-A file gets its name only when it is whole (written under another name, then renamed), and the
-rows come last, so a run is finished if and only if its rows are there.
+A file is written under another name and renamed when it is complete. The rows of a run are
+written last, so a run is finished if and only if its rows are there.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ import polars as pl
 import belated
 from belated.arrays import Floats
 from belated.lab import toml
-from belated.lab.runs import Result
 from belated.lab.spec import Experiment, Task
+from belated.lab.task import Result
 
 PARTIAL = ".partial"
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
     with partial.open("wb") as file:
@@ -45,9 +45,9 @@ def write(path: Path, content: bytes) -> None:
 
 
 def open_for(directory: Path, experiment: Experiment) -> None:
-    """Make the directory, or go on in it: only with the same specification and version.
+    """Make the directory, or continue in it if specification and versions are the same.
 
-    More seeds than before are allowed: what is finished stays.
+    More seeds than before are allowed; finished runs stay.
     """
     if (directory / "spec.toml").exists():
         before = spec(directory)
@@ -57,18 +57,18 @@ def open_for(directory: Path, experiment: Experiment) -> None:
                 raise _other(directory, f"seeds = {old}, more than {new}")
             if field.name != "seeds" and old != new:
                 raise _other(directory, f"another specification ({field.name} differs)")
-        before_it = versions(directory)
+        used = versions(directory)
         for name, version in _versions().items():
-            if before_it.get(name) != version:
-                raise _other(directory, f"{name} {before_it.get(name)}, this is {version}")
-    elif directory.exists() and not all(map(_begun, directory.iterdir())):
+            if used.get(name) != version:
+                raise _other(directory, f"{name} {used.get(name)}, this is {version}")
+    elif directory.exists() and not all(map(_early, directory.iterdir())):
         raise ValueError(f"{directory} must be empty or hold results of belated; choose another")
     write(directory / "versions.json", json.dumps(_versions(), indent=2).encode())
     write(directory / "spec.toml", toml.dumps(experiment).encode())
 
 
-def _begun(path: Path) -> bool:
-    """Whether this is what a kill leaves before the specification is there."""
+def _early(path: Path) -> bool:
+    """Whether a file may have been left by a process killed before writing spec.toml."""
     return path.name == "versions.json" or path.name.endswith(PARTIAL)
 
 
@@ -84,7 +84,7 @@ def spec(directory: Path) -> Experiment:
 
 
 def versions(directory: Path) -> dict[str, str]:
-    """With what it was run."""
+    """The versions it was run with."""
     path = directory / "versions.json"
     try:
         return dict(json.loads(path.read_text("utf-8")))
@@ -95,14 +95,14 @@ def versions(directory: Path) -> dict[str, str]:
 def _damaged(path: Path, error: Exception) -> ValueError:
     reason = next(iter(str(error).splitlines()), type(error).__name__)
     again = "; remove it and run again" if path.suffix == ".parquet" else ""
-    return ValueError(f"{path} must be as belated wrote it: {reason}{again}")
+    return ValueError(f"{path} is damaged ({reason}){again}")
 
 
 def keep(directory: Path, task: Task, result: Result) -> None:
     """Keep a finished run."""
     if result.visits is not None:
         write(_path(directory, task, ".visits.npy"), result.visits)
-    write(_path(directory, task, ".parquet"), result.rows)
+    write(_path(directory, task, ".parquet"), result.parquet)
     _failure(directory, task).unlink(missing_ok=True)
 
 
@@ -114,7 +114,7 @@ def keep_failure(directory: Path, task: Task, trace: str) -> Path:
 
 
 def failed(directory: Path, experiment: Experiment) -> list[Task]:
-    """The runs that raised, and have not been done since."""
+    """The runs that raised and have not been finished since."""
     return [task for task in experiment.tasks() if _failure(directory, task).exists()]
 
 
@@ -124,7 +124,7 @@ def unfinished(directory: Path, experiment: Experiment) -> list[Task]:
 
 
 def sweep_up(directory: Path) -> None:
-    """Remove what killed processes left half written. For when every run is finished."""
+    """Remove incomplete files that killed processes left. Call it when every run is finished."""
     for left in directory.rglob(f"*{PARTIAL}"):
         left.unlink(missing_ok=True)
 
@@ -136,10 +136,10 @@ def rows(directory: str | Path, experiment: Experiment | None = None) -> pl.Data
     paths = [path for path in (_path(directory, t, ".parquet") for t in tasks) if path.exists()]
     if not paths:
         raise ValueError(f"{directory} must hold at least one finished run, got none")
-    return pl.concat([_rows(path) for path in paths])
+    return pl.concat([_read(path) for path in paths])
 
 
-def _rows(path: Path) -> pl.DataFrame:
+def _read(path: Path) -> pl.DataFrame:
     try:
         return pl.read_parquet(path, glob=False)
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -147,7 +147,7 @@ def _rows(path: Path) -> pl.DataFrame:
 
 
 def visits(directory: Path, task: Task) -> Floats | None:
-    """Expected visits (S, A) per episode under the policy that a run had learned, if kept."""
+    """Expected visits (S, A) per episode under the policy that a run learned, if kept."""
     path = _path(directory, task, ".visits.npy")
     if not path.exists():
         return None

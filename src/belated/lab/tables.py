@@ -1,4 +1,4 @@
-"""Tables of results: made once, shown in a terminal or in a report."""
+"""Tables of results, for a terminal or a report."""
 
 from __future__ import annotations
 
@@ -9,27 +9,34 @@ from pathlib import Path
 import polars as pl
 
 from belated.lab import statistics, store
-from belated.lab.spec import Experiment
+from belated.lab.spec import Experiment, Scene
 from belated.lab.statistics import Difference, Interval, Line
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A title, the heads of the columns, and rows of text. The first `names` columns are names."""
+    """A table of text.
+
+    Attributes:
+        title: above the table.
+        head: heads of the columns.
+        cells: the text, row by row.
+        names: how many columns, from the left, hold names; the others hold numbers.
+    """
 
     title: str
     head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    cells: tuple[tuple[str, ...], ...]
     names: int
 
 
 def costs(lines: Sequence[Line], title: str, *, brief: bool = False) -> Table:
     """Mean cost per episode, cost at the end, and regret, with intervals.
 
-    brief: leave the cost of the best policy out, for narrow terminals.
+    brief: leave out the cost of the best policy, for narrow terminals.
     """
     head = ["case", "agent", "cost per episode", "in the last tenth", "best", "regret", "seeds"]
-    rows = [
+    cells = [
         [
             line.case,
             line.agent,
@@ -42,25 +49,25 @@ def costs(lines: Sequence[Line], title: str, *, brief: bool = False) -> Table:
         for line in lines
     ]
     if brief:
-        head, rows = [*head[:4], *head[5:]], [[*row[:4], *row[5:]] for row in rows]
-    return _table(title, head, rows, 2)
+        head, cells = [*head[:4], *head[5:]], [[*row[:4], *row[5:]] for row in cells]
+    return _table(title, head, cells, 2)
 
 
 def scaling(experiment: Experiment, lines: Sequence[Line], title: str) -> Table:
     """The mean regret of whole runs, one row per agent and one column per case."""
     regret = {(line.case, line.agent): number(line.regret.mean) for line in lines}
     cases = experiment.case_names()
-    rows = [
+    cells = [
         (learner.name, *(regret.get((case, learner.name), "") for case in cases))
         for learner in experiment.agents
     ]
-    return Table(title, ("mean regret", *cases), tuple(rows), 1)
+    return Table(title, ("mean regret", *cases), tuple(cells), 1)
 
 
 def differences(found: Sequence[Difference], title: str) -> Table:
     """Paired differences in mean cost per episode, and the share of seeds won."""
     head = ["case", "first", "second", "first minus second", "won by the first", "seeds"]
-    rows = [
+    cells = [
         [
             item.case,
             item.first,
@@ -71,25 +78,28 @@ def differences(found: Sequence[Difference], title: str) -> Table:
         ]
         for item in found
     ]
-    return _table(title, head, rows, 3)
+    return _table(title, head, cells, 3)
 
 
-def _table(title: str, head: list[str], rows: list[list[str]], names: int) -> Table:
-    """A table; a column of cases without a name is left out, equal seeds move into the title."""
-    if not any(row[0] for row in rows):
-        head, rows, names = head[1:], [row[1:] for row in rows], names - 1
-    seeds = {row[-1] for row in rows}
+def _table(title: str, head: list[str], cells: list[list[str]], names: int) -> Table:
+    """A table without the first column if all cases are unnamed.
+
+    If all numbers of seeds, in the last column, are equal, the number moves into the title.
+    """
+    if not any(row[0] for row in cells):
+        head, cells, names = head[1:], [row[1:] for row in cells], names - 1
+    seeds = {row[-1] for row in cells}
     if len(seeds) == 1:
         (n,) = seeds
         title += f", {n} seed" if n == "1" else f", {n} seeds"
-        head, rows = head[:-1], [row[:-1] for row in rows]
-    return Table(title, tuple(head), tuple(map(tuple, rows)), names)
+        head, cells = head[:-1], [row[:-1] for row in cells]
+    return Table(title, tuple(head), tuple(map(tuple, cells)), names)
 
 
 def compared(directories: Sequence[Path]) -> list[Table]:
-    """The agents of several directories; paired where world, costs, delays and K are the same."""
+    """The agents of several directories; differences if world, costs, delays and K agree."""
     lines = []
-    worlds: dict[object, list[pl.DataFrame]] = {}
+    scenes: dict[Scene, list[pl.DataFrame]] = {}
     for directory, label in zip(directories, _labels(directories), strict=True):
         experiment = store.spec(directory)
         rows = store.rows(directory, experiment)
@@ -98,10 +108,10 @@ def compared(directories: Sequence[Path]) -> list[Table]:
         for case in experiment.case_names():
             some = named.filter(pl.col("case") == case)
             if len(some):
-                worlds.setdefault(experiment.setting(case), []).append(some)
+                scenes.setdefault(experiment.scene(case), []).append(some)
     found = []
-    for frames in worlds.values():
-        case = frames[0]["case"][0]  # others may call the same world otherwise
+    for frames in scenes.values():
+        case = frames[0]["case"][0]  # other directories may name the same scene differently
         same = [frame.with_columns(case=pl.lit(case)) for frame in frames]
         found += statistics.differences(pl.concat(same))
     tables = [costs(lines, "Means over seeds with 95 % intervals", brief=True)]
@@ -111,7 +121,7 @@ def compared(directories: Sequence[Path]) -> list[Table]:
 
 
 def _labels(directories: Sequence[Path]) -> list[str]:
-    """The last parts of the paths, as many as tell them apart."""
+    """The last components of the paths, as many as are needed to tell them apart."""
     whole = [directory.resolve() for directory in directories]
     twice = [path for i, path in enumerate(whole) if path in whole[:i]]
     if twice:
@@ -124,12 +134,12 @@ def _labels(directories: Sequence[Path]) -> list[str]:
 
 
 def _shown(interval: Interval, seeds: int, sign: str = "") -> str:
-    """Mean and interval as text; one seed has no interval."""
+    """Mean and interval as text; only the mean if there is one seed."""
     mean, low, high = (number(x, sign) for x in (interval.mean, interval.low, interval.high))
     return f"{mean} [{low}, {high}]" if seeds > 1 else mean
 
 
 def number(value: float, sign: str = "") -> str:
-    """A number with as many digits as can matter."""
+    """A number with two digits after the point, fewer if it is large."""
     digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2
     return f"{value:{sign}.{digits}f}"

@@ -11,7 +11,7 @@ import tomli_w
 from belated.lab.spec import Experiment, from_table, to_table
 
 NUMBERS = re.compile(r"\[\n(?: +[-+.\w]+,\n)+ *\]")
-"""An array of plain values as tomli_w writes it, one to a line."""
+"""An array of plain values, as tomli_w writes it: one value per line."""
 
 
 def dumps(experiment: Experiment) -> str:
@@ -24,7 +24,7 @@ def _on_one_line(found: re.Match[str]) -> str:
 
 
 def loads(text: str, source: str = "the text") -> Experiment:
-    """The experiment in a TOML text; ValueError with one line if there is a mistake in it."""
+    """The experiment in a TOML text. A mistake raises ValueError with one line."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -38,7 +38,7 @@ import numpy as np
 from belated import checks, stored
 from belated.agents.contract import Information, call
 from belated.agents.ledger import Ledger
-from belated.agents.oppo import CONFIDENCE
+from belated.agents.oppo import CONFIDENCE, REVEALED
 from belated.agents.oreps.projection import (
     ConfidenceBox,
     KnownDynamics,
@@ -107,7 +107,7 @@ class DelayedOREPS:
                 t.successors, t.probabilities, problem.start_probabilities, problem.horizon
             )
         elif isinstance(transitions, Confidence):
-            self._model = transitions.start(problem, recall=False)
+            self._model = transitions.start(problem, REVEALED)
         else:
             raise ValueError(
                 f"transitions must be Transitions or Confidence(), got {checks.show(transitions)}"

@@ -33,6 +33,7 @@ class Observation(NamedTuple):
         played: gives the policy (H, S, A) that was really played, exploration included.
         model: what is believed about the transitions, now or when the episode began.
         begun: how many episodes have begun by now.
+        lesson: what `learn` returned for this record.
     """
 
     values: Floats
@@ -40,6 +41,7 @@ class Observation(NamedTuple):
     played: Callable[[], Floats]
     model: Model
     begun: int
+    lesson: object
 
 
 class Costing(Protocol):
@@ -53,8 +55,11 @@ class Costing(Protocol):
         """The model to use for an episode that began when so many trajectories had arrived."""
         ...
 
-    def learn(self, path: Trajectory | None, values: Floats) -> None:
-        """Take in one record; all records of a batch come before the first `estimate`."""
+    def learn(self, path: Trajectory | None, values: Floats) -> object:
+        """Take in one record; all records of a batch come before the first `estimate`.
+
+        What is returned comes back as the `lesson` of the observation.
+        """
         ...
 
     def estimate(self, seen: Observation) -> Floats:

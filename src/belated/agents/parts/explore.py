@@ -1,13 +1,14 @@
-"""Which states are played uniformly, whatever has been learned there.
+"""What is played uniformly, whatever has been learned.
 
-Explicit exploration plays uniformly in the states that were observed too rarely. An episode that
-came through such a state does not update the policy.
+`FewVisits` is explicit exploration: it plays uniformly in the states that were observed too rarely,
+and an episode that came through such a state does not update the policy. `UniformShare` plays a
+small part of every policy uniformly, so that an improvement is noticed where nobody would play.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -71,27 +72,39 @@ class ExplorePart(Protocol):
 def no_exploration(part: ExplorePart | None) -> ExplorePart:
     """The part itself, or one that explores nothing where there is none."""
     if part is None:
-        return NoExploration()
-    checks.part("explore", part, "FewVisits(...) or None")
+        return UniformShare(0.0)
+    checks.part("explore", part, "FewVisits(...), UniformShare() or None")
     return part
 
 
-class NoExploration:
-    """The policy is played as it is."""
+@dataclass(frozen=True, slots=True)
+class UniformShare:
+    """A share of uniform play in every state, so that nothing is left unobserved for ever.
 
-    needs_paths = False
+    Attributes:
+        share: the weight of the uniform policy, from 0 to 1.
+    """
 
-    def start(self, problem: Problem, model: Model) -> NoExploration:
+    share: float = 0.02
+
+    needs_paths: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        checks.fix(self, "share", checks.real("share", self.share, 0.0, 1.0))
+
+    def start(self, problem: Problem, model: Model) -> UniformShare:
         """Itself: there is nothing to learn."""
         return self
 
     def mask(self) -> Bools | None:
-        """No state."""
+        """No state is left to chance alone."""
         return None
 
     def mixed(self, policy: Floats, mask: Bools | None) -> Floats:
-        """The policy itself."""
-        return policy
+        """The policy and the uniform one."""
+        if self.share == 0.0:
+            return policy
+        return frozen((1.0 - self.share) * policy + self.share / policy.shape[2])
 
     def met(self, mask: Bools | None, path: Trajectory | None) -> bool:
         """Never."""

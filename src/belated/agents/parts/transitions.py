@@ -13,10 +13,12 @@ from typing import Protocol, Self
 import numpy as np
 
 from belated import checks, stored
+from belated.agents.contract import Information
 from belated.arrays import Floats, Ints, frozen
 from belated.counts import ConfidenceSet, Counts, EmpiricalModel, log_term
 from belated.feedback import Trajectory
 from belated.kernels import optimism, planning
+from belated.kernels.optimism import Bonuses
 from belated.problem import Problem
 from belated.transitions import Transitions
 
@@ -66,6 +68,10 @@ class Model(Protocol):
         """Expected cost of an episode of a policy."""
         ...
 
+    def best(self, costs: Floats) -> Floats:
+        """A policy (H, S, A) of least cost, with values clipped to [0, steps left]."""
+        ...
+
     def reach(self, policy: Floats, states: Ints) -> Floats:
         """Probability (H,) of states[h] at step h, or an upper bound of it."""
         ...
@@ -86,8 +92,27 @@ class Model(Protocol):
 class TransitionsPart(Protocol):
     """A setting that makes a model."""
 
-    def start(self, problem: Problem, *, recall: bool) -> Model:
-        """A fresh model. recall: whether `as_of` will be asked for earlier times."""
+    def start(self, problem: Problem, costs: CostsKind) -> Model:
+        """A fresh model, for an agent whose costs come from this part."""
+        ...
+
+
+class CostsKind(Protocol):
+    """What a model needs to know of the cost part.
+
+    Attributes:
+        information: "full" or "bandit".
+        weighted: `as_of` will be asked for earlier times.
+    """
+
+    @property
+    def information(self) -> Information:
+        """Whether records hold whole cost functions ("full") or suffered costs ("bandit")."""
+        ...
+
+    @property
+    def weighted(self) -> bool:
+        """Whether an estimate needs the model of the time when the episode began."""
         ...
 
 
@@ -111,9 +136,9 @@ class Confidence:
         if self.episodes is not None:
             checks.fix(self, "episodes", checks.integer("episodes", self.episodes, 1))
 
-    def start(self, problem: Problem, *, recall: bool) -> Confident:
+    def start(self, problem: Problem, costs: CostsKind) -> Confident:
         """A fresh model."""
-        return Confident(problem, self, Counts(problem, recall=recall))
+        return Confident(problem, self, Counts(problem, recall=costs.weighted))
 
     def log_term(self, problem: Problem, begun: int) -> float:
         """L, the log term of the radius, when so many episodes have begun."""
@@ -137,9 +162,32 @@ class Bonus:
     def __post_init__(self) -> None:
         checks.fix(self, "scale", checks.real("scale", self.scale, 0.0))
 
-    def start(self, problem: Problem, *, recall: bool) -> WithBonus:
-        """A fresh model; it has no past to recall."""
-        return WithBonus(problem, self)
+    def start(self, problem: Problem, costs: CostsKind) -> WithBonus:
+        """A fresh model."""
+        return WithBonus(problem, Bonuses(self.scale, self.scale, free=True, clip=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Unknown transitions: observed frequencies, and costs reduced by bonus / sqrt(visits).
+
+    This is the variant for practice. Unlike in `Bonus`, a row that was never seen is not free: it
+    counts as visited once, and nothing comes after it. The last step leads nowhere, so it has a
+    bonus under bandit feedback only, where its costs are uncertain; and Q is clipped under full
+    information only, since estimates of costs are right on average but not one by one. It has no
+    guarantee.
+    """
+
+    bonus: float = 0.3
+
+    def __post_init__(self) -> None:
+        checks.fix(self, "bonus", checks.real("bonus", self.bonus, 0.0))
+
+    def start(self, problem: Problem, costs: CostsKind) -> WithBonus:
+        """A fresh model."""
+        full = costs.information == "full"
+        last = 0.0 if full else self.bonus
+        return WithBonus(problem, Bonuses(self.bonus, last, free=False, clip=full))
 
 
 class Known:
@@ -173,6 +221,12 @@ class Known:
         """The true value of the policy."""
         t = self._transitions
         return float(planning.start_value(t.rows, costs, policy, self._start))
+
+    def best(self, costs: Floats) -> Floats:
+        """The greedy policy."""
+        policy: Floats = np.empty(self._problem.shape)
+        optimism.greedy(self._transitions.rows, costs, policy)
+        return policy
 
     def reach(self, policy: Floats, states: Ints) -> Floats:
         """The true probability of states[h] at step h, (H,)."""
@@ -261,6 +315,10 @@ class Confident:
             largest[h] = -(start @ first)
         return np.minimum(largest, 1.0)
 
+    def best(self, costs: Floats) -> Floats:
+        """Not offered: planning over a confidence set is not what `Planned` means."""
+        raise ValueError("a confidence set does not plan; use Observed() or known transitions")
+
     def cost_width(self, begun: int) -> float:
         """radius_scale * sqrt(L / 2)."""
         return self._part.hoeffding(self._problem, begun)
@@ -285,18 +343,22 @@ class Confident:
 
 
 class WithBonus:
-    """Observed frequencies, with every cost reduced by scale / sqrt(n)."""
+    """Observed frequencies, with costs reduced by a bonus."""
 
-    def __init__(self, problem: Problem, part: Bonus, delta: float = 0.1) -> None:
+    def __init__(self, problem: Problem, bonuses: Bonuses, delta: float = 0.1) -> None:
         self._problem = problem
         self.delta = delta
-        self._scale = part.scale
+        self._bonuses = bonuses
         self.model = EmpiricalModel(Counts(problem))
 
     @property
     def counts(self) -> Counts:
         """The observed transitions."""
         return self.model.counts
+
+    @property
+    def _rows(self) -> planning.Rows:
+        return planning.Rows(self.counts.successors, self.model.probabilities)
 
     @property
     def arrived(self) -> int:
@@ -316,24 +378,29 @@ class WithBonus:
         """There is no past."""
 
     def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
-        """Add Q = costs - bonus + p V, clipped to [0, steps left], 0 where nothing was seen."""
-        optimism.with_bonus(self.model.frequencies, self._scale, costs, policy, total)
+        """Add Q = costs - bonus + p V."""
+        optimism.with_bonus(self.model.frequencies, self._bonuses, costs, policy, total)
 
     def value(self, costs: Floats, policy: Floats) -> float:
-        """The value with the bonus."""
-        first = optimism.with_bonus(self.model.frequencies, self._scale, costs, policy, NO_TOTAL)
-        return float(self._problem.start_probabilities @ first)
+        """The value under the observed frequencies, without a bonus."""
+        start = self._problem.start_probabilities
+        return float(planning.start_value(self._rows, costs, policy, start))
+
+    def best(self, costs: Floats) -> Floats:
+        """The greedy policy under the observed frequencies."""
+        policy: Floats = np.empty(self._problem.shape)
+        optimism.greedy(self._rows, costs, policy)
+        return policy
 
     def reach(self, policy: Floats, states: Ints) -> Floats:
         """The probability of states[h] at step h under the observed frequencies, (H,)."""
-        rows = planning.Rows(self.counts.successors, self.model.probabilities)
-        mass = planning.state_occupancy(rows, policy, self._problem.start_probabilities)
+        mass = planning.state_occupancy(self._rows, policy, self._problem.start_probabilities)
         at_path: Floats = mass[np.arange(len(mass)), states[: len(mass)]]
         return at_path
 
     def cost_width(self, begun: int) -> float:
         """The scale of the bonus."""
-        return self._scale
+        return self._bonuses.scale
 
     def state(self) -> stored.State:
         """The counts; the frequencies follow from them."""
@@ -346,13 +413,13 @@ class WithBonus:
 
 
 def model_of(
-    problem: Problem, transitions: Transitions | TransitionsPart, *, recall: bool = False
+    problem: Problem, transitions: Transitions | TransitionsPart, costs: CostsKind
 ) -> Model:
     """The model that a `transitions` argument stands for."""
     if isinstance(transitions, Transitions):
         return Known(problem, matching(problem, transitions))
-    checks.part("transitions", transitions, "Confidence() or Bonus(), or Transitions")
-    return transitions.start(problem, recall=recall)
+    checks.part("transitions", transitions, "Confidence(), Bonus() or Observed(), or Transitions")
+    return transitions.start(problem, costs)
 
 
 def matching(problem: Problem, transitions: Transitions) -> Transitions:

@@ -63,12 +63,14 @@ class Outlook(NamedTuple):
     """What an update may know when it is asked for a policy.
 
     Attributes:
-        missing: earlier episodes whose costs have neither been used nor given up.
+        missing: earlier episodes whose costs have not come and are not overdue.
+        coming: how many reports are on the way; at most `missing`.
         model: what is believed about the transitions.
         costs: the part that makes the costs.
     """
 
     missing: int
+    coming: float
     model: Model
     costs: Costing
 

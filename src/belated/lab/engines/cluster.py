@@ -1,6 +1,6 @@
-"""A Ray cluster: the running one at an address, or one started on this machine.
+"""A Ray cluster: one that runs at an address, or one that is started on this machine.
 
-The machines of a cluster need this package, but no shared disk: results come back as bytes.
+The machines of a cluster need this package but no shared disk: results come back as bytes.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from belated.lab.engines.outcome import ATTEMPTS, ONE_THREAD, Outcome, Run, attempt, died
+from belated.lab.engines.outcome import ATTEMPTS, ONE_THREAD, Outcome, Perform, attempt, died
 from belated.lab.spec import Experiment, Task
 
 
 @contextlib.contextmanager
-def opened(experiment: Experiment, jobs: int) -> Iterator[Run]:
-    """A cluster that does at most `jobs` runs at once; it is reached when there are tasks.
+def opened(experiment: Experiment, jobs: int) -> Iterator[Perform]:
+    """A cluster that does at most `jobs` runs at once. It is not reached if there are no tasks.
 
-    It is the one this process is connected to already, else the one at RAY_ADDRESS, else one is
-    started here with `jobs` processors. A task whose worker dies is tried again by Ray.
+    The cluster is the one that this process is connected to, else the one at RAY_ADDRESS, else
+    one that is started here with `jobs` processors. Ray retries a task whose worker dies.
     """
     ray = _ray()
     connected = ray.is_initialized()
@@ -30,7 +30,7 @@ def opened(experiment: Experiment, jobs: int) -> Iterator[Run]:
     if address and not connected:
         _knock(address)
 
-    def run(tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def perform(tasks: Sequence[Task]) -> Iterator[Outcome]:
         if not tasks:
             return
         try:
@@ -60,17 +60,17 @@ def opened(experiment: Experiment, jobs: int) -> Iterator[Run]:
                 yield died(task, type(error).__name__)
 
     try:
-        yield run
+        yield perform
     finally:
         if not connected:
             ray.shutdown()
 
 
 def _knock(address: str) -> None:
-    """Somebody listens there; Ray itself would wait for two minutes."""
+    """Check that something listens at the address; Ray would wait for two minutes."""
     host, _, port = address.rpartition("//")[2].rpartition(":")
     if not port.isdecimal():
-        return  # "auto", and what only Ray understands
+        return  # "auto", or another form that only Ray understands
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
     except (OSError, OverflowError) as error:

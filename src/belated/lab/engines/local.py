@@ -1,4 +1,4 @@
-"""Spawned processes on this machine. They share the compiled kernels through numba's cache."""
+"""Processes on this machine. They share compiled kernels through numba's cache."""
 
 from __future__ import annotations
 
@@ -14,13 +14,20 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
-from belated.lab.engines.outcome import ATTEMPTS, ONE_THREAD, Outcome, Run, attempt, died
+from belated.lab.engines.outcome import ATTEMPTS, ONE_THREAD, Outcome, Perform, attempt, died
 from belated.lab.spec import Experiment, Task
 
 
 @dataclass(slots=True)
 class Worker:
-    """A process, our end of its pipe, whether it has come up, and what it is to work on."""
+    """A worker process.
+
+    Attributes:
+        process: the process.
+        pipe: our end of its pipe.
+        up: whether it has started and said so.
+        task: what it works on.
+    """
 
     process: SpawnProcess
     pipe: Connection
@@ -29,15 +36,15 @@ class Worker:
 
 
 @contextlib.contextmanager
-def opened(experiment: Experiment, jobs: int) -> Iterator[Run]:
-    """`jobs` processes. A task whose worker dies is tried again, elsewhere."""
+def opened(experiment: Experiment, jobs: int) -> Iterator[Perform]:
+    """Start `jobs` processes. A task whose worker dies is tried again in another process."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise SystemExit(  # a worker that imports the script that started it
+        raise SystemExit(  # this is a worker that imports the script that started it
             'belated: a script that runs experiments must do so under if __name__ == "__main__":'
         )
     workers: list[Worker] = []
 
-    def run(tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def perform(tasks: Sequence[Task]) -> Iterator[Outcome]:
         waiting = deque(tasks)
         for worker in workers[: len(waiting)]:
             _give(worker, waiting.popleft())
@@ -46,7 +53,7 @@ def opened(experiment: Experiment, jobs: int) -> Iterator[Run]:
     try:
         for _ in range(jobs):
             workers.append(_start(experiment))
-        yield run
+        yield perform
     finally:
         for worker in workers:
             worker.process.kill()
@@ -99,8 +106,8 @@ def _start(experiment: Experiment) -> Worker:
     process = multiprocessing.get_context("spawn").Process(
         target=_work, args=(experiment, theirs), daemon=True
     )
-    resource_tracker.ensure_running()  # starting it later would undo what _deaf does
-    with _environment(ONE_THREAD), _deaf():
+    resource_tracker.ensure_running()  # started later, it would unblock the signal
+    with _environment(ONE_THREAD), _interrupts_blocked():
         process.start()
     theirs.close()
     return Worker(process, ours)
@@ -113,7 +120,7 @@ def _give(worker: Worker, task: Task) -> None:
 
 
 def _work(experiment: Experiment, pipe: Connection) -> None:
-    """Say nothing once, to be up; then answer tasks with outcomes until the other end is gone."""
+    """Send None when started, then an outcome for every task, until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, OSError):
@@ -123,7 +130,7 @@ def _work(experiment: Experiment, pipe: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """Whoever asked is gone, be it killed: do not finish what nobody will keep."""
+    """Exit when the parent process dies."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
@@ -131,8 +138,8 @@ def _end_with_parent() -> None:
 
 
 @contextlib.contextmanager
-def _deaf() -> Iterator[None]:
-    """Processes started inside do not hear Ctrl-C; they end when we do."""
+def _interrupts_blocked() -> Iterator[None]:
+    """Processes started inside ignore Ctrl-C; they end when this process does."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

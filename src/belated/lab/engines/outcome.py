@@ -1,4 +1,4 @@
-"""What an engine hands back, and how a worker makes it."""
+"""What an engine returns, and how a worker makes it."""
 
 from __future__ import annotations
 
@@ -6,22 +6,29 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from belated.lab.runs import Result, perform
 from belated.lab.spec import Experiment, Task
+from belated.lab.task import Result, perform
 
 ATTEMPTS = 3
-"""How often a run is tried whose worker dies."""
+"""How often a task is tried if its worker dies."""
 
 ONE_THREAD = {
     name: "1"
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 }
-"""Workers share the cores among them; one thread each also makes sums the same everywhere."""
+"""The workers share the cores. With one thread each, sums are also the same on every machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A task and its result, or why there is none: one line, and the traceback if it raised."""
+    """A task and its result, or why there is none.
+
+    Attributes:
+        task: the task.
+        result: None if the task failed.
+        reason: why it failed, in one line.
+        trace: the traceback, if it raised.
+    """
 
     task: Task
     result: Result | None
@@ -29,12 +36,12 @@ class Outcome:
     trace: str = ""
 
 
-Run = Callable[[Sequence[Task]], Iterator[Outcome]]
-"""What an open engine gives."""
+Perform = Callable[[Sequence[Task]], Iterator[Outcome]]
+"""What an open engine yields."""
 
 
 def attempt(experiment: Experiment, task: Task) -> Outcome:
-    """Run a task in this process; what it raises becomes part of the outcome."""
+    """Run a task in this process. An exception becomes part of the outcome."""
     try:
         return Outcome(task, perform(experiment, task))
     except Exception as error:
@@ -43,5 +50,5 @@ def attempt(experiment: Experiment, task: Task) -> Outcome:
 
 
 def died(task: Task, how: str) -> Outcome:
-    """The outcome of a task whose worker died every time."""
+    """The outcome of a task whose worker died at every attempt."""
     return Outcome(task, None, f"its worker died {ATTEMPTS} times ({how})")

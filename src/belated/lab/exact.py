@@ -1,4 +1,4 @@
-"""Exact numbers that experiments are held against."""
+"""Exact values to compare experiments with."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import math
 
 import numpy as np
 
-from belated.lab.spec import Setting
+from belated.lab import kinds
+from belated.lab.kinds.registry import with_defaults
+from belated.lab.spec import Scene
 
 
-def delay_lower_bound(setting: Setting) -> float | None:
+def delay_lower_bound(scene: Scene) -> float | None:
     """Expected regret of every learner on the lower-bound world; None in other worlds.
 
-    With blocks of d + 1 episodes, N = K / (d + 1) of them, it is
-    H (d + 1) E[max over a of N / 2 - Bin_a(N, 1/2)]; N must be a whole number.
+    With N = K / (d + 1) blocks of d + 1 episodes it is
+    H (d + 1) E[max over a of N / 2 - Bin_a(N, 1/2)]. If N is not a whole number: None.
     """
-    world = setting.environment.values
-    if setting.environment.kind != "delay_lower_bound" or setting.costs is not None:
+    if scene.environment.kind != "delay_lower_bound" or scene.costs is not None:
         return None
+    world = with_defaults(scene.environment, kinds.ENVIRONMENTS)
     length = world["delay"] + 1
-    if setting.delays.kind != "fixed" or setting.delays.values["delay"] != world["delay"]:
+    if scene.delays.kind != "fixed" or scene.delays.values["delay"] != world["delay"]:
         return None
-    blocks, rest = divmod(setting.episodes, length)
+    blocks, rest = divmod(scene.episodes, length)
     if rest:
         return None
-    surplus = expected_largest_surplus(blocks, world.get("actions", 2))
-    return float(world.get("horizon", 1) * length * surplus)
+    surplus = expected_largest_surplus(blocks, world["actions"])
+    return float(world["horizon"] * length * surplus)
 
 
 def expected_largest_surplus(blocks: int, actions: int) -> float:
@@ -41,9 +43,10 @@ def expected_largest_surplus(blocks: int, actions: int) -> float:
 def oppo_bound(
     horizon: int, actions: int, episodes: int, total_delay: float, learning_rate: float
 ) -> float:
-    """Bound on the regret of Delayed OPPO, known transitions and full information, on every run.
+    """Bound on the regret of Delayed OPPO with known transitions and full information.
 
-    H ln(A) / eta + eta (K + D) (1 + 4 + ... + H^2), for any costs and delays.
+    H ln(A) / eta + eta (K + D) (1 + 4 + ... + H^2). It holds on every run, for any costs and
+    delays.
     """
     squares = horizon * (horizon + 1) * (2 * horizon + 1) / 6
     rate = learning_rate

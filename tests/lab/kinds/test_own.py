@@ -1,4 +1,4 @@
-"""Parts of one's own, by `module:function`: in files, in workers, in reports."""
+"""Kinds of one's own, by `module:function`: in files, in workers, in reports."""
 
 import importlib.util
 import os
@@ -9,7 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from belated.lab import figures, knowledge, report, store, sweep, toml
+import belated as bl
+from belated.lab import build, figures, knowledge, report, run, statistics, store, toml
 
 MODULE = """
 import numpy as np
@@ -17,7 +18,7 @@ import belated as bl
 from belated.lab import Told
 
 class Uniform:
-    information = "full"
+    information, uses_paths = "full", False
     def __init__(self, problem):
         self.problem, self.begun = problem, 0
     def begin_episode(self):
@@ -35,6 +36,12 @@ def uniform(told: Told):
 
 def cautious(told: Told, /, *, agent, scale=1.0):
     return agent(told)
+
+def wide(told: Told, factor):
+    return bl.Confidence(radius_scale=factor * told.problem.horizon)
+
+def half(told: Told):
+    return bl.Softmax(learning_rate=0.5)
 
 def corridor(length=3):
     return bl.environments.chain(states=length, horizon=4)
@@ -95,7 +102,7 @@ kind = "mine:uniform"
 [[agents]]
 name = "cautious"
 kind = "mine:cautious"
-agent = { kind = "oppo", learning_rate = 0.1 }
+agent = { kind = "oppo", update = { kind = "softmax", learning_rate = 0.1 } }
 """
 
 
@@ -128,60 +135,80 @@ def test_an_experiment_of_own_parts_runs_from_the_shell(place):
 @pytest.mark.filterwarnings("ignore")
 def test_ray_gives_the_same_rows(place):
     experiment = toml.loads(FILE)
-    sweep.run(experiment, place / "local")
-    done = sweep.run(experiment, place / "ray", jobs=2, engine="ray")
+    run(experiment, place / "local")
+    done = run(experiment, place / "ray", jobs=2, engine="ray")
     assert not done.failed
     assert store.rows(place / "ray").equals(store.rows(place / "local"))
 
 
 def test_results_are_read_and_reported_without_the_module(place):
     experiment = toml.loads(FILE)
-    sweep.run(experiment, place / "out")
+    run(experiment, place / "out")
     (place / "mine.py").unlink()
     sys.modules.pop("mine")
     assert store.spec(place / "out") == experiment
     rows = store.rows(place / "out")
-    text = report.write(place / "out", figures.draw(place / "out", rows), rows).read_text()
+    lines = statistics.summary(rows)
+    drawings = figures.draw(place / "out", rows, lines)
+    text = report.write(place / "out", drawings, lines, []).read_text()
     assert "uniform is also given what mine:uniform asks for" in text
-    assert "cautious is also given a step size of 0.1" in knowledge.sentences(experiment)[2]
+    told = knowledge.sentences(experiment)[2]
+    assert "cautious is also given what mine:cautious asks for" in told
+    assert "agent.update.learning_rate = 0.1, set by hand" in told
+
+
+MISTAKES = {
+    "mine:uniform": {
+        "mien:uniform": r"agents\[0\]\.kind must be .*got 'mien:uniform': .*No mod",
+        "mine:unifrm": r"agents\[0\]\.kind must be .*has no attribute 'unifrm'",
+        "mine:NUMBER": r"agents\[0\]\.kind must name a function",
+        "mine:no_agent": r"agents\[0\] must be an agent; 3 has no problem",
+        "mine:seer": r"agents\[0\] must be an agent for .*'full', .*got one for 'bandit'",
+        "mine:broken": r"agents\[0\]: mine:broken raised KeyError: 'x' \(mine\.py, ",
+        "mine:leaves": r"agents\[0\]: mine:leaves raised SystemExit: 4",
+        "raises:uniform": r"agents\[0\]\.kind .*ZeroDivisionError.*raises.py, line 1",
+        ":uniform": r"agents\[0\]\.kind must be .*module:function",
+    },
+    "mine:slow_if_dear": {
+        "mine:forgetful": r"delays must be a delay model, got None",
+        "mine:short": r"delays must hold episodes = 30 numbers, got 2",
+        "mine:corridor": r"delays\.most = 8: unknown key",
+    },
+    "mine:corridor": {"mine:NUMBER": r"environment\.kind must name a function"},
+    "length = 5": {"lenght = 5": r"environment\.lenght = 5: unknown key.*did you mean 'length'\?"},
+    "cost = 0.5": {
+        "cost = 1.5": r"costs must be in \[0, 1\], got",
+        "": r"costs\.cost is required for kind 'mine:dear'",
+    },
+}
 
 
 @pytest.mark.parametrize(
     ("right", "wrong", "says"),
-    [
-        (
-            "mine:uniform",
-            "mien:uniform",
-            r"agents\[0\]\.kind must be .*got 'mien:uniform': .*No mod",
-        ),
-        ("mine:uniform", "mine:unifrm", r"agents\[0\]\.kind must be .*has no attribute 'unifrm'"),
-        ("mine:uniform", "mine:NUMBER", r"agents\[0\]\.kind must name a function"),
-        ("mine:uniform", "mine:no_agent", r"agents\[0\] must be an agent, got 3"),
-        ("mine:uniform", "mine:seer", r"agents\[0\] must see .*'full', got an agent with 'bandit'"),
-        (
-            "mine:uniform",
-            "mine:broken",
-            r"agents\[0\]: mine:broken raised KeyError: 'x' \(mine\.py, ",
-        ),
-        ("mine:uniform", "mine:leaves", r"agents\[0\]: mine:leaves raised SystemExit: 4"),
-        (
-            "mine:uniform",
-            "raises:uniform",
-            r"agents\[0\]\.kind .*ZeroDivisionError.*raises.py, line 1",
-        ),
-        ("mine:slow_if_dear", "mine:forgetful", r"delays must be a delay model, got None"),
-        ("mine:slow_if_dear", "mine:short", r"delays must hold episodes = 30 numbers, got 2"),
-        ("cost = 0.5", "cost = 1.5", r"costs must be in \[0, 1\], got"),
-        ("mine:uniform", ":uniform", r"agents\[0\]\.kind must be .*module:function"),
-        ("mine:corridor", "mine:NUMBER", r"environment\.kind must name a function"),
-        ("length = 5", "lenght = 5", r"environment\.lenght = 5 must go.*did you mean 'length'\?"),
-        ("cost = 0.5", "", r"costs\.cost must be given for kind 'mine:dear'"),
-        ("mine:slow_if_dear", "mine:corridor", r"delays\.most = 8 must go"),
-    ],
+    [(right, *wrong) for right, found in MISTAKES.items() for wrong in found.items()],
 )
 def test_a_mistake_gets_one_line(place, right, wrong, says):
     assert right in FILE
     with pytest.raises(ValueError, match=says) as caught:
-        toml.loads(FILE.replace(right, wrong)).rehearse()
+        build.rehearse(toml.loads(FILE.replace(right, wrong)))
     assert "\n" not in str(caught.value)
     assert re.match(r"(agents|environment|costs|delays)", str(caught.value))
+
+
+def test_parts_of_an_agent_may_be_ones_own(place):
+    wide = 'transitions = { kind = "mine:wide", factor = 0.5 }, update = "mine:half"'
+    text = FILE.replace('update = { kind = "softmax", learning_rate = 0.1 }', wide)
+    experiment = toml.loads(text)
+    scene = experiment.scene("")
+    world = build.world(scene)
+    agent = build.agent(experiment, experiment.agents[1], world, build.delays(scene, world, 0))
+    assert agent.configuration()["transitions"] == bl.Confidence(radius_scale=2.0)
+    assert agent.configuration()["update"] == bl.Softmax(learning_rate=0.5)
+    told = knowledge.sentences(experiment)[2]
+    assert "what mine:wide asks for" in told
+    assert "what mine:half asks for" in told
+    assert "agent.transitions.factor = 0.5, set by hand" in told
+    with pytest.raises(ValueError, match=r"agents\[1\]\.agent\.transitions\.factor is required"):
+        build.rehearse(toml.loads(text.replace(", factor = 0.5", "")))
+    with pytest.raises(ValueError, match=r"agents\[1\]\.agent\.kind must be one of .*'oppo'"):
+        toml.loads(text.replace('agent = { kind = "oppo"', 'agent = { kind = "opo"'))

@@ -1,6 +1,6 @@
-"""Costs that an experiment may put in place of those of its environment.
+"""Cost processes by kind, which may replace those of the environment.
 
-Each takes the environment's world first and answers with a cost process for it.
+Each function takes the environment's world first and returns a cost process for it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 
 from belated import checks, costs
 from belated.environments import goal_costs
+from belated.lab.kinds.registry import Registry
 from belated.world import World
 
 
@@ -22,9 +23,9 @@ def moving_goal(
     every: int,
     drift: bool = False,
 ) -> costs.CostProcess:
-    """Goals of a grid that take turns, each for `every` episodes; or drift from one to the next.
+    """Goals of a grid that take turns, each for `every` episodes, or drift from one to the next.
 
-    size: that of the grid. goals: (row, column) pairs; the cost is 0 in the goal and 1 elsewhere.
+    size: of the grid. goals: (row, column) pairs; the cost is 0 in the goal and 1 elsewhere.
     """
     shape = _pair("size", size) if isinstance(size, Sequence) else size
     if not isinstance(goals, tuple | list) or not goals:
@@ -42,12 +43,15 @@ def _pair(name: str, value: object) -> tuple[int, int]:
 
 
 def blocks(world: World, /, length: int) -> costs.CostProcess:
-    """A fair coin per action for every `length` episodes: the past says nothing of the next."""
+    """Costs 0 or 1, drawn anew for each action every `length` episodes."""
     return costs.blocks(world.problem.states, world.problem.actions, length)
 
 
 def random(world: World, /, seed: int = 0, noise: str = "bernoulli") -> costs.CostProcess:
-    """Independent costs around means drawn uniformly from [0, 1] by the seed."""
+    """Independent costs around means that the seed draws uniformly from [0, 1]."""
     rng = np.random.default_rng(checks.integer("seed", seed, 0))
     means = rng.random((1, world.problem.states, world.problem.actions))
     return costs.stochastic(means, noise=noise)
+
+
+COSTS = Registry({"blocks": blocks, "moving_goal": moving_goal, "random": random})

@@ -1,4 +1,4 @@
-"""Run what is unfinished of an experiment and keep it, run by run."""
+"""Run the unfinished tasks of an experiment and keep each result as it comes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from belated import checks
-from belated.lab import store
+from belated.lab import build, store
 from belated.lab.engines import cluster, local
 from belated.lab.engines.outcome import Outcome
 from belated.lab.spec import Experiment
@@ -17,7 +17,13 @@ ENGINES = {"local": local.opened, "ray": cluster.opened}
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What a call did: runs found finished, runs done now, and those that failed."""
+    """What a call of `run` did.
+
+    Attributes:
+        found: runs that were finished before.
+        done: runs finished now.
+        failed: runs that failed.
+    """
 
     found: int
     done: int
@@ -34,10 +40,16 @@ def run(
     meanwhile: Callable[[], object] | None = None,
     progress: Callable[[Outcome], None] | None = None,
 ) -> Sweep:
-    """Run an experiment in a directory, or go on where it was stopped.
+    """Run an experiment in a directory, or continue one that was stopped.
 
-    jobs: how many runs at once. begun: told how many runs are to be done. meanwhile: called once
-    they are handed out, before waiting for the first. progress: told every outcome as it comes.
+    Args:
+        experiment: what to run.
+        directory: where the results are kept.
+        jobs: how many runs at once.
+        engine: "local" or "ray".
+        begun: called with the number of runs to do, before the first is started.
+        meanwhile: called once runs have been handed to workers.
+        progress: called with every outcome as it comes.
     """
     checks.instance("experiment", experiment, Experiment, ", e.g. lab.named('paper-grid')")
     directory = Path(directory)
@@ -46,7 +58,7 @@ def run(
     tasks = store.unfinished(directory, experiment)
     failed: list[Outcome] = []
     with ENGINES[engine](experiment, min(jobs, len(tasks))) as perform:
-        experiment.rehearse()  # while workers start
+        build.rehearse(experiment)  # while workers start
         store.open_for(directory, experiment)
         if begun is not None:
             begun(len(tasks))

@@ -1,9 +1,9 @@
-"""One run: from a specification to rows.
+"""One task: from the specification of a run to its rows, one per episode.
 
 Columns: experiment, case, agent, parameters (of the agent, as JSON), seed, episode, value (exact
 expected cost of the policy played), realised (cost suffered), comparator (exact expected cost of
-the best fixed policy in hindsight), regret (cumulative, in values), missing (episodes whose
-feedback had not come by the end of this one) and delay (-1 where the feedback is lost).
+the best fixed policy in hindsight), regret (cumulative, in values), missing (episodes up to this
+one whose feedback had not come by its end) and delay (-1 if the feedback is lost).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import polars as pl
 
 from belated.arrays import Floats
 from belated.delays import NEVER
-from belated.lab import parts
+from belated.lab import build
+from belated.lab.kinds.part import table
 from belated.lab.spec import Experiment, Task
 from belated.planning import occupancy
 from belated.simulation import Run, simulate
@@ -28,45 +29,47 @@ from belated.simulation import Run, simulate
 class Result:
     """What is kept of a run: files as bytes, so that a worker needs no shared disk.
 
-    visits: (S, A) expected per episode under the policy learned by the end, for the first seed on
-    a grid.
+    Attributes:
+        parquet: the rows.
+        visits: (S, A) expected visits per episode under the policy learned by the end, as a NumPy
+            file; only for the first seed on a grid.
     """
 
-    rows: bytes
+    parquet: bytes
     visits: bytes | None
 
 
 def perform(experiment: Experiment, task: Task) -> Result:
-    """Run it; the same task gives the same bytes."""
-    setting = experiment.setting(task.case)
+    """Run a task; the same task gives the same bytes."""
+    scene = experiment.scene(task.case)
     learner = experiment.learner(task.learner)
-    world = setting.world()
-    delays = setting.draw(world, task.seed)
-    agent = experiment.make(learner, world, delays)
+    world = build.world(scene)
+    delays = build.delays(scene, world, task.seed)
+    agent = build.agent(experiment, learner, world, delays)
     run = simulate(
         world,
         agent,
         delays=delays,
-        episodes=setting.episodes,
+        episodes=scene.episodes,
         seed=task.seed,
-        paths={"delayed": "late", "immediate": "at once"}[experiment.trajectory_of(learner)],
+        paths=experiment.paths_of(learner),
     )
     visits = None
-    if task.seed == 0 and setting.environment.kind == "gridworld":
-        with contextlib.suppress(Exception):  # an agent may refuse to go on after the last one
+    if task.seed == 0 and scene.environment.kind == "gridworld":
+        with contextlib.suppress(Exception):  # an agent may refuse to begin another episode
             visits = _array(occupancy(world.mdp, agent.begin_episode().policy).sum(axis=0))
     buffer = io.BytesIO()
-    rows(experiment, task, run).write_parquet(buffer)
+    _frame(experiment, task, run).write_parquet(buffer)
     return Result(buffer.getvalue(), visits)
 
 
-def rows(experiment: Experiment, task: Task, run: Run) -> pl.DataFrame:
-    """The rows of a run, one per episode."""
+def _frame(experiment: Experiment, task: Task, run: Run) -> pl.DataFrame:
+    """The rows of a run."""
     learner = experiment.learner(task.learner)
     K = len(run.values)
-    parameters = parts.table(learner.agent) | {
+    parameters = table(learner.agent) | {
         "information": experiment.information_of(learner),
-        "trajectory": experiment.trajectory_of(learner),
+        "paths": experiment.paths_of(learner),
     }
     text = {
         "experiment": experiment.name,

@@ -1,0 +1,68 @@
+"""From the data of an experiment to its objects: worlds, delays and agents."""
+
+from __future__ import annotations
+
+from belated import checks
+from belated.agents.contract import Agent, check_fresh
+from belated.arrays import Ints
+from belated.lab import kinds
+from belated.lab.kinds.make import make
+from belated.lab.kinds.told import Told
+from belated.lab.spec import Experiment, Learner, Scene
+from belated.simulation import delays_in
+from belated.world import World
+
+
+def world(scene: Scene) -> World:
+    """The world of a scene, the same for every agent and seed."""
+    made: World = make("environment", scene.environment, kinds.ENVIRONMENTS)
+    checks.instance("environment", made, World)
+    if scene.costs is None:
+        return made
+    return World(made.mdp, make("costs", scene.costs, kinds.COSTS, made))
+
+
+def delays(scene: Scene, world: World, seed: int) -> Ints:
+    """The delays (K,) of a seed, as `simulate` draws them; the same for every agent."""
+    model = make("delays", scene.delays, kinds.DELAYS)
+    if not hasattr(model, "draw"):
+        raise ValueError(f"delays must be a delay model, got {checks.show(model)}")
+    return delays_in(world, model, scene.episodes, seed)
+
+
+def agent(experiment: Experiment, learner: Learner, world: World, delays: Ints) -> Agent:
+    """A fresh agent for a world and delays (K,)."""
+    told = Told(
+        world.problem,
+        experiment.information_of(learner),
+        experiment.paths_of(learner),
+        world.mdp.transitions,
+        delays,
+    )
+    key = f"agents[{experiment.agents.index(learner)}]"
+    made: Agent = make(key, learner.agent, kinds.AGENTS, told)
+    check_fresh(key, made)
+    if made.information != told.information:
+        raise ValueError(
+            f"{key} must be an agent for information = {told.information!r}, as the file says, "
+            f"got one for {checks.show(made.information)}"
+        )
+    return made
+
+
+def rehearse(experiment: Experiment) -> None:
+    """Build everything once, so that a wrong value is found before anything is run."""
+    for case in experiment.case_names():
+        try:
+            _rehearse(experiment, experiment.scene(case))
+        except ValueError as error:
+            raise ValueError(f"case {case!r}: {error}" if case else str(error)) from None
+
+
+def _rehearse(experiment: Experiment, scene: Scene) -> None:
+    made = world(scene)
+    H, S, A = made.problem.shape
+    checks.costs("costs of episode 0", made.costs.seeded(0).at(0), H, S, A)
+    drawn = delays(scene, made, 0)
+    for learner in experiment.agents:
+        agent(experiment, learner, made, drawn)

@@ -1,0 +1,32 @@
+"""The kinds that an experiment may name, in one registry per sort of part."""
+
+from belated import delays, environments
+from belated.lab.kinds.agents import AGENTS as AGENTS
+from belated.lab.kinds.costs import COSTS as COSTS
+from belated.lab.kinds.registry import Registry
+
+ENVIRONMENTS = Registry(
+    {
+        "bandit": environments.bandit,
+        "chain": environments.chain,
+        "delay_lower_bound": environments.delay_lower_bound,
+        "gridworld": environments.gridworld,
+        "gymnasium": environments.from_gymnasium,
+        "random_mdp": environments.random_mdp,
+    }
+)
+DELAYS = Registry(
+    {
+        "bursts": delays.bursts,
+        "fixed": delays.fixed,
+        "geometric": delays.geometric,
+        "heavy_tailed": delays.heavy_tailed,
+        "lost": delays.lost,
+        "monotone": delays.monotone,
+        "none": delays.none,
+        "poisson": delays.poisson,
+        "trace": delays.trace,
+        "uniform": delays.uniform,
+    },
+    same=("model", "otherwise", "within"),
+)

@@ -1,0 +1,96 @@
+"""The parts that agents are made of, by kind.
+
+A word asks for what only the simulator can know: `transitions = "known"`, `learning_rate =
+"tuned"` and `max_delay = "realised"`. The report says who asked.
+"""
+
+from __future__ import annotations
+
+from belated import checks
+from belated.agents import (
+    Averaged,
+    Blend,
+    Bonus,
+    Confidence,
+    FewVisits,
+    Observed,
+    Planned,
+    Predicted,
+    RegretMatching,
+    Revealed,
+    Softmax,
+    UniformShare,
+    Weighted,
+)
+from belated.agents.parts.update import UpdatePart
+from belated.lab.kinds.registry import Registry
+from belated.lab.kinds.told import Told
+from belated.transitions import Transitions
+
+
+def known(told: Told, /) -> Transitions:
+    """The true transitions."""
+    return told.transitions
+
+
+def weighted(told: Told, /, exploration: float | None = None) -> Weighted:
+    """Bandit feedback, any costs: importance weights.
+
+    If the learning rate is tuned and no exploration is given, the exploration is tuned too.
+    """
+    if exploration is None and told.tuned is not None:
+        exploration = told.tuned.exploration
+    return Weighted(exploration=exploration)
+
+
+def softmax(told: Told, /, learning_rate: float | str | None = None, scale: float = 1.0) -> Softmax:
+    """The softmax of summed Q-functions, with a learning rate that is anytime, "tuned" or given.
+
+    The tuned learning rate is the paper's for the K and D of the run.
+    """
+    if isinstance(learning_rate, str):
+        checks.choice("learning_rate (if not a number)", learning_rate, ("tuned",))
+        if told.tuned is None:
+            raise ValueError('learning_rate must be a number here, got "tuned"')
+        learning_rate = told.tuned.learning_rate
+    return Softmax(learning_rate=learning_rate, scale=scale)
+
+
+def blend(updates: tuple[UpdatePart, ...]) -> Blend:
+    """Several updates, weighted by what each would have cost."""
+    return Blend(*updates)
+
+
+def few_visits(
+    told: Told, /, threshold: float | None = None, max_delay: float | str | None = None
+) -> FewVisits:
+    """Explicit exploration: uniform play in states with few visits; max_delay may be "realised"."""
+    return FewVisits(threshold=threshold, max_delay=told.largest(max_delay))
+
+
+TRANSITIONS = Registry(
+    {
+        "known": known,
+        "confidence": Confidence,
+        "bonus": Bonus,
+        "observed": Observed,
+    }
+)
+COST_PARTS = Registry(
+    {
+        "revealed": Revealed,
+        "weighted": weighted,
+        "averaged": Averaged,
+        "predicted": Predicted,
+    }
+)
+UPDATES = Registry(
+    {
+        "softmax": softmax,
+        "regret_matching": RegretMatching,
+        "planned": Planned,
+        "blend": blend,
+    },
+    same=("updates",),
+)
+EXPLORES = Registry({"few_visits": few_visits, "uniform_share": UniformShare})

@@ -1,0 +1,191 @@
+"""Agents by kind, made from what an agent of the run is told.
+
+An agent inside a wrapper is a function of what it is told: the copies of `parallel` are told
+their share of the episodes and no delays.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Literal, cast
+
+import numpy as np
+
+from belated import checks, tuning
+from belated.agents import (
+    Agent,
+    Bold,
+    DelayedOPPO,
+    DelayedOREPS,
+    DelayedUCBVI,
+    Doubling,
+    Parallel,
+    Pipeline,
+    Restartable,
+    Skipping,
+    recommend,
+)
+from belated.lab.kinds.agent_parts import COST_PARTS, EXPLORES, TRANSITIONS, UPDATES
+from belated.lab.kinds.make import Inner
+from belated.lab.kinds.part import Part
+from belated.lab.kinds.registry import Registry
+from belated.lab.kinds.told import Told
+from belated.transitions import Transitions
+from belated.tuning import Parameters, Setting
+
+CONFIDENCE = Inner("transitions", Part("confidence"), TRANSITIONS)
+AVERAGED = Inner("costs", Part("averaged"), COST_PARTS)
+SOFTMAX = Inner("update", Part("softmax"), UPDATES)
+UNTUNED = Parameters(1.0, 1.0, math.inf)
+"""Stands for tuned parameters until the agent has said for which setting they are."""
+
+
+def oppo(
+    told: Told,
+    /,
+    transitions: Inner = CONFIDENCE,
+    costs: Inner | None = None,
+    update: Inner = SOFTMAX,
+    explore: Inner | None = None,
+) -> Agent:
+    """`belated.DelayedOPPO`; costs follow the information: "revealed" or "weighted"."""
+    if costs is None:
+        kind = "revealed" if told.information == "full" else "weighted"
+        costs = Inner("costs", Part(kind), COST_PARTS)
+
+    def made(told: Told) -> DelayedOPPO:
+        return DelayedOPPO(
+            told.problem,
+            transitions=transitions(told),
+            costs=costs(told),
+            update=update(told),
+            explore=None if explore is None else explore(told),
+        )
+
+    if update.asks("tuned"):
+        setting = made(replace(told, tuned=UNTUNED)).setting(told.paths)
+        told = replace(told, tuned=_tuned(told, setting))
+    return made(told)
+
+
+def oreps(
+    told: Told,
+    /,
+    transitions: Inner = CONFIDENCE,
+    learning_rate: float | Literal["tuned"] = "tuned",
+    scale: float = 1.0,
+) -> Agent:
+    """`belated.DelayedOREPS`, for full information."""
+    if isinstance(learning_rate, str):
+        checks.choice("learning_rate (if not a number)", learning_rate, ("tuned",))
+        tuned = tuning.oreps(told.problem, told.episodes, told.total_delay)
+        learning_rate = tuned["learning_rate"]
+    return DelayedOREPS(
+        told.problem, transitions=transitions(told), learning_rate=learning_rate, scale=scale
+    )
+
+
+def ucbvi(
+    told: Told,
+    /,
+    transitions: Inner = CONFIDENCE,
+    costs: Inner = AVERAGED,
+    explore: Inner | None = None,
+) -> Agent:
+    """`belated.DelayedUCBVI`, for bandit feedback."""
+    return DelayedUCBVI(
+        told.problem,
+        transitions=transitions(told),
+        costs=costs(told),
+        explore=None if explore is None else explore(told),
+    )
+
+
+def parallel(
+    told: Told, /, agent: Inner, max_delay: int | Literal["realised"] = "realised"
+) -> Agent:
+    """`belated.Parallel`: copies that take turns, each told its share of the episodes."""
+    copies = 1 + checks.integer("max_delay", told.largest(max_delay), 0)
+    share = told.undelayed(math.ceil(told.episodes / copies))
+    return Parallel(lambda: agent(share), copies - 1)
+
+
+def bold(told: Told, /, agent: Inner) -> Agent:
+    """`belated.Bold`: copies opened when needed, each told the whole number of episodes."""
+    return Bold(lambda: agent(told.undelayed(told.episodes)))
+
+
+def pipeline(
+    told: Told, /, agent: Inner, max_delay: int | Literal["realised"] = "realised"
+) -> Agent:
+    """`belated.Pipeline`: feedback is held back until every delay is the largest."""
+    largest = checks.integer("max_delay", told.largest(max_delay), 0)
+    equal = replace(told, delays=np.full(told.episodes, largest, dtype=np.int64))
+    return Pipeline(agent(equal), largest, paths=told.paths)
+
+
+def skipping(told: Told, /, agent: Inner, threshold: float | Literal["tuned"] = "tuned") -> Agent:
+    """`belated.Skipping`: feedback later than the threshold is not used."""
+    inside = agent(told)
+    if isinstance(threshold, str):
+        checks.choice("threshold (if not a number)", threshold, ("tuned",))
+        if not hasattr(inside, "setting"):
+            raise ValueError('agent must be of kind "oppo" or "oreps" if threshold is "tuned"')
+        threshold = _tuned(told, inside.setting(told.paths)).threshold
+    return Skipping(inside, threshold)
+
+
+def doubling(told: Told, /, agent: Inner) -> Agent:
+    """`belated.Doubling`: restarted whenever the estimate of K and D has doubled."""
+    return Doubling(cast(Restartable, agent(told)), paths=told.paths)
+
+
+def recommended(
+    told: Told,
+    /,
+    transitions: Inner | None = None,
+    aim: Literal["practice", "guarantee"] = "practice",
+) -> Agent:
+    """`belated.recommend`: the agent recommended for what is seen; transitions may be "known"."""
+    known = None if transitions is None else transitions(told)
+    if not isinstance(known, Transitions | None):
+        raise ValueError(f'transitions must be "known" or left out, got {checks.show(known)}')
+    return recommend(
+        told.problem,
+        information=told.information,
+        transitions=known,
+        paths=told.paths,
+        aim=aim,
+    )
+
+
+def _tuned(told: Told, setting: Setting) -> Parameters:
+    return setting.at(told.problem, told.episodes, told.total_delay)
+
+
+AGENTS = Registry(
+    {
+        "bold": bold,
+        "doubling": doubling,
+        "oppo": oppo,
+        "oreps": oreps,
+        "parallel": parallel,
+        "pipeline": pipeline,
+        "recommended": recommended,
+        "skipping": skipping,
+        "ucbvi": ucbvi,
+    },
+    same=("agent",),
+    others={
+        "transitions": TRANSITIONS,
+        "costs": COST_PARTS,
+        "update": UPDATES,
+        "explore": EXPLORES,
+    },
+    waits=True,
+)
+COPIES = ("bold", "parallel")
+"""Kinds whose agents inside are told of no delays."""
+RESTARTS = ("doubling",)
+"""Kinds that replace the learning rate and the exploration of the agent inside."""

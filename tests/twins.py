@@ -1,0 +1,209 @@
+"""The agent for practice once more: dense, slow, written from the docstrings of its parts."""
+
+import math
+
+import numpy as np
+
+import oracles
+
+KEEPS = (1.0, 0.98, 0.9)
+
+
+class Counting:
+    """Which episodes are on the way."""
+
+    def __init__(self, actions):
+        self.waiting, self.delays, self.total, self.actions = {}, [], 0, actions
+
+    def begin(self, k):
+        threshold = math.sqrt(8 * (self.total + 1) / math.log(self.actions))
+        threshold = min(threshold, 2 * max(self.delays, default=0) + 8)
+        for j in [j for j in self.waiting if k - j > threshold]:
+            del self.waiting[j]
+        missing = len(self.waiting)
+        self.waiting[k] = True
+        self.total += 1 + missing
+        mean = np.mean(self.delays) if self.delays else math.inf
+        return missing, min(missing, mean)
+
+    def arrive(self, j, k):
+        self.delays.append(k - j)
+        self.waiting.pop(j, None)
+
+
+class Twin:
+    """known: dense transitions (H, S, A, S) or None. members: "rm", "rm-", ("soft", eta), ("plan",
+    keep)."""
+
+    def __init__(self, problem, information, known, members, share, keep_weight, rate, least):
+        self.problem, self.full = problem, information == "full"
+        H, S, A = problem.shape
+        self.T = 1 if problem.homogeneous else H
+        self.known, self.members, self.share = known, members, share
+        self.n = np.zeros((self.T, S, A, S))
+        self.counting = Counting(A)
+        self.R, self.m, self.total = np.zeros((H, S, A)), np.zeros((H, S, A)), np.zeros((H, S, A))
+        self.scores = np.zeros(len(members))
+        self.policies = [np.full((H, S, A), 1 / A) for _ in members]
+        self.blend = (keep_weight, rate, least)
+        self.means = {}  # memory -> (mean, weight)
+        for keep in KEEPS:
+            self.means[keep, True] = [np.zeros((1, S, A)), np.zeros((1, S, A))]
+        if H > 1:
+            for keep in KEEPS:
+                self.means[keep, False] = [np.zeros((H, S, A)), np.zeros((H, S, A))]
+        self.memory_scores = np.zeros(len(self.means))
+        self.averages = {keep: [np.zeros((H, S, A)), 0.0] for keep in KEEPS}
+        self.arrived = 0
+        self.open = {}
+
+    def frequencies(self):
+        H = self.problem.horizon
+        if self.known is not None:
+            return self.known
+        visits = self.n.sum(-1, keepdims=True)
+        p = np.where(visits > 0, self.n / np.maximum(visits, 1), 0.0)
+        return np.broadcast_to(p, (H, *p.shape[1:]))
+
+    def bonus(self, scale):
+        """(H, S, A), of the evaluation."""
+        H, S, A = self.problem.shape
+        if self.known is not None:
+            return np.zeros((H, S, A))
+        n = np.broadcast_to(self.n.sum(-1), (H, S, A))
+        bonus = scale / np.sqrt(np.maximum(n, 1))
+        if self.full:
+            bonus = bonus.copy()
+            bonus[-1] = 0
+        return bonus
+
+    def prediction(self, keep=None):
+        H, S, A = self.problem.shape
+        weights = np.exp(self.memory_scores)
+        if keep is not None:
+            weights = weights * [key[0] == keep for key in self.means]
+        weights = weights / weights.sum()
+        guess = np.zeros((H, S, A))
+        for w, key in zip(weights, self.means, strict=True):
+            guess += w * np.broadcast_to(self.guesses(key), (H, S, A))
+        return guess
+
+    def guesses(self, key):
+        mean, weight = self.means[key]
+        return mean if key[1] else np.where(weight > 0, mean, self.means[1.0, True][0])
+
+    def q(self, costs, policy):
+        H, S, A = self.problem.shape
+        p, bonus = self.frequencies(), self.bonus(0.3)
+        V, Q = np.zeros(S), np.zeros((H, S, A))
+        for h in reversed(range(H)):
+            Q[h] = costs[h] - bonus[h] + p[h] @ V
+            if self.full and self.known is None:
+                Q[h] = np.clip(Q[h], 0, H - h)
+            V = (policy[h] * Q[h]).sum(-1)
+        return Q
+
+    def value(self, costs, policy):
+        return (
+            self.problem.start_probabilities
+            @ oracles.values(self.frequencies(), costs, policy)[0][0]
+        )
+
+    def plan(self, keep):
+        H, S, A = self.problem.shape
+        if self.full:
+            costs = self.averages[1.0 if keep is None else keep][0] - self.bonus(0.3)
+        else:
+            n = self.means[1.0, True][1] if self.known is not None else self.n.sum(-1)
+            costs = self.prediction(keep) - 0.3 / np.sqrt(
+                np.maximum(np.broadcast_to(n, (H, S, A)), 1)
+            )
+        p, V, policy = self.frequencies(), np.zeros(S), np.zeros((H, S, A))
+        for h in reversed(range(H)):
+            Q = np.clip(costs[h] + p[h] @ V, 0, H - h)
+            policy[h] = np.eye(A)[Q.argmin(-1)]
+            V = Q.min(-1)
+        return policy
+
+    def begin(self, k):
+        A = self.problem.actions
+        _, coming = self.counting.begin(k)
+        for i, member in enumerate(self.members):
+            if self.arrived == 0:
+                break
+            if member in ("rm", "rm-"):
+                z = np.maximum(self.R + (1 + coming if member == "rm" else 0) * self.m, 0)
+                mass = z.sum(-1, keepdims=True)
+                self.policies[i] = np.where(mass > 0, z / np.where(mass > 0, mass, 1), 1 / A)
+            elif member[0] == "soft":
+                z = np.exp(-member[1] * (self.total - self.total.min(-1, keepdims=True)))
+                self.policies[i] = z / z.sum(-1, keepdims=True)
+            else:
+                self.policies[i] = self.plan(member[1])
+        w = np.exp(self.scores)
+        w /= w.sum()
+        policy = sum(x * p for x, p in zip(w, self.policies, strict=True))
+        self.open[k] = policy
+        return (1 - self.share) * policy + self.share / A
+
+    def observe(self, batch, k):
+        """batch: (episode, path, costs), oldest first."""
+        H, S, A = self.problem.shape
+        steps = np.arange(H)
+        for _, path, _ in batch:
+            np.add.at(
+                self.n,
+                (np.minimum(steps, self.T - 1), path.states[:-1], path.actions, path.states[1:]),
+                1,
+            )
+        lessons = []
+        for _, path, costs in batch:
+            if not self.full:
+                lessons.append(self.remember(path, costs))
+        for i, (j, path, costs) in enumerate(batch):
+            policy = self.open.pop(j)
+            if self.full:
+                given = np.broadcast_to(costs, (H, S, A))
+                for keep, entry in self.averages.items():
+                    entry[1] = entry[1] * keep + 1
+                    entry[0] = entry[0] + (given - entry[0]) / entry[1]
+            else:
+                before, error = lessons[i]
+                played = (1 - self.share) * policy + self.share / A
+                reach = oracles.occupancy(
+                    self.frequencies(), played, self.problem.start_probabilities
+                ).sum(-1)
+                cells = (steps, path.states[:-1], path.actions)
+                given = before.copy()
+                given[cells] += error / (reach[cells[:2]] * played[cells] + 0.1)
+            keep, rate, least = self.blend
+            values = np.array([self.value(given, p) for p in self.policies])
+            self.scores = keep * self.scores - rate / H * values
+            self.scores = np.maximum(self.scores - self.scores.max(), math.log(least))
+            Q = self.q(given, policy)
+            r = (policy * Q).sum(-1, keepdims=True) - Q
+            self.R = np.maximum(self.R + r, 0)
+            self.m = self.m + 0.25 * (r - self.m)
+            self.total += Q
+            self.arrived += 1
+            self.counting.arrive(j, k)
+
+    def remember(self, path, costs):
+        steps = np.arange(self.problem.horizon)
+        before = self.prediction()
+        cells = (steps, path.states[:-1], path.actions)
+        pooled = (np.zeros_like(steps), *cells[1:])
+        error = costs - before[cells]
+        squares = [
+            ((costs - self.guesses(key)[pooled if key[1] else cells]) ** 2).sum()
+            for key in self.means
+        ]
+        self.memory_scores = self.memory_scores - 4 * np.array(squares)
+        self.memory_scores -= self.memory_scores.max()
+        self.memory_scores = np.maximum(self.memory_scores, math.log(0.01))
+        for (keep, is_pooled), (mean, weight) in self.means.items():
+            for h, s, a in zip(*cells, strict=True):
+                t = 0 if is_pooled else h
+                weight[t, s, a] = weight[t, s, a] * keep + 1
+                mean[t, s, a] += (costs[h] - mean[t, s, a]) / weight[t, s, a]
+        return before, error
