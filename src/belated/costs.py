@@ -225,9 +225,9 @@ def sequence(costs: object) -> Listed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noisy:
-    """Independent noise around the costs of another process; see `noisy` and `stochastic`."""
+    """Independent noise around fixed means; see `stochastic`."""
 
-    around: CostProcess
+    means: Floats
     noise: str
     width: float
     seed: int | None = None
@@ -235,24 +235,50 @@ class Noisy:
     @property
     def shape(self) -> tuple[int, int, int]:
         """Shape of every cost function: (1 or H, S, A)."""
-        return self.around.shape
+        return _shape(self.means)
+
+    def at(self, episode: int) -> Floats:
+        """The cost function of an episode."""
+        return _with_noise(self.means, self.noise, self.width, _generator(self.seed, episode))
+
+    def seeded(self, seed: int) -> Self:
+        """The same means with this seed, unless a seed was given."""
+        return self if self.seed is not None else dataclasses.replace(self, seed=seed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyAround:
+    """Independent noise around the costs of another process; see `noisy`."""
+
+    process: CostProcess
+    noise: str
+    width: float
+    seed: int | None = None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of every cost function: (1 or H, S, A)."""
+        return self.process.shape
 
     def at(self, episode: int) -> Floats:
         """The cost function of an episode."""
         rng = _generator(self.seed, episode)
-        means = self.around.at(episode)
-        if self.noise == "bernoulli":
-            return frozen((rng.random(means.shape) < means).astype(np.float64))
-        half = np.minimum(self.width / 2, np.minimum(means, 1.0 - means))
-        drawn = means + half * (2.0 * rng.random(means.shape) - 1.0)
-        return frozen(np.clip(drawn, 0.0, 1.0))
+        return _with_noise(self.process.at(episode), self.noise, self.width, rng)
 
     def seeded(self, seed: int) -> Self:
-        """The same with this seed where none was given; the means get another one."""
-        around = self.around.seeded((seed + 1) % 2**64)
-        return dataclasses.replace(
-            self, around=around, seed=seed if self.seed is None else self.seed
-        )
+        """The same with this seed where none was given; the process inside gets another one."""
+        process = self.process.seeded((seed + 1) % 2**64)
+        own = seed if self.seed is None else self.seed
+        return dataclasses.replace(self, process=process, seed=own)
+
+
+def _with_noise(means: Floats, noise: str, width: float, rng: np.random.Generator) -> Floats:
+    """Costs with these means; see `stochastic`."""
+    if noise == "bernoulli":
+        return frozen((rng.random(means.shape) < means).astype(np.float64))
+    half = np.minimum(width / 2, np.minimum(means, 1.0 - means))
+    drawn = means + half * (2.0 * rng.random(means.shape) - 1.0)
+    return frozen(np.clip(drawn, 0.0, 1.0))
 
 
 def stochastic(
@@ -263,17 +289,21 @@ def stochastic(
     noise "bernoulli": 0 or 1. noise "uniform": uniform on an interval of this width around the
     mean, made narrower where it would leave [0, 1], so that the mean stays what it is.
     """
-    return noisy(fixed(_cost_function("means", means)), noise, width, seed)
+    return Noisy(_cost_function("means", means), *_law(noise, width), _seed(seed))
 
 
 def noisy(
     process: CostProcess, noise: str = "bernoulli", width: float = 0.5, seed: int | None = None
-) -> Noisy:
+) -> NoisyAround:
     """Independent noise in every episode around the costs of any process; see `stochastic`."""
     if not (hasattr(process, "at") and hasattr(process, "seeded")):
         raise ValueError(f"process must be a cost process, got {checks.show(process)}")
+    return NoisyAround(process, *_law(noise, width), _seed(seed))
+
+
+def _law(noise: str, width: float) -> tuple[str, float]:
     noise = checks.choice("noise", noise, ("bernoulli", "uniform"))
-    return Noisy(process, noise, checks.real("width", width, 0.0, 1.0), _seed(seed))
+    return noise, checks.real("width", width, 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
