@@ -225,30 +225,7 @@ def sequence(costs: object) -> Listed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noisy:
-    """Independent noise around fixed means; see `stochastic`."""
-
-    means: Floats
-    noise: str
-    width: float
-    seed: int | None = None
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Shape of every cost function: (1 or H, S, A)."""
-        return _shape(self.means)
-
-    def at(self, episode: int) -> Floats:
-        """The cost function of an episode."""
-        return _with_noise(self.means, self.noise, self.width, _generator(self.seed, episode))
-
-    def seeded(self, seed: int) -> Self:
-        """The same means with this seed, unless a seed was given."""
-        return self if self.seed is not None else dataclasses.replace(self, seed=seed)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NoisyAround:
-    """Independent noise around the costs of another process; see `noisy`."""
+    """Independent noise around the costs of another process; see `stochastic` and `noisy`."""
 
     process: CostProcess
     noise: str
@@ -260,25 +237,26 @@ class NoisyAround:
         """Shape of every cost function: (1 or H, S, A)."""
         return self.process.shape
 
+    @property
+    def means(self) -> Floats:
+        """The means in episode 0; for `stochastic` those of every episode."""
+        return self.process.at(0)
+
     def at(self, episode: int) -> Floats:
         """The cost function of an episode."""
         rng = _generator(self.seed, episode)
-        return _with_noise(self.process.at(episode), self.noise, self.width, rng)
+        means = self.process.at(episode)
+        if self.noise == "bernoulli":
+            return frozen((rng.random(means.shape) < means).astype(np.float64))
+        half = np.minimum(self.width / 2, np.minimum(means, 1.0 - means))
+        drawn = means + half * (2.0 * rng.random(means.shape) - 1.0)
+        return frozen(np.clip(drawn, 0.0, 1.0))
 
     def seeded(self, seed: int) -> Self:
         """The same with this seed where none was given; the process inside gets another one."""
         process = self.process.seeded((seed + 1) % 2**64)
         own = seed if self.seed is None else self.seed
         return dataclasses.replace(self, process=process, seed=own)
-
-
-def _with_noise(means: Floats, noise: str, width: float, rng: np.random.Generator) -> Floats:
-    """Costs with these means; see `stochastic`."""
-    if noise == "bernoulli":
-        return frozen((rng.random(means.shape) < means).astype(np.float64))
-    half = np.minimum(width / 2, np.minimum(means, 1.0 - means))
-    drawn = means + half * (2.0 * rng.random(means.shape) - 1.0)
-    return frozen(np.clip(drawn, 0.0, 1.0))
 
 
 def stochastic(
@@ -289,21 +267,17 @@ def stochastic(
     noise "bernoulli": 0 or 1. noise "uniform": uniform on an interval of this width around the
     mean, made narrower where it would leave [0, 1], so that the mean stays what it is.
     """
-    return Noisy(_cost_function("means", means), *_law(noise, width), _seed(seed))
+    return noisy(fixed(_cost_function("means", means)), noise, width, seed)
 
 
 def noisy(
     process: CostProcess, noise: str = "bernoulli", width: float = 0.5, seed: int | None = None
-) -> NoisyAround:
+) -> Noisy:
     """Independent noise in every episode around the costs of any process; see `stochastic`."""
     if not (hasattr(process, "at") and hasattr(process, "seeded")):
         raise ValueError(f"process must be a cost process, got {checks.show(process)}")
-    return NoisyAround(process, *_law(noise, width), _seed(seed))
-
-
-def _law(noise: str, width: float) -> tuple[str, float]:
     noise = checks.choice("noise", noise, ("bernoulli", "uniform"))
-    return noise, checks.real("width", width, 0.0, 1.0)
+    return Noisy(process, noise, checks.real("width", width, 0.0, 1.0), _seed(seed))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
