@@ -23,10 +23,10 @@ from pathlib import Path
 
 import earlier
 import numpy as np
+from belated.agents.dynamics import Confident, Known, WithBonus
 from dense import DensePasses
 
 import belated as bl
-from belated.agents.dynamics import Confident, Known, WithBonus
 from belated.arrays import frozen
 from belated.kernels.weights import softmax
 

@@ -3,7 +3,20 @@
 from collections.abc import Callable
 
 import belated as bl
-from belated import Averaged, Bonus, Confidence, FewVisits, Softmax, Weighted
+from belated import (
+    Averaged,
+    Blend,
+    Bonus,
+    Confidence,
+    FewVisits,
+    Observed,
+    Planned,
+    Predicted,
+    RegretMatching,
+    Softmax,
+    UniformShare,
+    Weighted,
+)
 
 
 def known(world: bl.World) -> dict:
@@ -48,6 +61,57 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         update=Softmax(0.3),
         explore=FewVisits(2),
     ),
+    "matching known full": lambda w: bl.DelayedOPPO(
+        w.problem, update=RegretMatching(hints=False), **known(w)
+    ),
+    "matching known weighted": lambda w: bl.DelayedOPPO(
+        w.problem, costs=Weighted(0.1), update=RegretMatching(), **known(w)
+    ),
+    "matching confidence weighted": lambda w: bl.DelayedOPPO(
+        w.problem, transitions=NARROWER, costs=Weighted(0.1), update=RegretMatching()
+    ),
+    "matching bonus averaged exploring": lambda w: bl.DelayedOPPO(
+        w.problem,
+        transitions=Bonus(),
+        costs=Averaged(),
+        update=RegretMatching(),
+        explore=FewVisits(2),
+    ),
+    "practice full": lambda w: bl.recommend(w.problem),
+    "practice full known": lambda w: bl.recommend(w.problem, **known(w)),
+    "practice bandit": lambda w: bl.recommend(w.problem, information="bandit"),
+    "practice bandit known": lambda w: bl.recommend(w.problem, information="bandit", **known(w)),
+    "predicted exploring": lambda w: bl.DelayedOPPO(
+        w.problem,
+        transitions=Observed(1.0),
+        costs=Predicted(0.05),
+        update=Blend(Softmax(0.3), Planned(keep=0.98), RegretMatching()),
+        explore=FewVisits(1),
+    ),
+    "predicted confidence": lambda w: bl.DelayedOPPO(
+        w.problem,
+        transitions=NARROW,
+        costs=Predicted(),
+        update=Softmax(),
+        explore=UniformShare(0.1),
+    ),
+    "mixture": lambda w: bl.Mixture(
+        bl.DelayedOPPO(w.problem, update=RegretMatching(), **known(w)),
+        bl.DelayedOPPO(w.problem, update=Softmax(1.0), **known(w)),
+        bl.DelayedOREPS(w.problem, learning_rate=0.3, **known(w)),
+        **known(w),
+    ),
+    "skipping practice bandit": lambda w: bl.Skipping(
+        bl.recommend(w.problem, information="bandit"), 4
+    ),
+    "doubling matching weighted": lambda w: bl.Doubling(
+        bl.DelayedOPPO(w.problem, costs=Weighted(1), update=RegretMatching(), **known(w))
+    ),
+    "parallel practice full": lambda w: bl.Parallel(lambda: bl.recommend(w.problem), 3),
+    "bold practice bandit": lambda w: bl.Bold(
+        lambda: bl.recommend(w.problem, information="bandit")
+    ),
+    "pipeline practice full": lambda w: bl.Pipeline(bl.recommend(w.problem), 3),
     "oreps known": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, **known(w)),
     "oreps unknown": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROWER),
     "doubling oreps": lambda w: bl.Doubling(

@@ -44,6 +44,7 @@ def test_help_says_what_to_do(capsys):
         assert option in out
 
 
+@pytest.mark.slow
 def test_run_prints_a_table_and_says_where_the_figures_are(results, capsys):
     code, out, _ = call(capsys, "run", "paper-grid", *TINY, "--out", str(results))
     assert code == 0
@@ -57,6 +58,7 @@ def test_run_prints_a_table_and_says_where_the_figures_are(results, capsys):
     }
 
 
+@pytest.mark.slow
 def test_export_gives_a_file_that_runs(tmp_path, capsys, monkeypatch):
     _, text, _ = call(capsys, "export", "paper-grid")
     assert tomllib.loads(text)["name"] == "paper-grid"
@@ -67,6 +69,7 @@ def test_export_gives_a_file_that_runs(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "out" / "my-grid" / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_plot_report_and_compare_need_the_directory_only(results, tmp_path, capsys):
     moved = tmp_path / "moved"
     moved.mkdir()
@@ -136,6 +139,7 @@ kind = "oppo"
 """
 
 
+@pytest.mark.slow
 def test_names_are_shown_as_they_are(tmp_path, capsys, monkeypatch):
     """Neither the terminal nor the figures read anything into them, nor do file names."""
     monkeypatch.chdir(tmp_path)
@@ -151,6 +155,7 @@ def test_names_are_shown_as_they_are(tmp_path, capsys, monkeypatch):
     assert call(capsys, "report", out)[0] == 0
 
 
+@pytest.mark.slow
 def test_nothing_of_a_table_is_cut(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("odd.toml").write_text(ODD.replace("seeds = 1", "seeds = 2"))
@@ -182,6 +187,7 @@ def test_a_damaged_result_is_named_in_one_line(results, tmp_path, capsys, comman
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_compare_tells_directories_of_one_name_apart(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("odd.toml").write_text(ODD)
@@ -201,6 +207,7 @@ def test_compare_tells_directories_of_one_name_apart(tmp_path, capsys, monkeypat
     assert "directories must be different" in err
 
 
+@pytest.mark.slow
 def test_failed_runs_give_exit_code_1_and_the_rest_a_table(tmp_path, capsys, monkeypatch):
     trace = tmp_path / "d.csv"
     trace.write_text("delay\n1\n1\n1\n")

@@ -1,4 +1,4 @@
-"""Every example runs from another directory and leaves its figure."""
+"""Every example runs from another directory and writes its figure."""
 
 import os
 import subprocess
@@ -23,6 +23,7 @@ def test_your_own_environment_takes_thirty_lines():
 
 
 @pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.slow
 def test_example_draws_its_figure(name, tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")],

@@ -12,6 +12,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re
 
 
 @pytest.mark.parametrize("block", range(len(BLOCKS)))
+@pytest.mark.slow
 def test_the_code_of_the_readme_runs(block, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", BLOCKS[block]],

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 import belated as bl
 
@@ -46,6 +47,7 @@ def test_names_compile_nothing_and_import_what_they_need(tmp_path):
     assert not (SLOW | {"belated.saving"}) & set(counted["modules"])
 
 
+@pytest.mark.slow
 def test_every_name_can_be_asked_for_first(tmp_path):
     code = """
 import json, sys, belated
@@ -59,12 +61,13 @@ print(json.dumps(seen))
 """
     seen = run(code, tmp_path)
     modules = {name for name, kind in seen.items() if kind == "module"}
-    assert modules == {"costs", "delays", "environments", "tuning"}
+    assert modules == {"costs", "delays", "environments", "saving", "testing", "tuning"}
     assert set(bl.__all__) <= set(dir(bl))
     assert bl.agents.DelayedOPPO is bl.DelayedOPPO  # modules too
     assert not hasattr(bl, "nothing_of_this_name")
 
 
+@pytest.mark.slow
 def test_the_second_demo_compiles_nothing(tmp_path):
     """What `make demo` runs, in small: its processes find every kernel in the cache."""
     cache = tmp_path / "cache"
@@ -82,12 +85,13 @@ def test_the_second_demo_compiles_nothing(tmp_path):
     assert seen[0] == seen[1]
 
 
+@pytest.mark.slow
 def test_kernels_run_uncompiled_with_the_same_results(tmp_path):
     settings = [
         "transitions=w.mdp.transitions",
-        "learning_rate=0.3, radius_scale=0.05",
-        "learning_rate=0.3, optimism='bonus'",
-        "information='bandit', learning_rate=0.1, exploration=0.1, radius_scale=0.05",
+        "transitions=bl.Confidence(0.05), update=bl.Softmax(0.3)",
+        "transitions=bl.Bonus(), update=bl.Softmax(0.3)",
+        "transitions=bl.Confidence(0.05), costs=bl.Weighted(0.1), update=bl.Softmax(0.1)",
     ]
     code = f"""
 import json

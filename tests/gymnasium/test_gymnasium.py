@@ -91,6 +91,7 @@ def sampled_returns(env, policy, horizon, episodes, seed):
         ("Taxi-v4", {"is_rainy": True}),
     ],
 )
+@pytest.mark.slow
 def test_sampled_returns_agree_with_the_exact_value(name, options):
     """20,000 episodes in the real environment, within three standard errors (fixed seeds)."""
     horizon = CASES[name]["horizon"]
@@ -155,6 +156,7 @@ def uniform_agent(env, horizon):
     return FixedPolicy(problem, np.full(problem.shape, 1 / problem.actions))
 
 
+@pytest.mark.slow
 def test_the_loop_plays_what_the_world_says():
     """Mean realised cost of 3,000 episodes within three standard errors of the exact value."""
     env = gymnasium.make("FrozenLake-v1")

@@ -32,6 +32,7 @@ SMALL = dataclasses.replace(
 )
 
 
+@pytest.mark.slow
 def test_one_job_and_two_jobs_give_the_same_bytes(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     assert run(SMALL, one, jobs=1) == Sweep(0, 6, ())
@@ -48,6 +49,7 @@ needs_ray = pytest.mark.skipif(
 
 @needs_ray
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_ray_gives_the_same_bytes_and_names_runs_that_raise(tmp_path):
     trace = tmp_path / "delays.csv"
     trace.write_text("delay\n" + "1\n" * 60)
@@ -66,6 +68,7 @@ def test_ray_gives_the_same_bytes_and_names_runs_that_raise(tmp_path):
 
 @needs_ray
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_ray_tries_again_when_a_worker_dies(tmp_path):
     long = dataclasses.replace(SMALL, episodes=4000, seeds=1)
     stop = threading.Event()
@@ -165,6 +168,7 @@ def wait_for_nodes(address, env, number):
 
 
 @needs_ray
+@pytest.mark.slow
 def test_ray_uses_the_running_cluster_at_its_address(tmp_path):
     run(SMALL, tmp_path / "local")
     (tmp_path / "small.toml").write_text(toml.dumps(SMALL))
@@ -206,6 +210,7 @@ def test_ray_missing_is_said_in_one_line(tmp_path, monkeypatch):
         run(SMALL, tmp_path, engine="ray")
 
 
+@pytest.mark.slow
 def test_a_run_that_raises_is_named_and_the_others_finish(tmp_path):
     trace = tmp_path / "delays.csv"
     trace.write_text("delay\n" + "1\n" * 60)
@@ -251,6 +256,7 @@ def killing(often, ready=lambda: contextlib.nullcontext(True)):
 
 
 @pytest.mark.parametrize("deaths", [1, 2])
+@pytest.mark.slow
 def test_a_worker_that_dies_is_replaced_and_its_run_tried_again(deaths):
     with killing(deaths):
         outcomes = outcomes_of(SMALL, SMALL.tasks()[:2], jobs=1)
@@ -270,6 +276,7 @@ def wanted(pipe):
     os.close(descriptor)
 
 
+@pytest.mark.slow
 def test_a_run_whose_workers_always_die_is_given_up(tmp_path):
     pipe = tmp_path / "delays.csv"
     os.mkfifo(pipe)
@@ -280,6 +287,7 @@ def test_a_run_whose_workers_always_die_is_given_up(tmp_path):
     assert outcome.reason == "its worker died 3 times (exit code -9)"
 
 
+@pytest.mark.slow
 def test_the_others_finish_where_the_workers_of_one_run_always_die(tmp_path):
     pipe = tmp_path / "delays.csv"
     os.mkfifo(pipe)
@@ -294,6 +302,7 @@ def test_the_others_finish_where_the_workers_of_one_run_always_die(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_workers_end_when_their_parent_is_killed(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
@@ -329,6 +338,7 @@ def test_workers_that_cannot_start_are_not_the_fault_of_a_run():
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_is_told_so_and_ends(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
@@ -349,6 +359,7 @@ def test_a_script_without_a_guard_is_told_so_and_ends(tmp_path):
     assert "3 workers died before they could begin (exit code 1)" in done.stderr
 
 
+@pytest.mark.slow
 def test_stopping_early_leaves_no_process_behind():
     with local.opened(SMALL, jobs=2) as perform_all:
         next(perform_all(SMALL.tasks()))

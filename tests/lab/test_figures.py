@@ -38,6 +38,7 @@ def drawn(directory):
     return figures.draw(directory, rows, statistics.summary(rows))
 
 
+@pytest.mark.slow
 def test_every_case_has_its_figures(cased):
     drawings = drawn(cased)
     names = ["cost", "regret", "delays", "policy"]
@@ -94,6 +95,7 @@ def test_long_runs_are_drawn_in_blocks(cased, monkeypatch):
     assert "averaged" not in regret.caption
 
 
+@pytest.mark.slow
 def test_a_sweep_is_drawn_against_its_axis(tmp_path):
     cases = tuple(Case(f"d{d}", delays=part("fixed", delay=d)) for d in (0, 3, 9))
     experiment = Experiment(
@@ -121,6 +123,7 @@ def test_the_map_shows_where_the_policy_goes(cased):
     assert best[1, 0, 1] > 0.3  # then right
 
 
+@pytest.mark.slow
 def test_the_report_is_one_file_that_needs_nothing_else(cased):
     rows = store.rows(cased)
     lines, pairs = statistics.summary(rows), statistics.differences(rows)

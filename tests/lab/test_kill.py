@@ -57,6 +57,7 @@ def finished(directory):
     return len(list(directory.rglob("*.parquet"))) if directory.exists() else 0
 
 
+@pytest.mark.slow
 def test_kill_at_random_moments_then_continue(tmp_path, undisturbed):
     rng = random.Random(0)
     out = tmp_path / "out"
@@ -94,14 +95,17 @@ def test_kill_at_random_moments_then_continue(tmp_path, undisturbed):
 
 
 @pytest.mark.parametrize("moment", ["starting", "working"])
+@pytest.mark.slow
 def test_interrupted_it_says_one_line_and_continues(tmp_path, moment):
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     process = start(tmp_path, jobs=2, code=code)
-    while not (tmp_path / "out" / "spec.toml").exists():  # then figures are imported
+    spec = tmp_path / "out" / "spec.toml"
+    while not spec.exists() and process.poll() is None:  # then figures are imported
         time.sleep(0.01)
     time.sleep(0.3)
-    while moment == "working" and finished(tmp_path / "out") < 1:
+    while moment == "working" and finished(tmp_path / "out") < 1 and process.poll() is None:
         time.sleep(0.01)
+    assert process.poll() is None, process.communicate()[0]
     os.killpg(process.pid, signal.SIGINT)
     text, _ = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -111,6 +115,7 @@ def test_interrupted_it_says_one_line_and_continues(tmp_path, moment):
 @pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'belated[ray]'"
 )
+@pytest.mark.slow
 def test_kill_with_ray_then_continue_with_ray(tmp_path, undisturbed):
     out = tmp_path / "out"
     process = start(tmp_path, jobs=2, engine="ray")
@@ -126,6 +131,7 @@ def test_kill_with_ray_then_continue_with_ray(tmp_path, undisturbed):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="needs limits on the size of files")
+@pytest.mark.slow
 def test_kill_in_the_middle_of_writing_rows(tmp_path, undisturbed):
     # A file may have 9 kB; who writes more is killed by the system with the file half written.
     limit = """

@@ -63,15 +63,22 @@ def blend(pooled: Memories, stepped: Memories, shares: Floats, prediction: Float
     """
     H, S, A = prediction.shape
     P, N = pooled.means.shape[0], stepped.means.shape[0]
-    for h in range(H):
-        for s in range(S):
-            for a in range(A):
-                guess = 0.0
-                for m in range(P):
-                    guess += shares[m] * pooled.means[m, 0, s, a]
-                for m in range(N):
-                    if stepped.weights[m, h, s, a] > 0.0:
-                        guess += shares[P + m] * stepped.means[m, h, s, a]
-                    else:
-                        guess += shares[P + m] * pooled.means[0, 0, s, a]
-                prediction[h, s, a] = guess
+    for s in range(S):
+        for a in range(A):
+            guess = 0.0
+            for m in range(P):
+                guess += shares[m] * pooled.means[m, 0, s, a]
+            prediction[0, s, a] = guess
+    for h in range(1, H):
+        prediction[h] = prediction[0]
+    for m in range(N):
+        share = shares[P + m]
+        if share > 0.0:
+            for h in range(H):
+                means, weights, add = stepped.means[m, h], stepped.weights[m, h], prediction[h]
+                for s in range(S):
+                    for a in range(A):
+                        if weights[s, a] > 0.0:
+                            add[s, a] += share * means[s, a]
+                        else:
+                            add[s, a] += share * pooled.means[0, 0, s, a]

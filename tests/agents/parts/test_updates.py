@@ -1,5 +1,6 @@
 """Regret matching+, planning and blends: special cases, other packages, and odd inputs."""
 
+import matplotlib
 import numpy as np
 import pytest
 
@@ -42,7 +43,8 @@ def test_without_hints_one_state_is_dorm_plus(delay):
 
 @pytest.mark.parametrize("delay", [0, 3, 17])
 def test_without_hints_it_plays_as_poold_does(delay):
-    poold = pytest.importorskip("poold")
+    with matplotlib.rc_context():  # importing poold changes how figures look
+        poold = pytest.importorskip("poold")
     losses = np.random.default_rng(delay).random((80, 5))
     learner = poold.create("dormplus", model_list=[str(a) for a in range(5)])
     expected = []
@@ -129,7 +131,7 @@ def test_blends_are_values():
     assert repr(one) == ("Blend(RegretMatching(hints=True), Softmax(learning_rate=0.5, scale=1.0))")
     with pytest.raises(ValueError, match="at least two"):
         bl.Blend(bl.Softmax())
-    with pytest.raises(ValueError, match=r"updates\[1\] must be an update"):
+    with pytest.raises(ValueError, match=r"updates\[1\] must be a part such as"):
         bl.Blend(bl.Softmax(), bl.Softmax)
 
 
@@ -156,3 +158,11 @@ def test_the_uniform_share_is_played():
     policy = agent.begin_episode().policy
     np.testing.assert_allclose(policy.min(-1), 0.05)
     np.testing.assert_allclose(policy.max(-1), 0.85)
+
+
+def test_doubling_is_refused_where_no_parameter_follows_the_phases():
+    problem = bl.Problem(2, 2, 2)
+    for update in (bl.RegretMatching(), bl.Blend(bl.RegretMatching(), bl.Planned())):
+        agent = bl.DelayedOPPO(problem, transitions=bl.Observed(), update=update)
+        with pytest.raises(ValueError, match="no step size for a new phase"):
+            bl.Doubling(agent)

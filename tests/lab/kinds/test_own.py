@@ -133,6 +133,7 @@ def test_an_experiment_of_own_parts_runs_from_the_shell(place):
     importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'belated[ray]'"
 )
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_ray_gives_the_same_rows(place):
     experiment = toml.loads(FILE)
     run(experiment, place / "local")
@@ -141,6 +142,7 @@ def test_ray_gives_the_same_rows(place):
     assert store.rows(place / "ray").equals(store.rows(place / "local"))
 
 
+@pytest.mark.slow
 def test_results_are_read_and_reported_without_the_module(place):
     experiment = toml.loads(FILE)
     run(experiment, place / "out")

@@ -46,8 +46,7 @@ class Blend:
         if len(updates) < 2:
             raise ValueError(f"Blend takes at least two updates, got {len(updates)}")
         for i, update in enumerate(updates):
-            if isinstance(update, type) or not hasattr(update, "start"):
-                raise ValueError(f"updates[{i}] must be an update, got {checks.show(update)}")
+            checks.part(f"updates[{i}]", update, "RegretMatching()")
         checks.fix(self, "updates", tuple(updates))
 
     def start(self, problem: Problem, costs: CostsPart) -> Blending:
@@ -91,7 +90,6 @@ class Blending:
             mixed = weights[0] * policies[0]
             for weight, policy in zip(weights[1:], policies[1:], strict=True):
                 mixed += weight * policy
-            mixed /= mixed.sum(axis=2, keepdims=True)
             self._policy = frozen(mixed)
             self._stale = False
         self._policies = policies
@@ -127,7 +125,7 @@ class Blending:
         """The members, their weights and their policies."""
         return {
             "members": [member.state() for member in self._members],
-            "scores": self._scores,
+            "scores": self._scores.copy(),
             "policies": list(self._policies),
             "policy": self._policy,
             "stale": self._stale,

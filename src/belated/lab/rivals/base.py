@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from belated import checks
-from belated.agents.contract import Information
+from belated.agents.contract import Information, call
 from belated.agents.ledger import Ledger
 from belated.arrays import Floats
 from belated.feedback import Episode, Record, Trajectory
@@ -66,8 +66,7 @@ class Rival(ABC):
         }
 
     def __repr__(self) -> str:
-        given = [f"{name}={value!r}" for name, value in self.parameters.items()]
-        return f"{type(self).__name__}({', '.join([repr(self.problem), *given])})"
+        return call(self, self.problem, **self.parameters)
 
     @abstractmethod
     def _policy(self) -> Floats:

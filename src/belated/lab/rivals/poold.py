@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from belated import checks
-from belated.agents.contract import Information
+from belated.agents.contract import Information, call
 from belated.agents.ledger import Ledger
 from belated.arrays import Floats
 from belated.feedback import Episode, Record
@@ -88,7 +88,7 @@ class Poold:
         }
 
     def __repr__(self) -> str:
-        return f"Poold({self.problem!r}, learner={self.parameters['learner']!r})"
+        return call(self, self.problem, **self.parameters)
 
     def _arrive(self, episode: int, costs: Floats) -> None:
         self._waiting[episode] = costs
