@@ -36,7 +36,7 @@ def best_policy(mdp: MDP, costs: object) -> tuple[Floats, float]:
     H, S, A = mdp.problem.shape
     cost = checks.costs("costs", costs, H, S, A, unit=False)
     t = mdp.transitions
-    actions, V = planning.best(t.rows, cost, H)
+    actions, V = planning.best(t.rows, cost, H, False)
     policy: Floats = np.eye(A)[actions]
     return policy, float(mdp.problem.start_probabilities @ V[0])
 

@@ -160,7 +160,7 @@ class DelayedUCBVI:
             width = self._model.cost_width(self.begun)
             costs = self._costs.lowered(width)
             t = self._part
-            actions, _ = planning.best(t.rows, costs, H)
+            actions, _ = planning.best(t.rows, costs, H, False)
         else:
             assert isinstance(self._model, WithBonus)
             width = self._width(self._part)

@@ -13,7 +13,6 @@ import numpy as np
 from numba import njit
 
 from belated.arrays import Floats, Indices, Ints
-from belated.kernels.planning import Rows
 
 FEW = 6
 """Rows of up to so many known successors are sorted without branches."""
@@ -225,38 +224,6 @@ def with_bonus(
             now[s] = value
         after, now = now, after
     return after
-
-
-@njit(cache=True)
-def greedy(rows: Rows, costs: Floats, policy: Floats) -> None:
-    """Write a greedy policy (H, S, A) for costs of any sign; ties go to the smallest action.
-
-    Q = costs + p V, clipped to [0, steps left]; a row without visits ends the episode.
-    costs: (1 or H, S, A).
-    """
-    successors, probabilities = rows
-    H, S, A = policy.shape
-    W = successors.shape[3]
-    after = np.zeros(S)
-    now = np.zeros(S)
-    for h in range(H - 1, -1, -1):
-        t = min(h, successors.shape[0] - 1)
-        succ, prob, cost = successors[t], probabilities[t], costs[min(h, costs.shape[0] - 1)]
-        for s in range(S):
-            lowest = np.inf
-            chosen = 0
-            for a in range(A):
-                q = cost[s, a]
-                for w in range(W):
-                    q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
-                q = min(max(q, 0.0), H - h)
-                policy[h, s, a] = 0.0
-                if q < lowest:
-                    lowest = q
-                    chosen = a
-            policy[h, s, chosen] = 1.0
-            now[s] = lowest
-        after, now = now, after
 
 
 @njit(cache=True)

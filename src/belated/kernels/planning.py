@@ -72,10 +72,11 @@ def start_value(rows: Rows, costs: Floats, policy: Floats, start: Floats) -> flo
 
 
 @njit(cache=True)
-def best(rows: Rows, costs: Floats, horizon: int) -> tuple[Ints, Floats]:
+def best(rows: Rows, costs: Floats, horizon: int, clip: bool) -> tuple[Ints, Floats]:
     """Backward induction; ties go to the smallest action.
 
-    costs: (1 or H, S, A), of any size. Returns the actions (H, S) and V (H + 1, S).
+    costs: (1 or H, S, A), of any size. clip: Q is clipped to [0, steps left]. Returns the actions
+    (H, S) and V (H + 1, S).
     """
     successors, probabilities = rows
     _, S, A, W = successors.shape
@@ -90,6 +91,8 @@ def best(rows: Rows, costs: Floats, horizon: int) -> tuple[Ints, Floats]:
                 q = cost[s, a]
                 for w in range(W):
                     q += prob[s, a, w] * V[h + 1, np.uint32(succ[s, a, w])]
+                if clip:
+                    q = min(max(q, 0.0), horizon - h)
                 if q < lowest:
                     lowest = q
                     actions[h, s] = a

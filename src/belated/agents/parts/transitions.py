@@ -224,9 +224,7 @@ class Known:
 
     def best(self, costs: Floats) -> Floats:
         """The greedy policy."""
-        policy: Floats = np.empty(self._problem.shape)
-        optimism.greedy(self._transitions.rows, costs, policy)
-        return policy
+        return _greedy(self._transitions.rows, costs, self._problem)
 
     def reach(self, policy: Floats, states: Ints) -> Floats:
         """The true probability of states[h] at step h, (H,)."""
@@ -388,9 +386,7 @@ class WithBonus:
 
     def best(self, costs: Floats) -> Floats:
         """The greedy policy under the observed frequencies."""
-        policy: Floats = np.empty(self._problem.shape)
-        optimism.greedy(self._rows, costs, policy)
-        return policy
+        return _greedy(self._rows, costs, self._problem)
 
     def reach(self, policy: Floats, states: Ints) -> Floats:
         """The probability of states[h] at step h under the observed frequencies, (H,)."""
@@ -410,6 +406,12 @@ class WithBonus:
         """Continue from a saved state."""
         self.counts.restore(stored.exact(saved, "counts")["counts"])
         self.model.refresh(np.arange(self.counts.visits.size))
+
+
+def _greedy(rows: planning.Rows, costs: Floats, problem: Problem) -> Floats:
+    actions, _ = planning.best(rows, costs, problem.horizon, True)
+    policy: Floats = np.eye(problem.actions)[actions]
+    return policy
 
 
 def model_of(
