@@ -80,10 +80,14 @@ def learning(
     *,
     regret: bool = False,
     seeds: int = 3,
+    smooth: int = 1,
 ) -> None:
-    """Mean over seeds of the expected cost per episode, or of the regret; one curve per agent."""
+    """Mean over seeds of the expected cost per episode, or of the regret; one curve per agent.
+
+    smooth: makes the blocks of episodes over which a curve is averaged longer.
+    """
     figure, on = plt.subplots(figsize=(7.5, 3.4), layout="constrained")
-    block = max(1, episodes // 150)
+    block = smooth * max(1, episodes // 150)
     ends = np.arange(block, episodes + 1, block)
     best = 0.0
     for (name, make), (color, dashes) in zip(agents.items(), STYLES, strict=False):
@@ -223,6 +227,70 @@ def pipeline(path: Path) -> None:
     learning(path, world, bl.delays.geometric(5), 300, agents)
 
 
+def regret_matching(path: Path) -> None:
+    """A goal that moves, with and without hints, and two softmax updates."""
+
+    def known(update: object) -> MakeAgent:
+        return lambda problem, p, d: bl.DelayedOPPO(problem, transitions=p, update=update)
+
+    agents = {
+        "RegretMatching()": known(bl.RegretMatching()),
+        "RegretMatching(\n  hints=False)": known(bl.RegretMatching(hints=False)),
+        "Softmax(5 / H)": known(bl.Softmax(5 / 30)),
+        "Softmax(), anytime": known(bl.Softmax()),
+    }
+    mdp = bl.environments.gridworld(size=8, horizon=30).mdp
+    goals = [bl.environments.goal_costs(8, cell) for cell in ((7, 7), (0, 7), (7, 0))]
+    world = bl.World(mdp, bl.costs.switching(goals, every=250))
+    learning(path, world, bl.delays.geometric(50), 1000, agents)
+
+
+def changing(episodes: int, every: int, seed: int) -> bl.World:
+    """A random MDP with Bernoulli costs whose means change every so many episodes."""
+    world = bl.environments.random_mdp(states=6, actions=3, horizon=5, seed=seed)
+    rng = np.random.default_rng(seed)
+    means = rng.random((1 + (episodes - 1) // every, 1, 6, 3))[np.arange(episodes) // every]
+    return bl.World(world.mdp, bl.costs.sequence((rng.random(means.shape) < means).astype(float)))
+
+
+def predicted(path: Path) -> None:
+    """Three ways to use suffered costs, with one update."""
+
+    def using(costs: object) -> MakeAgent:
+        return lambda problem, p, d: bl.DelayedOPPO(
+            problem,
+            transitions=p,
+            costs=costs,
+            update=bl.RegretMatching(),
+            explore=bl.UniformShare(0.02),
+        )
+
+    agents = {
+        "Predicted()": using(bl.Predicted()),
+        "Averaged(scale=0.1)": using(bl.Averaged(scale=0.1)),
+        "Weighted(0.1)": using(bl.Weighted(0.1)),
+    }
+    learning(path, changing(2100, 700, 3), bl.delays.geometric(10), 2100, agents, smooth=3)
+
+
+def blend(path: Path) -> None:
+    """Three members, each alone, and their blend."""
+
+    def updated(update: object) -> MakeAgent:
+        return lambda problem, p, d: bl.DelayedOPPO(
+            problem, transitions=bl.Observed(), update=update
+        )
+
+    members = bl.RegretMatching(), bl.Planned(), bl.Planned(keep=0.98)
+    agents = {
+        "Blend of the three": updated(bl.Blend(*members)),
+        "RegretMatching()": updated(members[0]),
+        "Planned()": updated(members[1]),
+        "Planned(keep=0.98)": updated(members[2]),
+    }
+    learning(path, changing(2000, 1000, 5), bl.delays.geometric(20), 2000, agents, smooth=3)
+
+
 def save(figure: plt.Figure, path: Path) -> None:
     """Write an SVG without the date, so that drawing again changes nothing."""
     for on in figure.axes:
@@ -243,7 +311,9 @@ def main(folder: Path) -> None:
     draw(folder, (timeline, facts))
 
 
-LEARNING = (oppo, oreps, ucbvi, skipping, doubling, parallel, pipeline)
+LEARNING = (
+    oppo, regret_matching, predicted, blend, oreps, ucbvi, skipping, doubling, parallel, pipeline,
+)  # fmt: skip
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))

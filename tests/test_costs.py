@@ -48,3 +48,45 @@ def test_blocks_are_constant_fair_and_independent():
     per_block = blocks[:, 0, 0]
     assert per_block.mean() == pytest.approx(0.5, abs=4 * 0.5 / np.sqrt(3000))
     assert abs(np.corrcoef(per_block.T)[0, 1]) < 4 / np.sqrt(1000)
+
+
+def test_changing_happens_once():
+    process = bl.costs.changing([np.zeros((2, 3)), np.ones((2, 3))], at=[4])
+    assert [process.at(k).mean() for k in (0, 3, 4, 400)] == [0, 0, 1, 1]
+    with pytest.raises(ValueError, match="at must hold 1 episodes"):
+        bl.costs.changing([np.zeros((2, 3)), np.ones((2, 3))], at=[])
+    with pytest.raises(ValueError, match="at must not decrease"):
+        bl.costs.changing([np.zeros((2, 3))] * 3, at=[4, 2])
+
+
+def test_noise_around_costs_that_change():
+    means = bl.costs.switching([np.zeros((2, 3)), np.ones((2, 3)), np.full((2, 3), 0.5)], every=50)
+    process = bl.costs.noisy(means).seeded(3)
+    draws = np.array([process.at(k) for k in range(150)]).reshape(3, 50, 6)
+    assert draws[0].max() == 0
+    assert draws[1].min() == 1
+    assert draws[2].mean() == pytest.approx(0.5, abs=4 * 0.5 / np.sqrt(300))
+    stochastic = bl.costs.stochastic(np.full((2, 3), 0.5), seed=3)
+    assert np.array_equal(process.at(120), stochastic.at(120))
+    with pytest.raises(ValueError, match="process must be a cost process"):
+        bl.costs.noisy(np.ones((2, 3)))
+
+
+def test_a_walk_is_reflected_and_the_same_in_any_order():
+    start = np.array([[0.02, 0.5, 0.99]])
+    process = bl.costs.walking(start, step=0.05).seeded(1)
+    path = np.array([process.at(k) for k in range(700)])
+    assert np.array_equal(bl.costs.walking(start, 0.05, seed=1).at(600), path[600])
+    assert np.array_equal(process.at(3), path[3])
+    assert path.min() >= 0
+    assert path.max() <= 1
+    assert np.abs(np.diff(path, axis=0)).max() < 0.3  # no jump at a border or between stretches
+    free, rng = start.copy(), np.random.Generator(np.random.Philox(key=1, counter=(0, 0, 0, 0)))
+    for k, move in enumerate(0.05 * rng.standard_normal((256, 1, 1, 3))):
+        folded = free.copy()
+        while ((folded < 0) | (folded > 1)).any():  # mirrored at 0 and at 1
+            folded = 1 - np.abs(1 - np.abs(folded))
+        np.testing.assert_allclose(path[k, 0], folded, atol=1e-9)
+        free = free + move[0]
+    assert not np.array_equal(process.at(9), bl.costs.walking(start, 0.05).seeded(2).at(9))
+    np.testing.assert_allclose(bl.costs.walking(start, 0.0).at(999)[0], start, atol=1e-12)

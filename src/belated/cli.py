@@ -164,10 +164,9 @@ def run(
         lines = statistics.summary(rows)
         drawings = figures.draw(directory, rows, lines)
     title = chosen.title or chosen.name
-    if chosen.against:
-        _print(tables.scaling(chosen, lines, title))
-    else:
-        _print(tables.costs(lines, title, brief=True))
+    _print(tables.results(chosen, lines, title))
+    for warning in tables.warnings(lines):
+        out.print(warning, style="bold red", highlight=False, soft_wrap=True)
     drawing.save(directory, drawings, ("png", "svg"))
     report.write(directory, drawings, lines, statistics.differences(rows))
     _say("figures", directory / "figures")

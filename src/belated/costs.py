@@ -9,6 +9,7 @@ None, the simulator gives it one (`seeded`), so that one seed of a run decides e
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
@@ -107,6 +108,95 @@ def drifting(costs: object, every: int) -> Deterministic:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Changing:
+    """Cost functions one after the other, once; see `changing`."""
+
+    functions: tuple[Floats, ...]
+    starts: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of every cost function: (1 or H, S, A)."""
+        return _shape(self.functions[0])
+
+    def at(self, episode: int) -> Floats:
+        """The cost function of an episode."""
+        return self.functions[bisect_right(self.starts, checks.integer("episode", episode, 0))]
+
+    def seeded(self, seed: int) -> Self:
+        """Itself: there is no chance in it."""
+        return self
+
+
+def changing(costs: object, at: Sequence[int]) -> Changing:
+    """Several cost functions, once: the second from episode at[0] on, the third from at[1] on."""
+    functions = _cost_functions("costs", costs)
+    if not isinstance(at, Sequence | np.ndarray) or len(at) != len(functions) - 1:
+        raise ValueError(
+            f"at must hold {len(functions) - 1} episodes, one less than costs, "
+            f"got {checks.show(at)}"
+        )
+    starts = tuple(checks.integer(f"at[{i}]", start, 0) for i, start in enumerate(at))
+    if list(starts) != sorted(starts):
+        raise ValueError(f"at must not decrease, got {checks.show(at)}")
+    return Changing(functions, starts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Walking:
+    """Costs that walk at random; see `walking`."""
+
+    start: Floats
+    step: float
+    seed: int | None = None
+    _begins: list[Floats] = field(default_factory=list, repr=False)
+    _last: dict[int, Floats] = field(default_factory=dict, repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of every cost function: (1 or H, S, A)."""
+        return _shape(self.start)
+
+    def at(self, episode: int) -> Floats:
+        """The cost function of an episode."""
+        stretch, into = divmod(checks.integer("episode", episode, 0), STRETCH)
+        if stretch not in self._last:
+            begins = self._begins or [self.start]
+            while len(begins) <= stretch:
+                begins.append(begins[-1] + self._moves(len(begins) - 1).sum(axis=0))
+            self._begins[:] = begins
+            moves = self._moves(stretch)
+            before = np.cumsum(moves, axis=0) - moves
+            self._last.clear()
+            self._last[stretch] = 1.0 - np.abs(1.0 - (begins[stretch] + before) % 2.0)
+        return frozen(self._last[stretch][into])
+
+    def _moves(self, stretch: int) -> Floats:
+        normal = _generator(self.seed, stretch).standard_normal((STRETCH, *self.start.shape))
+        moves: Floats = self.step * normal
+        return moves
+
+    def seeded(self, seed: int) -> Self:
+        """The same walk with this seed, unless a seed was given."""
+        if self.seed is not None:
+            return self
+        return dataclasses.replace(self, seed=seed, _begins=[], _last={})
+
+
+STRETCH = 256
+"""Episodes of a walk that are drawn at once."""
+
+
+def walking(start: object, step: float, seed: int | None = None) -> Walking:
+    """A random walk from the cost function `start`, reflected at 0 and 1.
+
+    Every entry moves by independent normal steps with this standard deviation.
+    """
+    step = checks.real("step", step, 0.0)
+    return Walking(_cost_function("start", start), step, _seed(seed))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Listed:
     """An explicit sequence of cost functions; see `sequence`."""
 
@@ -135,9 +225,9 @@ def sequence(costs: object) -> Listed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noisy:
-    """Independent noise around means; see `stochastic`."""
+    """Independent noise around the costs of another process; see `noisy` and `stochastic`."""
 
-    means: Floats
+    around: CostProcess
     noise: str
     width: float
     seed: int | None = None
@@ -145,20 +235,24 @@ class Noisy:
     @property
     def shape(self) -> tuple[int, int, int]:
         """Shape of every cost function: (1 or H, S, A)."""
-        return _shape(self.means)
+        return self.around.shape
 
     def at(self, episode: int) -> Floats:
         """The cost function of an episode."""
         rng = _generator(self.seed, episode)
+        means = self.around.at(episode)
         if self.noise == "bernoulli":
-            return frozen((rng.random(self.means.shape) < self.means).astype(np.float64))
-        half = np.minimum(self.width / 2, np.minimum(self.means, 1.0 - self.means))
-        drawn = self.means + half * (2.0 * rng.random(self.means.shape) - 1.0)
+            return frozen((rng.random(means.shape) < means).astype(np.float64))
+        half = np.minimum(self.width / 2, np.minimum(means, 1.0 - means))
+        drawn = means + half * (2.0 * rng.random(means.shape) - 1.0)
         return frozen(np.clip(drawn, 0.0, 1.0))
 
     def seeded(self, seed: int) -> Self:
-        """The same means with this seed, unless a seed was given."""
-        return self if self.seed is not None else dataclasses.replace(self, seed=seed)
+        """The same with this seed where none was given; the means get another one."""
+        around = self.around.seeded((seed + 1) % 2**64)
+        return dataclasses.replace(
+            self, around=around, seed=seed if self.seed is None else self.seed
+        )
 
 
 def stochastic(
@@ -169,9 +263,17 @@ def stochastic(
     noise "bernoulli": 0 or 1. noise "uniform": uniform on an interval of this width around the
     mean, made narrower where it would leave [0, 1], so that the mean stays what it is.
     """
+    return noisy(fixed(_cost_function("means", means)), noise, width, seed)
+
+
+def noisy(
+    process: CostProcess, noise: str = "bernoulli", width: float = 0.5, seed: int | None = None
+) -> Noisy:
+    """Independent noise in every episode around the costs of any process; see `stochastic`."""
+    if not (hasattr(process, "at") and hasattr(process, "seeded")):
+        raise ValueError(f"process must be a cost process, got {checks.show(process)}")
     noise = checks.choice("noise", noise, ("bernoulli", "uniform"))
-    width = checks.real("width", width, 0.0, 1.0)
-    return Noisy(_cost_function("means", means), noise, width, _seed(seed))
+    return Noisy(process, noise, checks.real("width", width, 0.0, 1.0), _seed(seed))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

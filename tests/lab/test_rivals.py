@@ -11,21 +11,22 @@ from scipy import integrate, stats
 import belated as bl
 from belated import testing
 from belated.lab import rivals
+from belated.lab.kinds import rivals as made
 
 poold_is_here = pytest.mark.skipif(
     importlib.util.find_spec("poold") is None, reason="poold is not installed"
 )
 ANY = {
-    "q-learning": rivals.q_learning,
-    "q-learning, optimistic": lambda told: rivals.q_learning(told, 0.1, 0.05, True),
-    "actor-critic": rivals.actor_critic,
-    "posterior sampling": rivals.posterior_sampling,
-    "posterior sampling that forgets": lambda told: rivals.posterior_sampling(told, forget=0.99),
+    "q-learning": made.q_learning,
+    "q-learning, optimistic": lambda told: made.q_learning(told, 0.1, 0.05, True),
+    "actor-critic": made.actor_critic,
+    "posterior sampling": made.posterior_sampling,
+    "posterior sampling that forgets": lambda told: made.posterior_sampling(told, forget=0.99),
 }
 ARMS = {
-    "UCB1": rivals.ucb1,
-    "Thompson sampling": rivals.thompson_sampling,
-    "EXP3": rivals.exp3,
+    "UCB1": made.ucb1,
+    "Thompson sampling": made.thompson_sampling,
+    "EXP3": made.exp3,
 }
 POOLD = [pytest.param(name, marks=poold_is_here) for name in ("dorm+", "adahedged")]
 EASY = bl.environments.random_mdp(3, 2, 3, 2, homogeneous=False, seed=3)
@@ -36,7 +37,7 @@ CASES = [
     *(pytest.param(POOLED, make, id=f"{name}, homogeneous") for name, make in ANY.items()),
     *(pytest.param(FOUR_ARMS, make, id=f"{name}, arms") for name, make in (ANY | ARMS).items()),
     *(
-        pytest.param(FOUR_ARMS, lambda told, p=p: rivals.poold(told, *p.values), id=p.values[0],
+        pytest.param(FOUR_ARMS, lambda told, p=p: made.poold(told, *p.values), id=p.values[0],
                      marks=p.marks)
         for p in POOLD
     ),

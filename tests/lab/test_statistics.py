@@ -18,6 +18,7 @@ def frame(costs):
                 "episode": range(len(values)),
                 "value": values,
                 "comparator": [1.0] * len(values),
+                "uniform": [3.0] * len(values),
                 "regret": list(np.cumsum(np.array(values) - 1.0)),
             }
         )

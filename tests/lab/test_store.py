@@ -23,7 +23,7 @@ def test_rows_hold_what_was_promised(tmp_path):
     rows = store.rows(tmp_path)
     assert rows.columns == [
         "experiment", "case", "agent", "parameters", "seed", "episode", "value", "realised",
-        "comparator", "regret", "missing", "delay",
+        "comparator", "uniform", "regret", "missing", "delay",
     ]  # fmt: skip
     assert len(rows) == 4 * 12
     parameters = json.loads(rows["parameters"][0])

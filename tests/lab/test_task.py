@@ -41,7 +41,7 @@ def test_rows_are_what_simulate_says_column_by_column(tmp_path):
             paths="at once" if task.learner == "at once" else "late",
         )  # fmt: skip
         assert found["episode"].to_list() == list(range(K))
-        for column in ("value", "realised", "comparator", "regret", "missing", "delay"):
+        for column in ("value", "realised", "comparator", "uniform", "regret", "missing", "delay"):
             want = {"value": "values", "delay": "delays"}.get(column, column)
             np.testing.assert_array_equal(found[column], getattr(run, want), err_msg=column)
         runs[task.case, task.learner, task.seed] = found["value"]

@@ -30,11 +30,13 @@ def delays(scene: Scene, world: World, seed: int) -> Ints:
     return delays_in(world, model, scene.episodes, seed)
 
 
-def agent(experiment: Experiment, learner: Learner, world: World, delays: Ints) -> Agent:
-    """A fresh agent for a world and delays (K,)."""
+def agent(
+    experiment: Experiment, learner: Learner, world: World, delays: Ints, case: str = ""
+) -> Agent:
+    """A fresh agent for a world and delays (K,), those of a case."""
     told = Told(
         world.problem,
-        experiment.information_of(learner),
+        experiment.information_of(learner, case),
         experiment.paths_of(learner),
         world.mdp.transitions,
         delays,
@@ -54,15 +56,16 @@ def rehearse(experiment: Experiment) -> None:
     """Build everything once, so that a wrong value is found before anything is run."""
     for case in experiment.case_names():
         try:
-            _rehearse(experiment, experiment.scene(case))
+            _rehearse(experiment, case)
         except ValueError as error:
             raise ValueError(f"case {case!r}: {error}" if case else str(error)) from None
 
 
-def _rehearse(experiment: Experiment, scene: Scene) -> None:
+def _rehearse(experiment: Experiment, case: str) -> None:
+    scene = experiment.scene(case)
     made = world(scene)
     H, S, A = made.problem.shape
     checks.costs("costs of episode 0", made.costs.seeded(0).at(0), H, S, A)
     drawn = delays(scene, made, 0)
     for learner in experiment.agents:
-        agent(experiment, learner, made, drawn)
+        agent(experiment, learner, made, drawn, case)

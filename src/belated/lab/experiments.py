@@ -16,6 +16,7 @@ from belated import checks
 from belated.environments.gridworld import PAPER_WALLS
 from belated.lab.kinds.part import Part, part
 from belated.lab.spec import Case, Experiment, Learner
+from belated.lab.suite import SUITES
 
 STEP = part("softmax", learning_rate=0.1)
 TUNED = part("softmax", learning_rate="tuned")
@@ -293,6 +294,7 @@ EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
     "explicit-exploration": explicit_exploration,
     "no-tuning": no_tuning,
     "oreps-oppo": oreps_oppo,
+    **SUITES,
 }
 
 

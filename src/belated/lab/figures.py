@@ -15,9 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from belated.delays import NEVER, total_delay
-from belated.lab import exact, maps, statistics, store
+from belated.lab import exact, maps, scores, statistics, store
 from belated.lab.drawing import COLOURS, MARKERS, STYLE, Drawing, label_ends, look, one_axes
-from belated.lab.spec import Experiment, slug
+from belated.lab.spec import SCORE, Experiment, slug
 from belated.lab.statistics import Curves, Line
 
 POINTS = 250
@@ -28,6 +28,8 @@ def draw(directory: Path, rows: pl.DataFrame, lines: Sequence[Line]) -> list[Dra
     """All figures of a directory of results."""
     experiment = store.spec(directory)
     with matplotlib.rc_context(STYLE):
+        if experiment.against == SCORE:
+            return scores.draw(experiment, lines)
         if experiment.against is not None:
             return [scaling(experiment, rows, lines)]
         drawings = []

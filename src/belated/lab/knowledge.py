@@ -31,13 +31,26 @@ UNDELAYED = {
     TUNED: "the number of episodes, from which the parameters of its copies are tuned",
 }
 """What this becomes inside Parallel or Bold, where agents are tuned as if undelayed."""
+SEES = {"full": "whole cost functions", "bandit": "only the costs it suffered"}
 REPLACED = ("learning_rate", "exploration")
 """What Doubling sets itself."""
 
 
 def sentences(experiment: Experiment) -> list[str]:
     """What all agents are told, then one sentence for each agent."""
-    return [COMMON, *(_sentence(experiment, learner) for learner in experiment.agents)]
+    told = (_sentence(experiment, learner) for learner in experiment.agents)
+    return [COMMON, *_by_case(experiment), *told]
+
+
+def _by_case(experiment: Experiment) -> list[str]:
+    """Where agents see whole cost functions, if that depends on the case."""
+    full = [c.name for c in experiment.cases if (c.information or experiment.information) == "full"]
+    if len(full) in (0, len(experiment.cases)):
+        return []
+    return [
+        f"Whole cost functions come back in {_list(full)}; in the other cases an agent sees only "
+        "the costs it suffered. An agent with information of its own sees that everywhere."
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +84,8 @@ def _sentence(experiment: Experiment, learner: Learner) -> str:
         if isinstance(v.value, int | float) and v.value != v.default
     ]
     items = [*given, *([f"{' and '.join(by_hand)}, set by hand"] if by_hand else [])]
-    full = experiment.information_of(learner) == "full"
-    sees = "whole cost functions" if full else "only the costs it suffered"
+    found = {experiment.information_of(learner, case) for case in experiment.case_names()}
+    sees = SEES[found.pop()] if len(found) == 1 else "what its case shows"
     paths = {"late": "with the costs", "at once": "at once"}[experiment.paths_of(learner)]
     seen = f"It sees {sees}, and paths come {paths}."
     return f"{learner.name} is also given {_list(items)}. {seen}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from belated.lab import knowledge, statistics, store, tables, toml
 from belated.lab.drawing import Drawing
-from belated.lab.spec import Experiment
+from belated.lab.spec import SCORE, Experiment
 from belated.lab.statistics import Difference, Line
 from belated.lab.tables import Table
 
@@ -36,6 +36,7 @@ th { border-bottom: 2px solid #999; font-weight: 600; white-space: normal;
 .name { text-align: left; }
 tr > :first-child { position: sticky; left: 0; background: #fff; }
 pre { background: #f6f6f4; padding: .9rem; overflow-x: auto; font-size: .82rem; line-height: 1.4; }
+.warning { color: #a00; font-weight: 600; list-style: none; padding: 0; }
 .small { color: #555; font-size: .9rem; }
 """
 
@@ -74,17 +75,17 @@ def html(
         state += f"; raised: {', '.join(task.name for task in raised)}"
     versions = ", ".join(f"{name} {v}" for name, v in store.versions(directory).items())
     summary = tables.costs(lines, "Exact expected cost: means with 95 % intervals")
+    unlearned = "".join(f"<li>{escape(text)}</li>" for text in tables.warnings(lines))
     sections = [
         f"<h1>{escape(title)}</h1>",
         f"<p>{escape(experiment.about)}</p>" if experiment.about else "",
         f'<p class="small">{escape(experiment.name)}: {state}. {_seeds(experiment)}; '
         "every agent faces the same world, costs and delays, seed by seed.</p>",
+        f'<ul class="warning">{unlearned}</ul>' if unlearned else "",
         "<h2>Figures</h2>",
         *(_figure(drawing) for drawing in drawings),
         "<h2>Results</h2>",
-        _table(tables.scaling(experiment, lines, "Regret of whole runs, means over seeds"))
-        if experiment.against
-        else "",
+        _against(experiment, lines),
         _table(summary),
     ]
     if pairs:
@@ -112,6 +113,16 @@ def html(
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
         f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
+
+
+def _against(experiment: Experiment, lines: Sequence[Line]) -> str:
+    """The table over all cases, if the experiment compares them."""
+    if experiment.against is None:
+        return ""
+    if experiment.against == SCORE:
+        caption = f"{tables.SCALE}; mean over seeds, * marks the least of a row"
+        return _table(tables.scores(experiment, lines, caption))
+    return _table(tables.scaling(experiment, lines, "Regret of whole runs, means over seeds"))
 
 
 def _seeds(experiment: Experiment) -> str:

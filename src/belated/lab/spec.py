@@ -20,7 +20,8 @@ from belated.lab.kinds.registry import check, unknown_key
 from belated.tuning import PATHS
 
 INFORMATION = ("full", "bandit")
-AGAINST = ("episodes", "total_delay")
+SCORE = "score"
+AGAINST = ("episodes", "total_delay", SCORE)
 REGISTRIES = {"environment": kinds.ENVIRONMENTS, "costs": kinds.COSTS, "delays": kinds.DELAYS}
 """The kinds of the parts that make a scene, by key."""
 LONGEST = 100
@@ -47,13 +48,17 @@ class Learner:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A variation of the experiment: what is given here replaces what the experiment says."""
+    """A variation of the experiment: what is given here replaces what the experiment says.
+
+    information: an agent's own still wins.
+    """
 
     name: str = ""
     environment: Part | None = None
     costs: Part | None = None
     delays: Part | None = None
     episodes: int | None = None
+    information: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +97,11 @@ class Experiment:
         agents: the learners.
         episodes: K.
         seeds: the seeds are 0 to seeds - 1.
-        information: "full" or "bandit", unless an agent has its own.
+        information: "full" or "bandit", unless an agent or a case has its own.
         paths: "late" (with the costs) or "at once", unless an agent has its own.
         cases: variations; without any, the experiment is run as it is.
         against: draw the regret of whole runs against this quantity, which the cases vary:
-            "total_delay", "episodes" or None.
+            "total_delay", "episodes" or None. "score": draw the scores of all cases instead.
     """
 
     name: str
@@ -137,15 +142,20 @@ class Experiment:
         for i, case in enumerate(self.cases):
             _check_name(f"cases[{i}].name", case.name)
             _check_scene(f"cases[{i}].", case)
+            _check_information(f"cases[{i}].", case)
         _check_different("cases", [case.name for case in self.cases])
 
     def case_names(self) -> list[str]:
         """Names of the cases; one empty name if there are none."""
         return [case.name for case in self.cases] or [""]
 
+    def case(self, name: str) -> Case:
+        """The case of this name; an empty one if there is none."""
+        return next((case for case in self.cases if case.name == name), Case())
+
     def scene(self, case: str) -> Scene:
         """What all agents of a case face."""
-        found = next((c for c in self.cases if c.name == case), Case())
+        found = self.case(case)
         return Scene(
             found.environment or self.environment,
             found.costs or self.costs,
@@ -166,9 +176,10 @@ class Experiment:
             for learner in self.agents
         ]
 
-    def information_of(self, learner: Learner) -> Information:
-        """Which costs of an episode a learner sees."""
-        return cast(Information, learner.information or self.information)
+    def information_of(self, learner: Learner, case: str = "") -> Information:
+        """Which costs of an episode a learner sees in a case."""
+        found = learner.information or self.case(case).information or self.information
+        return cast(Information, found)
 
     def paths_of(self, learner: Learner) -> str:
         """When a learner sees the path of an episode."""
@@ -257,9 +268,13 @@ def _check_scene(prefix: str, item: Experiment | Case, required: Sequence[str] =
         checks.integer(f"{prefix}episodes", item.episodes, 1)
 
 
-def _check_feedback(prefix: str, item: Experiment | Learner) -> None:
+def _check_information(prefix: str, item: Experiment | Learner | Case) -> None:
     if item.information is not None:
         checks.choice(f"{prefix}information", item.information, INFORMATION)
+
+
+def _check_feedback(prefix: str, item: Experiment | Learner) -> None:
+    _check_information(prefix, item)
     if item.paths is not None:
         checks.choice(f"{prefix}paths", item.paths, PATHS)
 

@@ -6,6 +6,7 @@ agents are taken seed by seed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -13,6 +14,8 @@ import numpy as np
 import polars as pl
 
 from belated.arrays import Floats, Ints
+from belated.lab.spec import Experiment
+from belated.score import score, verdict
 
 RESAMPLES = 2000
 LEVEL = 0.95
@@ -39,6 +42,8 @@ class Line:
         end: mean cost per episode in the last tenth of the run.
         regret: of the whole run.
         optimum: mean cost per episode of the best fixed policy.
+        score: cost on a scale from the best fixed policy (0) to uniform play (1).
+        verdict: what is wrong with the mean learning curve; empty if the agent has learned.
     """
 
     case: str
@@ -48,6 +53,8 @@ class Line:
     end: Interval
     regret: Interval
     optimum: float
+    score: Interval
+    verdict: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +121,11 @@ def curves(rows: pl.DataFrame, column: str) -> dict[tuple[str, str], Curves]:
 def summary(rows: pl.DataFrame) -> list[Line]:
     """One line per case and agent, in the order of the rows."""
     regret, best = curves(rows, "regret"), curves(rows, "comparator")
+    uniform = curves(rows, "uniform")
     lines = []
     for (case, agent), costs in curves(rows, "value").items():
         last = max(1, round(LAST * costs.values.shape[1]))
+        runs = (costs.values, best[case, agent].values, uniform[case, agent].values)
         lines.append(
             Line(
                 case,
@@ -126,9 +135,49 @@ def summary(rows: pl.DataFrame) -> list[Line]:
                 interval(costs.values[:, -last:].mean(axis=1)),
                 interval(regret[case, agent].values[:, -1]),
                 float(best[case, agent].values.mean()),
+                interval(np.array([score(*run) for run in zip(*runs, strict=True)])),
+                verdict(*(values.mean(axis=0) for values in runs)),
             )
         )
     return lines
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scores:
+    """Mean scores over seeds, by case and agent; NaN where nothing is finished."""
+
+    cases: tuple[str, ...]
+    agents: tuple[str, ...]
+    scores: Floats  # (cases, agents)
+
+    @property
+    def worst(self) -> Floats:
+        """(agents,) the largest score of every agent that has finished all cases."""
+        worst: Floats = self.scores.max(axis=0)
+        return worst
+
+    @property
+    def mean(self) -> Floats:
+        """(agents,) the mean over cases of every agent that has finished all of them."""
+        mean: Floats = self.scores.mean(axis=0)
+        return mean
+
+    def profile(self, agent: int, at: Floats) -> tuple[Floats, Floats, Floats]:
+        """Share of cases with a score of at most `at` (N,), and its band over cases."""
+        found = self.scores[:, agent]
+        found = found[~np.isnan(found)]
+        return bootstrap((found[:, None] <= at).astype(np.float64))
+
+
+def score_table(experiment: Experiment, lines: Sequence[Line]) -> Scores:
+    """The scores of the cases that have any, in the order of the experiment."""
+    found = {(line.case, line.agent): line.score.mean for line in lines}
+    agents = tuple(learner.name for learner in experiment.agents)
+    cases = tuple(
+        case for case in experiment.case_names() if any((case, a) in found for a in agents)
+    )
+    rows = [[found.get((case, agent), np.nan) for agent in agents] for case in cases]
+    return Scores(cases, agents, np.array(rows, dtype=np.float64))
 
 
 def differences(rows: pl.DataFrame) -> list[Difference]:

@@ -28,7 +28,7 @@ import belated
 from belated.arrays import Floats
 from belated.lab import toml
 from belated.lab.spec import Experiment, Task
-from belated.lab.task import Result
+from belated.lab.task import COLUMNS, Result
 
 PARTIAL = ".partial"
 
@@ -141,9 +141,16 @@ def rows(directory: str | Path, experiment: Experiment | None = None) -> pl.Data
 
 def _read(path: Path) -> pl.DataFrame:
     try:
-        return pl.read_parquet(path, glob=False)
+        found = pl.read_parquet(path, glob=False)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise _damaged(path, error) from None
+    absent = [name for name in COLUMNS if name not in found.columns]
+    if absent:
+        raise ValueError(
+            f"{path} is of another version of belated (it has no column {absent[0]!r}); "
+            "run the experiment again with another --out"
+        )
+    return found
 
 
 def visits(directory: Path, task: Task) -> Floats | None:

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from belated.lab import statistics, store
-from belated.lab.spec import Experiment, Scene
-from belated.lab.statistics import Difference, Interval, Line
+from belated.lab.spec import SCORE, Experiment, Scene
+from belated.lab.statistics import Difference, Interval, Line, score_table
+
+SCALE = "Score: 0 is the best fixed policy, 1 is uniform play, less is better"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +34,13 @@ class Table:
 
 
 def costs(lines: Sequence[Line], title: str, *, brief: bool = False) -> Table:
-    """Mean cost per episode, cost at the end, and regret, with intervals.
+    """Mean cost per episode, cost at the end, regret (with intervals), and the score.
 
     brief: leave out the cost of the best policy, for narrow terminals.
     """
-    head = ["case", "agent", "cost per episode", "in the last tenth", "best", "regret", "seeds"]
+    head = [
+        "case", "agent", "cost per episode", "in the last tenth", "best", "regret", "score", "seeds"
+    ]  # fmt: skip
     cells = [
         [
             line.case,
@@ -44,6 +49,7 @@ def costs(lines: Sequence[Line], title: str, *, brief: bool = False) -> Table:
             _shown(line.end, line.seeds),
             number(line.optimum),
             _shown(line.regret, line.seeds),
+            number(line.score.mean),
             str(line.seeds),
         ]
         for line in lines
@@ -51,6 +57,49 @@ def costs(lines: Sequence[Line], title: str, *, brief: bool = False) -> Table:
     if brief:
         head, cells = [*head[:4], *head[5:]], [[*row[:4], *row[5:]] for row in cells]
     return _table(title, head, cells, 2)
+
+
+def results(experiment: Experiment, lines: Sequence[Line], title: str) -> Table:
+    """What a terminal shows of an experiment."""
+    if experiment.against == SCORE:
+        return scores(experiment, lines, f"{title}. {SCALE}")
+    if experiment.against is not None:
+        return scaling(experiment, lines, title)
+    return costs(lines, title, brief=True)
+
+
+def warnings(lines: Sequence[Line]) -> list[str]:
+    """One line for every agent that has not learned, with the cases."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for line in lines:
+        if line.verdict:
+            found.setdefault((line.agent, line.verdict), []).append(line.case)
+    return [f"WARNING: {agent}{_in(cases)}: {verdict}" for (agent, verdict), cases in found.items()]
+
+
+def _in(cases: Sequence[str]) -> str:
+    return f" (in {'; '.join(cases)})" if any(cases) else ""
+
+
+def scores(experiment: Experiment, lines: Sequence[Line], title: str) -> Table:
+    """Mean scores over seeds, one row per case and one column per agent; * marks the least."""
+    table = score_table(experiment, lines)
+    least = np.round(table.scores, 2).min(axis=1, initial=np.inf, where=~np.isnan(table.scores))
+    cells = [
+        [case, *(_scored(value, best) for value in row)]
+        for case, row, best in zip(table.cases, table.scores, least, strict=True)
+    ]
+    for name, summed in (("worst", table.worst), ("mean", table.mean)):
+        best = np.round(summed, 2).min(initial=np.inf, where=~np.isnan(summed))
+        cells.append([name, *(_scored(value, float(best)) for value in summed)])
+    return Table(title, ("case", *table.agents), tuple(map(tuple, cells)), 1)
+
+
+def _scored(value: float, best: float) -> str:
+    if np.isnan(value):
+        return ""
+    shown = round(float(value), 2) + 0.0
+    return f"{shown:.2f}{'*' if shown == best else ' '}"
 
 
 def scaling(experiment: Experiment, lines: Sequence[Line], title: str) -> Table:

@@ -2,8 +2,9 @@
 
 Columns: experiment, case, agent, parameters (of the agent, as JSON), seed, episode, value (exact
 expected cost of the policy played), realised (cost suffered), comparator (exact expected cost of
-the best fixed policy in hindsight), regret (cumulative, in values), missing (episodes up to this
-one whose feedback had not come by its end) and delay (-1 if the feedback is lost).
+the best fixed policy in hindsight), uniform (exact expected cost of uniform play), regret
+(cumulative, in values), missing (episodes up to this one whose feedback had not come by its end)
+and delay (-1 if the feedback is lost).
 """
 
 from __future__ import annotations
@@ -23,6 +24,22 @@ from belated.lab.kinds.part import table
 from belated.lab.spec import Experiment, Task
 from belated.planning import occupancy
 from belated.simulation import Run, simulate
+
+COLUMNS = (
+    "experiment",
+    "case",
+    "agent",
+    "parameters",
+    "seed",
+    "episode",
+    "value",
+    "realised",
+    "comparator",
+    "uniform",
+    "regret",
+    "missing",
+    "delay",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +62,7 @@ def perform(experiment: Experiment, task: Task) -> Result:
     learner = experiment.learner(task.learner)
     world = build.world(scene)
     delays = build.delays(scene, world, task.seed)
-    agent = build.agent(experiment, learner, world, delays)
+    agent = build.agent(experiment, learner, world, delays, task.case)
     run = simulate(
         world,
         agent,
@@ -68,7 +85,7 @@ def _frame(experiment: Experiment, task: Task, run: Run) -> pl.DataFrame:
     learner = experiment.learner(task.learner)
     K = len(run.values)
     parameters = table(learner.agent) | {
-        "information": experiment.information_of(learner),
+        "information": experiment.information_of(learner, task.case),
         "paths": experiment.paths_of(learner),
     }
     text = {
@@ -88,6 +105,7 @@ def _frame(experiment: Experiment, task: Task, run: Run) -> pl.DataFrame:
             "value": run.values,
             "realised": run.realised,
             "comparator": run.comparator,
+            "uniform": run.uniform,
             "regret": run.regret,
             "missing": run.missing,
             "delay": np.where(run.delays == NEVER, -1, run.delays),

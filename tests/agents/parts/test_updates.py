@@ -43,7 +43,7 @@ def test_without_hints_one_state_is_dorm_plus(delay):
 
 @pytest.mark.parametrize("delay", [0, 3, 17])
 def test_without_hints_it_plays_as_poold_does(delay):
-    with matplotlib.rc_context():  # importing poold changes the settings of Matplotlib
+    with matplotlib.rc_context():  # importing poold changes how figures look
         poold = pytest.importorskip("poold")
     losses = np.random.default_rng(delay).random((80, 5))
     learner = poold.create("dormplus", model_list=[str(a) for a in range(5)])

@@ -11,6 +11,7 @@ from belated.lab.kinds import agent_parts
 from belated.lab.kinds.make import make
 from belated.lab.kinds.part import read, table
 from belated.lab.kinds.registry import Registry, check
+from belated.lab.kinds.rivals import RIVALS
 from belated.lab.spec import Experiment, Learner
 
 STEP = part("softmax", learning_rate=0.1)
@@ -31,6 +32,7 @@ KINDS = {
         {
             "bursts": {"size": 3},
             "fixed": {"delay": 2},
+            "flights": {},
             "geometric": {"mean": 2},
             "heavy_tailed": {"index": 1.5},
             "lost": {"probability": 0.5},
@@ -45,8 +47,12 @@ KINDS = {
         kinds.COSTS,
         {
             "blocks": {"length": 3},
+            "drifting": {"count": 3, "every": 4, "noise": "uniform"},
+            "improving": {"at": 3, "share": 0.5},
             "moving_goal": {"size": 3, "goals": [[2, 2], [0, 2]], "every": 4},
             "random": {},
+            "switching": {"every": 2, "noise": "bernoulli"},
+            "walking": {"step": 0.1, "seed": 2},
         },
     ),
     "agent": (
@@ -61,6 +67,7 @@ KINDS = {
             "recommended": {"transitions": "known"},
             "skipping": {"agent": part("oppo")},
             "ucbvi": {},
+            **{kind: {} for kind in RIVALS},
         },
     ),
     "transitions": (
@@ -90,6 +97,7 @@ KINDS = {
         {"few_visits": {"max_delay": "realised"}, "uniform_share": {"share": 0.1}},
     ),
 }
+ARMS = ("exp3", "poold", "thompson_sampling", "ucb1")
 PARTS = {name: name for name in ("transitions", "update", "explore")} | {"cost part": "costs"}
 
 
@@ -97,6 +105,8 @@ PARTS = {name: name for name in ("transitions", "update", "explore")} | {"cost p
     ("place", "kind"), [(place, kind) for place, (_, kinds) in KINDS.items() for kind in kinds]
 )
 def test_every_kind_of_part_can_be_run_from_toml(place, kind):
+    if kind == "poold":
+        pytest.importorskip("poold")
     made = {"environment": part("gridworld", size=3, horizon=4), "delays": part("fixed", delay=1),
             "costs": None, "agent": part("oppo")}  # fmt: skip
     one = part(kind, **KINDS[place][1][kind])
@@ -105,7 +115,10 @@ def test_every_kind_of_part_can_be_run_from_toml(place, kind):
         made["agent"] = part("oppo", **others, **{PARTS[place]: one})
     else:
         made[place] = one
-    bandit = kind in ("ucbvi", "averaged", "predicted", "weighted")
+    if kind in ARMS:
+        made["environment"] = part("bandit", means=[0.1, 0.9])
+    rival = kind in RIVALS and kind != "poold"
+    bandit = rival or kind in ("ucbvi", "averaged", "predicted", "weighted")
     agent = Learner("it", made.pop("agent"), information="bandit" if bandit else None)
     experiment = toml.loads(
         toml.dumps(Experiment(name="x", agents=(agent,), episodes=8, seeds=1, **made))

@@ -3,6 +3,7 @@
 from belated import delays, environments
 from belated.lab.kinds.agents import AGENTS as AGENTS
 from belated.lab.kinds.costs import COSTS as COSTS
+from belated.lab.kinds.flights import flights
 from belated.lab.kinds.registry import Registry
 
 ENVIRONMENTS = Registry(
@@ -19,6 +20,7 @@ DELAYS = Registry(
     {
         "bursts": delays.bursts,
         "fixed": delays.fixed,
+        "flights": flights,
         "geometric": delays.geometric,
         "heavy_tailed": delays.heavy_tailed,
         "lost": delays.lost,

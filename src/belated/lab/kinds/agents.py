@@ -30,6 +30,7 @@ from belated.lab.kinds.agent_parts import COST_PARTS, EXPLORES, TRANSITIONS, UPD
 from belated.lab.kinds.make import Inner
 from belated.lab.kinds.part import Part
 from belated.lab.kinds.registry import Registry
+from belated.lab.kinds.rivals import RIVALS
 from belated.lab.kinds.told import Told
 from belated.transitions import Transitions
 from belated.tuning import Parameters, Setting
@@ -175,6 +176,7 @@ AGENTS = Registry(
         "recommended": recommended,
         "skipping": skipping,
         "ucbvi": ucbvi,
+        **RIVALS,
     },
     same=("agent",),
     others={

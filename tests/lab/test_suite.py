@@ -1,0 +1,221 @@
+"""The suite: every case builds, and its scores and profiles are what they say."""
+
+import dataclasses
+import itertools
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import belated as bl
+from belated import cli
+from belated.lab import (
+    build,
+    figures,
+    named,
+    report,
+    run,
+    statistics,
+    store,
+    suite,
+    tables,
+    toml,
+)
+from belated.lab.kinds.part import Part, part
+from belated.lab.spec import Case, Experiment, Learner
+from belated.lab.statistics import Interval, Line, Scores
+
+PAGE = Path(__file__).parents[2] / "docs" / "suite.md"
+LAZY = part("oppo", transitions="known", update=part("softmax", learning_rate=1e-9))
+TINY = Experiment(
+    name="tiny",
+    title="Scores",
+    environment=part("bandit", means=(0.2, 0.6, 0.7)),
+    delays=part("geometric", mean=2),
+    agents=(Learner("learns", part("recommended")), Learner("lazy", LAZY)),
+    episodes=60,
+    seeds=2,
+    cases=(Case("bandit", information="bandit"), Case("full"),
+           Case("blocks", costs=part("blocks", length=5))),
+    against="score",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("tiny")
+    run(TINY, directory, jobs=1)
+    return directory
+
+
+def line(case, agent, score, verdict=""):
+    one = Interval(score, score, score)
+    return Line(case, agent, 1, one, one, one, 0.0, one, verdict)
+
+
+def informed(experiment):
+    return [case.information or experiment.information for case in experiment.cases]
+
+
+def test_the_suite_has_cases_of_both_kinds():
+    whole = named("suite")
+    assert len(whole.cases) >= 24
+    assert informed(whole).count("bandit") >= 16
+    assert informed(whole).count("full") >= 8
+    kinds = {case.delays.kind for case in whole.cases if case.delays}
+    assert {"geometric", "fixed", "heavy_tailed", "lost", "bursts", "flights"} <= kinds
+    processes = {case.costs.kind for case in whole.cases if case.costs}
+    assert {"switching", "drifting", "improving", "walking", "moving_goal", "blocks"} <= processes
+
+
+def test_the_quick_suite_is_a_part_of_the_suite():
+    quick, names = named("suite-quick"), {case.name for case in named("suite").cases}
+    assert len(quick.cases) >= 8
+    assert {case.name for case in quick.cases} == set(suite.QUICK) <= names
+    assert set(informed(quick)) == {"full", "bandit"}
+    assert quick.episodes * len(quick.tasks()) <= 100_000
+
+
+@pytest.mark.parametrize("name", suite.SUITES)
+def test_every_case_builds(name):
+    build.rehearse(named(name))
+
+
+def test_without_gymnasium_its_case_is_left_out(monkeypatch):
+    assert any(case.name == "FrozenLake" for case in named("suite").cases)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert len(named("suite").cases) >= 24
+    assert not any(case.name == "FrozenLake" for case in named("suite").cases)
+
+
+def test_scores_equal_a_hand_computation(tiny):
+    rows = store.rows(tiny)
+    lines = {(item.case, item.agent): item for item in statistics.summary(rows)}
+    for (case, agent), found in lines.items():
+        some = rows.filter((pl.col("case") == case) & (pl.col("agent") == agent))
+        by_seed = [
+            (one["value"].sum() - one["comparator"].sum())
+            / (one["uniform"].sum() - one["comparator"].sum())
+            for one in some.partition_by("seed")
+        ]
+        assert found.score.mean == pytest.approx(np.mean(by_seed))
+        assert found.score.low == pytest.approx(min(by_seed))
+    assert lines["bandit", "lazy"].score.mean == pytest.approx(1.0, abs=1e-6)
+    assert lines["bandit", "learns"].score.mean < 0.7
+    assert rows.filter(pl.col("case") == "full")["uniform"].mean() == pytest.approx(0.5, abs=0.1)
+
+
+def test_an_agent_that_does_not_learn_is_named(tiny):
+    lines = statistics.summary(store.rows(tiny))
+    found = tables.warnings(lines)
+    assert "WARNING: lazy (in bandit; full): no better than uniform play in its last quarter" in [
+        text.replace("; blocks", "") for text in found
+    ]
+    assert not any("learns (in bandit" in text for text in found)
+    drawings = figures.draw(tiny, store.rows(tiny), lines)
+    assert [drawing.name for drawing in drawings] == ["profile", "scores"]
+    page = report.html(tiny, drawings, lines, [])
+    assert "WARNING: lazy (in bandit" in page
+    assert "Whole cost functions come back in full, and blocks" in page.replace("&#x27;", "'")
+
+
+def test_the_terminal_says_it_too(tmp_path, capsys):
+    file = tmp_path / "tiny.toml"
+    file.write_text(toml.dumps(TINY))
+    assert cli.main(["run", str(file), "--jobs", "1", "--out", str(tmp_path / "out")]) == 0
+    out = capsys.readouterr().out
+    assert "WARNING: lazy (in bandit" in out
+    assert "no better than uniform play" in out
+    assert "worst" in out
+
+
+def test_results_of_another_version_are_named(tiny, tmp_path):
+    shutil.copytree(tiny, tmp_path / "old")
+    path = next((tmp_path / "old" / "runs").rglob("*.parquet"))
+    pl.read_parquet(path).drop("uniform").write_parquet(path)
+    with pytest.raises(ValueError, match=r"another version of belated.*no column 'uniform'"):
+        store.rows(tmp_path / "old")
+
+
+def test_the_information_of_a_case():
+    back = toml.loads(toml.dumps(TINY))
+    assert back == TINY
+    learns, lazy = TINY.agents
+    assert TINY.information_of(learns, "bandit") == "bandit"
+    assert TINY.information_of(learns, "full") == TINY.information_of(learns) == "full"
+    own = dataclasses.replace(lazy, information="full")
+    assert TINY.information_of(own, "bandit") == "full"
+    with pytest.raises(ValueError, match=r"cases\[0\]\.information must be one of"):
+        dataclasses.replace(TINY, cases=(Case("a", information="half"), Case("b")))
+
+
+def test_the_table_of_scores():
+    experiment = dataclasses.replace(TINY, cases=(Case("a"), Case("b")))
+    lines = [line("a", "learns", 0.104), line("a", "lazy", 1.0), line("b", "learns", -0.5)]
+    table = tables.scores(experiment, lines, "T")
+    assert table.head == ("case", "learns", "lazy")
+    assert table.cells == (
+        ("a", "0.10*", "1.00 "),
+        ("b", "-0.50*", ""),
+        ("worst", "0.10*", ""),
+        ("mean", "-0.20*", ""),
+    )
+
+
+def test_profile_numbers():
+    scores = Scores(("a", "b", "c", "d"), ("x",), np.array([[-0.5], [0.1], [0.1], [2.0]]))
+    share, low, high = scores.profile(0, np.array([-1.0, -0.5, 0.0, 0.1, 1.0, 2.0]))
+    assert share.tolist() == [0.0, 0.25, 0.25, 0.75, 0.75, 1.0]
+    assert low[0] == high[0] == 0.0
+    assert low[-1] == high[-1] == 1.0
+    assert low[3] < 0.75 < high[3]
+
+
+def shown(made):
+    """A part in words, as the page writes it."""
+    if made is None:
+        return "those of the world"
+    texts = []
+    for name, value in made.parameters:
+        if name == "means":
+            texts.append(f"{len(value)} arms")
+        elif name == "goals":
+            texts.append(f"{len(value)} goals")
+        elif isinstance(value, Part):
+            texts.append(f"{name} ({shown(value)})")
+        elif isinstance(value, tuple):
+            texts.append(f"{name} {' x '.join(map(str, value))}")
+        else:
+            texts.append(f"{name} {value}")
+    return f"`{made.kind}` {', '.join(texts)}".strip()
+
+
+def row(experiment, case):
+    scene = experiment.scene(case.name)
+    parts = (scene.environment, scene.costs, scene.delays)
+    seen = case.information or experiment.information
+    return f"| {case.name} | {seen} | {' | '.join(map(shown, parts))} |"
+
+
+def test_the_page_lists_the_cases_and_the_agents_of_the_suite():
+    text, whole = PAGE.read_text(encoding="utf-8"), named("suite")
+    after = text.split("| case | information |")[1].splitlines()[2:]
+    assert list(itertools.takewhile(bool, after)) == [row(whole, case) for case in whole.cases]
+    for learner in whole.agents:
+        assert f"| {learner.name} |" in text
+
+
+@pytest.mark.parametrize("agent", [learner.name for learner in suite.AGENTS])
+def test_every_agent_runs_in_both_kinds_of_cases(agent):
+    whole = named("suite")
+    learner = whole.learner(agent)
+    for name in ("noise", "full: moving goal"):
+        scene = dataclasses.replace(whole.scene(name), episodes=15)
+        world = build.world(scene)
+        delays = build.delays(scene, world, 0)
+        made = build.agent(whole, learner, world, delays, name)
+        rival = learner.agent.kind != "recommended"
+        assert made.information == ("bandit" if rival or name == "noise" else "full")
+        assert np.isfinite(bl.simulate(world, made, delays=delays, episodes=15).values).all()
