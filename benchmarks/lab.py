@@ -23,7 +23,7 @@ from rich.progress import track
 
 import belated as bl
 from belated.lab import named
-from belated.lab.runs import perform
+from belated.lab.task import perform
 
 ROUNDS = 5
 PAPER = ("paper-grid", "paper-walls", "paper-short-delays")

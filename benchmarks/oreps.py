@@ -20,16 +20,16 @@ import time
 from pathlib import Path
 
 import numpy as np
+from belated.agents.dynamics import Known
+from belated.model import ConfidenceSet, Counts, log_term
+from belated.projection import ConfidenceBox, KnownDynamics, _Newton, initial_reference, project
 from numba import njit
 from scipy.optimize import minimize
 
 import belated as bl
-from belated.agents.dynamics import Known
 from belated.arrays import Bools, Floats, Indices, frozen
 from belated.kernels import oreps as kernels
 from belated.kernels.weights import softmax
-from belated.model import ConfidenceSet, Counts, log_term
-from belated.projection import ConfidenceBox, KnownDynamics, _Newton, initial_reference, project
 
 RESULTS = Path(__file__).parent / "OREPS.md"
 ETA = 0.1

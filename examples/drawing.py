@@ -1,4 +1,4 @@
-"""What the figures of the examples share: colours, bands over seeds, plain axes."""
+"""Functions that the figures of the examples share: colours, axes and bands over seeds."""
 
 from pathlib import Path
 
@@ -8,14 +8,14 @@ import numpy as np
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-# Okabe & Ito: told apart with every kind of colour vision.
+# The palette of Okabe and Ito, which colour-blind readers can tell apart.
 BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, YELLOW, BLACK = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000",
 )  # fmt: skip
 
 
 def axes(columns: int = 1, width: float = 7.0, height: float = 4.0):
-    """A figure with plain axes side by side; one of them, or an array."""
+    """A figure with one or several axes side by side. Returns the axes, or an array of them."""
     figure, drawn = plt.subplots(
         1, columns, figsize=(width, height), layout="constrained", squeeze=False
     )
@@ -52,7 +52,7 @@ def smooth(values, window: int) -> np.ndarray:
 
 
 def save(figure, name: str) -> Path:
-    """Write out/<name>.png and return where."""
+    """Write out/<name>.png and return the path."""
     path = Path("out") / f"{name}.png"
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path, dpi=150)

@@ -1,4 +1,4 @@
-"""Learn the paper's grid world from feedback that comes late, and draw how it went."""
+"""Delayed OPPO learns the paper's grid world from late feedback; the figure shows its cost."""
 
 from pathlib import Path
 
@@ -22,9 +22,11 @@ def main() -> None:
     world = bl.environments.paper_grid()
     delays = bl.delays.geometric(mean=10)
     agents = {
-        "transitions learned": bl.DelayedOPPO(world.problem, learning_rate=0.1, optimism="bonus"),
+        "transitions learned": bl.DelayedOPPO(
+            world.problem, transitions=bl.Bonus(), update=bl.Softmax(learning_rate=0.1)
+        ),
         "transitions known": bl.DelayedOPPO(
-            world.problem, learning_rate=0.1, transitions=world.mdp.transitions
+            world.problem, transitions=world.mdp.transitions, update=bl.Softmax(learning_rate=0.1)
         ),
     }
     console = Console()

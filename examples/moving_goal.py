@@ -1,9 +1,9 @@
-"""A moving goal: costs that change under your feet, and are known late.
+"""Adversarial costs: a goal that moves, with delayed feedback.
 
-A 7 x 7 grid whose transitions are known. The goal sits in one of three cells for 20 episodes, then
-in the next, and so on; nobody tells the learner, who hears of the costs of an episode d episodes
-later on average. The yardstick is the best fixed policy in hindsight: it knows all costs but may
-not change. That is what Delayed OPPO is made to match; it does not chase the goal.
+The world is a 7 x 7 grid with known transitions. The goal moves to the next of three cells every 20
+episodes. The learner is not told; the costs of an episode arrive d episodes later on average.
+Regret compares with the best fixed policy in hindsight, which knows all costs but cannot change.
+Delayed OPPO is designed to match that policy. It is not designed to follow the goal.
 
 pip install 'belated[lab]'
 """
@@ -25,9 +25,9 @@ def main() -> None:
     figure, (left, right) = axes(2, width=10)
     for mean, colour in ((0, BLACK), (10, BLUE), (40, VERMILION)):
         runs = []
-        for seed in range(SEEDS if mean else 1):  # without delay there is no chance in it
+        for seed in range(SEEDS if mean else 1):  # without delay every seed gives the same values
             agent = bl.DelayedOPPO(
-                world.problem, transitions=grid.transitions, learning_rate=LEARNING_RATE
+                world.problem, transitions=grid.transitions, update=bl.Softmax(LEARNING_RATE)
             )
             delays = bl.delays.geometric(mean)
             runs.append(bl.simulate(world, agent, delays=delays, episodes=EPISODES, seed=seed))

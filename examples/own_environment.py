@@ -1,4 +1,4 @@
-"""Your own environment in 30 lines: a machine that wears out, inspected late."""
+"""An environment of your own in 30 lines: a machine wears out and is inspected late."""
 
 from pathlib import Path
 
@@ -12,16 +12,16 @@ from matplotlib import pyplot as plt
 
 NEW, WORN, BROKEN = range(3)
 RUN, REPAIR = range(2)
-p = np.zeros((3, 2, 3))  # from state, action: to state
+p = np.zeros((3, 2, 3))  # (state, action, next state)
 p[NEW, RUN] = [0.8, 0.2, 0.0]
 p[WORN, RUN] = [0.0, 0.6, 0.4]
 p[BROKEN, RUN] = [0.0, 0.0, 1.0]
 p[:, REPAIR] = [0.9, 0.1, 0.0]
-costs = np.array([[0.1, 0.5], [0.3, 0.5], [1.0, 0.7]])  # of state, action
+costs = np.array([[0.1, 0.5], [0.3, 0.5], [1.0, 0.7]])  # (state, action)
 mdp = bl.MDP(bl.Transitions.from_dense(p), horizon=12, start=NEW)
-world = bl.World(mdp, bl.costs.stochastic(costs))  # coins with these means in every episode
+world = bl.World(mdp, bl.costs.stochastic(costs))  # each episode draws 0 or 1 with these means
 
-agent = bl.DelayedOPPO(world.problem, learning_rate=0.2, optimism="bonus")
+agent = bl.DelayedOPPO(world.problem, transitions=bl.Bonus(), update=bl.Softmax(0.2))
 run = bl.simulate(world, agent, delays=bl.delays.uniform(5, 15), episodes=400)
 print(f"regret {run.regret[-1]:.0f}, {run.values.mean():.2f} per episode paid")
 plt.figure(figsize=(7, 4), layout="constrained")

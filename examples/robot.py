@@ -1,8 +1,8 @@
-"""A robot behind a lossy link: records come late, overtake each other, and many are lost.
+"""A robot behind a lossy link: its records arrive late, out of order, or never.
 
-A 6 x 6 grid with a wall; the robot must reach the opposite corner and slips now and then. It plays
-the policy it last got; the record of an episode (path and costs) comes back over the link. The
-learner knows neither the grid nor the link.
+The world is a 6 x 6 grid with a wall. The robot starts in one corner, must reach the opposite one
+and slips in one move out of ten. After every episode it sends its path and its costs over the link.
+The learner knows neither the grid nor the link. The figure compares four links.
 
 pip install 'belated[lab]'
 """
@@ -31,7 +31,7 @@ def main() -> None:
     for name, (delays, colour) in links.items():
         runs = []
         for seed in range(SEEDS):
-            agent = bl.DelayedOPPO(world.problem, learning_rate=0.3, optimism="bonus")
+            agent = bl.DelayedOPPO(world.problem, transitions=bl.Bonus(), update=bl.Softmax(0.3))
             runs.append(bl.simulate(world, agent, delays=delays, episodes=EPISODES, seed=seed))
         band(left, [run.values for run in runs], colour, name)
         regret = np.mean([run.regret[-1] for run in runs])
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def draw_grid(on, world: bl.World, policy: np.ndarray) -> None:
-    """Where the robot is over an episode, and the likeliest move where it is at all often."""
+    """Draw expected visits per cell, and the most likely move in cells that are visited often."""
     reach = bl.occupancy(world.mdp, policy).sum(axis=(0, 2)).reshape(SIZE, SIZE)
     on.imshow(np.sqrt(reach), cmap="Blues", vmin=0)
     for row, column in WALL:

@@ -1,12 +1,12 @@
-"""Visits to a shop: what to show next, when the sale is known hours later, if at all.
+"""An online shop: which page to show next, when a sale is reported hours later or never.
 
-States: which of photos, reviews and price a visitor has seen (8), or gone. Actions: what to show on
-the next of four pages. Price first drives people away; who has seen all three buys most. The cost
-of a visit is 1 if nothing is bought. The path of a visit is known at once; whether it ended in a
-sale is reported hours later, when thirty more visitors an hour have come, and for one visit in six
-never (blocked tracking).
+A state is the set of pages that a visitor has seen (photos, reviews, price: 8 sets), or "gone". An
+action is the page to show next; there are four pages. Visitors who see the price first often leave,
+and those who have seen everything buy most. A visit costs 1 if nothing is bought.
+The path of a visit is known at once. Whether it ended in a sale is reported hours later, while
+thirty new visitors come every hour. One visit in six is never reported (blocked tracking).
 
-Compared: the same learner told at once, told late, and showing pages at random.
+The figure compares one learner with immediate and with late reports, and random pages.
 
 pip install 'belated[lab]'
 """
@@ -23,7 +23,7 @@ GONE = 8
 
 
 def shop() -> bl.World:
-    """The hidden truth: where pages lead, and how often visits end without a sale."""
+    """The true transitions, and how often visits end without a sale."""
     p = np.zeros((9, 3, 9))
     p[GONE, :, GONE] = 1.0
     for seen in range(8):
@@ -32,7 +32,7 @@ def shop() -> bl.World:
             leaves = 0.5 if early_price else 0.05
             p[seen, kind, GONE] = leaves
             p[seen, kind, seen | 1 << kind] = 1 - leaves
-    mdp = bl.MDP(bl.Transitions.from_dense(p), horizon=PAGES + 1)  # the last step is the till
+    mdp = bl.MDP(bl.Transitions.from_dense(p), horizon=PAGES + 1)  # the last step is the checkout
     means = np.zeros((PAGES + 1, 9, 3))
     means[PAGES] = 1 - np.array([*BUYS, 0.0])[:, None]
     return bl.World(mdp, bl.costs.stochastic(means))
@@ -48,11 +48,9 @@ def reports(rng: np.random.Generator) -> bl.delays.DelayModel:
 def learner(world: bl.World) -> bl.Agent:
     return bl.DelayedOPPO(
         world.problem,
-        information="bandit",
-        costs="stochastic",
-        optimism="bonus",
-        bonus_scale=0.5,
-        learning_rate=0.05,
+        transitions=bl.Bonus(scale=0.5),
+        costs=bl.Averaged(),
+        update=bl.Softmax(learning_rate=0.05),
     )
 
 
@@ -72,14 +70,14 @@ def main() -> None:
                 delays=model,
                 episodes=VISITS,
                 seed=seed,
-                trajectory="immediate",
+                paths="at once",
             )
             for seed, model in enumerate(models)
         ]
         means = world.costs.means
         start = world.problem.start
         best = 100 * (1 - bl.best_policy(world.mdp, means)[1])
-        # Values are exact for the coins of each visit; smoothing shows the rate behind them.
+        # Values are exact for the costs drawn in each visit; smoothing shows their mean.
         band(left, 100 * (1 - smooth([run.values for run in runs], 500)), colour, name)
         last = 100 * (1 - np.mean([run.values[-1000:].mean() for run in runs]))
         lost = np.mean([run.delays == bl.NEVER for run in runs])

@@ -169,13 +169,16 @@ def test_simulate_arguments():
 @given(st.one_of(st.floats(max_value=-1e-9), st.just(float("inf")), st.text(max_size=2)))
 def test_agent_numbers(value):
     problem = bl.Problem(3, 2, 4)
-    bandit = {"information": "bandit", "learning_rate": 0.1, "exploration": 0.1}
-    for name in ("learning_rate", "delta", "radius_scale", "bonus_scale", "rate_scale", "episodes"):
-        refuses(name, lambda name=name: bl.DelayedOPPO(problem, **{name: value}))
-    refuses("exploration", lambda: bl.DelayedOPPO(problem, **{**bandit, "exploration": value}))
-    for name in ("max_delay", "exploration_threshold"):
-        settings = {"explicit_exploration": True, name: value}
-        refuses(name, lambda settings=settings: bl.DelayedOPPO(problem, **settings))
+    for part, names in (
+        (bl.Confidence, ("radius_scale", "delta", "episodes")),
+        (bl.Bonus, ("scale",)),
+        (bl.Weighted, ("exploration",)),
+        (bl.Averaged, ("scale",)),
+        (bl.Softmax, ("learning_rate", "scale")),
+        (bl.FewVisits, ("threshold", "max_delay")),
+    ):
+        for name in names:
+            refuses(name, lambda part=part, name=name: part(**{name: value}))
     for tune in (bl.tuning.oppo_full, bl.tuning.oppo_bandit):
         refuses("episodes", lambda tune=tune: tune(problem, value, 3))
         refuses("total_delay", lambda tune=tune: tune(problem, 3, value))
@@ -183,25 +186,24 @@ def test_agent_numbers(value):
 
 def test_agent_choices():
     problem = bl.Problem(3, 2, 4)
-    hint = refuses("information", lambda: bl.DelayedOPPO(problem, information="ful"))
-    assert "did you mean 'full'" in hint
-    refuses("optimism", lambda: bl.DelayedOPPO(problem, optimism="hope"))
     refuses("costs", lambda: bl.DelayedOPPO(problem, costs="random"))
+    refuses("update", lambda: bl.DelayedOPPO(problem, update=0.1))
+    refuses("explore", lambda: bl.DelayedOPPO(problem, explore=True))
     refuses("problem", lambda: bl.DelayedOPPO(3))
     refuses("transitions", lambda: bl.DelayedOPPO(problem, transitions=np.zeros(3)))
     other = bl.environments.random_mdp(4, 2, 4).mdp.transitions
     refuses("transitions", lambda: bl.DelayedOPPO(problem, transitions=other))
-    refuses("exploration", lambda: bl.DelayedOPPO(problem, exploration=0.1))
-    refuses("max_delay", lambda: bl.DelayedOPPO(problem, explicit_exploration=True))
-    refuses("explicit_exploration", lambda: bl.DelayedOPPO(problem, explicit_exploration=1))
-    refuses("homogeneous_costs", lambda: bl.DelayedOPPO(problem, homogeneous_costs="no"))
-    t = bl.environments.random_mdp(3, 2, 4).mdp.transitions
-    refuses(
-        "explicit_exploration",
-        lambda: bl.DelayedOPPO(problem, transitions=t, explicit_exploration=True, max_delay=3),
-    )
-    bandit = {"information": "bandit", "learning_rate": 0.1, "exploration": 0.1}
-    refuses("optimism", lambda: bl.DelayedOPPO(problem, optimism="bonus", **bandit))
+    refuses("pooled", lambda: bl.Averaged(pooled="no"))
+    hint = refuses("paths", lambda: bl.Doubling(bl.DelayedOPPO(problem), paths="at one"))
+    assert "did you mean 'at once'" in hint
+    refuses("paths", lambda: bl.Pipeline(bl.DelayedOPPO(problem), 3, paths="immediate"))
+    refuses("literal", lambda: bl.Doubling(bl.DelayedOPPO(problem), literal=1))
+    for wrong in (-1, "x", None, float("nan")):
+        refuses("threshold", lambda wrong=wrong: bl.Skipping(bl.DelayedOPPO(problem), wrong))
+        refuses("max_delay", lambda wrong=wrong: bl.Pipeline(bl.DelayedOPPO(problem), wrong))
+        refuses(
+            "max_delay", lambda wrong=wrong: bl.Parallel(lambda: bl.DelayedOPPO(problem), wrong)
+        )
 
 
 def test_environment_arguments():
@@ -256,6 +258,7 @@ def test_one_hot_starts_are_states():
 def test_tiny_radii_are_harmless():
     world = bl.environments.random_mdp(12, 2, 4, successors=5)
     for scale in (1e-40, 1e-300, 0.0):
-        agent = bl.DelayedOPPO(world.problem, learning_rate=0.3, radius_scale=scale)
+        transitions = bl.Confidence(radius_scale=scale)
+        agent = bl.DelayedOPPO(world.problem, transitions=transitions, update=bl.Softmax(0.3))
         run = bl.simulate(world, agent, episodes=40)
         assert np.all(np.isfinite(run.values))

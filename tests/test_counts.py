@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from belated.model import ConfidenceSet, Counts, log_term
 from hypothesis import given
 from hypothesis import strategies as st
 
 import belated as bl
+from belated.counts import ConfidenceSet, Counts, EmpiricalModel, log_term
 
 
 def paths(world, n, seed):
@@ -113,9 +113,27 @@ def test_the_anytime_log_term_follows_the_clock():
         assert log_term(problem, None, begun, 0.1) == pytest.approx(math.log(30 * N**2 / 0.4))
 
 
-@pytest.mark.parametrize("optimism", ["confidence", "bonus"])
-def test_paths_are_kept_only_where_they_are_recalled(optimism):
+@pytest.mark.parametrize("transitions", [bl.Confidence(), bl.Bonus()], ids=repr)
+def test_paths_are_kept_only_where_they_are_recalled(transitions):
     world = bl.environments.random_mdp(4, 2, 3)
-    agent = bl.DelayedOPPO(world.problem, optimism=optimism)
+    agent = bl.DelayedOPPO(world.problem, transitions=transitions)
     bl.simulate(world, agent, episodes=30)
-    assert len(agent._dynamics.counts._recent) == 0
+    assert len(agent._model.counts._recent) == 0
+
+
+@given(st.booleans(), st.integers(0, 12), st.integers(0, 10_000))
+def test_observed_frequencies(homogeneous, episodes, seed):
+    world = bl.environments.random_mdp(4, 2, 3, 4, homogeneous, seed % 7)
+    trajectories = paths(world, episodes, seed)
+    model = EmpiricalModel(Counts(world.problem))
+    for path in trajectories:
+        model.add(path)
+    dense = dense_counts(world.problem, trajectories)
+    n = dense.sum(-1)
+    np.testing.assert_allclose(model.deviation, 1 / np.sqrt(np.maximum(n, 1)), atol=1e-15)
+    for row in np.ndindex(n.shape):
+        frequencies = np.zeros(4)
+        known = model.counts.known[row]
+        frequencies[model.counts.successors[row][:known]] = model.probabilities[row][:known]
+        np.testing.assert_allclose(frequencies, dense[row] / max(n[row], 1), atol=1e-15)
+        assert np.all(model.probabilities[row][known:] == 0)

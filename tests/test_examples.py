@@ -1,4 +1,4 @@
-"""Every example runs from another directory and leaves its figure."""
+"""Every example runs from another directory and writes its figure."""
 
 import os
 import subprocess

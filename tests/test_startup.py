@@ -61,7 +61,7 @@ print(json.dumps(seen))
 """
     seen = run(code, tmp_path)
     modules = {name for name, kind in seen.items() if kind == "module"}
-    assert modules == {"costs", "delays", "environments", "tuning"}
+    assert modules == {"costs", "delays", "environments", "saving", "testing", "tuning"}
     assert set(bl.__all__) <= set(dir(bl))
     assert bl.agents.DelayedOPPO is bl.DelayedOPPO  # modules too
     assert not hasattr(bl, "nothing_of_this_name")
@@ -89,9 +89,9 @@ def test_the_second_demo_compiles_nothing(tmp_path):
 def test_kernels_run_uncompiled_with_the_same_results(tmp_path):
     settings = [
         "transitions=w.mdp.transitions",
-        "learning_rate=0.3, radius_scale=0.05",
-        "learning_rate=0.3, optimism='bonus'",
-        "information='bandit', learning_rate=0.1, exploration=0.1, radius_scale=0.05",
+        "transitions=bl.Confidence(0.05), update=bl.Softmax(0.3)",
+        "transitions=bl.Bonus(), update=bl.Softmax(0.3)",
+        "transitions=bl.Confidence(0.05), costs=bl.Weighted(0.1), update=bl.Softmax(0.1)",
     ]
     code = f"""
 import json

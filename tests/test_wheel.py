@@ -1,5 +1,6 @@
 """The wheel: what is in it, and that it works where nothing of this checkout is in reach."""
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -22,7 +23,7 @@ import belated as bl
 assert pathlib.Path(bl.__file__).is_relative_to(sys.prefix), bl.__file__
 assert importlib.metadata.version("belated") == bl.__version__
 world = bl.environments.gridworld(size=3, horizon=6)
-agent = bl.DelayedOPPO(world.problem, learning_rate=0.5, optimism="bonus")
+agent = bl.DelayedOPPO(world.problem, transitions=bl.Bonus(), update=bl.Softmax(0.5))
 run = bl.simulate(world, agent, delays=bl.delays.geometric(2), episodes=20)
 assert np.isfinite(run.regret).all()
 lake = bl.environments.from_gymnasium("FrozenLake-v1", 5)
@@ -37,9 +38,9 @@ wrong: int = bl.simulate(world, bl.DelayedOPPO(world.problem), episodes=2).regre
 
 
 def run(*command, cwd):
-    return subprocess.run(
-        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False
-    )
+    away = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    parts = [str(part) for part in command]
+    return subprocess.run(parts, cwd=cwd, env=away, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")

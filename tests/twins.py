@@ -126,7 +126,7 @@ class Twin:
         return policy
 
     def begin(self, k):
-        H, S, A = self.problem.shape
+        A = self.problem.actions
         _, coming = self.counting.begin(k)
         for i, member in enumerate(self.members):
             if self.arrived == 0:

@@ -60,6 +60,12 @@ def fix(item: object, name: str, value: object) -> None:
     object.__setattr__(item, name, value)
 
 
+def part(name: str, value: object, such: str) -> None:
+    """A part of an agent, made and not its class; `such` gives examples."""
+    if isinstance(value, type) or not hasattr(value, "start"):
+        raise ValueError(f"{name} must be a part such as {such}, got {show(value)}")
+
+
 def flag(name: str, value: object) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool_):

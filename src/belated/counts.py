@@ -108,10 +108,10 @@ class Counts:
         """The arrays, and the trajectories that can still be subtracted."""
         H = self._problem.horizon
         return {
-            "successors": self.successors,
-            "counts": self.counts,
-            "known": self.known,
-            "visits": self.visits,
+            "successors": self.successors.copy(),
+            "counts": self.counts.copy(),
+            "known": self.known.copy(),
+            "visits": self.visits.copy(),
             "arrived": self.arrived,
             "recent": np.array(self._recent, dtype=np.int64).reshape(-1, 2, H),
         }

@@ -108,9 +108,9 @@ def register(cls: type, name: str | None = None) -> type:
     A frozen dataclass, such as a part, is saved by its fields. Any other class needs `state()`,
     a dictionary of plain values, and the class method `from_state(state)`.
     """
-    name = cls.__name__ if name is None else name
     if not isinstance(cls, type):
         raise ValueError(f"cls must be a class, got {checks.show(cls)}")
+    name = cls.__name__ if name is None else name
     if not (is_dataclass(cls) or (hasattr(cls, "state") and hasattr(cls, "from_state"))):
         raise ValueError(f"{name} must be a dataclass, or have state() and from_state(state)")
     if _TYPES.get(name, cls) is not cls:
@@ -249,7 +249,7 @@ class _Writer:
             )
         written = (
             item.state()
-            if hasattr(item, "state")
+            if hasattr(item, "from_state")
             else {field.name: getattr(item, field.name) for field in _saved(type(item))}
         )
         return {"class": name, "state": self.encode(written, where)["dict"]}
@@ -274,11 +274,15 @@ def _key(key: object, where: str) -> str:
 
 
 class _Reader:
-    """The inverse of the writer. Classes read their own states."""
+    """The inverse of the writer. Classes read their own states; equal frozen values are made once.
+
+    So the copies of `Parallel` share the transitions after loading too.
+    """
 
     def __init__(self, arrays: list[npt.NDArray[Any]], size: int) -> None:
         self._arrays = arrays
         self._largest = size + SMALL
+        self._values: dict[str, Any] = {}
 
     def decode(self, value: Any, depth: int = 0) -> Any:
         if depth > DEEPEST:
@@ -297,9 +301,18 @@ class _Reader:
             return self._fields(value["dict"], depth)
         stored.exact(value, "class", "state")
         cls: Any = _TYPES[checks.choice("class", value["class"], _TYPES)]
-        state = self._fields(value["state"], depth)
         if hasattr(cls, "from_state"):
-            return cls.from_state(state)
+            return cls.from_state(self._fields(value["state"], depth))
+        if not cls.__dataclass_params__.frozen:
+            return self._made(cls, value["state"], depth)
+        key = json.dumps(value, sort_keys=True)
+        if key not in self._values:
+            self._values[key] = self._made(cls, value["state"], depth)
+        return self._values[key]
+
+    def _made(self, cls: Any, fields: Any, depth: int) -> Any:
+        """A dataclass of its fields."""
+        state = self._fields(fields, depth)
         made = cls(**stored.exact(state, *(field.name for field in _saved(cls))))
         if isinstance(made, Problem) and 8 * math.prod(made.shape) > self._largest:
             raise ValueError(f"{made} is too large for the arrays of the file")

@@ -8,6 +8,7 @@ of range is refused before anything is made of it.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from typing import Any, Protocol, Self, TypeVar
 
@@ -27,7 +28,7 @@ class Stateful(Protocol):
     """A class that can be written and read back."""
 
     def state(self) -> State:
-        """Everything that decides what the object does next."""
+        """Everything that decides what the object does next, as it is now: it does not follow."""
         ...
 
     @classmethod
@@ -91,6 +92,13 @@ def finite(name: str, value: npt.NDArray[np.float64]) -> None:
     """No entry is infinite or NaN."""
     if not np.all(np.isfinite(value)):
         raise ValueError(f"{name} must be finite, got an entry that is not")
+
+
+def twin(item: Any) -> Any:
+    """An object that continues where this one is and shares nothing that changes with it."""
+    if hasattr(item, "from_state"):
+        return type(item).from_state(item.state())
+    return copy.deepcopy(item)
 
 
 def items(name: str, value: object) -> list[Any]:

@@ -24,23 +24,23 @@ def known(world, transitions, amount):
 @pytest.mark.parametrize("world", [WORLD, ARMS], ids=["mdp", "arms"])
 @pytest.mark.slow
 def test_every_setting_gets_an_agent_that_runs(world):
-    for information, transitions, trajectory, costs, amount, aim in itertools.product(
+    for information, transitions, paths, costs, amount, aim in itertools.product(
         ("full", "bandit"),
         (True, False),
-        ("delayed", "immediate"),
+        ("late", "at once"),
         ("adversarial", "stochastic"),
         (0, 1, 2),
         ("guarantee", "practice"),
     ):
         facts = known(world, transitions, amount)
-        about = {"information": information, "trajectory": trajectory, "costs": costs, "aim": aim}
+        about = {"information": information, "paths": paths, "costs": costs, "aim": aim}
         advice = bl.advise(world.problem, **about, **facts)
         agent = bl.recommend(world.problem, **about, **facts)
         assert type(agent).__name__ == advice.name.split("(")[0]
+        assert repr(agent) == advice.call == repr(advice.make())
         assert agent.information == information
-        run = bl.simulate(
-            world, agent, delays=bl.delays.geometric(3), episodes=40, trajectory=trajectory
-        )
+        delays = bl.delays.geometric(3)
+        run = bl.simulate(world, agent, delays=delays, episodes=40, paths=paths)
         assert np.all(np.isfinite(run.values))
 
 
@@ -48,27 +48,37 @@ def test_every_setting_gets_an_agent_that_runs(world):
     ("about", "name"),
     [
         ({"transitions": True}, "DelayedOPPO"),
-        ({"trajectory": "immediate"}, "DelayedOPPO"),
+        ({"paths": "at once"}, "DelayedOPPO"),
+        ({"in_order": True}, "DelayedOPPO"),
         ({}, "Doubling(DelayedOPPO)"),
-        ({"episodes": 40, "total_delay": 200.0}, "Skipping(DelayedOPPO)"),
-        ({"aim": "practice"}, "DelayedOPPO"),
+        ({"episodes": 400, "total_delay": 200.0}, "Skipping(DelayedOPPO)"),
+        ({"episodes": 40, "total_delay": 200.0}, "DelayedOPPO"),  # beta K is below D
         ({"information": "bandit"}, "Doubling(DelayedOPPO)"),
         ({"information": "bandit", "episodes": 40, "total_delay": 9}, "Skipping(DelayedOPPO)"),
+        (
+            {"information": "bandit", "episodes": 40, "total_delay": 9, "max_delay": 1},
+            "DelayedOPPO",
+        ),
         ({"information": "bandit", "costs": "stochastic"}, "DelayedUCBVI"),
+        ({"information": "bandit", "costs": "stochastic", "transitions": True}, "DelayedUCBVI"),
     ],
 )
 def test_the_decision_table(about, name):
     if about.get("transitions"):
         about = {**about, "transitions": WORLD.mdp.transitions}
-    assert bl.advise(WORLD.problem, **about).name == name
+    assert bl.advise(WORLD.problem, aim="guarantee", **about).name == name
+    practice = bl.advise(WORLD.problem, **about)
+    assert practice.name == "DelayedOPPO"
+    assert "update=Blend(RegretMatching(hints=True), Planned(" in practice.call
 
 
 def test_explicit_exploration_only_where_it_can_help():
     stochastic = {"information": "bandit", "costs": "stochastic", "max_delay": 100}
+    stochastic["aim"] = "guarantee"
     many = bl.advise(ARMS.problem, **stochastic)
     few = bl.advise(bl.Problem(1, 5, 1), **stochastic)
-    assert many.parameters.get("explicit_exploration")
-    assert "explicit_exploration" not in few.parameters
+    assert "explore=FewVisits(threshold=None, max_delay=100.0)" in many.call
+    assert "explore=None" in few.call
 
 
 def test_wrong_words():

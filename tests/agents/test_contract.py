@@ -121,13 +121,13 @@ def test_check_agent_finds(fault):
         check_agent(lambda: Broken(fault))
 
 
+class Half:
+    problem = information = begin_episode = observe = forget = None
+
+
 def test_check_agent_passes_what_is_right_and_names_what_is_missing():
     check_agent(lambda: Broken(None))
     with pytest.raises(ValueError, match="has no uses_paths, begun, diagnostics"):
-
-        class Half:
-            problem = information = begin_episode = observe = forget = None
-
         check_agent(Half)
 
 

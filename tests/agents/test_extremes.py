@@ -8,7 +8,8 @@ import pytest
 
 import belated as bl
 import oracles
-from belated.agents.estimates import importance_weighted
+from belated import Bonus, Confidence, Revealed, Softmax, Weighted
+from belated.agents.parts.costs import importance_weighted
 from belated.kernels.weights import softmax
 from registry import AGENTS
 
@@ -31,19 +32,22 @@ def test_degenerate_worlds(make, size):
 
 
 @pytest.mark.parametrize(
-    ("information", "settings"),
-    [("full", {}), ("full", {"optimism": "bonus"}), ("bandit", {"exploration": 1e-9})],
+    ("transitions", "costs"),
+    [
+        (None, Revealed()),
+        (Confidence(radius_scale=0.01), Revealed()),
+        (Bonus(), Revealed()),
+        (None, Weighted(1e-9)),
+        (Confidence(radius_scale=0.01), Weighted(1e-9)),
+    ],
 )
-@pytest.mark.parametrize("known", [True, False])
-def test_a_learning_rate_of_100(information, settings, known):
+def test_a_learning_rate_of_100(transitions, costs):
     world = oracles.random_world(np.random.default_rng(4), 4, 5, 3)
     agent = bl.DelayedOPPO(
         world.problem,
-        information=information,
-        learning_rate=100.0,
-        transitions=world.mdp.transitions if known else None,
-        radius_scale=0.01,
-        **settings,
+        transitions=transitions or world.mdp.transitions,
+        costs=costs,
+        update=Softmax(100.0),
     )
     rng = np.random.default_rng(0)
     for k in range(300):
@@ -51,14 +55,14 @@ def test_a_learning_rate_of_100(information, settings, known):
         assert np.all(np.isfinite(policy))
         np.testing.assert_allclose(policy.sum(-1), 1, atol=1e-12)
         path = world.mdp.play(policy, rng, k)
-        costs = world.costs.at(k % 40)
-        met = costs[np.arange(4), path.states[:-1], path.actions]
-        agent.observe([path, bl.Costs(k, costs if information == "full" else met)])
+        function = world.costs.at(k % 40)
+        met = function[np.arange(4), path.states[:-1], path.actions]
+        agent.observe([path, bl.Costs(k, function if agent.information == "full" else met)])
 
 
 def test_bandit_without_exploration_survives_impossible_actions():
     """An action of probability 0 may still be reported; the estimate must stay finite."""
-    agent = bl.DelayedOPPO(bl.Problem(1, 2, 1), information="bandit", learning_rate=100.0)
+    agent = bl.DelayedOPPO(bl.Problem(1, 2, 1), costs=Weighted(), update=Softmax(100.0))
     for k in range(100):
         policy = agent.begin_episode().policy
         assert np.all(np.isfinite(policy))
@@ -69,7 +73,7 @@ def test_bandit_without_exploration_survives_impossible_actions():
 def test_many_updates_keep_small_differences_exact():
     """20,000 updates that cancel but for a millionth (a million episodes: `make bench`)."""
     mdp = bl.MDP(bl.Transitions.from_dense(np.ones((1, 3, 1))), 1)
-    agent = bl.DelayedOPPO(mdp.problem, transitions=mdp.transitions, learning_rate=1e-3)
+    agent = bl.DelayedOPPO(mdp.problem, transitions=mdp.transitions, update=Softmax(1e-3))
     costs = [np.array([[[0.1, 0.100001, 0.9]]]), np.array([[[0.9, 0.900001, 0.1]]])]
     for k in range(20_000):
         policy = agent.begin_episode().policy

@@ -47,7 +47,7 @@ def test_no_agent_reads_the_future(make):
 class FollowsTheLastCosts:
     """Plays the action that was cheapest when last seen."""
 
-    information = "full"
+    information, uses_paths = "full", False
 
     def __init__(self, world):
         self.problem, self.begun = world.problem, 0
@@ -62,6 +62,9 @@ class FollowsTheLastCosts:
             if isinstance(record, bl.Costs):
                 best = np.argmin(record.values[0, 0])
                 self.policy = np.broadcast_to(np.eye(A)[best], self.problem.shape).copy()
+
+    def forget(self, episode):
+        pass
 
     def diagnostics(self):
         return {}

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 import belated as bl
 import oracles
-from belated.agents.dynamics import Known
-from belated.agents.estimates import importance_weighted
+from belated import Softmax, Weighted
+from belated.agents.parts.costs import importance_weighted
+from belated.agents.parts.transitions import Known
 from belated.arrays import frozen
+from twins import Counting
 
 
 def plain_oppo(p, costs, eta, K):
@@ -60,7 +62,7 @@ def test_without_delay_it_is_plain_oppo_bit_for_bit(seed):
     """T1."""
     world = oracles.random_world(np.random.default_rng(seed))
     costs = [world.costs.at(k) for k in range(40)]
-    agent = bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions, learning_rate=0.7)
+    agent = bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions, update=Softmax(0.7))
     plain = plain_oppo(oracles.dense(world.mdp), costs, 0.7, 40)
     for mine, other in zip(played(agent, costs, np.zeros(40)), plain, strict=True):
         assert np.array_equal(mine, other)
@@ -73,7 +75,7 @@ def test_softmax_of_the_sum_is_the_multiplicative_update(seed, eta):
     world = oracles.random_world(rng)
     costs = [world.costs.at(k) for k in range(40)]
     delays = oracles.random_delays(rng, 40, largest=6)
-    agent = bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions, learning_rate=eta)
+    agent = bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions, update=Softmax(eta))
     p, history, policy = oracles.dense(world.mdp), [], np.full((3, 4, 3), 1 / 3)
     for k, mine in enumerate(played(agent, costs, delays)):
         np.testing.assert_allclose(mine, policy, atol=1e-10)
@@ -85,7 +87,7 @@ def test_softmax_of_the_sum_is_the_multiplicative_update(seed, eta):
         policy = policy / policy.sum(-1, keepdims=True)
 
 
-def random_run(seed, learning_rate=None, rate_scale=1.0):
+def random_run(seed, learning_rate=None, scale=1.0):
     rng = np.random.default_rng(seed)
     H, S, A = (int(rng.integers(1, 5)) for _ in range(3))
     world = oracles.random_world(rng, H, S, A, homogeneous=bool(rng.integers(2)))
@@ -96,8 +98,7 @@ def random_run(seed, learning_rate=None, rate_scale=1.0):
     agent = bl.DelayedOPPO(
         world.problem,
         transitions=world.mdp.transitions,
-        learning_rate=learning_rate,
-        rate_scale=rate_scale,
+        update=Softmax(learning_rate, scale),
     )
     return world.problem, bl.simulate(world, agent, delays=delays, episodes=40)
 
@@ -115,7 +116,7 @@ def test_regret_bound_of_a_constant_rate(seed, eta):
 @given(st.integers(0, 100_000), st.sampled_from([1.0, 0.2, 5.0]))
 def test_regret_bound_of_the_anytime_rule_at_every_episode(seed, c):
     """T4: for all K at once, against any fixed policy, here the best of the whole run."""
-    problem, run = random_run(seed, rate_scale=c)
+    problem, run = random_run(seed, scale=c)
     H, A = problem.horizon, problem.actions
     factor = (c + 1 / c) / 2 * H * (H + 1)
     bound = factor * math.sqrt(2 * math.log(A) * (40 + run.total_delay))
@@ -128,8 +129,8 @@ def bandit_problem(A):
     return bl.MDP(bl.Transitions.from_dense(np.ones((1, A, 1))), 1)
 
 
-@pytest.mark.parametrize("settings", [{"learning_rate": 0.2, "exploration": 0.05}, {}])
-def test_one_state_and_one_step_is_delayed_exp3(settings):
+@pytest.mark.parametrize(("rate", "gamma"), [(0.2, 0.05), (None, None)])
+def test_one_state_and_one_step_is_delayed_exp3(rate, gamma):
     """T16: EXP3-IX in closed form, constant and anytime, transitions known or not."""
     A, K = 4, 200
     mdp = bandit_problem(A)
@@ -137,15 +138,16 @@ def test_one_state_and_one_step_is_delayed_exp3(settings):
     delays = oracles.random_delays(rng, K, 0.1, 12)
     costs = rng.random((K, A))
     agents = [
-        bl.DelayedOPPO(mdp.problem, information="bandit", transitions=transitions, **settings)
-        for transitions in (mdp.transitions, None)
+        bl.DelayedOPPO(
+            mdp.problem, transitions=transitions, costs=Weighted(gamma), update=Softmax(rate)
+        )
+        for transitions in (mdp.transitions, bl.Confidence())
     ]
     total, history, pulled, weight = np.zeros(A), [], [], 0.0
-    line = bl.DelayLine()
+    line, counting = bl.DelayLine(), Counting(A)
     for k in range(K):
-        missing = sum(1 for j in range(k) if j + delays[j] >= k)
-        weight += A + missing
-        eta = settings.get("learning_rate", math.sqrt(math.log(A) / (2 * weight)))
+        weight += A + counting.begin(k)[0]
+        eta = math.sqrt(math.log(A) / (2 * weight)) if rate is None else rate
         pi = np.exp(-eta * (total - total.min()))
         pi /= pi.sum()
         history.append(pi)
@@ -162,8 +164,9 @@ def test_one_state_and_one_step_is_delayed_exp3(settings):
             agent.observe(released)
         for j in range(k + 1):
             if j + delays[j] == k:
+                counting.arrive(j, k)
                 a = pulled[j]
-                total[a] += costs[j, a] / (history[j][a] + settings.get("exploration", 0.0))
+                total[a] += costs[j, a] / (history[j][a] + (gamma or 0.0))
 
 
 def test_full_information_with_one_state_is_delayed_hedge():
@@ -171,7 +174,7 @@ def test_full_information_with_one_state_is_delayed_hedge():
     mdp = bandit_problem(A)
     rng = np.random.default_rng(1)
     delays, costs = oracles.random_delays(rng, K), rng.random((K, 1, 1, A))
-    agent = bl.DelayedOPPO(mdp.problem, transitions=mdp.transitions, learning_rate=eta)
+    agent = bl.DelayedOPPO(mdp.problem, transitions=mdp.transitions, update=Softmax(eta))
     arrival = np.arange(K) + delays
     for k, policy in enumerate(played(agent, costs, delays)):
         weights = np.exp(-eta * costs[arrival < k].sum(0).reshape(A))
@@ -229,7 +232,7 @@ def test_order_in_a_batch_and_constant_costs_of_a_step_do_not_matter(seed, learn
     delays = oracles.random_delays(rng, 40, largest=10)
     agents = [
         bl.DelayedOPPO(
-            world.problem, transitions=world.mdp.transitions, learning_rate=learning_rate
+            world.problem, transitions=world.mdp.transitions, update=Softmax(learning_rate)
         )
         for _ in range(3)
     ]
@@ -255,10 +258,9 @@ def test_bandit_feedback_learns_where_it_can():
     world = bl.World(mdp, bl.costs.stochastic(costs))
     agent = bl.DelayedOPPO(
         world.problem,
-        information="bandit",
         transitions=mdp.transitions,
-        learning_rate=0.01,
-        exploration=0.02,
+        costs=Weighted(0.02),
+        update=Softmax(0.01),
     )
     run = bl.simulate(world, agent, delays=bl.delays.geometric(5), episodes=2000, seed=3)
     gap = run.values - bl.best_policy(mdp, costs)[1]
@@ -268,12 +270,13 @@ def test_bandit_feedback_learns_where_it_can():
 
 def test_needs_of_bandit_feedback_are_said():
     problem = bl.Problem(3, 2, 4)
-    with pytest.raises(ValueError, match=r"exploration must be given.*tuning.oppo_bandit"):
-        bl.DelayedOPPO(problem, information="bandit", learning_rate=0.1)
-    with pytest.raises(ValueError, match=r"learning_rate must be given.*tuning.oppo_bandit"):
-        bl.DelayedOPPO(problem, information="bandit", exploration=0.1)
+    with pytest.raises(ValueError, match=r"Weighted\(exploration\) must be.*tuning.oppo_bandit"):
+        bl.DelayedOPPO(problem, costs=Weighted(), update=Softmax(0.1))
+    with pytest.raises(ValueError, match=r"Softmax\(learning_rate\) must be.*tuning.oppo_bandit"):
+        bl.DelayedOPPO(problem, costs=Weighted(0.1))
     tuned = bl.tuning.oppo_bandit(problem, episodes=1000, total_delay=5000)
-    bl.DelayedOPPO(problem, information="bandit", **tuned)
+    costs, update = Weighted(tuned["exploration"]), Softmax(tuned["learning_rate"])
+    bl.DelayedOPPO(problem, costs=costs, update=update)
     N = 2**1.5 * 1000 + 5000
     assert tuned == {"learning_rate": N ** (-2 / 3) / 4, "exploration": N ** (-1 / 3)}
     full = bl.tuning.oppo_full(problem, episodes=1000, total_delay=5000)
@@ -293,7 +296,7 @@ def test_tuned_agents_stay_under_their_bound(seed):
     assert run.regret[-1] <= scale * (H * H * math.log(A) + squares / H) + 1e-9
 
 
-def test_rate_scale_of_the_anytime_bandit_rule():
-    agent = bl.DelayedOPPO(bl.Problem(1, 3, 1), information="bandit", rate_scale=2.0)
+def test_the_scale_of_the_anytime_bandit_rule():
+    agent = bl.DelayedOPPO(bl.Problem(1, 3, 1), costs=Weighted(), update=Softmax(scale=2.0))
     agent.begin_episode()
     assert agent.diagnostics()["learning_rate"] == pytest.approx(2 * math.sqrt(math.log(3) / 6))

@@ -11,11 +11,11 @@ from scipy.optimize import linprog
 
 import belated as bl
 import oracles
-from belated.agents.dynamics import Confident
-from belated.agents.estimates import importance_weighted
-from belated.agents.masks import FewVisits
+from belated import Averaged, Bonus, Confidence, FewVisits, Revealed, Softmax, Weighted
+from belated.agents.parts.costs import importance_weighted
+from belated.agents.parts.explore import RarelySeen
 from belated.arrays import frozen
-from belated.model import Counts
+from belated.counts import Counts
 
 
 class Literal:
@@ -109,13 +109,13 @@ class Literal:
 
 
 SETTINGS = list(
-    itertools.product(["full", "bandit"], ["delayed", "immediate"], [False, True], [None, 0])
+    itertools.product(["full", "bandit"], ["late", "at once"], [False, True], [None, 0])
 )
 
 
-@pytest.mark.parametrize(("information", "trajectory", "homogeneous", "limit"), SETTINGS)
+@pytest.mark.parametrize(("information", "paths", "homogeneous", "limit"), SETTINGS)
 @pytest.mark.slow
-def test_policies_equal_the_literal_algorithm(information, trajectory, homogeneous, limit):
+def test_policies_equal_the_literal_algorithm(information, paths, homogeneous, limit):
     """All settings of the table, with and without explicit exploration, over a scripted run."""
     rng = np.random.default_rng(5)
     H, S, A, K = 3, 3, 2, 26
@@ -124,14 +124,10 @@ def test_policies_equal_the_literal_algorithm(information, trajectory, homogeneo
     eta, gamma, scale = 0.8, 0.2, 0.03
     agent = bl.DelayedOPPO(
         world.problem,
-        information=information,
-        learning_rate=eta,
-        exploration=gamma if information == "bandit" else None,
-        episodes=K,
-        delta=0.1,
-        radius_scale=scale,
-        explicit_exploration=limit is not None,
-        exploration_threshold=limit,
+        transitions=Confidence(radius_scale=scale, delta=0.1, episodes=K),
+        costs=Weighted(gamma) if information == "bandit" else Revealed(),
+        update=Softmax(eta),
+        explore=None if limit is None else FewVisits(limit),
     )
     twin = Literal(world.problem, information, eta, gamma, K, 0.1, scale, limit)
     line, moved = bl.DelayLine(), 0.0
@@ -143,7 +139,7 @@ def test_policies_equal_the_literal_algorithm(information, trajectory, homogeneo
         costs = world.costs.at(k)
         met = costs[np.arange(H), path.states[:-1], path.actions]
         record = bl.Costs(k, costs if information == "full" else met)
-        at_once = [path] if trajectory == "immediate" else []
+        at_once = [path] if paths == "at once" else []
         line.push([record] if at_once else [path, record], int(delays[k]))
         batch = at_once + line.release(k)
         agent.observe(batch)
@@ -155,7 +151,8 @@ def test_without_delay_it_is_plain_oppo():
     """T1 for unknown dynamics: the literal algorithm, every record at the end of its episode."""
     rng = np.random.default_rng(6)
     world = oracles.random_world(rng, 3, 3, 2)
-    agent = bl.DelayedOPPO(world.problem, learning_rate=0.5, episodes=25, radius_scale=0.05)
+    transitions = Confidence(radius_scale=0.05, episodes=25)
+    agent = bl.DelayedOPPO(world.problem, transitions=transitions, update=Softmax(0.5))
     twin = Literal(world.problem, "full", 0.5, 0.0, 25, 0.1, 0.05)
     for k in range(25):
         mine = agent.begin_episode().policy
@@ -172,9 +169,7 @@ def test_explored_episodes_are_few(seed, max_delay, limit):
     rng = np.random.default_rng(seed)
     H, S, A, K = 2, 3, 2, 60
     world = oracles.random_world(rng, H, S, A)
-    agent = bl.DelayedOPPO(
-        world.problem, explicit_exploration=True, exploration_threshold=limit, learning_rate=0.3
-    )
+    agent = bl.DelayedOPPO(world.problem, explore=FewVisits(limit), update=Softmax(0.3))
     delays = rng.integers(0, max_delay + 1, K)
     line, observed, met, inside = bl.DelayLine(), np.zeros((H, S)), np.zeros((H, S)), 0
     for k in range(K):
@@ -220,7 +215,8 @@ def test_optimism_when_the_truth_is_inside(homogeneous):
     for run in range(20):
         world = bl.environments.random_mdp(4, 2, 4, homogeneous=homogeneous, seed=run)
         p = oracles.dense(world.mdp)
-        dynamics = Confident(world.problem, episodes=60, delta=0.1, radius_scale=0.15, recall=True)
+        part = Confidence(radius_scale=0.15, delta=0.1, episodes=60)
+        dynamics = part.start(world.problem, Weighted(0.1))
         held = True
         for k in range(60):
             policy = frozen(rng.dirichlet(np.ones(2), (4, 4)))
@@ -245,7 +241,8 @@ def test_mean_of_the_optimistic_estimate():
     rng = np.random.default_rng(9)
     H, S, A, gamma, n = 3, 3, 2, 0.1, 15_000
     world = oracles.random_world(rng, H, S, A)
-    dynamics = Confident(world.problem, episodes=50, delta=0.1, radius_scale=0.3, recall=True)
+    part = Confidence(radius_scale=0.3, delta=0.1, episodes=50)
+    dynamics = part.start(world.problem, Weighted(0.1))
     policy = frozen(rng.dirichlet(np.ones(A), (H, S)))
     for k in range(30):
         dynamics.learn([world.mdp.play(policy, rng, k)], k + 1)
@@ -274,13 +271,16 @@ def test_snapshots_are_not_kept():
     """Nothing grows with the delay but policies: the model of each open episode is recomputed."""
     world = bl.environments.random_mdp(4, 2, 3)
     agent = bl.DelayedOPPO(
-        world.problem, information="bandit", learning_rate=0.1, exploration=0.1, episodes=200
+        world.problem,
+        transitions=Confidence(episodes=200),
+        costs=Weighted(0.1),
+        update=Softmax(0.1),
     )
     bl.simulate(world, agent, delays=bl.delays.uniform(0, 8), episodes=200)
-    assert len(agent._dynamics.counts._recent) <= 9
+    assert len(agent._model.counts._recent) <= 9
     for k in range(200):
         agent.forget(k)
-    assert len(agent._dynamics.counts._recent) == 0
+    assert len(agent._model.counts._recent) == 0
 
 
 def test_stochastic_costs_are_averaged():
@@ -291,16 +291,12 @@ def test_stochastic_costs_are_averaged():
     world = bl.World(world.mdp, bl.costs.stochastic(rng.random((H, S, A))))
     agent = bl.DelayedOPPO(
         world.problem,
-        information="bandit",
-        costs="stochastic",
         transitions=world.mdp.transitions,
-        learning_rate=0.5,
-        episodes=K,
-        radius_scale=0.1,
+        costs=Averaged(scale=0.1),
+        update=Softmax(0.5),
     )
     p, L = oracles.dense(world.mdp), np.zeros((H, S, A))
     sums, n = np.zeros((H, S, A)), np.zeros((H, S, A))
-    scale = 0.1 * math.sqrt(math.log(H * S * A * K / 0.4) / 2)
     line, history, steps = bl.DelayLine(), [], np.arange(H)
     for k in range(K):
         policy = agent.begin_episode().policy
@@ -318,6 +314,8 @@ def test_stochastic_costs_are_averaged():
             at = (steps, walked[r.episode].states[:-1], walked[r.episode].actions)
             np.add.at(sums, at, r.values)
             np.add.at(n, at, 1)
+        N = 2 ** math.floor(math.log2(k + 2) + 1)  # the smallest power of two above begun + 1
+        scale = 0.1 * math.sqrt(math.log(H * S * A * N**2 / 0.4) / 2)
         low = np.maximum(sums / np.maximum(n, 1) - scale / np.sqrt(np.maximum(n, 1)), 0)
         for r in arrived:
             L += oracles.values(p, np.where(n > 0, low, 0.0), history[r.episode])[1]
@@ -327,22 +325,24 @@ def test_stochastic_costs_are_averaged():
 def test_the_experiment_of_the_paper(seed):
     """10 x 10 grid, H = 50, K = 500, eta = 0.1, geometric delays: within 3 % of the optimum."""
     world = bl.environments.paper_grid()
-    agent = bl.DelayedOPPO(world.problem, learning_rate=0.1, optimism="bonus")
+    agent = bl.DelayedOPPO(world.problem, transitions=Bonus(), update=Softmax(0.1))
     run = bl.simulate(world, agent, delays=bl.delays.geometric(10), episodes=500, seed=seed)
     assert run.optimum / 500 == pytest.approx(21.34, abs=0.005)
     assert run.values[-20:].mean() < 1.03 * 21.34
 
 
 def test_a_new_limit_makes_a_new_mask():
-    few = FewVisits(Counts(bl.Problem(2, 2, 3)), 0.0, of_delay=True)
+    problem = bl.Problem(2, 2, 3)
+    few = RarelySeen(problem, Counts(problem), 0.0, 0.1, fixed=False)
     assert few.mask().all()
-    few.limit = -1.0
+    few.threshold = -1.0
     assert few.mask() is None
 
 
 def test_the_threshold_follows_delta_unless_it_is_given():
     problem = bl.Problem(2, 2, 2)
-    wanted = {"explicit_exploration": True, "max_delay": 6, "delta": 0.02}
-    agent = bl.DelayedOPPO(problem, **wanted)
-    assert agent._few_visits.limit == pytest.approx(12 * math.log(8 / 0.02))
-    assert bl.DelayedOPPO(problem, **wanted, exploration_threshold=3)._few_visits.limit == 3
+    sure = Confidence(delta=0.02)
+    agent = bl.DelayedOPPO(problem, transitions=sure, explore=FewVisits(max_delay=6))
+    assert agent._explore.threshold == pytest.approx(12 * math.log(8 / 0.02))
+    given = bl.DelayedOPPO(problem, transitions=sure, explore=FewVisits(3))
+    assert given._explore.threshold == 3

@@ -7,11 +7,42 @@ import pytest
 
 import belated as bl
 import oracles
+from belated import Averaged, Bonus, Confidence, FewVisits, Softmax, Weighted
+from belated.counts import ConfidenceSet, Counts, log_term
+from twins import Counting
 
 
 def softmax(total, eta):
     weights = np.exp(-eta * (total - total.min(-1, keepdims=True)))
     return weights / weights.sum(-1, keepdims=True)
+
+
+class Observed:
+    """Counted transitions (T, S, A, S), and sums and numbers (C, S, A) of costs with a path."""
+
+    def __init__(self, shape, T, C):
+        self.horizon, S, A = shape
+        self.counts = np.zeros((T, S, A, S))
+        self.sums, self.n = np.zeros((C, S, A)), np.zeros((C, S, A))
+        self._paths, self._costs, self._used = {}, {}, set()
+
+    def take(self, batch):
+        """Returns the episodes whose path and costs are both there now."""
+        for r in batch:
+            (self._paths if isinstance(r, bl.Trajectory) else self._costs)[r.episode] = r
+            if isinstance(r, bl.Trajectory):
+                for h in range(self.horizon):
+                    t = min(h, len(self.counts) - 1)
+                    self.counts[t, r.states[h], r.actions[h], r.states[h + 1]] += 1
+        new = [j for j in sorted(self._paths) if j in self._costs and j not in self._used]
+        self._used.update(new)
+        for j in new:
+            path = self._paths[j]
+            for h in range(self.horizon):
+                at = (min(h, len(self.sums) - 1), path.states[h], path.actions[h])
+                self.sums[at] += self._costs[j].values[h]
+                self.n[at] += 1
+        return new
 
 
 @pytest.mark.parametrize("scale", [1.0, 3.0])
@@ -20,12 +51,15 @@ def test_the_anytime_rule(scale):
     H, S, A, K = 3, 3, 2, 40
     world = oracles.random_world(rng, H, S, A)
     p, delays = oracles.dense(world.mdp), oracles.random_delays(rng, K, 0.1, 8)
-    agent = bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions, rate_scale=scale)
-    total, history, pending = np.zeros((H, S, A)), [], 0
+    agent = bl.DelayedOPPO(
+        world.problem, transitions=world.mdp.transitions, update=Softmax(scale=scale)
+    )
+    total, history, counting = np.zeros((H, S, A)), [], Counting(A)
     line = bl.DelayLine()
     for k in range(K):
-        pending += 1 + sum(1 for j in range(k) if j + delays[j] >= k)
-        eta = scale * math.sqrt(math.log(A) / 2) / (np.arange(H, 0, -1) * math.sqrt(pending))
+        counting.begin(k)
+        root = math.sqrt(counting.total)
+        eta = scale * math.sqrt(math.log(A) / 2) / (np.arange(H, 0, -1) * root)
         expected = softmax(total, eta[:, None, None])
         np.testing.assert_allclose(agent.begin_episode().policy, expected, atol=1e-12)
         history.append(expected)
@@ -33,7 +67,9 @@ def test_the_anytime_rule(scale):
         agent.observe(line.release(k))
         for j in range(k + 1):
             if j + delays[j] == k:
+                counting.arrive(j, k)
                 total += oracles.values(p, world.costs.at(j), history[j])[1]
+    assert counting.total < sum(1 + sum(j + delays[j] >= k for j in range(k)) for k in range(K))
 
 
 @pytest.mark.parametrize("literal", [False, True])
@@ -45,16 +81,20 @@ def test_doubling_under_bandit_feedback(literal):
     world = oracles.random_world(rng, H, S, A, start=start)
     p, delays = oracles.dense(world.mdp), oracles.random_delays(rng, K, 0.1, 24)
     inside = bl.DelayedOPPO(
-        world.problem, information="bandit", learning_rate=1, exploration=1,
-        transitions=world.mdp.transitions, rate_scale=5.0,
-    )  # fmt: skip
+        world.problem,
+        transitions=world.mdp.transitions,
+        costs=Weighted(1),
+        update=Softmax(1, scale=5.0),
+    )
     agent = bl.Doubling(inside, literal=literal)
     phase = 1 if literal else max(1, math.ceil(math.log2(kappa)))
     estimate, total, first, oldest, history, records = 0.0, np.zeros((H, S, A)), 0, 0, [], []
-    line, skipped, carried = bl.DelayLine(), 0, 0
+    line, skipped, carried, counting = bl.DelayLine(), 0, 0, Counting(A)
     for k in range(K):
+        waiting, _ = counting.begin(k)
         if k:
-            estimate += kappa + sum(1 for j in range(k) if j + delays[j] > k - 1)
+            lost = sum(1 for j in range(k) if j + delays[j] > k - 1)
+            estimate += kappa + (lost if literal else waiting)
             if estimate > 2**phase:
                 phase += 1
                 while not literal and estimate > 2**phase:
@@ -74,6 +114,7 @@ def test_doubling_under_bandit_feedback(literal):
         for j in range(k + 1):
             if j + delays[j] != k:
                 continue
+            counting.arrive(j, k)
             if j < oldest:
                 skipped += 1
             elif j >= first or literal:
@@ -100,12 +141,14 @@ def test_mean_costs_on_unknown_transitions(homogeneous, pooled, optimism):
     world = oracles.random_world(rng, H, S, A, homogeneous, start=(0.4, 0.6, 0.0))
     T, C = 1 if homogeneous else H, 1 if pooled else H
     agent = bl.DelayedOPPO(
-        world.problem, information="bandit", costs="stochastic", homogeneous_costs=pooled,
-        optimism=optimism, bonus_scale=0.3, learning_rate=0.5, radius_scale=0.05, episodes=K,
-    )  # fmt: skip
-    counts, sums, n = np.zeros((T, S, A, S)), np.zeros((C, S, A)), np.zeros((C, S, A))
+        world.problem,
+        transitions=Bonus(0.3) if optimism == "bonus" else Confidence(0.05, episodes=K),
+        costs=Averaged(pooled=pooled),
+        update=Softmax(0.5),
+    )
+    observed = Observed((H, S, A), T, C)
+    counts, sums, n = observed.counts, observed.sums, observed.n
     total, history, line = np.zeros((H, S, A)), [], bl.DelayLine()
-    paths, costs, used = {}, {}, set()
     L = math.log(H * S * A * K / 0.4)
     deviation = 0.3 if optimism == "bonus" else 0.05 * math.sqrt(L / 2)
     for k in range(K):
@@ -116,18 +159,7 @@ def test_mean_costs_on_unknown_transitions(homogeneous, pooled, optimism):
         line.push([path], int(rng.integers(0, 6)))
         line.push([bl.Costs(k, rng.random(H))], int(rng.integers(0, 6)))
         agent.observe(batch := line.release(k))
-        for r in batch:
-            (paths if isinstance(r, bl.Trajectory) else costs)[r.episode] = r
-            if isinstance(r, bl.Trajectory):
-                for h in range(H):
-                    counts[min(h, T - 1), r.states[h], r.actions[h], r.states[h + 1]] += 1
-        new = [j for j in sorted(paths) if j in costs and j not in used]
-        used.update(new)
-        for j in new:
-            for h in range(H):
-                at = (min(h, C - 1), paths[j].states[h], paths[j].actions[h])
-                sums[at] += costs[j].values[h]
-                n[at] += 1
+        new = observed.take(batch)
         low = np.maximum(sums / np.maximum(n, 1) - deviation / np.sqrt(np.maximum(n, 1)), 0)
         low[n == 0] = 0
         for j in new:
@@ -165,11 +197,13 @@ def test_ucbvi_over_several_steps(homogeneous, pooled):
     world = oracles.random_world(rng, H, S, A, homogeneous, start=(0.4, 0.6, 0.0, 0.0))
     T, C = 1 if homogeneous else H, 1 if pooled else H
     agent = bl.DelayedUCBVI(
-        world.problem, homogeneous_costs=pooled, bonus_scale=0.1, episodes=K,
-        explicit_exploration=True, exploration_threshold=2,
-    )  # fmt: skip
-    counts, sums, n = np.zeros((T, S, A, S)), np.zeros((C, S, A)), np.zeros((C, S, A))
-    line, paths, costs, used = bl.DelayLine(), {}, {}, set()
+        world.problem,
+        transitions=Confidence(0.1, episodes=K),
+        costs=Averaged(pooled=pooled),
+        explore=FewVisits(2),
+    )
+    line, observed = bl.DelayLine(), Observed((H, S, A), T, C)
+    counts, sums, n = observed.counts, observed.sums, observed.n
     width = 0.1 * math.sqrt(math.log(H * S * A * K / 0.4) / 2)
     for k in range(K):
         V, expected = np.zeros(S), np.zeros((H, S, A))
@@ -186,30 +220,18 @@ def test_ucbvi_over_several_steps(homogeneous, pooled):
         line.push([world.mdp.play(policy, rng, k)], int(rng.integers(0, 6)))
         line.push([bl.Costs(k, rng.random(H))], int(rng.integers(0, 6)))
         agent.observe(batch := line.release(k))
-        for r in batch:
-            (paths if isinstance(r, bl.Trajectory) else costs)[r.episode] = r
-            if isinstance(r, bl.Trajectory):
-                for h in range(H):
-                    counts[min(h, T - 1), r.states[h], r.actions[h], r.states[h + 1]] += 1
-        for j in sorted(j for j in paths if j in costs and j not in used):
-            used.add(j)
-            for h in range(H):
-                at = (min(h, C - 1), paths[j].states[h], paths[j].actions[h])
-                sums[at] += costs[j].values[h]
-                n[at] += 1
+        observed.take(batch)
 
 
 def test_the_radius_without_known_episodes_follows_the_clock():
     """episodes=None: the box is that of the log term of now, at every arrival."""
-    from belated.model import ConfidenceSet, Counts, log_term
-
     world = oracles.random_world(np.random.default_rng(0))
-    agent = bl.DelayedOPPO(world.problem, learning_rate=0.3, radius_scale=0.05)
+    agent = bl.DelayedOPPO(world.problem, transitions=Confidence(0.05), update=Softmax(0.3))
     bl.simulate(world, agent, episodes=40)
-    box = agent._dynamics.set
+    box = agent._model.set
     fresh = ConfidenceSet(Counts(world.problem), log_term(world.problem, None, 40, 0.1), 0.05)
     fresh.counts = box.counts
-    fresh._refresh(np.arange(box.unseen.size))
+    fresh.refresh(np.arange(box.unseen.size))
     np.testing.assert_array_equal(box.unseen, fresh.unseen)
     np.testing.assert_array_equal(box.lower, fresh.lower)
 
@@ -226,10 +248,8 @@ def test_doubling_restarts_oreps():
         if agent.phase != phase:
             phase, since, starts, open_records = agent.phase, since * 0, starts + 1, []
             np.testing.assert_allclose(policy, first, atol=1e-9)
-        fresh = bl.DelayedOREPS(
-            world.problem, learning_rate=bl.tuning.SETTINGS["o-reps"].learning_rate(
-                world.problem, 2.0**phase), **known,
-        )  # fmt: skip
+        eta = math.sqrt(2 * math.log(3 * 2) / 2.0**phase)
+        fresh = bl.DelayedOREPS(world.problem, learning_rate=eta, **known)
         for i, costs in enumerate(open_records):
             fresh.begin_episode()
             fresh.observe([bl.Costs(i, costs)])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import belated as bl
+from belated import Averaged, Confidence, FewVisits
 
 
 def test_one_state_and_one_step_is_ucb_with_explicit_exploration():
@@ -14,8 +15,11 @@ def test_one_state_and_one_step_is_ucb_with_explicit_exploration():
     limit = 2 * d * math.log(A / delta)
     rng = np.random.default_rng(0)
     for explicit in (False, True):
-        extra = {"explicit_exploration": True, "max_delay": d} if explicit else {}
-        agent = bl.DelayedUCBVI(problem, episodes=K, delta=delta, **extra)
+        agent = bl.DelayedUCBVI(
+            problem,
+            transitions=Confidence(delta=delta, episodes=K),
+            explore=FewVisits(max_delay=d) if explicit else None,
+        )
         line, sums, n = bl.DelayLine(), np.zeros(A), np.zeros(A)
         L = math.log(A * K / (4 * delta))
         for k in range(K):
@@ -52,23 +56,25 @@ def test_when_explicit_exploration_helps(arms, gap, helps):
     means[arms // 2] = 0.3
     world = bl.environments.bandit(means)
 
-    def regret(seed, **settings):
-        agent = bl.DelayedUCBVI(world.problem, episodes=4000, **settings)
+    def regret(seed, explore=None):
+        transitions = Confidence(episodes=4000)
+        agent = bl.DelayedUCBVI(world.problem, transitions=transitions, explore=explore)
         delays = bl.delays.fixed(100)
         return bl.simulate(world, agent, delays=delays, episodes=4000, seed=seed).regret[-1]
 
-    exploring = {"explicit_exploration": True, "max_delay": 100}
     plain = np.mean([regret(seed) for seed in range(2)])
-    explicit = np.mean([regret(seed, **exploring) for seed in range(2)])
+    explicit = np.mean([regret(seed, FewVisits(max_delay=100)) for seed in range(2)])
     assert (explicit < 0.8 * plain) == helps
 
 
-@pytest.mark.parametrize("homogeneous_costs", [True, False])
-def test_it_learns_a_chain_from_delayed_bandit_feedback(homogeneous_costs):
+@pytest.mark.parametrize("pooled", [True, False])
+def test_it_learns_a_chain_from_delayed_bandit_feedback(pooled):
     """RiverSwim: fixed seed; the last tenth is within 10 % of the way from uniform to best."""
     world = bl.environments.chain(4, 12)
     agent = bl.DelayedUCBVI(
-        world.problem, bonus_scale=0.1, homogeneous_costs=homogeneous_costs, episodes=3000
+        world.problem,
+        transitions=Confidence(radius_scale=0.1, episodes=3000),
+        costs=Averaged(pooled=pooled),
     )
     run = bl.simulate(world, agent, delays=bl.delays.geometric(5), episodes=3000, seed=1)
     best = run.optimum / 3000

@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ from hypothesis import strategies as st
 
 import belated as bl
 import oracles
+from belated import Bonus, Confidence, FewVisits, Softmax, Weighted
+
+BANDIT = {"costs": Weighted(1), "update": Softmax(1)}
 
 
 class Watched:
@@ -18,6 +22,11 @@ class Watched:
     def __init__(self, agent, look):
         self.agent, self.look, self.seen, self.policies = agent, look, [], []
         self.problem, self.information = agent.problem, agent.information
+        self.uses_paths = agent.uses_paths
+
+    @property
+    def begun(self):
+        return self.agent.begun
 
     def begin_episode(self):
         episode = self.agent.begin_episode()
@@ -35,9 +44,9 @@ class Watched:
         return self.agent.diagnostics()
 
 
-def policies(world, agent, delays, trajectory="delayed"):
+def policies(world, agent, delays, paths="late"):
     watched = Watched(agent, lambda agent: None)
-    bl.simulate(world, watched, delays=delays, episodes=len(delays), trajectory=trajectory)
+    bl.simulate(world, watched, delays=delays, episodes=len(delays), paths=paths)
     return watched.policies
 
 
@@ -47,30 +56,31 @@ def same(first, second):
 
 def settings_of(world):
     known = {"transitions": world.mdp.transitions}
-    bandit = {"information": "bandit", "learning_rate": 0.1, "exploration": 0.1}
+    narrow, steps = {"transitions": Confidence(radius_scale=0.05)}, {"update": Softmax(0.3)}
+    bandit = {"costs": Weighted(0.1), "update": Softmax(0.1)}
     return [
-        {"learning_rate": 0.3, **known},
+        {**steps, **known},
         {**known},
-        {"learning_rate": 0.3, "radius_scale": 0.05},
-        {"learning_rate": 0.3, "optimism": "bonus"},
+        {**steps, **narrow},
+        {**steps, "transitions": Bonus()},
         {**bandit, **known},
-        {**bandit, "radius_scale": 0.05},
+        {**bandit, **narrow},
     ]
 
 
-@pytest.mark.parametrize("trajectory", ["delayed", "immediate"])
+@pytest.mark.parametrize("paths", ["late", "at once"])
 @pytest.mark.parametrize("index", range(6))
 @pytest.mark.parametrize("seed", range(2))
-def test_a_threshold_beyond_the_largest_delay_changes_nothing(index, trajectory, seed):
+def test_a_threshold_beyond_the_largest_delay_changes_nothing(index, paths, seed):
     """T6, second half: bit for bit, in every setting."""
     rng = np.random.default_rng(seed)
     world = oracles.random_world(rng)
     delays = rng.integers(0, 9, 40)
     settings = settings_of(world)[index]
-    plain = policies(world, bl.DelayedOPPO(world.problem, **settings), delays, trajectory)
+    plain = policies(world, bl.DelayedOPPO(world.problem, **settings), delays, paths)
     for limit in (8, 100, math.inf):
         wrapped = bl.Skipping(bl.DelayedOPPO(world.problem, **settings), limit)
-        assert same(plain, policies(world, wrapped, delays, trajectory))
+        assert same(plain, policies(world, wrapped, delays, paths))
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=40), st.floats(0.1, 20))
@@ -78,7 +88,7 @@ def test_skipped_episodes_are_few_and_leave_no_trace(delays, limit):
     """T6: at most D / beta are skipped; the policies are those of a run that lost them."""
     world = oracles.random_world(np.random.default_rng(0))
     delays = np.array(delays)
-    settings = {"learning_rate": 0.3, "transitions": world.mdp.transitions}
+    settings = {"update": Softmax(0.3), "transitions": world.mdp.transitions}
     agent = bl.Skipping(bl.DelayedOPPO(world.problem, **settings), limit)
     mine = policies(world, agent, delays)
     late = delays > limit
@@ -91,10 +101,10 @@ def test_skipped_episodes_are_few_and_leave_no_trace(delays, limit):
 def test_paths_that_come_at_once_still_reach_the_model():
     world = oracles.random_world(np.random.default_rng(0))
     delays = np.full(40, 20)
-    inside = bl.DelayedOPPO(world.problem, learning_rate=0.3)
+    inside = bl.DelayedOPPO(world.problem, update=Softmax(0.3))
     agent = bl.Skipping(inside, 3)
-    bl.simulate(world, agent, delays=delays, episodes=40, trajectory="immediate")
-    assert inside._dynamics.counts.arrived == 40
+    bl.simulate(world, agent, delays=delays, episodes=40, paths="at once")
+    assert inside._model.counts.arrived == 40
     assert agent.diagnostics()["skipped"] == 20
 
 
@@ -125,10 +135,8 @@ def test_phases(seed, information, literal):
     rng = np.random.default_rng(seed)
     world = oracles.random_world(rng, 2, 3, int(rng.integers(2, 6)))
     delays = oracles.random_delays(rng, 40, 0.2, int(rng.integers(0, 30)))
-    rates = {"learning_rate": 1, "exploration": 1} if information == "bandit" else {}
-    inside = bl.DelayedOPPO(
-        world.problem, information=information, transitions=world.mdp.transitions, **rates
-    )
+    parts = BANDIT if information == "bandit" else {}
+    inside = bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions, **parts)
     doubling = bl.Doubling(inside, literal=literal)
     agent = Watched(doubling, lambda agent: (agent.phase, agent.estimate))
     run = bl.simulate(world, agent, delays=delays, episodes=40)
@@ -154,9 +162,8 @@ def test_the_literal_first_phases_are_too_short():
     """E16a: with a single increment the estimate overtakes 2^e, for A = 10 by a factor of 7.9 after
     the first restart (15.8 before it)."""
     problem = bl.Problem(1, 10, 1)
-    settings = {"information": "bandit", "learning_rate": 1, "exploration": 1}
-    literal = bl.Doubling(bl.DelayedOPPO(problem, **settings), weight=10**1.5, literal=True)
-    corrected = bl.Doubling(bl.DelayedOPPO(problem, **settings), weight=10**1.5)
+    literal = bl.Doubling(bl.DelayedOPPO(problem, **BANDIT), weight=10**1.5, literal=True)
+    corrected = bl.Doubling(bl.DelayedOPPO(problem, **BANDIT), weight=10**1.5)
     for agent, low, high in ((literal, 7, 8), (corrected, 0, 1)):
         worst = 0.0
         for k in range(20):
@@ -168,15 +175,15 @@ def test_the_literal_first_phases_are_too_short():
 
 def test_doubling_restarts_the_policy_and_keeps_the_counts():
     world = oracles.random_world(np.random.default_rng(0))
-    inside = bl.DelayedOPPO(world.problem, radius_scale=0.05)
-    agent = Watched(bl.Doubling(inside, trajectory="immediate"), lambda agent: agent.phase)
-    bl.simulate(world, agent, delays=bl.delays.fixed(2), episodes=40, trajectory="immediate")
+    inside = bl.DelayedOPPO(world.problem, transitions=Confidence(radius_scale=0.05))
+    agent = Watched(bl.Doubling(inside, paths="at once"), lambda agent: agent.phase)
+    bl.simulate(world, agent, delays=bl.delays.fixed(2), episodes=40, paths="at once")
     starts = [k for k in range(1, 40) if agent.seen[k] > agent.seen[k - 1]]
     assert len(starts) >= 3
     for k in starts:
         assert np.all(agent.policies[k] == 1 / 3)
     assert not np.all(agent.policies[-1] == 1 / 3)
-    assert inside._dynamics.counts.arrived == 40
+    assert inside._model.counts.arrived == 40
 
 
 def test_feedback_of_older_phases():
@@ -201,74 +208,44 @@ def test_feedback_of_older_phases():
     assert np.all(agent.begin_episode().policy == 0.5)
 
 
-TABLE = {  # kappa, eta, gamma, beta at phase e, from the problem
-    "full, known": lambda H, S, A, N: (1, N**-0.5 / H, None, math.inf),
-    "full, unknown, paths at once": lambda H, S, A, N: (1, N**-0.5 / H, None, math.inf),
-    "full, unknown, paths delayed": lambda H, S, A, N: (1, N**-0.5 / H, None, (N / (H * S)) ** 0.5),
-    "bandit, known": lambda H, S, A, N: (A**1.5, N ** (-2 / 3) / H, N ** (-1 / 3), N**0.5),
-    "bandit, unknown, paths at once": lambda H, S, A, N: (
-        A**1.5, N ** (-2 / 3) / H, N ** (-1 / 3), N**0.5,
-    ),
-    "bandit, unknown, paths delayed": lambda H, S, A, N: (
-        A**1.5, N ** (-2 / 3) / H, N ** (-1 / 3), (N / (H * S * A)) ** 0.5,
-    ),
-    "stochastic": lambda H, S, A, N: (1, N**-0.5 / H, None, (N / (H * S)) ** 0.5),
-    "arms": lambda H, S, A, N: (A, (math.log(A) / N) ** 0.5, 0.0, math.inf),
-    "o-reps": lambda H, S, A, N: (1, (2 * math.log(S * A) / N) ** 0.5, None, math.inf),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("setting", TABLE)
-def test_the_tuning_table(setting):
-    problem = bl.Problem(5, 3, 4)
-    row = bl.tuning.SETTINGS[setting]
-    kappa, eta, gamma, beta = TABLE[setting](4, 5, 3, 2.0**7)
-    assert set(TABLE) == set(bl.tuning.SETTINGS)
-    assert row.weight(problem) == pytest.approx(kappa)
-    assert row.learning_rate(problem, 2.0**7) == pytest.approx(eta)
-    assert (row.exploration is None) == (gamma is None)
-    if gamma is not None:
-        assert row.exploration(problem, 2.0**7) == pytest.approx(gamma)
-    assert row.max_delay(problem, 2.0**7) == pytest.approx(beta)
-    K, D = 100, 700
-    tuned = bl.tuning.parameters(setting, problem, K, D)
-    N = kappa * K + (3 * D if setting == "o-reps" else D)
-    assert tuned.learning_rate == pytest.approx(TABLE[setting](4, 5, 3, N)[1])
-    assert tuned.max_delay == pytest.approx(TABLE[setting](4, 5, 3, D)[3])
-
-
-def test_agents_know_their_row():
+def test_agents_know_their_setting():
     problem, arms = bl.Problem(5, 3, 4), bl.Problem(1, 3, 1)
     t = bl.environments.random_mdp(5, 3, 4).mdp.transitions
-    rates = {"information": "bandit", "learning_rate": 1, "exploration": 1}
     make = bl.DelayedOPPO
-    assert make(problem, transitions=t).setting("delayed") == "full, known"
-    assert make(problem).setting("delayed") == "full, unknown, paths delayed"
-    assert make(problem).setting("immediate") == "full, unknown, paths at once"
-    assert make(problem, transitions=t, **rates).setting("delayed") == "bandit, known"
-    assert make(problem, **rates).setting("immediate") == "bandit, unknown, paths at once"
-    assert make(problem, **rates).setting("delayed") == "bandit, unknown, paths delayed"
-    stochastic = make(problem, information="bandit", costs="stochastic")
-    assert stochastic.setting("delayed") == "stochastic"
-    assert make(arms, information="bandit").setting("delayed") == "arms"
-    threshold = bl.tuning.exploration_threshold(problem, 6, 0.1)
-    assert threshold == pytest.approx(12 * math.log(60 / 0.1))
+    full, weighted = bl.tuning.Setting, partial(bl.tuning.Setting, information="bandit")
+    for paths in ("late", "at once"):
+        agents = {
+            make(problem, transitions=t): full(dynamics="known", paths=paths),
+            make(problem): full(paths=paths),
+            make(problem, transitions=Bonus()): full(paths=paths),
+            make(problem, transitions=t, **BANDIT): weighted(dynamics="known", paths=paths),
+            make(problem, **BANDIT): weighted(paths=paths),
+            make(problem, costs=bl.Averaged()): weighted(stochastic=True, paths=paths),
+            make(arms, costs=Weighted()): weighted(arms=True, paths=paths),
+            make(arms, transitions=Bonus()): full(paths=paths),
+            bl.DelayedOREPS(problem, learning_rate=1): full(oreps=True, paths=paths),
+            bl.DelayedOREPS(problem, transitions=t, learning_rate=1): full(
+                dynamics="known", oreps=True, paths=paths
+            ),
+        }
+        for agent, setting in agents.items():
+            assert agent.setting(paths) == setting
 
 
 def test_doubling_sets_the_threshold_of_explicit_exploration():
     problem = bl.Problem(2, 2, 2)
-    inside = bl.DelayedOPPO(problem, explicit_exploration=True, max_delay=1000)
+    inside = bl.DelayedOPPO(problem, explore=FewVisits(max_delay=1000))
     agent = bl.Doubling(inside)
     beta = math.sqrt(2.0**agent.phase / 4)
-    assert inside._few_visits.limit == pytest.approx(2 * beta * math.log(8 / 0.1))
-    given_limit = bl.DelayedOPPO(problem, explicit_exploration=True, exploration_threshold=3)
+    assert inside._explore.threshold == pytest.approx(2 * beta * math.log(8 / 0.1))
+    given_limit = bl.DelayedOPPO(problem, explore=FewVisits(3))
     bl.Doubling(given_limit)
-    assert given_limit._few_visits.limit == 3
+    assert given_limit._explore.threshold == 3
 
 
-@pytest.mark.parametrize("trajectory", ["delayed", "immediate"])
+@pytest.mark.parametrize("paths", ["late", "at once"])
 @pytest.mark.parametrize("index", range(6))
-def test_copies_of_parallel_are_learners_without_delay(index, trajectory):
+def test_copies_of_parallel_are_learners_without_delay(index, paths):
     """T9: copy i plays what a fresh learner plays on its subsequence, bit for bit."""
     rng = np.random.default_rng(index)
     world, largest = oracles.random_world(rng), 6
@@ -284,7 +261,7 @@ def test_copies_of_parallel_are_learners_without_delay(index, trajectory):
             costs = costs[np.arange(3), path.states[:-1], path.actions]
         played.append(policy)
         records.append((path, costs))
-        at_once = [path] if trajectory == "immediate" else []
+        at_once = [path] if paths == "at once" else []
         line.push([bl.Costs(k, costs)] if at_once else [path, bl.Costs(k, costs)], int(delays[k]))
         parallel.observe(at_once + line.release(k))
     assert len(parallel.agents) == largest + 1
@@ -303,7 +280,7 @@ def test_regret_bound_of_parallel_and_number_of_copies_of_bold(seed):
     rng = np.random.default_rng(seed)
     H, A, largest, eta = 3, 3, int(rng.integers(0, 12)), 0.5
     world = oracles.random_world(rng, H, 3, A)
-    settings = {"transitions": world.mdp.transitions, "learning_rate": eta}
+    settings = {"transitions": world.mdp.transitions, "update": Softmax(eta)}
     delays = rng.integers(0, largest + 1, 40)
 
     def make():
@@ -326,16 +303,16 @@ def test_pipeline_is_a_constant_delay(delays, index):
     world = oracles.random_world(np.random.default_rng(index))
     settings = settings_of(world)[index]
     constant = np.full(len(delays), 7)
-    for trajectory in ("delayed", "immediate"):
-        pipeline = bl.Pipeline(bl.DelayedOPPO(world.problem, **settings), 7, trajectory=trajectory)
-        mine = policies(world, pipeline, np.array(delays), trajectory)
+    for paths in ("late", "at once"):
+        pipeline = bl.Pipeline(bl.DelayedOPPO(world.problem, **settings), 7, paths=paths)
+        mine = policies(world, pipeline, np.array(delays), paths)
         plain = bl.DelayedOPPO(world.problem, **settings)
-        assert same(mine, policies(world, plain, constant, trajectory))
+        assert same(mine, policies(world, plain, constant, paths))
 
 
 def test_pipeline_leaves_out_what_is_too_late():
     world = oracles.random_world(np.random.default_rng(0))
-    settings = {"transitions": world.mdp.transitions, "learning_rate": 0.3}
+    settings = {"transitions": world.mdp.transitions, "update": Softmax(0.3)}
     delays = np.array([0, 9, 1, 3, bl.NEVER, 2] * 6)
     pipeline = bl.Pipeline(bl.DelayedOPPO(world.problem, **settings), 3)
     mine = policies(world, pipeline, delays)
@@ -354,7 +331,8 @@ def test_regret_of_delayed_exp3():
         drawn = delay.draw(K, np.random.default_rng(seed))
         total = np.minimum(drawn, K - 1 - np.arange(K)).sum()
         tuned = bl.tuning.exp3(world.problem, K, float(total))
-        agent = bl.DelayedOPPO(world.problem, information="bandit", **tuned)
+        costs, update = Weighted(tuned["exploration"]), Softmax(tuned["learning_rate"])
+        agent = bl.DelayedOPPO(world.problem, costs=costs, update=update)
         run = bl.simulate(world, agent, delays=drawn, episodes=K, seed=seed)
         regrets.append(run.regret[-1] / (2 * math.sqrt(math.log(A) * (A * K + total))))
     assert np.mean(regrets) <= 1.0
@@ -369,9 +347,9 @@ def test_one_lost_record():
     lost[20] = bl.NEVER
     H = 10
 
-    def make(**settings):
-        settings = {"learning_rate": 0.5, "transitions": world.mdp.transitions} | settings
-        return bl.DelayedOPPO(world.problem, **settings)
+    def make(learning_rate=0.5, scale=1.0):
+        update = Softmax(learning_rate, scale)
+        return bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions, update=update)
 
     def regret(agent, delays):
         return bl.simulate(world, agent, delays=delays, episodes=500).regret[-1]
@@ -381,9 +359,9 @@ def test_one_lost_record():
 
     robust = {
         "delayed": lambda delays: make(),
-        "anytime": lambda delays: make(learning_rate=None),
+        "anytime": lambda delays: make(None),
         "skipping": lambda delays: bl.Skipping(make(), 60),
-        "doubling": lambda delays: bl.Doubling(make(rate_scale=20)),
+        "doubling": lambda delays: bl.Doubling(make(scale=20)),
         "bold": lambda delays: bl.Bold(make),
     }
     for name, agent in robust.items():
@@ -404,7 +382,7 @@ def test_memory_stays_bounded_when_feedback_is_lost(learning_rate):
     """A skipping threshold bounds what is open, and the bytes, whatever is lost."""
     problem = bl.Problem(1, 50, 1)
     t = bl.Transitions.from_dense(np.ones((1, 50, 1)))
-    inside = bl.DelayedOPPO(problem, transitions=t, learning_rate=learning_rate)
+    inside = bl.DelayedOPPO(problem, transitions=t, update=Softmax(learning_rate))
     agent = bl.Skipping(inside, 20)
     rng = np.random.default_rng(0)
     lost, costs = rng.random(8000) < 0.05, rng.random((8000, 1, 1, 50))
@@ -455,9 +433,10 @@ def test_wrappers_want_fresh_agents_that_hold_nothing_back():
             wrap(3)
     with pytest.raises(ValueError, match="must be fresh"):
         bl.Doubling(begun)
-    for wrap in (lambda agent: bl.Skipping(agent, 3), lambda agent: bl.Pipeline(agent, 3)):
-        with pytest.raises(ValueError, match="Pipeline outside"):
-            wrap(bl.Pipeline(fresh, 2))
+    with pytest.raises(ValueError, match="Pipeline outside"):
+        bl.Skipping(bl.Pipeline(fresh, 2), 3)
+    with pytest.raises(ValueError, match="one Pipeline is enough"):
+        bl.Pipeline(bl.Pipeline(fresh, 2), 3)
 
 
 def test_late_records_are_still_checked():
@@ -501,9 +480,7 @@ def test_a_forgotten_episode_stays_missing():
 
 
 def test_late_costs_that_come_twice_do_not_shrink_the_estimate():
-    agent = bl.Doubling(
-        bl.DelayedOPPO(bl.Problem(1, 2, 1), costs="stochastic", information="bandit")
-    )
+    agent = bl.Doubling(bl.DelayedOPPO(bl.Problem(1, 2, 1), costs=bl.Averaged()))
     late, before = bl.Costs(0, [0.5]), 0.0
     for k in range(12):
         agent.begin_episode()
@@ -526,7 +503,7 @@ def test_late_records_of_a_refused_batch_are_not_counted():
 
 def test_doubling_knows_when_paths_come():
     problem = bl.Problem(2, 2, 2)
-    at_once = bl.Doubling(bl.DelayedOPPO(problem), trajectory="immediate")
+    at_once = bl.Doubling(bl.DelayedOPPO(problem), paths="at once")
     delayed = bl.Doubling(bl.DelayedOPPO(problem))
-    assert at_once._inside.max_delay == math.inf
-    assert delayed._inside.max_delay == 0  # floor(sqrt(2 / 4))
+    assert at_once._inside.threshold == math.inf
+    assert delayed._inside.threshold == 0  # floor(sqrt(2 / 4))

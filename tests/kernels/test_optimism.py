@@ -9,14 +9,23 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import belated as bl
-from belated.agents.dynamics import Confident, WithBonus
+import oracles
 from belated.arrays import frozen
-from belated.kernels.optimism import FEW, confident, plan, sort_values
+from belated.kernels.optimism import (
+    FEW,
+    Bonuses,
+    Box,
+    Frequencies,
+    confident,
+    plan,
+    sort_values,
+    with_bonus,
+)
 
 
 def dense_bounds(box, S):
     """Lower and upper bounds (T, S, A, S) of a sparse box."""
-    successors, known, lower, width, unseen = box
+    successors, known, lower, width, unseen, _ = box
     low = np.zeros((*known.shape, S))
     high = np.broadcast_to(unseen[..., None], low.shape).copy()
     for row in np.ndindex(known.shape):
@@ -65,7 +74,7 @@ def random_box(rng, T, S, A, kind):
         lower[row][:n] = np.maximum(0, p - radius)
         width[row][:n] = np.minimum(1, p + radius) - lower[row][:n]
     rest = np.maximum(0.0, 1 - lower.sum(-1))
-    return successors, known, lower, width, unseen, rest
+    return Box(successors, known, lower, width, unseen, rest)
 
 
 KINDS = ["any", "zero radius", "radius of one", "one successor", "all successors"]
@@ -81,14 +90,14 @@ def test_the_backup_is_the_least_over_box_and_simplex(kind, ties, size, seed):
     H, S, A = size
     rng = np.random.default_rng(seed)
     box = random_box(rng, 1 if seed % 2 else H, S, A, kind)
-    low, high = dense_bounds(box[:5], S)
+    low, high = dense_bounds(box, S)
     policy = rng.dirichlet(np.ones(A), (H, S))
     costs, last = rng.random((H, S, A)), rng.random(S)
     if ties:
         costs, last = np.round(costs), np.round(last)
         policy = np.eye(A)[rng.integers(0, A, (H, S))]
     total = np.zeros((H, S, A))
-    first = confident(*box, frozen(costs), frozen(policy), total, last.copy(), H)
+    first = confident(box, frozen(costs), frozen(policy), total, last.copy(), H)
     V = last
     for h in reversed(range(H)):
         t = min(h, len(low) - 1)
@@ -100,7 +109,7 @@ def test_the_backup_is_the_least_over_box_and_simplex(kind, ties, size, seed):
         np.testing.assert_allclose(total[h], Q, atol=1e-12)
         V = (policy[h] * Q).sum(-1)
     np.testing.assert_allclose(first, V, atol=1e-12)
-    without = confident(*box, frozen(costs), frozen(policy), np.zeros((0, 0, 0)), last.copy(), H)
+    without = confident(box, frozen(costs), frozen(policy), np.zeros((0, 0, 0)), last.copy(), H)
     np.testing.assert_allclose(without, first, atol=1e-12)
 
 
@@ -118,10 +127,10 @@ def test_sorting_starts_from_any_order(size, skew, seed):
     np.testing.assert_allclose(prefix, np.concatenate([[0], np.cumsum(np.sort(V))]), atol=1e-12)
 
 
-def learned(world, episodes, seed=0, **settings):
+def learned(world, episodes, seed):
     """A confidence set after some episodes of the uniform policy."""
-    settings = {"episodes": 100, "delta": 0.1, "radius_scale": 0.02, "recall": True} | settings
-    dynamics = Confident(world.problem, **settings)
+    part = bl.Confidence(radius_scale=0.02, delta=0.1, episodes=100)
+    dynamics = part.start(world.problem, bl.Weighted(0.1))
     rng = np.random.default_rng(seed)
     uniform = np.full(world.problem.shape, 1 / world.problem.actions)
     for k in range(episodes):
@@ -150,10 +159,7 @@ def test_upper_occupancy_is_the_largest_over_all_vertices(seed, homogeneous):
     S, A, H = 2, 1, 3
     world = bl.environments.random_mdp(S, A, H, successors=2, homogeneous=homogeneous, seed=seed)
     dynamics = learned(world, 12, seed)
-    box = dynamics.set
-    low, high = dense_bounds(
-        (box.counts.successors, box.counts.known, box.lower, box.width, box.unseen), S
-    )
+    low, high = dense_bounds(dynamics.set.box, S)
     policy = frozen(np.ones((H, S, A)))
     largest = np.zeros((H, S))
     # the maximiser may differ by step even when the box does not, so all steps vary freely
@@ -179,10 +185,7 @@ def test_upper_occupancy_bounds_every_member_of_the_set(seed):
     H, S, A = 4, 4, 2
     world = bl.environments.random_mdp(S, A, H, homogeneous=bool(seed % 2), seed=seed)
     dynamics = learned(world, 15, seed)
-    box = dynamics.set
-    low, high = dense_bounds(
-        (box.counts.successors, box.counts.known, box.lower, box.width, box.unseen), S
-    )
+    low, high = dense_bounds(dynamics.set.box, S)
     policy = frozen(rng.dirichlet(np.ones(A), (H, S)))
     p = np.zeros((H, S, A, S))
     for h, s, a in np.ndindex(H, S, A):  # a random member: fill the box in a random order
@@ -202,12 +205,21 @@ def test_upper_occupancy_bounds_every_member_of_the_set(seed):
         assert np.all(reach >= occupancy[np.arange(H), path[:H]] - 1e-12)
 
 
+PARTS = {  # the part, its costs, and: bonus of the last step, unseen rows are free, clipped
+    "bonus": (bl.Bonus, bl.Revealed(), 1, True, True),
+    "observed, full": (bl.Observed, bl.Revealed(), 0, False, True),
+    "observed, bandit": (bl.Observed, bl.Predicted(), 1, False, False),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
 @given(st.integers(0, 10_000), st.floats(0, 2), st.booleans())
-def test_the_bonus_backup_is_its_formula(seed, scale, homogeneous):
+def test_the_bonus_backup_is_its_formula(name, seed, scale, homogeneous):
+    part, kind, last, free, clip = PARTS[name]
     rng = np.random.default_rng(seed)
     H, S, A = 4, 5, 3
     world = bl.environments.random_mdp(S, A, H, homogeneous=homogeneous, seed=seed)
-    dynamics = WithBonus(world.problem, bonus_scale=scale)
+    dynamics = part(scale).start(world.problem, kind)
     T = 1 if homogeneous else H
     counts = np.zeros((T, S, A, S))
     uniform = np.full((H, S, A), 1 / A)
@@ -224,10 +236,19 @@ def test_the_bonus_backup_is_its_formula(seed, scale, homogeneous):
     V = np.zeros(S)
     for h in reversed(range(H)):
         t = min(h, T - 1)
-        Q = np.clip(costs[0] - scale / np.sqrt(np.maximum(n[t], 1)) + pbar[t] @ V, 0, H - h)
-        Q[n[t] == 0] = 0
+        bonus = scale * (last if h == H - 1 else 1)
+        Q = costs[0] - bonus / np.sqrt(np.maximum(n[t], 1)) + pbar[t] @ V
+        Q = np.clip(Q, 0, H - h) if clip else Q
+        Q[(n[t] == 0) & free] = 0
         np.testing.assert_allclose(total[h], Q, atol=1e-12)
         V = (policy[h] * Q).sum(-1)
+    bonuses = Bonuses(scale, scale * last, free, clip)
+    read_only = (frozen(costs), frozen(policy))
+    first = with_bonus(dynamics.model.frequencies, bonuses, *read_only, total)
+    np.testing.assert_allclose(first, V, atol=1e-12)
+    steps = [pbar[min(h, T - 1)] for h in range(H)]
+    plain, _ = oracles.values(steps, oracles.per_step(costs, H), policy)
+    assert dynamics.value(*read_only) == pytest.approx(plain[0, 0], abs=1e-12)
 
 
 @given(st.integers(0, 10_000), st.booleans())
@@ -238,14 +259,13 @@ def test_optimistic_planning_is_its_formula(seed, homogeneous):
     p = rng.dirichlet(np.ones(S), (T, S, A))
     t = bl.Transitions.from_dense(p if T > 1 else p[0])
     visits, observed = rng.integers(0, 3, (T, S, A)), rng.integers(0, 3, (H, S, A))
-    spread, costs = rng.random((T, S, A)) * 0.3, rng.random((H, S, A))
-    actions, values = plan(
-        t.successors, t.probabilities, visits, spread, frozen(costs), observed, H
-    )
+    spread, costs, width = rng.random((T, S, A)) * 0.3, rng.random((H, S, A)), rng.random() * 2
+    seen = Frequencies(t.successors, t.probabilities, visits, spread)
+    actions, values = plan(seen, width, frozen(costs), observed, H)
     V = np.zeros(S)
     for h in reversed(range(H)):
         i = min(h, T - 1)
-        Q = np.clip(costs[h] - (H - 1 - h) * spread[i] + p[i] @ V, 0, H - h)
+        Q = np.clip(costs[h] - (H - 1 - h) * width * spread[i] + p[i] @ V, 0, H - h)
         Q[(visits[i] == 0) | (observed[h] == 0)] = 0
         V = Q.min(-1)
         np.testing.assert_allclose(values[h], V, atol=1e-12)
@@ -257,9 +277,9 @@ def test_rows_of_many_successors(seed):
     S, A = 2 * FEW, 2
     rng = np.random.default_rng(seed)
     box = random_box(rng, 1, S, A, "all successors" if seed % 2 else "any")
-    low, high = dense_bounds(box[:5], S)
+    low, high = dense_bounds(box, S)
     total, last = np.zeros((1, S, A)), rng.random(S)
     policy = frozen(np.full((1, S, A), 1 / A))
-    confident(*box, frozen(np.zeros((1, S, A))), policy, total, last.copy(), 1)
+    confident(box, frozen(np.zeros((1, S, A))), policy, total, last.copy(), 1)
     best = [[fill(low[0, s, a], high[0, s, a], last) for a in range(A)] for s in range(S)]
     np.testing.assert_allclose(total[0], best, atol=1e-12)

@@ -140,7 +140,7 @@ class Doubling:
     def state(self) -> stored.State:
         """The agent inside its skipping, and where the phases are."""
         return {
-            "inside": self._inside,
+            "inside": stored.twin(self._inside),
             "paths": self._paths,
             "weight": self.weight,
             "literal": self._literal,

@@ -170,7 +170,10 @@ class Ledger(Generic[Memory]):
             check_costs(self._problem, self._information, costs)
         memory = None if entry["memory"] is None else read(entry["memory"])
         came = [checks.flag(name, entry[name]) for name in flags]
-        return Open(number, memory, path, costs, *came)
+        made = Open(number, memory, path, costs, *came)
+        if made.settled and not (memory is None and path is None and costs is None):
+            raise ValueError(f"episode {number} must keep nothing once it is settled")
+        return made
 
     def _entry(self, record: Record) -> Open[Memory] | None:
         if record.episode >= self.begun:

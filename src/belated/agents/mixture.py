@@ -132,11 +132,11 @@ class Mixture:
     def state(self) -> stored.State:
         """The members, what they would have cost, and their policies of open episodes."""
         return {
-            "agents": list(self.agents),
+            "agents": [stored.twin(agent) for agent in self.agents],
             "transitions": self._transitions,
             "ledger": self._ledger.state(list),
             "waiting": self._waiting.state(),
-            "losses": self._losses,
+            "losses": self._losses.copy(),
         }
 
     @classmethod

@@ -46,7 +46,7 @@ from belated import checks, stored
 from belated.agents.contract import Information, call
 from belated.agents.ledger import Ledger, Open
 from belated.agents.parts.blend import Blend
-from belated.agents.parts.costs import CostsPart, Observation, Revealed
+from belated.agents.parts.costs import CostsPart, Observation, Revealed, Weighted
 from belated.agents.parts.explore import ExplorePart, checked_mask, no_exploration
 from belated.agents.parts.planned import Planned
 from belated.agents.parts.predicted import Predicted
@@ -60,7 +60,7 @@ from belated.agents.parts.transitions import (
 )
 from belated.agents.parts.update import Arrival, Outlook, Softmax, UpdatePart
 from belated.agents.waiting import Waiting
-from belated.arrays import Bools, Floats
+from belated.arrays import Bools, Floats, frozen
 from belated.feedback import Episode, Record
 from belated.problem import Problem
 from belated.transitions import Transitions
@@ -109,7 +109,7 @@ class DelayedOPPO:
         explore: ExplorePart | None = None,
     ) -> None:
         checks.instance("problem", problem, Problem)
-        _check_composition(problem, transitions, costs, update, explore)
+        _check_composition(problem, transitions, costs, update)
         self.problem = problem
         self.information: Information = costs.information
         self._parts = {
@@ -150,7 +150,8 @@ class DelayedOPPO:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         missing = self._waiting.begin()
         coming = min(float(missing), self._waiting.mean_delay)
-        policy = self._update.policy(Outlook(missing, coming, self._model, self._costs))
+        outlook = Outlook(missing, coming, self._model, self._costs)
+        policy = frozen(self._update.policy(outlook))
         mask = self._explore.mask()
         number = self._ledger.begin(Played(policy, mask, self._model.arrived))
         return Episode(number, self._explore.mixed(policy, mask).copy())
@@ -211,7 +212,7 @@ class DelayedOPPO:
             "explored": self._explored,
             "given_up": self._waiting.given_up,
             "came_late": self._waiting.late,
-            **self._update.diagnostics(),
+            **(self._update.diagnostics() if hasattr(self._update, "diagnostics") else {}),
         }
 
     def configuration(self) -> dict[str, Any]:
@@ -261,12 +262,12 @@ class DelayedOPPO:
         seen = Observation(
             costs.values,
             entry.path,
-            lambda: self._explore.mixed(played.policy, played.mask),
+            lambda: frozen(self._explore.mixed(played.policy, played.mask)),
             model,
             self.begun,
             lesson,
         )
-        self._update.learn(Arrival(played.policy, self._costs.estimate(seen), model))
+        self._update.learn(Arrival(played.policy, frozen(self._costs.estimate(seen)), model))
 
     def _let_go(self) -> None:
         """Drop what is kept of the model's past and no open episode needs."""
@@ -295,17 +296,10 @@ def _rules(update: UpdatePart) -> tuple[UpdatePart, ...]:
     return update.updates if isinstance(update, Blend) else (update,)
 
 
-def _check_composition(
-    problem: Problem, transitions: Any, costs: Any, update: Any, explore: Any
-) -> None:
+def _check_composition(problem: Problem, transitions: Any, costs: Any, update: Any) -> None:
     """Refuse what is not a part, and parts that cannot work together."""
-    for name, part, such in (
-        ("costs", costs, "Revealed(), Weighted(), Averaged() or Predicted()"),
-        ("update", update, "Softmax() or RegretMatching()"),
-        ("explore", explore, "FewVisits(...), UniformShare() or None"),
-    ):
-        if part is not None and (isinstance(part, type) or not hasattr(part, "start")):
-            raise ValueError(f"{name} must be a part such as {such}, got {checks.show(part)}")
+    checks.part("costs", costs, "Revealed(), Weighted(), Averaged() or Predicted()")
+    checks.part("update", update, "Softmax() or RegretMatching()")
     rules = _rules(update)
     if any(isinstance(rule, Planned) for rule in rules):
         if isinstance(transitions, Confidence):
@@ -326,7 +320,7 @@ def _check_composition(
             "need the upper bounds of Confidence(); Predicted() and Averaged() do without"
         )
     missing = []
-    if costs.exploration is None:
+    if isinstance(costs, Weighted) and costs.exploration is None:
         missing.append("costs=Weighted(exploration)")
     if any(isinstance(rule, Softmax) and rule.learning_rate is None for rule in rules):
         missing.append("update=Softmax(learning_rate)")

@@ -97,7 +97,7 @@ class Copies:
         """The agent that is copied, the copies, and which of them played what."""
         return {
             "template": self._template,
-            "agents": list(self.agents),
+            "agents": [stored.twin(agent) for agent in self.agents],
             "ledger": self.ledger.state(lambda turn: [turn.copy, turn.number]),
         }
 

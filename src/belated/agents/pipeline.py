@@ -104,7 +104,9 @@ class Pipeline:
     def state(self) -> stored.State:
         """The agent inside, and the records that wait."""
         return {
-            **self.configuration(),
+            "agent": stored.twin(self.agent),
+            "max_delay": self.max_delay,
+            "paths": self.paths,
             "ledger": self._ledger.state(bool),
             "held": [_written(record) for held in self._held.values() for record in held],
             "late": self._late,

@@ -99,7 +99,7 @@ class Skipping:
     def state(self) -> stored.State:
         """The agent inside, and what was let go."""
         return {
-            "agent": self.agent,
+            "agent": stored.twin(self.agent),
             "threshold": self.threshold,
             "kept_from": self._kept_from,
             "skipped": self._skipped,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import belated as bl
 import oracles
+from belated import Confidence
 
 
 def measures_of(agent):
@@ -59,7 +60,7 @@ def test_one_step_is_delayed_hedge():
 def test_nothing_is_solved_when_no_costs_arrive():
     """T15, second half, and the diagnostics."""
     world = oracles.random_world(np.random.default_rng(0))
-    agent = bl.DelayedOREPS(world.problem, learning_rate=0.3, radius_scale=0.05)
+    agent = bl.DelayedOREPS(world.problem, transitions=Confidence(0.05), learning_rate=0.3)
     rng = np.random.default_rng(1)
     first = agent.begin_episode().policy
     solves = agent.diagnostics()["solves"]
@@ -72,18 +73,18 @@ def test_nothing_is_solved_when_no_costs_arrive():
     assert agent.diagnostics()["gap"] <= 1e-10
 
 
-@pytest.mark.parametrize("trajectory", ["immediate", "delayed"])
+@pytest.mark.parametrize("paths", ["at once", "late"])
 @pytest.mark.parametrize("homogeneous", [True, False])
-def test_measures_of_unknown_transitions_stay_inside(trajectory, homogeneous):
+def test_measures_of_unknown_transitions_stay_inside(paths, homogeneous):
     """T15: flow below 1e-9, the box of the counts respected to 1e-12, at every update."""
     rng = np.random.default_rng(3)
     H, S, A, K = 4, 4, 2, 30
     world = oracles.random_world(rng, H, S, A, homogeneous)
-    agent = bl.DelayedOREPS(world.problem, learning_rate=0.5, radius_scale=0.02)
+    agent = bl.DelayedOREPS(world.problem, transitions=Confidence(0.02), learning_rate=0.5)
     line = bl.DelayLine()
     for k in range(K):
         path = world.mdp.play(agent.begin_episode().policy, rng, k)
-        at_once = [path] if trajectory == "immediate" else []
+        at_once = [path] if paths == "at once" else []
         late = (
             [bl.Costs(k, world.costs.at(k))] if at_once else [path, bl.Costs(k, world.costs.at(k))]
         )
@@ -96,7 +97,7 @@ def test_measures_of_unknown_transitions_stay_inside(trajectory, homogeneous):
         into, out = q[:-1].sum((1, 2)), q[1:].sum((2, 3))
         assert np.abs(into - out).max() < 1e-9
         np.testing.assert_allclose(q.sum((1, 2, 3)), 1.0, atol=1e-9)
-        box, pairs = agent._set, q.sum(-1)
+        box, pairs = agent._model.set, q.sum(-1)
         for h, s, a in np.ndindex(H, S, A):
             t = min(h, len(box.unseen) - 1)
             low, high = np.zeros(S), np.full(S, box.unseen[t, s, a])
@@ -149,9 +150,10 @@ def test_it_learns_the_walled_grid():
 def test_unknown_transitions_are_learned_too():
     """A chain of 4 states, H = 8, paths at once: most of the way from first to best; fixed seed."""
     world = bl.environments.chain(4, 8)
-    agent = bl.DelayedOREPS(world.problem, learning_rate=0.5, radius_scale=0.002, episodes=200)
+    transitions = Confidence(radius_scale=0.002, episodes=200)
+    agent = bl.DelayedOREPS(world.problem, transitions=transitions, learning_rate=0.5)
     run = bl.simulate(
-        world, agent, delays=bl.delays.geometric(3), episodes=200, seed=2, trajectory="immediate"
+        world, agent, delays=bl.delays.geometric(3), episodes=200, seed=2, paths="at once"
     )
     best = run.optimum / 200
     assert run.values[-20:].mean() < best + 0.1 * (run.values[0] - best)
@@ -163,9 +165,12 @@ def test_learning_rate_must_come_from_somewhere():
         bl.DelayedOREPS(problem)
     tuned = bl.tuning.oreps(problem, 100, 700)
     assert tuned["learning_rate"] == pytest.approx(math.sqrt(2 * math.log(6) / (100 + 2100)))
-    for name in ("learning_rate", "delta", "radius_scale", "rate_scale", "tolerance", "episodes"):
+    for name in ("learning_rate", "scale", "tolerance"):
         with pytest.raises(ValueError, match=name):
             bl.DelayedOREPS(problem, **{"learning_rate": 1.0, name: -1.0})
+    for name in ("delta", "radius_scale", "episodes"):
+        with pytest.raises(ValueError, match=name):
+            bl.DelayedOREPS(problem, transitions=Confidence(**{name: -1.0}), learning_rate=1.0)
 
 
 @given(st.integers(0, 10_000), st.booleans())

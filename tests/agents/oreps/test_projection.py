@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from belated.kernels.oreps import choose_law
-from belated.projection import (
+from belated.agents.oreps.newton import choose_law
+from belated.agents.oreps.projection import (
     ConfidenceBox,
     KnownDynamics,
     Projection,
@@ -227,6 +227,15 @@ def agrees(value, estimates):
     assert min(abs(value - stated), abs(value - feasible)) <= allowed
 
 
+def first_measure(dynamics, check, cone):
+    """The measure without costs, checked, and as good as that of the cone solver."""
+    reference = initial_reference(dynamics)
+    first = project(dynamics, reference)
+    check(dynamics, first)
+    agrees(first.value, cone(dynamics, reference))
+    return first
+
+
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 @pytest.mark.parametrize("seed", range(60 if FULL else 20))
 @pytest.mark.slow
@@ -235,10 +244,7 @@ def test_known_update_is_as_good_as_the_cone_solver(seed):
     S, A, H = int(rng.integers(1, 7)), int(rng.integers(1, 4)), int(rng.integers(1, 7))
     dynamics = random_known(rng, S, A, H, int(rng.choice([1, H])), seed % 2 == 0)
     eta = 10.0 ** rng.uniform(-3, 1)
-    reference = initial_reference(dynamics)
-    last = project(dynamics, reference)
-    check_known(dynamics, last)
-    agrees(last.value, cone_known(dynamics, reference))
+    last = first_measure(dynamics, check_known, cone_known)
     for _ in range(3):
         cost = eta * rng.random((int(rng.choice([1, H])), S, A))
         now = project(dynamics, last.log_measure, cost)
@@ -263,10 +269,7 @@ def test_unknown_update_is_as_good_as_the_cone_solver(seed, scale):
     counts = random_counts(rng, S, A, T)
     box = box_from(counts, scale, start, H)
     eta = 10.0 ** rng.uniform(-3, 0.7)
-    reference = initial_reference(box)
-    last = project(box, reference)
-    check_box(box, last)
-    agrees(last.value, cone_box(box, reference))
+    last = first_measure(box, check_box, cone_box)
     for _ in range(2):
         cost = eta * rng.random((int(rng.choice([1, H])), S, A))
         weights = np.where(np.isfinite(last.log_measure), last.log_measure, -np.log(S * S * A))
@@ -628,7 +631,7 @@ def test_a_learner_with_unknown_transitions(slip, scale):
 def test_kernels_run_without_compilation():
     code = (
         "import numpy as np\n"
-        "from belated.projection import *\n"
+        "from belated.agents.oreps.projection import *\n"
         "known = KnownDynamics(np.array([[[[0, 1]], [[1, 0]]]], np.int32),\n"
         "                      np.array([[[[0.7, 0.3]], [[1.0, 0.0]]]]), np.eye(2)[0], 3)\n"
         "box = ConfidenceBox(known.successors, np.full((1, 2, 1), 1, np.int32),\n"

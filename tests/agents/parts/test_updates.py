@@ -131,7 +131,7 @@ def test_blends_are_values():
     assert repr(one) == ("Blend(RegretMatching(hints=True), Softmax(learning_rate=0.5, scale=1.0))")
     with pytest.raises(ValueError, match="at least two"):
         bl.Blend(bl.Softmax())
-    with pytest.raises(ValueError, match=r"updates\[1\] must be an update"):
+    with pytest.raises(ValueError, match=r"updates\[1\] must be a part such as"):
         bl.Blend(bl.Softmax(), bl.Softmax)
 
 

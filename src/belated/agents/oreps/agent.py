@@ -76,6 +76,18 @@ class DelayedOREPS:
         scale: float = 1.0,
         tolerance: float = 1e-10,
     ) -> None:
+        self._configure(problem, transitions, learning_rate, scale, tolerance)
+        self._last = self._first()
+
+    def _configure(
+        self,
+        problem: Problem,
+        transitions: Transitions | Confidence,
+        learning_rate: float | None,
+        scale: float,
+        tolerance: float,
+    ) -> None:
+        """Everything but the first measure, which takes a solve."""
         checks.instance("problem", problem, Problem)
         if learning_rate is None:
             raise ValueError(
@@ -104,7 +116,6 @@ class DelayedOREPS:
         self._ledger: Ledger[bool] = Ledger(problem, "full", uses_paths=self.uses_paths)
         self._solves = self._unconverged = 0
         self._total: Floats = np.zeros((1, problem.states, problem.actions))
-        self._last = self._first()
 
     @property
     def begun(self) -> int:
@@ -193,7 +204,9 @@ class DelayedOREPS:
         """The agent that wrote the state."""
         names = ("model", "ledger", "last", "total", "rate", "solves", "unconverged")
         read = stored.exact(state, "configuration", *names)
-        agent = cls(**read["configuration"])
+        given = ("problem", "transitions", "learning_rate", "scale", "tolerance")
+        agent = cls.__new__(cls)
+        agent._configure(**stored.exact(read["configuration"], *given))
         if agent._model is not None:
             agent._model.restore(read["model"])
         agent._ledger.restore(read["ledger"], bool)

@@ -46,8 +46,7 @@ class Blend:
         if len(updates) < 2:
             raise ValueError(f"Blend takes at least two updates, got {len(updates)}")
         for i, update in enumerate(updates):
-            if isinstance(update, type) or not hasattr(update, "start"):
-                raise ValueError(f"updates[{i}] must be an update, got {checks.show(update)}")
+            checks.part(f"updates[{i}]", update, "RegretMatching()")
         checks.fix(self, "updates", tuple(updates))
 
     def start(self, problem: Problem, costs: CostsPart) -> Blending:
@@ -126,7 +125,7 @@ class Blending:
         """The members, their weights and their policies."""
         return {
             "members": [member.state() for member in self._members],
-            "scores": self._scores,
+            "scores": self._scores.copy(),
             "policies": list(self._policies),
             "policy": self._policy,
             "stale": self._stale,

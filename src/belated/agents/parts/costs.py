@@ -45,7 +45,11 @@ class Observation(NamedTuple):
 
 
 class Costing(Protocol):
-    """Makes cost functions of what arrives."""
+    """Makes cost functions of what arrives.
+
+    A part of one's own may leave out `restart` where it does not go into `Doubling`, and `state`
+    and `restore` where its agent is not saved.
+    """
 
     def model(self, newest: Model, arrived: int) -> Model:
         """The model to use for an episode that began when so many trajectories had arrived."""
@@ -287,7 +291,7 @@ class Averaging:
 
     def state(self) -> stored.State:
         """The sums and their numbers."""
-        return {"sums": self.sums, "visits": self.visits}
+        return {"sums": self.sums.copy(), "visits": self.visits.copy()}
 
     def restore(self, saved: stored.State) -> None:
         """Continue from a saved state."""

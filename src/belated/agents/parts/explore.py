@@ -24,6 +24,9 @@ from belated.tuning import Parameters, exploration_threshold
 class Exploring(Protocol):
     """Changes the policy before it is played.
 
+    A part of one's own may leave out `restart` where it does not go into `Doubling`, and `state`
+    and `restore` where its agent is not saved.
+
     Attributes:
         needs_paths: whether an episode can be used only once its trajectory is known.
     """
@@ -68,7 +71,10 @@ class ExplorePart(Protocol):
 
 def no_exploration(part: ExplorePart | None) -> ExplorePart:
     """The part itself, or one that explores nothing where there is none."""
-    return UniformShare(0.0) if part is None else part
+    if part is None:
+        return UniformShare(0.0)
+    checks.part("explore", part, "FewVisits(...), UniformShare() or None")
+    return part
 
 
 @dataclass(frozen=True, slots=True)

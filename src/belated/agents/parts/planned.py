@@ -87,7 +87,7 @@ class Planning:
     def state(self) -> stored.State:
         """The average and the plan."""
         return {
-            "mean": self._mean,
+            "mean": self._mean.copy(),
             "weight": self._weight,
             "policy": self._policy,
             "stale": self._stale,

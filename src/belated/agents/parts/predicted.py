@@ -132,11 +132,11 @@ class Predicting:
     def state(self) -> stored.State:
         """The memories and their scores."""
         return {
-            "scores": self._scores,
-            "pooled_means": self._pooled.means,
-            "pooled_weights": self._pooled.weights,
-            "stepped_means": self._stepped.means,
-            "stepped_weights": self._stepped.weights,
+            "scores": self._scores.copy(),
+            "pooled_means": self._pooled.means.copy(),
+            "pooled_weights": self._pooled.weights.copy(),
+            "stepped_means": self._stepped.means.copy(),
+            "stepped_weights": self._stepped.weights.copy(),
         }
 
     def restore(self, saved: stored.State) -> None:

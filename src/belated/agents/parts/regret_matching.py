@@ -106,8 +106,8 @@ class Matching:
     def state(self) -> stored.State:
         """The regrets, the hints and the policy."""
         return {
-            "regrets": self._regrets,
-            "hints": self._hints,
+            "regrets": self._regrets.copy(),
+            "hints": self._hints.copy(),
             "policy": self._policy,
             "coming": self._coming,
             "stale": self._stale,

@@ -420,11 +420,7 @@ def model_of(
     """The model that a `transitions` argument stands for."""
     if isinstance(transitions, Transitions):
         return Known(problem, matching(problem, transitions))
-    if not hasattr(transitions, "start"):
-        raise ValueError(
-            "transitions must be Transitions, Confidence(), Bonus() or Observed(), got "
-            f"{checks.show(transitions)}"
-        )
+    checks.part("transitions", transitions, "Confidence(), Bonus() or Observed(), or Transitions")
     return transitions.start(problem, costs)
 
 

@@ -76,7 +76,11 @@ class Outlook(NamedTuple):
 
 
 class Updating(Protocol):
-    """Learns from arrivals and gives policies."""
+    """Learns from arrivals and gives policies.
+
+    A rule of one's own may leave out `diagnostics`, `restart` where it does not go into `Doubling`,
+    and `state` and `restore` where its agent is not saved.
+    """
 
     def policy(self, outlook: Outlook) -> Floats:
         """The policy (H, S, A) for the episode that begins now; called once per episode."""
@@ -189,7 +193,7 @@ class ExponentialWeights:
         """The sum, the policy and where the rule of the step size is."""
         constant = self._rates.learning_rate if isinstance(self._rates, Constant) else None
         return {
-            "total": self._total,
+            "total": self._total.copy(),
             "policy": self._policy,
             "rates": self._played_rates,
             "constant": constant,

@@ -1,0 +1,146 @@
+"""The parameters of every setting, against the table written a second time."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import belated as bl
+from belated.tuning import Parameters, Setting
+
+# What a setting says, and kappa, eta, gamma, beta as functions of H, S, A, N and D.
+TABLE = {
+    "full, known": (
+        {"dynamics": "known"},
+        lambda H, S, A, N, D: (1, N**-0.5 / H, None, math.inf),
+    ),
+    "full, unknown, paths at once": (
+        {"paths": "at once"},
+        lambda H, S, A, N, D: (1, N**-0.5 / H, None, math.inf),
+    ),
+    "full, unknown, paths late": (
+        {},
+        lambda H, S, A, N, D: (1, N**-0.5 / H, None, (D / (H * S)) ** 0.5),
+    ),
+    "bandit, known": (
+        {"information": "bandit", "dynamics": "known"},
+        lambda H, S, A, N, D: (A**1.5, N ** (-2 / 3) / H, N ** (-1 / 3), D**0.5),
+    ),
+    "bandit, unknown, paths at once": (
+        {"information": "bandit", "paths": "at once"},
+        lambda H, S, A, N, D: (A**1.5, N ** (-2 / 3) / H, N ** (-1 / 3), D**0.5),
+    ),
+    "bandit, unknown, paths late": (
+        {"information": "bandit"},
+        lambda H, S, A, N, D: (
+            A**1.5,
+            N ** (-2 / 3) / H,
+            N ** (-1 / 3),
+            (D / (H * S * A)) ** 0.5,
+        ),
+    ),
+    "stochastic": (
+        {"information": "bandit", "stochastic": True},
+        lambda H, S, A, N, D: (1, N**-0.5 / H, None, (D / (H * S)) ** 0.5),
+    ),
+    "stochastic, known": (
+        {"information": "bandit", "stochastic": True, "dynamics": "known", "paths": "at once"},
+        lambda H, S, A, N, D: (1, N**-0.5 / H, None, (D / (H * S)) ** 0.5),
+    ),
+    "arms": (
+        {"information": "bandit", "arms": True},
+        lambda H, S, A, N, D: (A, (math.log(A) / N) ** 0.5, 0.0, math.inf),
+    ),
+    "O-REPS": (
+        {"oreps": True},
+        lambda H, S, A, N, D: (1, (2 * math.log(S * A) / N) ** 0.5, None, math.inf),
+    ),
+    "O-REPS, known": (
+        {"oreps": True, "dynamics": "known"},
+        lambda H, S, A, N, D: (1, (2 * math.log(S * A) / N) ** 0.5, None, math.inf),
+    ),
+}
+
+
+def check(parameters, expected):
+    _, eta, gamma, beta = expected
+    assert parameters.learning_rate == pytest.approx(eta)
+    assert parameters.exploration == (gamma if gamma is None else pytest.approx(gamma))
+    assert parameters.threshold == pytest.approx(beta)
+
+
+@pytest.mark.parametrize(("says", "row"), TABLE.values(), ids=TABLE.keys())
+def test_the_table(says, row):
+    problem, setting = bl.Problem(5, 3, 4), Setting(**says)
+    check(setting.phase(problem, 2.0**7), row(4, 5, 3, 2.0**7, 2.0**7))
+    kappa = row(4, 5, 3, 1, 0)[0]
+    assert setting.weight(problem) == pytest.approx(kappa)
+    K, D = 100, 700
+    N = kappa * K + (3 * D if setting.oreps else D)
+    check(setting.at(problem, K, D), row(4, 5, 3, N, D))
+    without = setting.at(problem, K)
+    check(without, row(4, 5, 3, kappa * K, 0))
+    assert without.threshold in (0.0, math.inf)
+
+
+@given(
+    *(st.integers(1, 9) for _ in range(3)),
+    st.integers(1, 10**6),
+    st.floats(0, 1e9),
+    st.sampled_from(list(TABLE)),
+)
+def test_the_table_at_any_size(S, A, H, K, D, name):
+    says, row = TABLE[name]
+    kappa = row(H, S, A, 1, 0)[0]
+    N = kappa * K + (3 * D if says.get("oreps") else D)
+    check(Setting(**says).at(bl.Problem(S, A, H), K, D), row(H, S, A, N, D))
+
+
+def test_the_functions_give_the_numbers_of_the_table():
+    problem, K, D = bl.Problem(5, 3, 4), 1000, 5000
+    N = 3**1.5 * K + D
+    assert bl.tuning.oppo_bandit(problem, K, D) == pytest.approx(
+        {"learning_rate": N ** (-2 / 3) / 4, "exploration": N ** (-1 / 3)}
+    )
+    full = 1 / (4 * math.sqrt(K + D))
+    assert bl.tuning.oppo_full(problem, K, D) == pytest.approx({"learning_rate": full})
+    best = bl.tuning.oppo_full(problem, K, D, log_actions=True)
+    assert best == pytest.approx({"learning_rate": full * math.sqrt(math.log(3))})
+    arms = math.sqrt(math.log(3) / (3 * K + D))
+    expected = {"learning_rate": arms, "exploration": 0.0}
+    assert bl.tuning.exp3(bl.Problem(1, 3, 1), K, D) == pytest.approx(expected)
+    measure = math.sqrt(2 * math.log(15) / (K + 3 * D))
+    assert bl.tuning.oreps(problem, K, D) == pytest.approx({"learning_rate": measure})
+
+
+def test_the_threshold_of_explicit_exploration():
+    problem = bl.Problem(5, 3, 4)
+    threshold = bl.tuning.exploration_threshold
+    assert threshold(problem, 6, 0.1) == pytest.approx(12 * math.log(60 / 0.1))
+    assert threshold(problem, 6) == threshold(problem, 6, 0.1)
+    assert threshold(problem, 0) == 0.0
+
+
+def test_settings_and_parameters_are_values():
+    assert Setting() == Setting(information="full", dynamics="unknown", paths="late")
+    assert Setting(arms=True) != Setting()
+    assert len({Setting(), Setting(), Setting(oreps=True)}) == 2
+    assert eval(repr(Setting(paths="at once"))) == Setting(paths="at once")
+    assert Parameters(0.1, None, math.inf) == Parameters(0.1, None, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"information": "ful"}, "did you mean 'full'"),
+        ({"dynamics": "unkown"}, "did you mean 'unknown'"),
+        ({"paths": "immediate"}, "paths must be one of 'late', 'at once'"),
+        ({"stochastic": 1}, "stochastic must be True or False"),
+        ({"arms": "no"}, "arms must be True or False"),
+        ({"oreps": None}, "oreps must be True or False"),
+    ],
+)
+def test_wrong_settings(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        Setting(**wrong)
