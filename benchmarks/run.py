@@ -23,10 +23,10 @@ from pathlib import Path
 
 import earlier
 import numpy as np
-from belated.agents.dynamics import Confident, Known, WithBonus
 from dense import DensePasses
 
 import belated as bl
+from belated.agents.parts.transitions import Known
 from belated.arrays import frozen
 from belated.kernels.weights import softmax
 
@@ -76,10 +76,8 @@ class Bench:
         self.costs = self.world.costs.at(0)
         self.total = np.zeros((H, S, A))
         self.known = Known(problem, self.world.mdp.transitions)
-        self.bonus = WithBonus(problem, bonus_scale=1.0)
-        self.confident = Confident(
-            problem, episodes=500, delta=0.1, radius_scale=radius_scale, recall=True
-        )
+        self.bonus = bl.Bonus().start(problem, bl.Revealed())
+        self.confident = bl.Confidence(radius_scale, episodes=500).start(problem, bl.Weighted())
         self.learn(rng, 30)
         if dense:
             self.dense = self.dense_copy()
@@ -97,15 +95,10 @@ class Bench:
             following = t.successors[0].reshape(-1, 4)[np.arange(S * A), w]
             rows = (s * A + a).astype(np.int64)
             for count in counts:
-                done = 0
-                while (done := count._count(rows, following.astype(np.int64), done, 1)) < len(rows):
-                    count._widen()
+                count.count(rows, following.astype(np.int64))
         everything = np.arange(S * A)
-        self.confident.set._refresh(everything)
-        model = self.bonus.model
-        model.probabilities = np.zeros(model.counts.counts.shape)
-        model.probabilities[:] = model.counts.counts / visits
-        model.deviation[:] = 1 / np.sqrt(visits)
+        self.confident.set.refresh(everything)
+        self.bonus.model.refresh(everything)
 
     def dense_copy(self):
         """The same model as dense arrays."""
@@ -191,7 +184,7 @@ def growth():
     rows = []
     for delay in (0, 10, 100, 400):
         world = bl.environments.paper_grid()
-        agent = bl.DelayedOPPO(world.problem, learning_rate=0.1, optimism="bonus")
+        agent = bl.DelayedOPPO(world.problem, transitions=bl.Bonus(), update=bl.Softmax(0.1))
         start = time.process_time()
         bl.simulate(world, agent, delays=bl.delays.fixed(delay), episodes=500)
         rows.append((delay, show((time.process_time() - start) / 500)))
@@ -206,11 +199,12 @@ def bandit():
     full = seconds(lambda: b.confident.add_q(b.costs, b.policy, b.total))
     new, rate = np.empty(b.total.shape), frozen(np.array([0.1]))
     full += seconds(lambda: softmax(b.total, rate, new))
+    before = b.confident.arrived
     for k in range(10):
         b.confident.learn([b.world.mdp.play(b.policy, rng, k)], k)
 
     def feedback():
-        then = b.confident.as_of(0)
+        then = b.confident.as_of(before)
         then.reach(b.policy, path.states)
         then.add_q(b.costs, b.policy, b.total)
 
@@ -227,7 +221,7 @@ def experiment():
     world = b.world
 
     def run():
-        agent = bl.DelayedOPPO(world.problem, learning_rate=0.1, optimism="bonus")
+        agent = bl.DelayedOPPO(world.problem, transitions=bl.Bonus(), update=bl.Softmax(0.1))
         bl.simulate(world, agent, delays=bl.delays.geometric(10), episodes=500)
 
     whole, dense = seconds(run, least=3), seconds(b.dense.bonus_pass)
@@ -241,10 +235,8 @@ def large():
     say("## Large: a 100 x 100 grid, H = 200\n")
     world = bl.environments.gridworld(100, horizon=200)
     rows = []
-    for name, settings in (
-        ("known", {"transitions": world.mdp.transitions}), ("bonus", {"optimism": "bonus"}),
-    ):  # fmt: skip
-        agent = bl.DelayedOPPO(world.problem, learning_rate=0.1, **settings)
+    for name, transitions in (("known", world.mdp.transitions), ("bonus", bl.Bonus())):
+        agent = bl.DelayedOPPO(world.problem, transitions=transitions, update=bl.Softmax(0.1))
         before = resident()
         start = time.process_time()
         bl.simulate(world, agent, delays=bl.delays.fixed(5), episodes=12)
@@ -267,7 +259,7 @@ def million():
     say("## A million episodes of a bandit, 1 % of the feedback lost, forgotten after 1000\n")
     problem = bl.Problem(1, 5, 1)
     transitions = bl.Transitions.from_dense(np.ones((1, 5, 1)))
-    agent = bl.DelayedOPPO(problem, information="bandit", transitions=transitions)
+    agent = bl.DelayedOPPO(problem, transitions=transitions, costs=bl.Weighted())
     rng = np.random.default_rng(0)
     line, rows, start = bl.DelayLine(), [], time.process_time()
     for k in range(1_000_000):
@@ -309,7 +301,9 @@ def wrappers():
     world = bl.environments.paper_grid()
 
     def make():
-        return bl.DelayedOPPO(world.problem, learning_rate=0.1, transitions=world.mdp.transitions)
+        return bl.DelayedOPPO(
+            world.problem, transitions=world.mdp.transitions, update=bl.Softmax(0.1)
+        )
 
     agents = {
         "none": make,

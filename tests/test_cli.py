@@ -176,6 +176,7 @@ def cli_pairs(directories):
 
 
 @pytest.mark.parametrize("command", ["run", "plot", "report", "compare"])
+@pytest.mark.slow
 def test_a_damaged_result_is_named_in_one_line(results, tmp_path, capsys, command):
     shutil.copytree(results, tmp_path / "copy")
     damaged = tmp_path / "copy" / "runs" / "delayed-oppo" / "seed-0.parquet"

@@ -70,6 +70,7 @@ def test_a_loaded_agent_continues_bit_for_bit(world, make, tmp_path):
 
 @worlds
 @agents
+@pytest.mark.slow
 def test_a_state_shares_nothing_that_changes(world, make):
     """Two copies, one of them driven apart, and an agent that was never copied."""
     agent, control, line, rng = make(world), make(world), bl.DelayLine(), np.random.default_rng(2)

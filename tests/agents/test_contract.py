@@ -16,7 +16,13 @@ WORLDS = {
     "per step": oracles.random_world(np.random.default_rng(0), 3, 4, 2, start=(0.5, 0.5, 0, 0)),
     "homogeneous": oracles.random_world(np.random.default_rng(1), 4, 3, 3, homogeneous=True),
 }
-worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS.keys())
+worlds = pytest.mark.parametrize(
+    "world",
+    [
+        pytest.param(WORLDS["per step"], id="per step"),
+        pytest.param(WORLDS["homogeneous"], id="homogeneous", marks=pytest.mark.slow),
+    ],
+)
 
 
 @agents

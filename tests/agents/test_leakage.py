@@ -70,6 +70,7 @@ class FollowsTheLastCosts:
         return {}
 
 
+@pytest.mark.slow
 def test_an_agent_that_sees_costs_one_episode_early_is_caught():
     assert abs(deviation(regrets(FollowsTheLastCosts, DELAY))) < 3
     assert deviation(regrets(FollowsTheLastCosts, DELAY - 1)) < -3

@@ -322,6 +322,7 @@ def test_stochastic_costs_are_averaged():
 
 
 @pytest.mark.parametrize("seed", range(10))
+@pytest.mark.slow
 def test_the_experiment_of_the_paper(seed):
     """10 x 10 grid, H = 50, K = 500, eta = 0.1, geometric delays: within 3 % of the optimum."""
     world = bl.environments.paper_grid()

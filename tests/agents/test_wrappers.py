@@ -349,6 +349,7 @@ def test_regret_of_delayed_exp3():
     assert np.mean(regrets) >= 0.05  # it is not trivially true: costs change against the learner
 
 
+@pytest.mark.slow
 def test_one_lost_record():
     """T22: K = 500, one record lost. The reductions must be told a delay that long."""
     world = bl.environments.gridworld(4, horizon=10)

@@ -46,6 +46,7 @@ def test_every_case_has_its_figures(cased):
     assert all(d.caption.endswith(".") for d in drawings)
 
 
+@pytest.mark.slow
 def test_figures_are_the_same_every_time(cased):
     first, second = (drawn(cased)[0].encoded("svg") for _ in range(2))
     assert first == second

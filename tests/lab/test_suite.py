@@ -121,6 +121,7 @@ def test_an_agent_that_does_not_learn_is_named(tiny):
     assert "Whole cost functions come back in full, and blocks" in page.replace("&#x27;", "'")
 
 
+@pytest.mark.slow
 def test_the_terminal_says_it_too(tmp_path, capsys):
     file = tmp_path / "tiny.toml"
     file.write_text(toml.dumps(TINY))

@@ -186,6 +186,7 @@ def test_the_value_of_a_mixture_is_the_mean_of_its_members():
 
 
 @pytest.mark.parametrize(("name", "factor"), [("anytime", 3), ("exp3", 4), ("doubling", 7.5)])
+@pytest.mark.slow
 def test_lost_feedback_does_not_make_regret_linear(name, factor):
     """A fifth is lost, stationary arms: regret of ten times the episodes, one fixed seed.
 

@@ -29,6 +29,7 @@ def update_of(members):
 @pytest.mark.parametrize("dynamics", ["known", "unknown"])
 @pytest.mark.parametrize("information", ["full", "bandit"])
 @pytest.mark.parametrize("shape", [(4, 3, 3, True), (3, 4, 2, False), (1, 1, 4, True)], ids=str)
+@pytest.mark.slow
 def test_policies_equal_those_of_a_dense_twin(shape, information, dynamics, members):
     H, S, A, homogeneous = shape
     rng = np.random.default_rng([H, S, A])
