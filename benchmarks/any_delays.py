@@ -37,15 +37,15 @@ def lost_record():
     """Regret without and with one lost record, the same delays for all."""
     world = bl.environments.gridworld(4, horizon=10)
 
-    def make(**settings):
-        settings = {"learning_rate": 0.5, "transitions": world.mdp.transitions} | settings
-        return bl.DelayedOPPO(world.problem, **settings)
+    def make(update=bl.Softmax(0.5)):  # noqa: B008
+        return bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions, update=update)
 
     methods = {
         "Delayed OPPO": lambda delays: make(),
-        "Delayed OPPO, anytime, rate_scale 20": lambda d: make(learning_rate=None, rate_scale=20),
-        "Skipping (max_delay 60)": lambda delays: bl.Skipping(make(), 60),
-        "Doubling, rate_scale 20": lambda delays: bl.Doubling(make(rate_scale=20)),
+        "Delayed OPPO, anytime, scale 20": lambda delays: make(bl.Softmax(scale=20)),
+        "Regret matching+": lambda delays: make(bl.RegretMatching()),
+        "Skipping (threshold 60)": lambda delays: bl.Skipping(make(), 60),
+        "Doubling, scale 20": lambda delays: bl.Doubling(make(bl.Softmax(scale=20))),
         "BOLD": lambda delays: bl.Bold(make),
         "Parallel (told the largest delay)": lambda delays: bl.Parallel(make, largest(delays)),
         "Pipeline (told the largest delay)": lambda delays: bl.Pipeline(make(), largest(delays)),
@@ -73,11 +73,11 @@ def weights():
     means[ARMS // 2] = 0.2
     world = bl.environments.bandit(means)
     agents = {
-        "weight A": lambda: bl.Doubling(bl.DelayedOPPO(world.problem, information="bandit")),
+        "weight A": lambda: bl.Doubling(bl.DelayedOPPO(world.problem, costs=bl.Weighted())),
         "weight 1": lambda: bl.Doubling(
-            bl.DelayedOPPO(world.problem, information="bandit"), weight=1
+            bl.DelayedOPPO(world.problem, costs=bl.Weighted()), weight=1
         ),
-        "anytime": lambda: bl.DelayedOPPO(world.problem, information="bandit"),
+        "anytime": lambda: bl.DelayedOPPO(world.problem, costs=bl.Weighted()),
     }
     curves = {name: [] for name in agents}
     for seed in track(range(ARM_SEEDS), description="weights"):

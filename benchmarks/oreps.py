@@ -20,15 +20,21 @@ import time
 from pathlib import Path
 
 import numpy as np
-from belated.agents.dynamics import Known
-from belated.model import ConfidenceSet, Counts, log_term
-from belated.projection import ConfidenceBox, KnownDynamics, _Newton, initial_reference, project
 from numba import njit
 from scipy.optimize import minimize
 
 import belated as bl
-from belated.arrays import Bools, Floats, Indices, frozen
-from belated.kernels import oreps as kernels
+from belated.agents.oreps import newton as kernels
+from belated.agents.oreps.projection import (
+    ConfidenceBox,
+    KnownDynamics,
+    _Newton,
+    initial_reference,
+    project,
+)
+from belated.agents.parts.transitions import Known
+from belated.arrays import Floats, frozen
+from belated.counts import ConfidenceSet, Counts, log_term
 from belated.kernels.weights import softmax
 
 RESULTS = Path(__file__).parent / "OREPS.md"
@@ -69,18 +75,13 @@ def goal(size) -> Floats:
 
 @njit(cache=True)
 def dual_gradient(
-    V: Floats,
-    W: Floats,
-    pi: Floats,
-    law: Floats,
-    successors: Indices,
-    reach: Bools,
-    log_start: Floats,
-    gradient: Floats,
+    rows: kernels.Rows, point: kernels.Point, log_start: Floats, gradient: Floats
 ) -> float:
     """Negative dual value; gradient (H, S) is filled with the violation of the flow constraints."""
+    V, W, pi = point.V, point.W, point.pi
+    law, successors, reach = rows.law, rows.successors, rows.reach
     H, S, A = pi.shape
-    T, rows, columns, slots = successors.shape
+    T, lines, columns, slots = successors.shape
     value = 0.0
     weight = np.exp(log_start)
     for s in range(S):
@@ -107,7 +108,7 @@ def dual_gradient(
         t, u = min(h, T - 1), min(h, law.shape[0] - 1)
         for s in range(S):
             for a in range(A):
-                targets = successors[t, min(s, rows - 1), min(a, columns - 1)]
+                targets = successors[t, min(s, lines - 1), min(a, columns - 1)]
                 for j in range(slots):
                     gradient[h + 1, targets[j]] -= weight[s] * pi[h, s, a] * law[u, s, a, j]
     return value
@@ -121,38 +122,17 @@ def by_lbfgs(
     newton = _Newton(dynamics, log_reference, cost)
     log_weights = np.ascontiguousarray(newton.log_reference - cost[..., None])
     log_weights.flags.writeable = False
-    H, S = newton.reach.shape
+    given = kernels.Given(log_weights, newton.log_start, newton.bounds)
+    rows, point = newton.rows, newton.point
+    H, S = rows.reach.shape
     gradient = np.zeros((H, S))
-    inside = newton.reach.copy()
+    inside = rows.reach.copy()
     inside[0] = False
 
     def objective(x: Floats) -> tuple[float, Floats]:
-        newton.V[:H][inside] = x
-        kernels.evaluate_rows(
-            False,
-            newton.V,
-            newton.law,
-            newton.log_law,
-            newton.free,
-            newton.successors,
-            log_weights,
-            newton.box,
-            *newton.bounds,
-            newton.reach,
-            newton.W,
-            newton.log_pi,
-            newton.pi,
-        )
-        value = dual_gradient(
-            newton.V,
-            newton.W,
-            newton.pi,
-            newton.law,
-            newton.successors,
-            newton.reach,
-            newton.log_start,
-            gradient,
-        )
+        point.V[:H][inside] = x
+        kernels.evaluate_rows(given, rows, point, False)
+        value = dual_gradient(rows, point, newton.log_start, gradient)
         return value, gradient[inside]
 
     options = {"gtol": 1e-6, "ftol": 0.0, "maxiter": 3000, "maxfun": 6000, "maxcor": 20}
@@ -213,7 +193,7 @@ def compile_times():
 import sys, time, numpy as np
 sys.path.insert(0, {here!r})
 import oreps
-from belated.projection import initial_reference, project
+from belated.agents.oreps.projection import initial_reference, project
 for d in (oreps.known_grid(3, 4, 0.1), oreps.box_after(3, 4, 20, 0.01)):
     begin = time.process_time()
     project(d, initial_reference(d), oreps.goal(3))
