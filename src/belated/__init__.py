@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from belated.transitions import Transitions
     from belated.world import MDP, World
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "MDP",
