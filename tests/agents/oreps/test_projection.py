@@ -1,5 +1,6 @@
 """The O-REPS update against a cone solver, closed forms, and inputs made to break it."""
 
+import math
 import os
 import subprocess
 import sys
@@ -15,7 +16,6 @@ from belated.agents.oreps.newton import choose_law
 from belated.agents.oreps.projection import (
     ConfidenceBox,
     KnownDynamics,
-    Projection,
     initial_reference,
     project,
 )
@@ -563,21 +563,29 @@ SETTINGS = [
 CHOSEN = [(0.1, "moving", 1), (1e-6, "random", 20), (1e-6, "fixed", 20), (0.0, "moving", 20)]
 
 
+def updated(dynamics, eta, kind, batch, seed, updates):
+    """The projections after each update of a learner on a grid; all reach their tolerance."""
+    S, reference, rng = (
+        len(dynamics.start),
+        initial_reference(dynamics),
+        np.random.default_rng(seed),
+    )
+    done, last = np.zeros((1, S, 4)), project(dynamics, reference)
+    for k in range(updates):
+        cost = batch * grid_costs(kind, math.isqrt(S), k, rng)
+        last = project(dynamics, reference - eta * done, eta * cost, warm=last)
+        done = done + cost
+        assert last.converged, (k, last.gap, last.portions)
+        yield last
+
+
 @pytest.mark.parametrize(("slip", "kind", "batch"), SETTINGS if FULL else CHOSEN)
 @pytest.mark.slow
 def test_many_updates_on_the_grid(slip, kind, batch):
     """Every solve reaches its tolerance, also where log-probabilities are below -1000."""
-    size, H, eta = 10, 50, 0.3
-    dynamics = KnownDynamics(*grid(size, slip), np.eye(size * size)[0], H)
-    reference = initial_reference(dynamics)
-    rng = np.random.default_rng(0)
-    done = np.zeros((1, size * size, 4))
-    last: Projection = project(dynamics, reference)
-    for k in range(300 if FULL else 60 if batch == 1 else 20):
-        cost = batch * grid_costs(kind, size, k, rng)
-        last = project(dynamics, reference - eta * done, eta * cost, warm=last)
-        done = done + cost
-        assert last.converged, (k, last.gap, last.portions)
+    dynamics = KnownDynamics(*grid(10, slip), np.eye(100)[0], 50)
+    updates = 300 if FULL else 60 if batch == 1 else 20
+    for k, last in enumerate(updated(dynamics, 0.3, kind, batch, 0, updates)):
         if k % 20 == 19:
             check_known(dynamics, last)
     check_policy(last)
@@ -587,18 +595,9 @@ def test_many_updates_on_the_grid(slip, kind, batch):
 @pytest.mark.slow
 def test_policies_stay_distributions_far_below_the_smallest_float(slip, kind, batch):
     """A small grid and a large step size; log-probabilities go down to several thousands."""
-    size, H, eta = 4, 12, 3.0
-    dynamics = KnownDynamics(*grid(size, slip), np.eye(size * size)[0], H)
-    reference = initial_reference(dynamics)
-    rng = np.random.default_rng(1)
-    done = np.zeros((1, size * size, 4))
-    last = project(dynamics, reference)
-    for k in range(60):
-        cost = batch * grid_costs(kind, size, k, rng)
-        last = project(dynamics, reference - eta * done, eta * cost, warm=last)
-        done = done + cost
+    dynamics = KnownDynamics(*grid(4, slip), np.eye(16)[0], 12)
+    for last in updated(dynamics, 3.0, kind, batch, 1, 60):
         check_known(dynamics, last)
-        assert last.converged, (k, last.gap, last.portions)
     if kind == "fixed" and batch == 20:
         assert last.log_policy.min() < -1000.0
 
