@@ -49,7 +49,7 @@ from belated.agents.parts.blend import Blend
 from belated.agents.parts.costs import CostsPart, Observation, Revealed, Weighted
 from belated.agents.parts.explore import ExplorePart, checked_mask, no_exploration
 from belated.agents.parts.planned import Planned
-from belated.agents.parts.predicted import Predicted
+from belated.agents.parts.predicted import KEEP, Predicted
 from belated.agents.parts.regret_matching import RegretMatching
 from belated.agents.parts.transitions import (
     Bonus,
@@ -305,6 +305,12 @@ def _check_composition(problem: Problem, transitions: Any, costs: Any, update: A
             raise ValueError(
                 "update=Planned(...) needs costs=Revealed() or Predicted(), whose costs it plans "
                 f"for, got {costs!r}"
+            )
+        speeds = {rule.keep for rule in rules if isinstance(rule, Planned)} - {None, *KEEP}
+        if isinstance(costs, Predicted) and speeds:
+            raise ValueError(
+                f"Planned(keep) must be one of {', '.join(map(str, KEEP))} or None with "
+                f"costs=Predicted(), which has memories of these speeds, got {speeds.pop()}"
             )
     if not costs.weighted:
         return

@@ -166,3 +166,14 @@ def test_doubling_is_refused_where_no_parameter_follows_the_phases():
         agent = bl.DelayedOPPO(problem, transitions=bl.Observed(), update=update)
         with pytest.raises(ValueError, match="no step size for a new phase"):
             bl.Doubling(agent)
+
+
+def test_plans_have_the_speeds_of_the_memories():
+    problem = bl.Problem(2, 2, 2)
+    with pytest.raises(ValueError, match=r"Planned\(keep\) must be one of 1.0, 0.98, 0.9 or None"):
+        bl.DelayedOPPO(
+            problem, transitions=bl.Observed(), costs=bl.Predicted(), update=bl.Planned(keep=0.5)
+        )
+    bl.DelayedOPPO(problem, transitions=bl.Observed(), update=bl.Planned(keep=0.5))
+    with pytest.raises(ValueError, match=r"updates\[1\] must not be a Blend"):
+        bl.Blend(bl.Softmax(), bl.Blend(bl.Softmax(), bl.RegretMatching()))

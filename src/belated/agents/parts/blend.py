@@ -46,6 +46,8 @@ class Blend:
         if len(updates) < 2:
             raise ValueError(f"Blend takes at least two updates, got {len(updates)}")
         for i, update in enumerate(updates):
+            if isinstance(update, Blend):
+                raise ValueError(f"updates[{i}] must not be a Blend itself; name its updates here")
             checks.part(f"updates[{i}]", update, "RegretMatching()")
         checks.fix(self, "updates", tuple(updates))
 
