@@ -50,8 +50,15 @@ def check_agent(make_agent: MakeAgent, world: World | None = None, *, seed: int 
         world: where it plays; by default a random one for the agent's problem.
         seed: decides the random world and the schedules of feedback.
     """
+    if not callable(make_agent):
+        raise ValueError(
+            f"make_agent must be a function that makes a fresh agent, got {checks.show(make_agent)}"
+        )
     agent = make_agent()
     check_is_agent("make_agent()", agent)
+    if make_agent() is agent:
+        raise ValueError("make_agent must make a fresh agent in every call, got the same one twice")
+    _same("a fresh agent must have begun no episode", agent.begun, 0)
     chosen = random_world(agent.problem, seed) if world is None else world
     for rule in RULES:
         try:

@@ -116,6 +116,10 @@ def advise(
         aim: "practice", or "guarantee" for the paper's agents with their bounds.
     """
     checks.instance("problem", problem, Problem)
+    if transitions is not None:
+        checks.instance(
+            "transitions", transitions, Transitions, " such as Transitions.from_dense(p), or None"
+        )
     checks.choice("information", information, ("full", "bandit"))
     checks.choice("paths", paths, tuning.PATHS)
     checks.choice("costs", costs, ("adversarial", "stochastic"))

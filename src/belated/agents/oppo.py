@@ -133,6 +133,10 @@ class DelayedOPPO:
         self._model = model_of(problem, transitions, costs)
         self._costs = costs.start(problem)
         self._update = update.start(problem, costs)
+        for name in ("model", "learn", "estimate"):
+            _need(self._costs, name, "costs")
+        for name in ("policy", "learn"):
+            _need(self._update, name, "update")
         self._explore = no_exploration(explore).start(problem, self._model)
         bandit = costs.information == "bandit"
         self.uses_paths = self._model.counts is not None or bandit
@@ -199,6 +203,7 @@ class DelayedOPPO:
                 "without Doubling"
             )
         for part in (self._update, self._costs, self._explore):
+            _need(part, "restart", "Doubling")
             part.restart(parameters)
         if not carry_over:
             for entry in self._ledger:
@@ -223,6 +228,8 @@ class DelayedOPPO:
 
     def state(self) -> stored.State:
         """The arguments, and what each part has learned."""
+        for name in LEARNING:
+            _need(getattr(self, f"_{name}"), "state", "saving")
         return {
             "configuration": self.configuration(),
             **{name: getattr(self, f"_{name}").state() for name in LEARNING},
@@ -286,13 +293,19 @@ def is_bandit(problem: Problem) -> bool:
     return problem.horizon == 1 and not isinstance(problem.start, tuple)
 
 
+def _need(part: object, name: str, user: str) -> None:
+    if not hasattr(part, name):
+        raise ValueError(f"{type(part).__name__} has no {name}(), which {user} needs of a part")
+
+
 def _rules(update: UpdatePart) -> tuple[UpdatePart, ...]:
     return update.updates if isinstance(update, Blend) else (update,)
 
 
 def _check_composition(problem: Problem, transitions: Any, costs: Any, update: Any) -> None:
     """Refuse what is not a part, and parts that cannot work together."""
-    checks.part("costs", costs, "Revealed(), Weighted(), Averaged() or Predicted()")
+    such = "Revealed(), Weighted(), Averaged() or Predicted()"
+    checks.part("costs", costs, such, ("information", "weighted", "averaged"))
     checks.part("update", update, "Softmax() or RegretMatching()")
     rules = _rules(update)
     if any(isinstance(rule, Planned) for rule in rules):

@@ -1,5 +1,6 @@
 """Every kind of part can be written in a file and run."""
 
+import importlib.util
 import sys
 
 import numpy as np
@@ -105,8 +106,8 @@ PARTS = {name: name for name in ("transitions", "update", "explore")} | {"cost p
     ("place", "kind"), [(place, kind) for place, (_, kinds) in KINDS.items() for kind in kinds]
 )
 def test_every_kind_of_part_can_be_run_from_toml(place, kind):
-    if kind == "poold":
-        pytest.importorskip("poold")
+    if kind == "poold" and importlib.util.find_spec("poold") is None:  # importing changes figures
+        pytest.skip("poold is not installed")
     made = {"environment": part("gridworld", size=3, horizon=4), "delays": part("fixed", delay=1),
             "costs": None, "agent": part("oppo")}  # fmt: skip
     one = part(kind, **KINDS[place][1][kind])

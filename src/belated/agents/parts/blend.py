@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -39,6 +40,8 @@ LEAST = 0.01
 @dataclass(frozen=True, slots=True, init=False)
 class Blend:
     """Several updates, weighted by what each would have cost: `Blend(RegretMatching(), ...)`."""
+
+    slot: ClassVar[str] = "update"
 
     updates: tuple[UpdatePart, ...]
 

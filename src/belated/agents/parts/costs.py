@@ -113,6 +113,8 @@ class CostsPart(Protocol):
 class Revealed:
     """Full information: the whole cost function of an episode comes back."""
 
+    slot: ClassVar[str] = "costs"
+
     information: ClassVar[Information] = "full"
     weighted: ClassVar[bool] = False
     averaged: ClassVar[bool] = False
@@ -145,6 +147,8 @@ class Weighted:
         exploration: gamma, added to that probability (implicit exploration). None is allowed for
             one step from one state, where it is 0.
     """
+
+    slot: ClassVar[str] = "costs"
 
     exploration: float | None = None
 
@@ -223,6 +227,8 @@ class Averaged:
         pooled: the means are the same at every step, so that observations are pooled.
         scale: factor on the deviation.
     """
+
+    slot: ClassVar[str] = "costs"
 
     pooled: bool = False
     scale: float = 1.0

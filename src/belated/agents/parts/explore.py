@@ -85,6 +85,8 @@ class UniformShare(stored.Stateless):
         share: the weight of the uniform policy, from 0 to 1.
     """
 
+    slot: ClassVar[str] = "explore"
+
     share: float = 0.02
 
     needs_paths: ClassVar[bool] = False
@@ -122,6 +124,8 @@ class FewVisits:
         threshold: number of visits up to which a state is played uniformly.
         max_delay: the largest delay.
     """
+
+    slot: ClassVar[str] = "explore"
 
     threshold: float | None = None
     max_delay: float | None = None

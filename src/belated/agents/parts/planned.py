@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,6 +35,8 @@ class Planned:
         keep: what a new observation leaves of the weight of the older ones, 1 for a plain mean.
             None: what the cost part predicts best with; under full information, a plain mean.
     """
+
+    slot: ClassVar[str] = "update"
 
     bonus: float = 0.3
     keep: float | None = None

@@ -55,6 +55,8 @@ class Predicted:
         exploration: gamma, added to the probability by which a correction is divided.
     """
 
+    slot: ClassVar[str] = "costs"
+
     exploration: float = 0.1
 
     information: ClassVar[Information] = "bandit"

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -52,6 +53,8 @@ class RegretMatching:
     Attributes:
         hints: whether the policy leans ahead by what is still on the way.
     """
+
+    slot: ClassVar[str] = "update"
 
     hints: bool = True
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -126,6 +126,8 @@ class Confidence:
         episodes: K, in the radius. None: a radius for any number of episodes.
     """
 
+    slot: ClassVar[str] = "transitions"
+
     radius_scale: float = 1.0
     delta: float = 0.1
     episodes: int | None = None
@@ -157,6 +159,8 @@ class Bonus:
     nothing was seen. It has no guarantee.
     """
 
+    slot: ClassVar[str] = "transitions"
+
     scale: float = 1.0
 
     def __post_init__(self) -> None:
@@ -177,6 +181,8 @@ class Observed:
     information only, since estimates of costs are right on average but not one by one. It has no
     guarantee.
     """
+
+    slot: ClassVar[str] = "transitions"
 
     bonus: float = 0.3
 

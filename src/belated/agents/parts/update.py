@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -127,6 +127,8 @@ class Softmax:
         scale: factor on the step sizes of the anytime rule and of `Doubling`; 1 is the theory,
             which is small for long horizons.
     """
+
+    slot: ClassVar[str] = "update"
 
     learning_rate: float | None = None
     scale: float = 1.0
