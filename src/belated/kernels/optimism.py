@@ -203,26 +203,27 @@ def with_bonus(
     successors, probabilities, visits, deviation = seen
     H, S, A = policy.shape
     W = successors.shape[3]
-    after, now = np.zeros(S), np.zeros(S)
+    V = np.zeros((H + 1, S))
     for h in range(H - 1, -1, -1):
         t = min(h, successors.shape[0] - 1)
         succ, prob, count, spread = successors[t], probabilities[t], visits[t], deviation[t]
-        cost, weights, add = costs[min(h, costs.shape[0] - 1)], policy[h], total[h]
+        cost, weights = costs[min(h, costs.shape[0] - 1)], policy[h]
+        after, now, add = V[h + 1], V[h], total[h]
         scale = bonus.scale if h < H - 1 else bonus.last
+        least = 0 if bonus.free else -1  # rows with more visits are evaluated
+        low, high = (0.0, float(H - h)) if bonus.clip else (-np.inf, np.inf)
         for s in range(S):
             value = 0.0
             for a in range(A):
-                if count[s, a] > 0 or not bonus.free:
+                if count[s, a] > least:
                     q = cost[s, a] - scale * spread[s, a]
                     for w in range(W):
                         q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
-                    if bonus.clip:
-                        q = min(max(q, 0.0), H - h)
+                    q = min(max(q, low), high)
                     add[s, a] += q
                     value += weights[s, a] * q
             now[s] = value
-        after, now = now, after
-    return after
+    return V[0]
 
 
 @njit(cache=True)
