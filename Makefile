@@ -18,7 +18,10 @@ MADE := $(VENV)/.made
 LAB := $(VENV)/.lab
 DEV := $(VENV)/.dev
 # Kernels are compiled, so coverage sees them only where they are run as plain Python, slowly.
-PLAIN ?= tests/kernels tests/agents tests/test_planning.py tests/test_counts.py tests/test_simulation.py
+PLAIN := tests/kernels tests/agents/parts tests/agents/oreps tests/agents/test_oppo_known.py \
+	tests/agents/test_oppo_unknown.py tests/agents/test_ucbvi.py tests/test_counts.py \
+	tests/test_planning.py tests/test_simulation.py \
+	--deselect tests/agents/oreps/test_projection.py::test_a_learner_with_unknown_transitions
 
 .PHONY: demo test quick lint coverage bench docs clean
 
@@ -39,7 +42,7 @@ lint: $(DEV)
 
 coverage: $(DEV)
 	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-append --cov-report=term $(PLAIN)
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-append $(PLAIN)
 
 bench: $(DEV)
 	$(BIN)/python benchmarks/run.py $(BENCH)

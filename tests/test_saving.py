@@ -51,7 +51,6 @@ def play(world, agent, first, last, line, rng, *twins):
 
 @worlds
 @agents
-@pytest.mark.slow
 def test_a_loaded_agent_continues_bit_for_bit(world, make, tmp_path):
     stop = int(np.random.default_rng(list(AGENTS.values()).index(make)).integers(1, 25))
     agent, line, rng = make(world), bl.DelayLine(), np.random.default_rng(2)

@@ -52,6 +52,7 @@ def test_figures_are_the_same_every_time(cased):
     assert first == second
 
 
+@pytest.mark.slow
 def test_the_curve_is_the_mean_over_seeds(cased):
     rows = store.rows(cased)
     (axes,) = drawn(cased)[0].figure.axes

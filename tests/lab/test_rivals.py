@@ -34,7 +34,10 @@ POOLED = bl.environments.random_mdp(4, 3, 3, 2, homogeneous=True, seed=1)
 FOUR_ARMS = bl.environments.bandit([0.2, 0.5, 0.6, 0.8])
 CASES = [
     *(pytest.param(EASY, make, id=name) for name, make in ANY.items()),
-    *(pytest.param(POOLED, make, id=f"{name}, homogeneous") for name, make in ANY.items()),
+    *(
+        pytest.param(POOLED, make, id=f"{name}, homogeneous", marks=pytest.mark.slow)
+        for name, make in ANY.items()
+    ),
     *(pytest.param(FOUR_ARMS, make, id=f"{name}, arms") for name, make in (ANY | ARMS).items()),
     *(
         pytest.param(FOUR_ARMS, lambda told, p=p: made.poold(told, *p.values), id=p.values[0],

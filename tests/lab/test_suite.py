@@ -90,6 +90,7 @@ def test_without_gymnasium_its_case_is_left_out(monkeypatch):
     assert not any(case.name == "FrozenLake" for case in named("suite").cases)
 
 
+@pytest.mark.slow
 def test_scores_equal_a_hand_computation(tiny):
     rows = store.rows(tiny)
     lines = {(item.case, item.agent): item for item in statistics.summary(rows)}
