@@ -184,7 +184,7 @@ def main() -> None:
         *table(bandit),
         "\n## Full information\n",
         *table(full),
-        "\n## Lost feedback\n",
+        "\n## A fifth of the feedback lost\n",
         "Regret on four arms with Bernoulli costs (means 0.9, 0.2, 0.8, 0.9), geometric delays of "
         "mean 5 and a fifth of all feedback lost; mean of two seeds.\n",
         *lost_feedback(),

@@ -5,10 +5,10 @@ a traveller books the next flight of one of five carriers. The cost of a booking
 the flight, up to an hour. It becomes known when the flight has landed, which is hours and about a
 dozen bookings later. A cancelled or diverted flight costs 1, and its cost is never reported.
 
-Five learners are compared:
+Six learners are compared:
 - undelayed: it is told every cost at once, cancellations included. No real learner can be.
-- delayed: Delayed OPPO, which is delayed EXP3 here. It uses the costs that have arrived. A flight
-  that never reports counts as missing until the end, which makes its steps too short.
+- recommended: what `bl.recommend` gives, which needs nothing to be set.
+- delayed: Delayed OPPO, which is delayed EXP3 here. It uses the costs that have arrived.
 - skipping: the same, but it gives up a flight that is silent for longer than the largest delay.
 - Pipeline and Parallel: the two reductions to learning without delay.
 The last three are told the largest delay beforehand. Regret includes the costs of cancelled
@@ -53,6 +53,11 @@ def main() -> None:
 
     learners = {
         "undelayed": (fresh, np.zeros_like(delays), BLACK),
+        "recommended": (
+            lambda: bl.recommend(problem, information="bandit", lost=True),
+            delays,
+            "#CC79A7",
+        ),
         "delayed": (fresh, delays, BLUE),
         "skipping": (lambda: bl.Skipping(fresh(), longest), delays, SKY),
         "Pipeline": (lambda: bl.Pipeline(fresh(), longest), delays, GREEN),

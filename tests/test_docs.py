@@ -13,12 +13,18 @@ import belated as bl
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+WRITTEN = sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "_static")
+PAGES = [ROOT / "README.md", *WRITTEN]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def text(path):
     return path.read_text(encoding="utf-8")
+
+
+def name(page):
+    """The page as a test is called: start, algorithms/oppo."""
+    return page.relative_to(DOCS if DOCS in page.parents else ROOT).with_suffix("").as_posix()
 
 
 def run(*command, cwd):
@@ -41,17 +47,16 @@ def test_the_documentation_builds_without_a_warning(tmp_path):
         cwd=tmp_path,
     )
     assert built.returncode == 0, built.stderr
-    pages = {path.stem for path in (tmp_path / "html").glob("*.html")}
-    assert {path.stem for path in DOCS.glob("*.md")} <= pages
+    html = tmp_path / "html"
+    pages = {path.relative_to(html).with_suffix("") for path in html.rglob("*.html")}
+    assert {path.relative_to(DOCS).with_suffix("") for path in WRITTEN} <= pages
     api = text(tmp_path / "html" / "api.html")
-    for name in ("begin_episode", "total_delay", "heavy_tailed", "from_gymnasium", "late_rewards"):
-        assert name in api
+    for word in ("begin_episode", "total_delay", "heavy_tailed", "from_gymnasium", "late_rewards"):
+        assert word in api
 
 
-@pytest.mark.parametrize(
-    "page", [p for p in PAGES[1:] if BLOCK.search(text(p))], ids=lambda p: p.stem
-)
 @pytest.mark.slow
+@pytest.mark.parametrize("page", [p for p in PAGES[1:] if BLOCK.search(text(p))], ids=name)
 def test_code_runs(page, tmp_path):
     """All blocks of a page in their order, in one program, from another directory."""
     program = tmp_path / f"page_{page.stem}.py"
@@ -80,16 +85,16 @@ def test_the_start_is_ten_lines():
         assert len([line for line in first.splitlines() if line.strip()]) <= 10
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_what_is_referred_to_exists(page):
     words = text(page)
-    for file, name in re.findall(r"`(tests/\w+\.py)(?:::(\w+))?`", words):
+    for file, test in re.findall(r"`((?:tests|benchmarks)/[\w/]+\.py)(?:::(\w+))?`", words):
         assert (ROOT / file).exists(), file
-        assert not name or f"def {name}(" in text(ROOT / file), f"{file}::{name}"
+        assert not test or f"def {test}(" in text(ROOT / file), f"{file}::{test}"
     for file in re.findall(r"`(examples/\w+\.py)`", words):
         assert (ROOT / file).exists(), file
-    for name in re.findall(r"`bl\.(\w+)", words):
-        assert hasattr(bl, name), f"bl.{name}"
+    for attribute in re.findall(r"`bl\.(\w+)", words):
+        assert hasattr(bl, attribute), f"bl.{attribute}"
 
 
 def test_every_error_has_its_note():
@@ -101,7 +106,7 @@ def test_every_error_has_its_note():
 
 def test_every_public_name_is_in_the_reference():
     reference = text(DOCS / "api.md")
-    for name in bl.__all__:
-        assert re.search(rf"belated\.{name}\b", reference), name
+    for public in bl.__all__:
+        assert re.search(rf"belated\.{public}\b", reference), public
     for example in (ROOT / "examples").glob("*.py"):
         assert example.stem == "drawing" or f"examples/{example.name}" in text(DOCS / "examples.md")

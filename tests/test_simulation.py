@@ -32,9 +32,9 @@ class Recorder:
 def test_values_optimum_and_regret_are_exact():
     rng = np.random.default_rng(0)
     world = oracles.random_world(rng, H=2, S=2, A=2, start=(0.4, 0.6))
-    agent = bl.DelayedOPPO(world.problem, learning_rate=0.5, transitions=world.mdp.transitions)
+    agent = bl.DelayedOPPO(world.problem, update=bl.Softmax(0.5), transitions=world.mdp.transitions)
     run = bl.simulate(world, agent, delays=bl.delays.geometric(2), episodes=20)
-    twin = bl.DelayedOPPO(world.problem, learning_rate=0.5, transitions=world.mdp.transitions)
+    twin = bl.DelayedOPPO(world.problem, update=bl.Softmax(0.5), transitions=world.mdp.transitions)
     p, start = oracles.dense(world.mdp), world.problem.start_probabilities
     line, values = bl.DelayLine(), []
     for k in range(20):
@@ -81,8 +81,9 @@ def test_one_seed_gives_one_result_and_agents_do_not_move_the_delays():
         agent = bl.DelayedOPPO(world.problem, **settings)
         return bl.simulate(world, agent, delays=delays, episodes=60, seed=seed)
 
-    a, b, c = run(1, optimism="bonus"), run(1, optimism="bonus"), run(1, learning_rate=0.01)
-    other = run(2, optimism="bonus")
+    bonus = {"transitions": bl.Bonus()}
+    a, b, c = run(1, **bonus), run(1, **bonus), run(1, update=bl.Softmax(0.01))
+    other = run(2, **bonus)
     for name in ("values", "realised", "comparator", "delays", "missing"):
         assert np.array_equal(getattr(a, name), getattr(b, name))
     assert np.array_equal(a.delays, c.delays)
@@ -117,7 +118,7 @@ def test_costs_too_large_to_keep_are_asked_for_again(monkeypatch):
     from importlib import import_module
 
     world = oracles.random_world(np.random.default_rng(0))
-    agents = [bl.DelayedOPPO(world.problem, learning_rate=0.3) for _ in range(2)]
+    agents = [bl.DelayedOPPO(world.problem, update=bl.Softmax(0.3)) for _ in range(2)]
     kept = bl.simulate(world, agents[0], episodes=20)
     monkeypatch.setattr(import_module("belated.simulation"), "KEPT_BYTES", 0)
     again = bl.simulate(world, agents[1], episodes=20)
@@ -186,3 +187,19 @@ def test_the_missing_part_of_an_agent_is_named(missing):
         bl.simulate(world, agent, episodes=3)
     assert str(caught.value).startswith("agent must")
     assert "\n" not in str(caught.value)
+
+
+def test_a_run_scores_and_judges_itself():
+    """Uniform play has score 1 and is warned of; the best policy has score 0 and is not."""
+    world = bl.environments.gridworld(size=3, horizon=6)
+    flat = bl.simulate(world, bl.DelayedOPPO(world.problem), episodes=60)
+    assert flat.score == pytest.approx(1.0, abs=1e-6)
+    assert "WARNING: no better than uniform play" in repr(flat)
+    uniform = np.full(world.problem.shape, 0.25)
+    value = bl.policy_values(world.mdp, uniform, world.costs.at(0))[0][0, 0]
+    np.testing.assert_allclose(flat.uniform, value, atol=1e-12)
+    learned = bl.simulate(world, bl.recommend(world.problem), episodes=200)
+    assert learned.score < 0.3
+    assert learned.verdict == ""
+    assert "WARNING" not in repr(learned)
+    assert repr(learned).startswith("Run of 200 episodes: cost per episode")

@@ -225,9 +225,9 @@ def sequence(costs: object) -> Listed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noisy:
-    """Independent noise around the costs of another process; see `noisy` and `stochastic`."""
+    """Independent noise around the costs of another process; see `stochastic` and `noisy`."""
 
-    around: CostProcess
+    process: CostProcess
     noise: str
     width: float
     seed: int | None = None
@@ -235,12 +235,17 @@ class Noisy:
     @property
     def shape(self) -> tuple[int, int, int]:
         """Shape of every cost function: (1 or H, S, A)."""
-        return self.around.shape
+        return self.process.shape
+
+    @property
+    def means(self) -> Floats:
+        """The means in episode 0; for `stochastic` those of every episode."""
+        return self.process.at(0)
 
     def at(self, episode: int) -> Floats:
         """The cost function of an episode."""
         rng = _generator(self.seed, episode)
-        means = self.around.at(episode)
+        means = self.process.at(episode)
         if self.noise == "bernoulli":
             return frozen((rng.random(means.shape) < means).astype(np.float64))
         half = np.minimum(self.width / 2, np.minimum(means, 1.0 - means))
@@ -248,11 +253,10 @@ class Noisy:
         return frozen(np.clip(drawn, 0.0, 1.0))
 
     def seeded(self, seed: int) -> Self:
-        """The same with this seed where none was given; the means get another one."""
-        around = self.around.seeded((seed + 1) % 2**64)
-        return dataclasses.replace(
-            self, around=around, seed=seed if self.seed is None else self.seed
-        )
+        """The same with this seed where none was given; the process inside gets another one."""
+        process = self.process.seeded((seed + 1) % 2**64)
+        own = seed if self.seed is None else self.seed
+        return dataclasses.replace(self, process=process, seed=own)
 
 
 def stochastic(

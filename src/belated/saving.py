@@ -28,32 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from belated import checks, stored
-from belated.agents import (
-    Agent,
-    Averaged,
-    Blend,
-    Bold,
-    Bonus,
-    Confidence,
-    DelayedOPPO,
-    DelayedOREPS,
-    DelayedUCBVI,
-    Doubling,
-    FewVisits,
-    Mixture,
-    Observed,
-    Parallel,
-    Pipeline,
-    Planned,
-    Predicted,
-    RegretMatching,
-    Revealed,
-    Skipping,
-    Softmax,
-    UniformShare,
-    Weighted,
-)
+from belated import agents, checks, stored
 from belated.agents.contract import check_is_agent
 from belated.problem import Problem
 from belated.transitions import Transitions
@@ -67,35 +42,17 @@ DEEPEST = 200
 SMALL = 2**24
 """Bytes: a problem whose policies are no larger than the file and this is made without question."""
 
+_SAVED = (
+    "Averaged Blend Bold Bonus Confidence DelayedOPPO DelayedOREPS DelayedUCBVI Doubling FewVisits "
+    "Mixture Observed Parallel Pipeline Planned Predicted RegretMatching Revealed Skipping Softmax "
+    "UniformShare Weighted"
+)
 _TYPES: dict[str, type] = {
-    cls.__name__: cls
-    for cls in (
-        Averaged,
-        Blend,
-        Bold,
-        Bonus,
-        Confidence,
-        DelayedOPPO,
-        DelayedOREPS,
-        DelayedUCBVI,
-        Doubling,
-        FewVisits,
-        Mixture,
-        Observed,
-        Parallel,
-        Pipeline,
-        Planned,
-        Predicted,
-        Problem,
-        RegretMatching,
-        Revealed,
-        Skipping,
-        Softmax,
-        Transitions,
-        UniformShare,
-        Weighted,
-    )
+    "Problem": Problem,
+    "Transitions": Transitions,
+    **{name: getattr(agents, name) for name in _SAVED.split()},
 }
+"""The classes that a file may hold, by name."""
 
 
 class SavedFileError(ValueError):
@@ -119,7 +76,7 @@ def register(cls: type, name: str | None = None) -> type:
     return cls
 
 
-def save(agent: Agent, path: str | os.PathLike[str]) -> None:
+def save(agent: agents.Agent, path: str | os.PathLike[str]) -> None:
     """Write an agent, open episodes included, to a file: complete, or not at all.
 
     The bytes go to a temporary file beside it, which then takes the name.
@@ -145,7 +102,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         raise
 
 
-def load(path: str | os.PathLike[str]) -> Agent:
+def load(path: str | os.PathLike[str]) -> agents.Agent:
     """Read an agent back; it continues bit for bit. Raises `SavedFileError` on any other file."""
     header, data = _read(Path(path))
     try:

@@ -15,7 +15,9 @@ NOTHING = 0.95
 IMPROVED = 0.01
 """An improvement of the score by less than this counts as none."""
 GOOD = 0.1
-"""A score up to here need not improve."""
+"""A last quarter up to here is not compared with uniform play, which may be good by chance."""
+HALF = 0.5
+"""A run with a score up to here has learned, whatever its first episodes were like."""
 SHORTEST = 20
 """Shorter runs are not judged."""
 
@@ -45,6 +47,6 @@ def verdict(values: Floats, comparator: Floats, uniform: Floats) -> str:
     at_random = float(np.mean(uniform[last] - comparator[last])) * K / scale
     if late >= NOTHING * at_random and late > GOOD:
         return "no better than uniform play in its last quarter"
-    if late > early - IMPROVED and late > GOOD:
+    if late > early - IMPROVED and score(values, comparator, uniform) > HALF:
         return "no better in its last quarter than in its first episodes"
     return ""

@@ -37,6 +37,23 @@ class Stateful(Protocol):
         ...
 
 
+class Stateless:
+    """A part that learns nothing: its state is empty, and a new phase changes nothing."""
+
+    __slots__ = ()
+
+    def restart(self, parameters: object) -> None:
+        """Nothing depends on the phase."""
+
+    def state(self) -> State:
+        """Nothing was learned."""
+        return {}
+
+    def restore(self, saved: State) -> None:
+        """There is nothing to restore."""
+        exact(saved)
+
+
 def exact(state: object, *names: str) -> State:
     """The state, if it is a dictionary with exactly these fields."""
     if not isinstance(state, dict):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import belated as bl
 import oracles
 from belated import Bonus, Confidence, FewVisits, Softmax, Weighted
+from twins import Counting
 
 BANDIT = {"costs": Weighted(1), "update": Softmax(1)}
 
@@ -141,7 +142,16 @@ def test_phases(seed, information, literal):
     agent = Watched(doubling, lambda agent: (agent.phase, agent.estimate))
     run = bl.simulate(world, agent, delays=delays, episodes=40)
     kappa = world.problem.actions**1.5 if information == "bandit" else 1.0
-    estimates = np.concatenate([[0], np.cumsum(kappa + run.missing[:-1])])
+    missing, counting = run.missing[:-1], Counting(world.problem.actions)
+    if not literal:  # what is overdue does not count
+        waiting = []
+        for k in range(40):
+            waiting.append(counting.begin(k)[0])
+            for j in np.flatnonzero(np.arange(40) + delays == k):
+                counting.arrive(j, k)
+        missing = np.array(waiting[1:])
+        assert np.all(missing <= run.missing[:-1])
+    estimates = np.concatenate([[0], np.cumsum(kappa + missing)])
     assert [estimate for _, estimate in agent.seen] == pytest.approx(estimates.tolist())
     phases = [phase for phase, _ in agent.seen]
     assert phases == sorted(phases)
@@ -472,12 +482,13 @@ def test_a_phase_lasts_until_the_estimate_passes_it(weight):
         assert agent.phase == max(1, math.ceil(math.log2(max(agent.estimate, weight))))
 
 
-def test_a_forgotten_episode_stays_missing():
-    agent = doubling()
+@pytest.mark.parametrize(("literal", "estimate"), [(True, 2.0), (False, 1.0)])
+def test_a_forgotten_episode_stays_missing_in_the_literal_pseudo_code(literal, estimate):
+    agent = doubling(literal=literal)
     agent.begin_episode()
     agent.forget(0)
     agent.begin_episode()
-    assert agent.estimate == 2.0
+    assert agent.estimate == estimate
 
 
 def test_late_costs_that_come_twice_do_not_shrink_the_estimate():

@@ -202,12 +202,9 @@ def test_the_loop_is_decided_by_its_seed_and_delays_do_not_depend_on_the_agent()
         problem = bl.environments.gym_problem("FrozenLake-v1", 10, is_slippery=False)
         agent = bl.DelayedOPPO(
             problem,
-            information="bandit",
-            costs="stochastic",
-            optimism="bonus",
-            homogeneous_costs=True,
-            learning_rate=0.5,
-            bonus_scale=scale,
+            transitions=bl.Bonus(scale),
+            costs=bl.Averaged(pooled=True),
+            update=bl.Softmax(0.5),
         )
         env = gymnasium.make("FrozenLake-v1", is_slippery=False)
         return bl.gym_loop(env, agent, bl.delays.geometric(3), episodes=60, seed=seed)
@@ -223,12 +220,9 @@ def test_an_agent_learns_in_the_loop():
     problem = bl.environments.gym_problem("CliffWalking-v1", 40)
     agent = bl.DelayedOPPO(
         problem,
-        information="bandit",
-        costs="stochastic",
-        homogeneous_costs=True,
-        optimism="bonus",
-        bonus_scale=0.02,
-        learning_rate=200.0,
+        transitions=bl.Bonus(0.02),
+        costs=bl.Averaged(pooled=True),
+        update=bl.Softmax(200.0),
     )
     run = bl.gym_loop("CliffWalking-v1", agent, bl.delays.fixed(5), episodes=400)
     assert run.returns[:5].mean() < -200
@@ -298,9 +292,7 @@ def test_rewards_must_be_told_where_there_is_no_table():
             "options are only for environments given by id, got is_rainy",
         ),
         (
-            lambda: bl.gym_loop(
-                "FrozenLake-v1", bl.DelayedOPPO(bl.Problem(16, 4, 5), learning_rate=1)
-            ),
+            lambda: bl.gym_loop("FrozenLake-v1", bl.DelayedOPPO(bl.Problem(16, 4, 5))),
             "17 states",
         ),
         (

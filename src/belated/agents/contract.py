@@ -91,7 +91,7 @@ def check_is_agent(name: str, agent: object, parts: Iterable[str] = AGENT) -> No
     missing = [part for part in parts if not hasattr(agent, part)]
     if missing:
         raise ValueError(
-            f"{name} must be an agent; {checks.show(agent)} has no {', '.join(missing)}"
+            f"{name} must be an agent, got {checks.show(agent)}, which has no {', '.join(missing)}"
         )
 
 

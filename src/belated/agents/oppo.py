@@ -68,6 +68,8 @@ from belated.tuning import Parameters, Setting
 
 CONFIDENCE, REVEALED, SOFTMAX = Confidence(), Revealed(), Softmax()
 """The parts by default."""
+LEARNING = ("model", "costs", "update", "explore", "waiting")
+"""What learns in an agent and has a state of its own; the model comes first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,27 +225,19 @@ class DelayedOPPO:
         """The arguments, and what each part has learned."""
         return {
             "configuration": self.configuration(),
-            "model": self._model.state(),
-            "costs": self._costs.state(),
-            "update": self._update.state(),
-            "explore": self._explore.state(),
+            **{name: getattr(self, f"_{name}").state() for name in LEARNING},
             "ledger": self._ledger.state(_write),
-            "waiting": self._waiting.state(),
             "explored": self._explored,
         }
 
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
-        names = ("model", "costs", "update", "explore", "ledger", "waiting", "explored")
-        read = stored.exact(state, "configuration", *names)
+        read = stored.exact(state, "configuration", *LEARNING, "ledger", "explored")
         agent = cls(**read["configuration"])
-        agent._model.restore(read["model"])
-        agent._costs.restore(read["costs"])
-        agent._update.restore(read["update"])
-        agent._explore.restore(read["explore"])
+        for name in LEARNING:
+            getattr(agent, f"_{name}").restore(read[name])
         agent._ledger.restore(read["ledger"], agent._read)
-        agent._waiting.restore(read["waiting"])
         agent._explored = checks.integer("explored", read["explored"], 0)
         return agent
 

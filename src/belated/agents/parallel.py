@@ -132,7 +132,31 @@ class Copies:
         }
 
 
-class Parallel:
+class _Copied:
+    """What Parallel and Bold have in common: copies, and records that find their copy."""
+
+    def _hold(self, copies: Copies) -> None:
+        self._copies = copies
+        self.problem: Problem = copies.problem
+        self.information: Information = copies.information
+        self.uses_paths = copies.uses_paths
+
+    @property
+    def agents(self) -> list[Agent]:
+        """The copies made so far."""
+        return self._copies.agents
+
+    @property
+    def begun(self) -> int:
+        """How many episodes have begun."""
+        return self._copies.ledger.begun
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """Number of copies, episodes begun and open."""
+        return self._copies.diagnostics()
+
+
+class Parallel(_Copied):
     """d_max + 1 copies that take turns; each is a learner without delay.
 
     Args:
@@ -146,20 +170,7 @@ class Parallel:
 
     def _wrap(self, copies: Copies, max_delay: int) -> None:
         self.max_delay = checks.integer("max_delay", max_delay, 0)
-        self._copies = copies
-        self.problem: Problem = self._copies.problem
-        self.information: Information = self._copies.information
-        self.uses_paths = self._copies.uses_paths
-
-    @property
-    def agents(self) -> list[Agent]:
-        """The copies made so far."""
-        return self._copies.agents
-
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._copies.ledger.begun
+        self._hold(copies)
 
     def begin_episode(self) -> Episode:
         """The next episode, played by the copy whose turn it is."""
@@ -172,10 +183,6 @@ class Parallel:
     def forget(self, episode: int) -> None:
         """Let go of an episode."""
         self._copies.forget(episode)
-
-    def diagnostics(self) -> Mapping[str, float]:
-        """Number of copies, episodes begun and open."""
-        return self._copies.diagnostics()
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent; a copy stands for the function that makes it."""
@@ -197,7 +204,7 @@ class Parallel:
         return call(self, self._copies, self.max_delay)
 
 
-class Bold:
+class Bold(_Copied):
     """Copies of a learner; a new one is opened only when all of them wait for their costs.
 
     Args:
@@ -208,22 +215,9 @@ class Bold:
         self._wrap(Copies(make_agent), [0])
 
     def _wrap(self, copies: Copies, idle: object) -> None:
-        self._copies = copies
+        self._hold(copies)
         last = len(copies.agents) - 1
         self._idle = [checks.integer("idle", i, 0, last) for i in stored.items("idle", idle)]
-        self.problem: Problem = self._copies.problem
-        self.information: Information = self._copies.information
-        self.uses_paths = self._copies.uses_paths
-
-    @property
-    def agents(self) -> list[Agent]:
-        """The copies made so far."""
-        return self._copies.agents
-
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._copies.ledger.begun
 
     def begin_episode(self) -> Episode:
         """The next episode, played by the oldest copy that does not wait."""
@@ -241,10 +235,6 @@ class Bold:
         waiting = self._copies.forget(episode)
         if waiting is not None:
             heapq.heappush(self._idle, waiting)
-
-    def diagnostics(self) -> Mapping[str, float]:
-        """Number of copies, episodes begun and open."""
-        return self._copies.diagnostics()
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent; a copy stands for the function that makes it."""

@@ -39,6 +39,8 @@ from belated.problem import Problem
 from belated.transitions import Transitions
 
 AVERAGED = Averaged()
+LEARNING = ("model", "costs", "explore")
+"""What learns in the agent and has a state of its own; the model comes first."""
 
 
 class DelayedUCBVI:
@@ -129,9 +131,7 @@ class DelayedUCBVI:
         """The arguments, what was counted, and the plan."""
         return {
             "configuration": self.configuration(),
-            "model": self._model.state(),
-            "costs": self._costs.state(),
-            "explore": self._explore.state(),
+            **{name: getattr(self, f"_{name}").state() for name in LEARNING},
             "ledger": self._ledger.state(bool),
             "policy": self._policy,
             "stale": self._stale,
@@ -140,12 +140,10 @@ class DelayedUCBVI:
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
-        names = ("configuration", "model", "costs", "explore", "ledger", "policy", "stale")
-        read = stored.exact(state, *names)
+        read = stored.exact(state, "configuration", *LEARNING, "ledger", "policy", "stale")
         agent = cls(**read["configuration"])
-        agent._model.restore(read["model"])
-        agent._costs.restore(read["costs"])
-        agent._explore.restore(read["explore"])
+        for name in LEARNING:
+            getattr(agent, f"_{name}").restore(read[name])
         agent._ledger.restore(read["ledger"], bool)
         agent._policy = stored.policy("policy", read["policy"], agent.problem.shape)
         agent._stale = checks.flag("stale", read["stale"])

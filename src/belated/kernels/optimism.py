@@ -203,8 +203,7 @@ def with_bonus(
     successors, probabilities, visits, deviation = seen
     H, S, A = policy.shape
     W = successors.shape[3]
-    after = np.zeros(S)
-    now = np.zeros(S)
+    after, now = np.zeros(S), np.zeros(S)
     for h in range(H - 1, -1, -1):
         t = min(h, successors.shape[0] - 1)
         succ, prob, count, spread = successors[t], probabilities[t], visits[t], deviation[t]

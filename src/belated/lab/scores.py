@@ -63,8 +63,9 @@ def by_case(experiment: Experiment, table: Scores) -> Drawing:
     for (row, column), score in np.ndenumerate(table.scores):
         if not np.isnan(score):
             best = score <= np.nanmin(table.scores[row]) + 0.005
-            axes.text(column, row, f"{score:.2f}", ha="center", va="center", fontsize=8,
-                      color="0.05", weight="bold" if best else "normal")  # fmt: skip
+            shown = f"{round(score, 2) + 0.0:.2f}"
+            axes.text(column, row, shown, ha="center", va="center", fontsize=8, color="0.05",
+                      weight="bold" if best else "normal")  # fmt: skip
     names = [short(name, WIDEST) for name in table.agents]
     axes.set_xticks(range(N), names, rotation=40, ha="left", rotation_mode="anchor")
     axes.set_yticks(range(C), [short(case, WIDEST) for case in table.cases])

@@ -82,15 +82,18 @@ def test_regret_matching_stays_below_its_bound_at_every_K(hints, kind, delay):
     rng = np.random.default_rng([DELAYS.index(delay), KINDS.index(kind)])
     H, S, A, K = 2, 2, 3, 120
     mdp, delays = problem_of(rng, H, S, A), delays_of(delay, K, rng)
-    agent = bl.DelayedOPPO(
-        mdp.problem, transitions=mdp.transitions, update=bl.RegretMatching(hints=hints)
-    )
+    update = bl.RegretMatching(hints=hints)
+    agent = Noting(bl.DelayedOPPO(mdp.problem, transitions=mdp.transitions, update=update))
     functions, values = play(mdp, agent, kind, delays, rng)
+    n = np.array([note[3] for note in agent.notes])
     for k, regret in enumerate(regrets(mdp, functions, values)):
-        came, D = reported(delays, k + 1)
-        weight = 3 * came + 6 * D if hints else came + 4 * D
-        bound = H * (H + 1) / 2 * math.sqrt((A - 1) * weight) + H * (k + 1 - came)
+        K, (came, D) = k + 1, reported(delays, k + 1)
+        N = n[:K][delays[:K] != bl.NEVER].sum()
+        bound = H * (H + 1) / 2 * math.sqrt((A - 1) * (came + 2 * D + 2 * N)) + H * (K - came)
         assert regret <= bound
+        whole = int(np.minimum(delays[:K], k - np.arange(K)).sum())
+        weight = 3 * K + 4 * whole if hints else K + 2 * whole
+        assert regret <= H * (H + 1) / 2 * math.sqrt((A - 1) * weight)
 
 
 @pytest.mark.parametrize("delay", DELAYS)
@@ -102,7 +105,7 @@ def test_the_anytime_rule_stays_below_its_bound_though_it_gives_up(kind, delay):
     agent = Noting(bl.DelayedOPPO(mdp.problem, transitions=mdp.transitions))
     functions, values = play(mdp, agent, kind, delays, rng)
     for k, regret in enumerate(regrets(mdp, functions, values)):
-        P, given_up, late = agent.notes[k]
+        P, given_up, late, _ = agent.notes[k]
         bound = H * (H + 1) * math.sqrt(2 * math.log(A) * P)
         assert regret <= bound + H * given_up + H * (H + 1) / 2 * late
         if delay not in ("lost",):  # nothing is lost: giving up costs no more than waiting
@@ -122,12 +125,14 @@ class Noting:
         self.agent, self.notes, self.information = agent, [], "full"
 
     def begin_episode(self):
-        return self.agent.begin_episode()
+        episode = self.agent.begin_episode()
+        self.coming = self.agent.diagnostics().get("coming", 0.0)
+        return episode
 
     def observe(self, records):
         self.agent.observe(records)
         waiting = self.agent._waiting
-        self.notes.append((waiting.total, waiting.given_up, waiting.late))
+        self.notes.append((waiting.total, waiting.given_up, waiting.late, self.coming))
 
 
 @pytest.mark.parametrize("delay", DELAYS)
@@ -156,7 +161,7 @@ def test_a_mixture_is_as_good_as_its_best_member(kind, delay):
             line.push([bl.Costs(k, functions[k])], int(delays[k]))
             member.observe(line.release(k))
     for k in range(K):
-        P, given_up, late = agent.notes[k]
+        P, given_up, late, _ = agent.notes[k]
         best = alone[:, : k + 1].sum(1).min()
         bound = 2 * H * math.sqrt(2 * math.log(3) * P) + H * given_up + H * late
         assert values[: k + 1].sum() - best <= bound

@@ -153,15 +153,15 @@ REFUSED = {
     ),
     "doubling around skipping": (
         lambda: bl.Doubling(bl.Skipping(DelayedOPPO(PROBLEM), 3)),
-        "agent must be an agent; Skipping.* has no setting, restart$",
+        "agent must be an agent, got Skipping.* has no setting, restart$",
     ),
     "doubling around planning": (
         lambda: bl.Doubling(DelayedUCBVI(PROBLEM)),
-        "agent must be an agent; DelayedUCBVI.* has no setting, restart$",
+        "agent must be an agent, got DelayedUCBVI.* has no setting, restart$",
     ),
     "doubling around something else": (
         lambda: bl.Doubling(NoRestart()),
-        "agent must be an agent; .*NoRestart.* has no setting, restart$",
+        "agent must be an agent, got .*NoRestart.* has no setting, restart$",
     ),
     "doubling around a problem": (
         lambda: bl.Doubling(PROBLEM),

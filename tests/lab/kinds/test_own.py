@@ -164,7 +164,7 @@ MISTAKES = {
         "mien:uniform": r"agents\[0\]\.kind must be .*got 'mien:uniform': .*No mod",
         "mine:unifrm": r"agents\[0\]\.kind must be .*has no attribute 'unifrm'",
         "mine:NUMBER": r"agents\[0\]\.kind must name a function",
-        "mine:no_agent": r"agents\[0\] must be an agent; 3 has no problem",
+        "mine:no_agent": r"agents\[0\] must be an agent, got 3, which has no problem",
         "mine:seer": r"agents\[0\] must be an agent for .*'full', .*got one for 'bandit'",
         "mine:broken": r"agents\[0\]: mine:broken raised KeyError: 'x' \(mine\.py, ",
         "mine:leaves": r"agents\[0\]: mine:leaves raised SystemExit: 4",

@@ -1,43 +1,42 @@
 """Newton's method for the update of Delayed O-REPS, on plain arrays.
 
-The problem. Given logarithmic weights b, find the occupancy measure q that minimises
-``sum q (log q - b)``. With b = log q_reference - eta * cost this is one step of mirror descent.
+The problem: logarithmic weights b are given, and the occupancy measure q that minimises
+``sum q (log q - b)`` is wanted. With b = log q_reference - eta * cost this is one step of mirror
+descent.
 
-Everything hangs on one array of multipliers V (H + 1, S) with V[H] = 0. A row (h, s, a) asks for
-its next-state law p (given when the transitions are known, chosen inside a box when they are not)
+The unknowns are multipliers V (H + 1, S) with V[H] = 0. A row is a triple (h, s, a), and p is its
+next-state law: p is given if the transitions are known, and chosen inside a box if they are not.
+The value of a row is
 
     phi(h, s, a) = min_p  sum_y p(y) (log p(y) - b(h, s, a, y) + V(h + 1, y))
 
     (known p: phi = -b(h, s, a) + sum_y p(y) V(h + 1, y), the entropy of p being part of b)
 
-and every V then gives a measure that satisfies all constraints, whatever V is:
+and any V gives a policy pi, and with it a measure that satisfies all constraints:
 
     W(h, s) = -logsumexp_a(-phi)     pi(a | h, s) = exp(W - phi)     d = density of pi and p
 
-At the optimum m(h, s) = V - W - log d vanishes (up to one constant for each step h), and
+The residual m(h, s) = V - W - log d is zero at the optimum (up to one constant for each step h),
+and the duality gap is exactly
 
-    gap = sum_h  log E_d[exp m] - E_d[m]        is the exact duality gap.
+    gap = sum_h  log E_d[exp m] - E_d[m]
 
-Newton's direction x solves (I + G) y = -m, y = B x, where (B x)(h) = x(h) - P(h) x(h + 1) and G is
-positive: it says how the density answers to a change of values. There are two ways to solve it:
-conjugate gradients in the inner product of d (for each iteration a backward and a forward sweep
-over the sparse rows), or an exact block elimination over the steps, H * S^3 work, which does not
-care how small the densities are.
+Newton's direction x solves (I + G) y = -m, y = B x. Here (B x)(h) = x(h) - P(h) x(h + 1), and the
+positive operator G says how the log densities change with V. Two kernels solve this system:
 
-Arrays
-------
-    successors     int32   (T, S, A, W) or (1, 1, 1, S): next states of a row; the second form says
-                           that slot j is state j in every row (unknown transitions)
-    law, log_law   float64 (T, S, A, W), T = 1 or H: next-state probabilities in use, 0 for padding
-    log_weights    float64 (H, S, A, 1) known, (H, S, A, S) unknown: b
-    box_successors int32   (T, S, A, W'), box_known int32 (T, S, A), lower, upper float64
-                           (T, S, A, W'), unseen float64 (T, S, A): the confidence box
-    reach          bool    (H, S): states that some policy can reach at that step
-    log_start      float64 (S,), -inf where the start has no mass
+    direction_by_gradients   conjugate gradients in the inner product of d; each iteration is one
+                             backward and one forward sweep over the sparse rows
+    direction_by_blocks      exact elimination of one step after the other; it takes H * S^3
+                             operations and stays accurate however small the densities are
 
-Read-only C-contiguous views: successors, log_weights, the five arrays of the box, log_start.
-Writable: everything else. With those conventions every function is compiled for one signature only.
+Related arrays travel together in the named tuples below. Every kernel is compiled for one signature
+only, because every array is C-contiguous and always read-only or always writable:
+
+    read-only   all arrays of `Given`, and `successors` of `Rows`
+    writable    all other arrays
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -47,20 +46,107 @@ from belated.arrays import Bools, Floats, Indices
 SLACK = 1e-13  # a box whose bounds sum to 1 within this leaves no choice
 
 
+class Bounds(NamedTuple):
+    """A confidence box: successors, lower, upper (T, S, A, W); known, unseen (T, S, A).
+
+    The first known[t, s, a] slots of a row are bounded by lower and upper, all other next states
+    by 0 and unseen. T is 1 or H.
+    """
+
+    successors: Indices
+    known: Indices
+    lower: Floats
+    upper: Floats
+    unseen: Floats
+
+
+class Given(NamedTuple):
+    """The data of one solve.
+
+    log_weights: b, of shape (H, S, A, 1) for known transitions and (H, S, A, S) for a box.
+    log_start: (S,), -inf where the start has no mass. bounds: read only if there is a box.
+    """
+
+    log_weights: Floats
+    log_start: Floats
+    bounds: Bounds
+
+
+class Rows(NamedTuple):
+    """The next-state laws in use and the states they can reach.
+
+    successors: (T, S, A, W), next states by slot; or (1, 1, 1, S) for a box, whose slot j is
+    state j in every row. law, log_law: (T, S, A, W), with probability 0 in slots that are padding;
+    T is 1 or H, and H for a box. free: (H, S, A, S), whether a chosen probability is off its bounds
+    (not read if the transitions are known). reach: (H, S), whether some policy reaches the state.
+    box: whether `evaluate_rows` chooses the laws inside a box.
+    """
+
+    successors: Indices
+    law: Floats
+    log_law: Floats
+    free: Bools
+    reach: Bools
+    box: bool
+
+
+class Point(NamedTuple):
+    """Multipliers and what follows from them, in the notation of the module.
+
+    V: (H + 1, S). W, log_d, d, m: (H, S). log_pi, pi: (H, S, A).
+    """
+
+    V: Floats
+    W: Floats
+    log_pi: Floats
+    pi: Floats
+    log_d: Floats
+    d: Floats
+    m: Floats
+
+
+Quality = tuple[float, float, float, float]
+"""How good a point is: the objective, the duality gap, max |m| and the smallest log density.
+
+The last two are taken over the states within reach. A plain tuple is returned to Python faster than
+a named one.
+"""
+
+
+class Sweep(NamedTuple):
+    """Arrays of `respond`: post (H - 1, S, A, W); spread (H, S, A); x (H + 1, S); u (H, S)."""
+
+    post: Floats
+    spread: Floats
+    x: Floats
+    u: Floats
+
+
+@njit(cache=True)
+def exponentials(w: Floats, free: Bools, out: Floats) -> tuple[float, float]:
+    """Write exp(w - top) to the free entries of out (S,). Returns top = max w, and their sum."""
+    top = -np.inf
+    for y in range(w.size):
+        if free[y]:
+            top = max(top, w[y])
+    total = 0.0
+    for y in range(w.size):
+        if free[y]:
+            out[y] = np.exp(w[y] - top)
+            total += out[y]
+    return top, total
+
+
 @njit(cache=True)
 def choose_law(
-    w: Floats,
-    low: Floats,
-    high: Floats,
-    p: Floats,
-    log_p: Floats,
-    free: Bools,
+    w: Floats, low: Floats, high: Floats, p: Floats, log_p: Floats, free: Bools
 ) -> float:
     """Minimise sum p (log p - w) over the box [low, high] and the simplex. All arrays: (S,).
 
-    The minimiser is clip(exp(w + multiplier), low, high). Variables are pegged to a bound for good,
-    the side with the larger total violation first, so the loop ends after at most S rounds.
-    Writes p, log_p and free (p strictly between its bounds, or not pegged). Returns the minimum.
+    The minimiser is clip(exp(w + multiplier), low, high). Each round sets the variables that
+    violate one side of the box to their bounds, on the side with the larger total violation. These
+    variables are pegged: they keep their bounds, so at most S rounds are needed.
+    Writes p, log_p and free (whether a variable is not pegged). Returns the minimum.
     """
     S = w.size
     floor = 0.0
@@ -79,35 +165,20 @@ def choose_law(
                 value += share * (log_p[y] - w[y])
         return value
     rest = 1.0  # mass left for the free variables
-    top = -np.inf
     for y in range(S):
         free[y] = high[y] > 0.0
-        if free[y]:
-            top = max(top, w[y])
-        else:
+        if not free[y]:
             p[y] = 0.0
             log_p[y] = -np.inf
-    total = 0.0
-    for y in range(S):
-        if free[y]:
-            log_p[y] = np.exp(w[y] - top)  # log_p holds exp(w - top) until the end
-            total += log_p[y]
+    top, total = exponentials(w, free, log_p)  # log_p holds exp(w - top) until the end
     scale = 1.0
     multiplier = 0.0
     for _ in range(4):
         for _ in range(S + 1):
             if total < 1e-30:  # the largest weights are pegged: measure the others from a new top
-                top = -np.inf
-                for y in range(S):
-                    if free[y]:
-                        top = max(top, w[y])
+                top, total = exponentials(w, free, log_p)
                 if top == -np.inf:
                     break
-                total = 0.0
-                for y in range(S):
-                    if free[y]:
-                        log_p[y] = np.exp(w[y] - top)
-                        total += log_p[y]
             scale = rest / total
             over = 0.0
             under = 0.0
@@ -140,7 +211,7 @@ def choose_law(
         multiplier = np.log(scale) - top
         if rest > 1e-9 or top == -np.inf:
             break
-        # hardly anything is left: a tie in the last digit may have pegged one variable too many
+        # hardly any mass is left: a rounding error may have pegged one variable too many
         released = False
         for y in range(S):
             if not free[y] and low[y] < high[y]:
@@ -169,31 +240,17 @@ def choose_law(
 
 
 @njit(cache=True)
-def evaluate_rows(
-    start: bool,
-    V: Floats,
-    law: Floats,
-    log_law: Floats,
-    free: Bools,
-    successors: Indices,
-    log_weights: Floats,
-    box: bool,
-    box_successors: Indices,
-    box_known: Indices,
-    lower: Floats,
-    upper: Floats,
-    unseen: Floats,
-    reach: Bools,
-    W: Floats,
-    log_pi: Floats,
-    pi: Floats,
-) -> None:
-    """Compute phi and with it W (H, S), log_pi and pi (H, S, A) from V (H + 1, S), V[H] = 0.
+def evaluate_rows(given: Given, rows: Rows, point: Point, start: bool) -> None:
+    """Compute phi from V, and write W, log_pi and pi of the point.
 
-    start True: V holds a guess of log d and becomes W + that guess on the way back. With a box the
-    laws are chosen too: law, log_law and free (H, S, A, S) are filled. States out of reach get
-    W = V = 0 and the uniform policy.
+    The laws are chosen too if there is a box: law, log_law and free are written. V holds a guess
+    of log d if start is True, and W is added to it from the last step to the first. States out of
+    reach get W = V = 0 and the uniform policy.
     """
+    log_weights, _, bounds = given
+    box_successors, known, lower, upper, unseen = bounds
+    successors, law, log_law, free, reach, box = rows
+    V, W, log_pi, pi, _, _, _ = point
     H, S, A = pi.shape
     slots = law.shape[3]
     weights = np.empty(S)
@@ -217,7 +274,7 @@ def evaluate_rows(
                         weights[y] = log_weights[h, s, a, y] - V[h + 1, y]
                         low[y] = 0.0
                         high[y] = unseen[r, s, a]
-                    for j in range(box_known[r, s, a]):
+                    for j in range(known[r, s, a]):
                         y = box_successors[r, s, a, j]
                         low[y] = lower[r, s, a, j]
                         high[y] = upper[r, s, a, j]
@@ -243,29 +300,20 @@ def evaluate_rows(
 
 
 @njit(cache=True)
-def carry_forward(
-    V: Floats,
-    law: Floats,
-    log_law: Floats,
-    successors: Indices,
-    log_start: Floats,
-    reach: Bools,
-    W: Floats,
-    log_pi: Floats,
-    log_d: Floats,
-    d: Floats,
-    m: Floats,
-) -> tuple[float, float, float]:
-    """Densities and residuals. log_d, d, m: (H, S), filled. Returns (value, gap, residual).
+def carry_forward(log_start: Floats, rows: Rows, point: Point) -> Quality:
+    """Write the densities log_d, d and the residuals m. Returns how good the point is.
 
-    Densities are summed as plain numbers; a step at which one of them comes near the smallest
-    float is summed again in logarithms. m is centred under d at every step; residual = max |m|.
+    Densities are summed as plain numbers. A step is summed again in logarithms if one of its
+    densities is near the smallest float. m has mean 0 under d at every step.
     """
+    successors, law, log_law, _, reach, _ = rows
+    V, W, log_pi, _, log_d, d, m = point
     H, S, A = log_pi.shape
-    T, rows, columns, slots = successors.shape
+    T, states, actions, slots = successors.shape
     value = 0.0
     gap = 0.0
     residual = 0.0
+    lowest = 0.0
     top = np.empty(S)
     for h in range(H):
         if h == 0:
@@ -275,6 +323,7 @@ def carry_forward(
                 m[0, s] = 0.0
                 if reach[0, s]:
                     value += d[0, s] * (log_start[s] + W[0, s])
+                    lowest = min(lowest, log_start[s])
             continue
         t = min(h - 1, T - 1)
         u = min(h - 1, law.shape[0] - 1)
@@ -286,7 +335,7 @@ def carry_forward(
             for a in range(A):
                 mass = np.exp(log_d[h - 1, s] + log_pi[h - 1, s, a])
                 if mass > 0.0:
-                    targets = successors[t, min(s, rows - 1), min(a, columns - 1)]
+                    targets = successors[t, min(s, states - 1), min(a, actions - 1)]
                     for j in range(slots):
                         d[h, targets[j]] += mass * law[u, s, a, j]
         small = False
@@ -303,7 +352,7 @@ def carry_forward(
                     if not reach[h - 1, s]:
                         continue
                     for a in range(A):
-                        targets = successors[t, min(s, rows - 1), min(a, columns - 1)]
+                        targets = successors[t, min(s, states - 1), min(a, actions - 1)]
                         for j in range(slots):
                             if log_law[u, s, a, j] > -np.inf:
                                 y = targets[j]
@@ -328,6 +377,7 @@ def carry_forward(
             if reach[h, y]:
                 m[h, y] -= mean
                 residual = max(residual, abs(m[h, y]))
+                lowest = min(lowest, log_d[h, y])
                 if d[h, y] == 0.0 or abs(m[h, y]) > 30.0:
                     excess += np.exp(min(log_d[h, y] + m[h, y], 700.0)) - d[h, y] * (1.0 + m[h, y])
                 elif abs(m[h, y]) < 1e-3:
@@ -336,24 +386,37 @@ def carry_forward(
                 else:
                     excess += d[h, y] * (np.expm1(m[h, y]) - m[h, y])
         gap += np.log1p(max(excess, 0.0))
-    return value, gap, residual
+    return value, gap, residual, lowest
 
 
 @njit(cache=True)
-def posteriors(
-    h: int,
-    law: Floats,
-    log_law: Floats,
-    successors: Indices,
-    reach: Bools,
-    log_pi: Floats,
-    log_d: Floats,
-    d: Floats,
-    post: Floats,
-) -> None:
-    """Probability of a row at step h, given the state at h + 1. post: (S, A, W), filled."""
+def evaluate(given: Given, rows: Rows, point: Point, start: bool) -> Quality:
+    """Write all of the point that follows from V. Returns how good the point is.
+
+    start: see `evaluate_rows`.
+    """
+    evaluate_rows(given, rows, point, start)
+    return carry_forward(given.log_start, rows, point)
+
+
+@njit(cache=True)
+def move(V: Floats, before: Floats, x: Floats, length: float) -> bool:
+    """Set V to before + length * x, all (H + 1, S). Returns whether V is finite."""
+    finite = True
+    for h in range(V.shape[0]):
+        for s in range(V.shape[1]):
+            V[h, s] = before[h, s] + length * x[h, s]
+            finite = finite and np.isfinite(V[h, s])
+    return finite
+
+
+@njit(cache=True)
+def posteriors(h: int, rows: Rows, point: Point, post: Floats) -> None:
+    """Write Pr(row (h, s, a) and slot j | the state of slot j at step h + 1) to post (S, A, W)."""
+    successors, law, log_law, _, reach, _ = rows
+    _, _, log_pi, _, log_d, d, _ = point
     S, A, slots = post.shape
-    T, rows, columns, _ = successors.shape
+    T, states, actions, _ = successors.shape
     t = min(h, T - 1)
     u = min(h, law.shape[0] - 1)
     small = False
@@ -366,7 +429,7 @@ def posteriors(
                 inverse[y] = 1.0 / d[h + 1, y]
     for s in range(S):
         for a in range(A):
-            targets = successors[t, min(s, rows - 1), min(a, columns - 1)]
+            targets = successors[t, min(s, states - 1), min(a, actions - 1)]
             if not reach[h, s]:
                 for j in range(slots):
                     post[s, a, j] = 0.0
@@ -383,22 +446,14 @@ def posteriors(
 
 
 @njit(cache=True)
-def respond(
-    y: Floats,
-    law: Floats,
-    successors: Indices,
-    reach: Bools,
-    pi: Floats,
-    post: Floats,
-    x: Floats,
-    spread: Floats,
-    u: Floats,
-) -> None:
-    """Apply G to y, all (H, S): x = B^-1 y backwards, then minus the answer of log d forwards.
+def respond(y: Floats, rows: Rows, pi: Floats, sweep: Sweep) -> None:
+    """Apply G to y (H, S): a backward sweep for x = B^-1 y, then a forward sweep for u = -G y.
 
-    law: (T, S, A, W) known transitions only; post: (H - 1, S, A, W); spread: (H, S, A) scratch.
-    x: (H + 1, S) with x[H] = 0 and u: (H, S) = -G y are filled.
+    u is the change of log d along x. The transitions must be known. post holds the posteriors of
+    the steps 0 .. H - 2, and x[H] = 0. x, spread and u are written.
     """
+    successors, law, _, _, reach, _ = rows
+    post, spread, x, u = sweep
     H, S, A = pi.shape
     slots = law.shape[3]
     for h in range(H - 1, -1, -1):
@@ -431,32 +486,25 @@ def respond(
 
 @njit(cache=True)
 def direction_by_gradients(
-    law: Floats,
-    log_law: Floats,
-    successors: Indices,
-    reach: Bools,
-    log_pi: Floats,
-    pi: Floats,
-    log_d: Floats,
-    d: Floats,
-    m: Floats,
-    forcing: float,
-    limit: int,
-    x: Floats,
+    rows: Rows, point: Point, forcing: float, limit: int, x: Floats
 ) -> tuple[float, int, bool]:
-    """Conjugate gradients on (I + G) y = -m until the residual in d is below forcing * |m|.
+    """Solve (I + G) y = -m by conjugate gradients, for known transitions.
 
-    Known transitions only. x: (H + 1, S), filled with B^-1 y. Returns (slope, iterations, done).
+    The iterations end when the norm of the residual under d is at most forcing times that of m, or
+    at the limit. Writes B^-1 y to x (H + 1, S). Returns (slope of the value along x, iterations,
+    whether the residual is small enough).
     """
+    _, _, _, pi, _, d, m = point
     H, S, A = pi.shape
     y = np.zeros((H, S))
     r = np.zeros((H, S))
     p = np.zeros((H, S))
     u = np.zeros((H, S))
     spread = np.zeros((H, S, A))
-    post = np.zeros((H - 1, S, A, law.shape[3]))
+    post = np.zeros((H - 1, S, A, rows.law.shape[3]))
     for h in range(H - 1):
-        posteriors(h, law, log_law, successors, reach, log_pi, log_d, d, post[h])
+        posteriors(h, rows, point, post[h])
+    sweep = Sweep(post, spread, x, u)
     size = 0.0
     for h in range(1, H):
         for s in range(S):
@@ -470,7 +518,7 @@ def direction_by_gradients(
         if size <= goal:
             done = True
             break
-        respond(p, law, successors, reach, pi, post, x, spread, u)
+        respond(p, rows, pi, sweep)
         curvature = 0.0
         for h in range(1, H):
             for s in range(S):
@@ -489,7 +537,7 @@ def direction_by_gradients(
             for s in range(S):
                 p[h, s] = r[h, s] + size / before * p[h, s]
         iterations += 1
-    respond(y, law, successors, reach, pi, post, x, spread, u)
+    respond(y, rows, pi, sweep)
     slope = 0.0
     for h in range(1, H):
         for s in range(S):
@@ -499,11 +547,11 @@ def direction_by_gradients(
 
 @njit(cache=True)
 def eliminate(pivot: Floats, system: Floats) -> None:
-    """Solve pivot X = system in place: X replaces system (n, k), pivot (n, n) is spent.
+    """Solve pivot X = system in place: X replaces system (n, k), and pivot (n, n) is overwritten.
 
-    No rows are exchanged: the pivots are similar to positive definite matrices by a diagonal
-    scaling, for which elimination in order is stable whatever the scaling. Four columns at a time,
-    so that the long loops do enough work for each number they load.
+    No rows are exchanged. A diagonal scaling turns pivot into a positive definite matrix, and for
+    such matrices elimination in order is stable whatever the scaling. The loops take four columns
+    at a time, so that they do more work for each number they load.
     """
     n, k = system.shape
     first = 0
@@ -563,29 +611,19 @@ def subtract_product(left: Floats, right: Floats, out: Floats) -> None:
 
 
 @njit(cache=True)
-def direction_by_blocks(
-    law: Floats,
-    log_law: Floats,
-    free: Bools,
-    box: bool,
-    successors: Indices,
-    reach: Bools,
-    log_pi: Floats,
-    pi: Floats,
-    log_d: Floats,
-    d: Floats,
-    m: Floats,
-    x: Floats,
-) -> float:
-    """Solve Newton's system exactly, eliminating the steps 1, 2, ... in turn.
+def direction_by_blocks(rows: Rows, point: Point, x: Floats) -> float:
+    """Solve Newton's system exactly by eliminating the steps 1, 2, ... in turn.
 
-    With K the posterior of the previous state and M = sum over rows of posterior * p, the system is
-    -K x(h - 1) + (I + M) x(h) - P x(h + 1) = -(m(h) - K m(h - 1)). The pivots have eigenvalues in
-    [1, 2] however small the densities are. Unclipped slots of a chosen law add their covariance.
-    x: (H + 1, S), filled. Returns the slope of the value along x. Memory: H * S^2 numbers.
+    K is the posterior of the previous state, M = sum over rows of posterior * p, and the system is
+    -K x(h - 1) + (I + M) x(h) - P x(h + 1) = -(m(h) - K m(h - 1)). The eigenvalues of the pivots
+    lie in [1, 2] however small the densities are. The free slots of a chosen law add their
+    covariance to M. Writes x (H + 1, S). Returns the slope of the value along x. The kernel
+    allocates arrays of about H * S^2 numbers.
     """
+    successors, law, _, free, reach, box = rows
+    _, _, _, pi, _, d, m = point
     H, S, A = pi.shape
-    T, rows, columns, slots = successors.shape
+    T, states, actions, slots = successors.shape
     post = np.zeros((S, A, slots))
     carried = np.zeros((H, S, S))  # pivot^-1 P of every step
     offset = np.zeros((H, S))  # pivot^-1 times the right-hand side
@@ -596,7 +634,7 @@ def direction_by_blocks(
     left = np.zeros((most, S))
     right = np.zeros((most, S))
     for h in range(H):
-        # on entry `pivot` holds M of this step, built from the rows of the step before
+        # `pivot` holds M of this step here, built from the rows of the step before
         if h > 0:
             if box:
                 subtract_product(origin, carried[h - 1], pivot)
@@ -619,11 +657,11 @@ def direction_by_blocks(
                 system[s, y] = 0.0
                 origin[s, y] = 0.0
         if h < H - 1:
-            posteriors(h, law, log_law, successors, reach, log_pi, log_d, d, post)
+            posteriors(h, rows, point, post)
             for s in range(S):
                 if reach[h, s]:
                     for a in range(A):
-                        targets = successors[t, min(s, rows - 1), min(a, columns - 1)]
+                        targets = successors[t, min(s, states - 1), min(a, actions - 1)]
                         for j in range(slots):
                             system[s, targets[j]] += pi[h, s, a] * law[u, s, a, j]
                             origin[s, targets[j]] += post[s, a, j]
@@ -642,7 +680,7 @@ def direction_by_blocks(
             if not reach[h, s]:
                 continue
             for a in range(A):
-                targets = successors[t, min(s, rows - 1), min(a, columns - 1)]
+                targets = successors[t, min(s, states - 1), min(a, actions - 1)]
                 if not box:
                     for j in range(slots):
                         if post[s, a, j] > 0.0:
@@ -682,7 +720,7 @@ def direction_by_blocks(
                 x[h, s] += carried[h, s, y] * x[h + 1, y]
             answer = m[h, s] + x[h, s]
             for a in range(A):
-                targets = successors[t, min(s, rows - 1), min(a, columns - 1)]
+                targets = successors[t, min(s, states - 1), min(a, actions - 1)]
                 ahead = 0.0
                 for j in range(slots):
                     ahead += law[u, s, a, j] * x[h + 1, targets[j]]

@@ -4,25 +4,24 @@
 
 over the occupancy measures q of the dynamics; `cost` is eta times the sum of the costs that came.
 
-Known transitions (`KnownDynamics`). All candidates share p, so a measure is kept on (h, s, a). The
+Known transitions (`KnownDynamics`): all candidates share p, so a measure is kept on (h, s, a). The
 set is affine, hence the reference may be the last measure (mirror descent) or
 
     initial_reference(dynamics) - eta * (all costs processed before)       (follow the leader)
 
-with the same answer; the second form accumulates no rounding. Pass the last `Projection` as `warm`.
+with the same answer; the second form accumulates no rounding. `warm` takes the last `Projection`.
 
-Unknown transitions (`ConfidenceBox`). Measures live on (h, s, a, next state) and the law of a row
-may be anything in its box. The reference is the last measure, `last.log_measure`; its entries that
-are -inf (impossible under the box of that time) start again from the uniform measure.
+Unknown transitions (`ConfidenceBox`): measures live on (h, s, a, next state), and the law of a row
+may be anything in its box. The reference is the last measure, `last.log_measure`. Its entries that
+are -inf (impossible under the box of that time) are replaced by the uniform measure.
 
-The first reference 1 / (S^2 A) is no occupancy measure: project it once, without cost.
+The first reference 1 / (S^2 A) is no occupancy measure, so it is projected once, without cost.
 
-How it is solved: Newton's method on the multipliers V of the flow constraints (newton.py).
-Every iterate gives a feasible measure and an exact duality gap. When a solve does not reach its
-tolerance the cost is applied in smaller portions, each one starting where the last ended. That is a
-continuation in the cost: the problem that is solved in the end is the given one, so it is exact for
-known and unknown transitions alike (halving a batch into two *updates* would be exact for known
-transitions only).
+The solver is Newton's method on the multipliers V of the flow constraints (newton.py). Every
+iterate gives a feasible measure and an exact duality gap. If a solve does not reach its tolerance,
+the cost is applied in smaller portions, and each portion starts where the last one ended. The last
+portion solves the given problem, so the answer is exact for known and unknown transitions alike.
+(Two *updates* with half of a batch each would be exact for known transitions only.)
 """
 
 from dataclasses import dataclass, field, fields
@@ -35,10 +34,10 @@ from belated import checks, stored
 from belated.agents.oreps import newton as kernels
 from belated.arrays import Bools, Floats, Indices, frozen
 
-FINE = 1e-6  # wanted max |m|; what the gap cannot see, in states of vanishing density
-PATIENCE = 8  # Newton steps spent on that after the gap is closed
+FINE = 1e-6  # wanted max |m|; the gap does not see states of vanishing density
+PATIENCE = 8  # Newton steps towards FINE after the gap is closed
 GRADIENT_LIMIT = 60  # conjugate-gradient iterations before the block elimination takes over
-SAFE_DENSITY = -30.0  # log density below which the inner product of the gradients sees too little
+SAFE_DENSITY = -30.0  # log density below which conjugate gradients are not accurate enough
 SMALLEST_PORTION = 2.0**-12
 SLACK = 1e-13  # a box whose lower bounds sum to 1 within this leaves no choice
 
@@ -145,8 +144,8 @@ class Projection:
 def initial_reference(dynamics: KnownDynamics | ConfidenceBox) -> Floats:
     """Logarithm of the measure 1 / (S^2 A). (H, S, A) for known transitions, else (H, S, A, S).
 
-    Reduced to (h, s, a), the divergence from that measure leaves the entropy of p behind, which
-    therefore belongs to the reference.
+    The divergence from that measure contains the entropy of p. If p is known, this is a constant
+    of each row (h, s, a), and it is part of the reference.
     """
     _, S, A, _ = dynamics.successors.shape
     H = dynamics.horizon
@@ -186,8 +185,9 @@ def project(
     tolerance: on the duality gap. The result is feasible even when `converged` is False.
     """
     newton = _Newton(dynamics, log_reference, cost)
-    density = _first_density(newton.reach, log_reference if warm is None else warm.log_density)
-    dual = None if warm is None or newton.box else warm.dual
+    reach = newton.rows.reach
+    density = _first_density(reach, log_reference if warm is None else warm.log_density)
+    dual = None if warm is None or newton.rows.box else warm.dual
 
     def attempt(share: float, wanted: float) -> bool:
         return newton.solve(share, density, True, wanted, max_steps) or (
@@ -204,8 +204,8 @@ def project(
             portions += 1
             if done:
                 reached, portion = share, 2.0 * portion
-                density = np.where(newton.reach, newton.log_d, 0.0)
-                dual = newton.V[:-1].copy()
+                density = np.where(reach, newton.point.log_d, 0.0)
+                dual = newton.point.V[:-1].copy()
             else:
                 portion *= 0.5
         if reached < 1.0:
@@ -217,15 +217,15 @@ def _first_density(reach: Bools, log_mass: Floats) -> Floats:
     """Normalised log densities (H, S), finite within reach, from any log array (H, S, ...)."""
     H, S = reach.shape
     flat = log_mass.reshape(H, S, -1)
-    top = np.max(flat, axis=2)
+    top = flat.max(axis=2)
     top = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
-        density = top + np.log(np.sum(np.exp(flat - top[:, :, None]), axis=2))
+        density = top + np.log(np.exp(flat - top[:, :, None]).sum(axis=2))
     density = np.where(reach, density, -np.inf)
-    lowest = np.min(np.where(np.isfinite(density), density, 0.0), axis=1, keepdims=True)
+    lowest = np.where(np.isfinite(density), density, 0.0).min(axis=1, keepdims=True)
     density = np.where(reach & ~np.isfinite(density), lowest, density)
-    peak = np.max(density, axis=1, keepdims=True)
-    total = peak + np.log(np.sum(np.exp(density - peak), axis=1, keepdims=True))
+    peak = density.max(axis=1, keepdims=True)
+    total = peak + np.log(np.exp(density - peak).sum(axis=1, keepdims=True))
     return np.where(reach, density - total, 0.0)
 
 
@@ -237,8 +237,21 @@ def _ints(array: npt.NDArray[np.integer]) -> Indices:
     return frozen(np.asarray(array, np.int32))
 
 
+def _bounds(
+    successors: Indices, known: Indices, lower: Floats, upper: Floats, unseen: Floats
+) -> kernels.Bounds:
+    return kernels.Bounds(
+        _ints(successors), _ints(known), _floats(lower), _floats(upper), _floats(unseen)
+    )
+
+
+_NO_STATES, _NO_FLOATS = np.zeros((1, 1, 1, 1), np.int32), np.zeros((1, 1, 1, 1))
+_NO_BOUNDS = _bounds(_NO_STATES, _NO_STATES[0], _NO_FLOATS, _NO_FLOATS, _NO_FLOATS[0])
+"""Known transitions have no box, but kernels take one."""
+
+
 class _Newton:
-    """Arrays of one problem and the loop over Newton steps; see newton.py."""
+    """The arrays of one problem and the loop over Newton steps; see newton.py."""
 
     def __init__(
         self,
@@ -248,81 +261,51 @@ class _Newton:
     ) -> None:
         _, S, A, _ = dynamics.successors.shape
         H = dynamics.horizon
-        self.box = isinstance(dynamics, ConfidenceBox)
         if isinstance(dynamics, ConfidenceBox):
             fresh = -np.log(S * S * A)
             self.log_reference = np.where(np.isfinite(log_reference), log_reference, fresh)
-            self.successors = _ints(np.arange(S).reshape(1, 1, 1, S))
-            self.law = np.zeros((H, S, A, S))
-            self.log_law = np.full((H, S, A, S), -np.inf)
-            self.free = np.zeros((H, S, A, S), np.bool_)
-            self.bounds = (
-                _ints(dynamics.successors),
-                _ints(dynamics.known),
-                _floats(dynamics.lower),
-                _floats(dynamics.upper),
-                _floats(dynamics.unseen),
+            self.bounds = _bounds(
+                dynamics.successors, dynamics.known, dynamics.lower, dynamics.upper, dynamics.unseen
+            )
+            self.rows = kernels.Rows(
+                successors=_ints(np.arange(S).reshape(1, 1, 1, S)),
+                law=np.zeros((H, S, A, S)),
+                log_law=np.full((H, S, A, S), -np.inf),
+                free=np.zeros((H, S, A, S), np.bool_),
+                reach=dynamics.reach,
+                box=True,
             )
         else:
             self.log_reference = log_reference[..., None]
-            self.successors = _ints(dynamics.successors)
-            self.law = np.array(dynamics.probabilities, np.float64, order="C")
+            self.bounds = _NO_BOUNDS
+            law = np.array(dynamics.probabilities, np.float64, order="C")
             with np.errstate(divide="ignore"):
-                self.log_law = np.log(self.law)
-            self.free = np.zeros((1, 1, 1, 1), np.bool_)
-            nothing, none = np.zeros((1, 1, 1, 1), np.int32), np.zeros((1, 1, 1, 1))
-            self.bounds = (
-                _ints(nothing),
-                _ints(nothing[0]),
-                _floats(none),
-                _floats(none),
-                _floats(none[0]),
+                log_law = np.log(law)
+            free = np.zeros((1, 1, 1, 1), np.bool_)
+            self.rows = kernels.Rows(
+                _ints(dynamics.successors), law, log_law, free, dynamics.reach, box=False
             )
         with np.errstate(divide="ignore"):
             self.log_start = _floats(np.log(dynamics.start))
         self.cost = None if cost is None else cost[..., None]
-        self.reach = dynamics.reach
-        self.V = np.zeros((H + 1, S))
-        self.W = np.zeros((H, S))
-        self.log_pi = np.zeros((H, S, A))
-        self.pi = np.zeros((H, S, A))
-        self.log_d = np.zeros((H, S))
-        self.d = np.zeros((H, S))
-        self.m = np.zeros((H, S))
+        self.point = kernels.Point(
+            V=np.zeros((H + 1, S)),
+            W=np.zeros((H, S)),
+            log_pi=np.zeros((H, S, A)),
+            pi=np.zeros((H, S, A)),
+            log_d=np.zeros((H, S)),
+            d=np.zeros((H, S)),
+            m=np.zeros((H, S)),
+        )
         self.x = np.zeros((H + 1, S))
-        self.value = self.gap = self.residual = np.inf
+        self.value = self.gap = self.residual = self.lowest = np.inf
         self.steps = 0
         self.eliminations = 0
 
     def evaluate(self, start: bool) -> None:
-        """Policy, densities, residuals and gap that belong to V."""
-        kernels.evaluate_rows(
-            start,
-            self.V,
-            self.law,
-            self.log_law,
-            self.free,
-            self.successors,
-            self.log_weights,
-            self.box,
-            *self.bounds,
-            self.reach,
-            self.W,
-            self.log_pi,
-            self.pi,
-        )
-        self.value, self.gap, self.residual = kernels.carry_forward(
-            self.V,
-            self.law,
-            self.log_law,
-            self.successors,
-            self.log_start,
-            self.reach,
-            self.W,
-            self.log_pi,
-            self.log_d,
-            self.d,
-            self.m,
+        """Compute the policy, densities, residuals and gap that belong to V."""
+        self.value, self.gap, self.residual, self.lowest = kernels.evaluate(
+            self.given, self.rows, self.point, start
         )
 
     def solve(
@@ -330,92 +313,64 @@ class _Newton:
     ) -> bool:
         """Newton's method for the given share of the cost, from a guess (H, S).
 
-        densities True: the guess is log d, which carries far. False: it is the multipliers, which
-        are right when the share hardly changed, also where densities are too small to tell.
+        densities: whether the guess is log d or the multipliers. Log densities are a good guess
+        even if the share changed much. Multipliers are a good one if it hardly changed, also where
+        the densities are too small.
         """
         weights = (
             self.log_reference if self.cost is None else self.log_reference - share * self.cost
         )
-        self.log_weights = _floats(weights)
-        H = self.pi.shape[0]
-        self.V[:H] = guess
-        self.V[H] = 0.0
+        self.given = kernels.Given(_floats(weights), self.log_start, self.bounds)
+        self.point.V[:-1] = guess
+        self.point.V[-1] = 0.0
         self.evaluate(start=densities)
-        exact = self.box
+        exact = self.rows.box
         extra = 0
-        for _ in range(max_steps if H > 1 else 0):
+        for _ in range(max_steps if len(guess) > 1 else 0):
             if self.gap <= tolerance:
                 if self.residual <= FINE or extra == PATIENCE:
                     break
                 extra += 1
-                exact = exact or self.lowest() < SAFE_DENSITY
+                exact = exact or self.lowest < SAFE_DENSITY
             if not exact:
                 exact = not self._step_by_gradients(tolerance)
             if exact and not self._step_by_blocks(tolerance):
                 break
         return bool(self.gap <= tolerance)
 
-    def lowest(self) -> float:
-        """Smallest log density within reach."""
-        return float(np.min(self.log_d, where=self.reach, initial=0.0))
-
     def _step_by_gradients(self, tolerance: float) -> bool:
         forcing = max(1e-4, min(0.3, self.gap**0.25))
         slope, _, done = kernels.direction_by_gradients(
-            self.law,
-            self.log_law,
-            self.successors,
-            self.reach,
-            self.log_pi,
-            self.pi,
-            self.log_d,
-            self.d,
-            self.m,
-            forcing,
-            GRADIENT_LIMIT,
-            self.x,
+            self.rows, self.point, forcing, GRADIENT_LIMIT, self.x
         )
         if not (done and slope <= 0.0):
             return False
-        if self.lowest() > SAFE_DENSITY:
+        if self.lowest > SAFE_DENSITY:
             return self._search(slope, tolerance, 1e-3, False)
         return self._search(slope, tolerance, 0.2, True)
 
     def _step_by_blocks(self, tolerance: float) -> bool:
-        slope = kernels.direction_by_blocks(
-            self.law,
-            self.log_law,
-            self.free,
-            self.box,
-            self.successors,
-            self.reach,
-            self.log_pi,
-            self.pi,
-            self.log_d,
-            self.d,
-            self.m,
-            self.x,
-        )
+        slope = kernels.direction_by_blocks(self.rows, self.point, self.x)
         self.eliminations += 1
         return self._search(slope, tolerance, 1e-7, False)
 
     def _search(self, slope: float, tolerance: float, shortest: float, cautious: bool) -> bool:
-        """Shorten the step until it is an improvement; go back when it never is.
+        """Halve the step until it is an improvement; go back if it is none at the shortest length.
 
-        An improvement makes the gap smaller; or, without opening the gap, it makes max |m| smaller,
-        or the value by as much as the slope promises. Decrease of the objective is not sufficient:
-        the objective does not see states of vanishing density, whose multipliers would diverge.
-        cautious: only the gap counts. Once the gap is closed, only steps that make max |m| smaller
-        count.
+        A step is an improvement if it makes the gap smaller. Unless `cautious`, it also is one if
+        the gap at most doubles, and max |m| becomes smaller or the value falls as the slope says.
+        A smaller value alone is not enough: the value does not depend on states of vanishing
+        density, and their multipliers would diverge. Once the gap is within the tolerance, a step
+        must keep it there and make max |m| smaller.
         """
         self.steps += 1
-        V, value, gap, residual = self.V.copy(), self.value, self.gap, self.residual
+        V = self.point.V
+        before, value, gap, residual = V.copy(), self.value, self.gap, self.residual
         if gap <= tolerance:
             shortest = 0.01
         length = 1.0
         while length >= shortest:
-            np.add(V, length * self.x, out=self.V)
-            if not np.all(np.isfinite(self.V)):
+            if not kernels.move(V, before, self.x, length):
                 length *= 0.5
                 continue
             self.evaluate(start=False)
@@ -432,20 +387,20 @@ class _Newton:
             if good:
                 return True
             length *= 0.5
-        self.V[:] = V
+        V[:] = before
         self.evaluate(start=False)
         return False
 
     def result(self, portions: int, converged: bool) -> Projection:
         """Freeze what was found."""
-        H = self.pi.shape[0]
-        log_measure = self.log_d[:, :, None] + self.log_pi
-        if self.box:
-            log_measure = log_measure[..., None] + self.log_law
-            log_measure[~self.reach] = -np.inf
-        dual = self.V[:H].copy()
-        dual[0] = self.W[0]
-        arrays = (log_measure, self.log_pi, self.pi, self.log_d, dual)
+        V, W, log_pi, pi, log_d, _, _ = self.point
+        log_measure = log_d[:, :, None] + log_pi
+        if self.rows.box:
+            log_measure = log_measure[..., None] + self.rows.log_law
+            log_measure[~self.rows.reach] = -np.inf
+        dual = V[:-1].copy()
+        dual[0] = W[0]
+        arrays = (log_measure, log_pi, pi, log_d, dual)
         for array in arrays:
             array.flags.writeable = False
         return Projection(

@@ -122,7 +122,7 @@ class Revealed:
         return Revealing()
 
 
-class Revealing:
+class Revealing(stored.Stateless):
     """Hands on what came."""
 
     def model(self, newest: Model, arrived: int) -> Model:
@@ -135,17 +135,6 @@ class Revealing:
     def estimate(self, seen: Observation) -> Floats:
         """The costs themselves."""
         return seen.values
-
-    def restart(self, parameters: Parameters) -> None:
-        """Nothing depends on the phase."""
-
-    def state(self) -> stored.State:
-        """Nothing was learned."""
-        return {}
-
-    def restore(self, saved: stored.State) -> None:
-        """There is nothing to restore."""
-        stored.exact(saved)
 
 
 @dataclass(frozen=True, slots=True)

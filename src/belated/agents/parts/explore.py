@@ -78,7 +78,7 @@ def no_exploration(part: ExplorePart | None) -> ExplorePart:
 
 
 @dataclass(frozen=True, slots=True)
-class UniformShare:
+class UniformShare(stored.Stateless):
     """A share of uniform play in every state, so that nothing is left unobserved for ever.
 
     Attributes:
@@ -109,17 +109,6 @@ class UniformShare:
     def met(self, mask: Bools | None, path: Trajectory | None) -> bool:
         """Never."""
         return False
-
-    def restart(self, parameters: Parameters) -> None:
-        """Nothing depends on the phase."""
-
-    def state(self) -> stored.State:
-        """Nothing was learned."""
-        return {}
-
-    def restore(self, saved: stored.State) -> None:
-        """There is nothing to restore."""
-        stored.exact(saved)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,14 @@ What is still to come is guessed to be like what came lately. The number on the 
 still arrive, not what was lost: the mean delay of what has arrived (Little's law), and at most the
 episodes that are missing.
 
-Bounds for known transitions and full information, for every K, costs and delays, where D is the
-total delay, cut off at the end of the run:
+Bounds for known transitions and full information, for every K, costs and delays. Of the K episodes
+let K' report, with total delay D', cut off at the end of the run, and let N be the sum of their n:
 
-    without hints   R_K <= H (H + 1) / 2 * sqrt((A - 1) (K + 4 D))
-    with hints      R_K <= H (H + 1) / 2 * sqrt((A - 1) (3 K + 6 D))
+    without hints   R_K <= H (H + 1) / 2 * sqrt((A - 1) (K' + 2 D')) + H (K - K')
+    with hints      R_K <= H (H + 1) / 2 * sqrt((A - 1) (K' + 2 D' + 2 N)) + H (K - K')
 
-If some feedback never comes, K and D are those of the episodes that report, and every other one
-adds H at most. docs/algorithms/regret_matching.md has the proof.
+If all episodes report, or are imagined to do so at the end, then N <= K + D, and the second one is
+at most H (H + 1) / 2 * sqrt((A - 1) (3 K + 4 D)). docs/algorithms/regret_matching.md has the proof.
 """
 
 from __future__ import annotations

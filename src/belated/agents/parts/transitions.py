@@ -190,7 +190,7 @@ class Observed:
         return WithBonus(problem, Bonuses(self.bonus, last, free=False, clip=full))
 
 
-class Known:
+class Known(stored.Stateless):
     """The true transitions."""
 
     counts = None
@@ -236,14 +236,6 @@ class Known:
     def cost_width(self, begun: int) -> float:
         """That of `Confidence` with its default settings."""
         return Confidence().hoeffding(self._problem, begun)
-
-    def state(self) -> stored.State:
-        """Nothing was learned."""
-        return {}
-
-    def restore(self, saved: stored.State) -> None:
-        """There is nothing to restore."""
-        stored.exact(saved)
 
 
 class Confident:
