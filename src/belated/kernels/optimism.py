@@ -223,7 +223,8 @@ def with_bonus(
                     add[s, a] += q
                     value += weights[s, a] * q
             now[s] = value
-    return V[0]
+    first: Floats = V[0]
+    return first
 
 
 @njit(cache=True)
