@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         Bonus,
         Confidence,
         DelayedOPPO,
-        DelayedOREPS,
         DelayedUCBVI,
         Doubling,
         FewVisits,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
         advise,
         recommend,
     )
+    from belated.agents.oreps import DelayedOREPS
     from belated.delays import NEVER, DelayLine
     from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
     from belated.gymnasium.loop import GymRun, gym_loop
@@ -119,9 +119,10 @@ __all__ = [
 
 
 _NAMES = {
-    "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DelayedOPPO DelayedOREPS "
-    "DelayedUCBVI Doubling FewVisits Ledger Mixture Observed Parallel Pipeline Planned Predicted "
+    "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DelayedOPPO DelayedUCBVI "
+    "Doubling FewVisits Ledger Mixture Observed Parallel Pipeline Planned Predicted "
     "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted advise recommend",
+    "agents.oreps": "DelayedOREPS",
     "delays": "NEVER DelayLine",
     "feedback": "Costs Episode FeedbackError Record Trajectory",
     "gymnasium.loop": "GymRun gym_loop",

@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 from belated import agents, checks, stored
 from belated.agents.contract import check_is_agent
+from belated.agents.oreps import DelayedOREPS
 from belated.problem import Problem
 from belated.transitions import Transitions
 
@@ -43,11 +44,12 @@ SMALL = 2**24
 """Bytes: a problem whose policies are no larger than the file and this is made without question."""
 
 _SAVED = (
-    "Averaged Blend Bold Bonus Confidence DelayedOPPO DelayedOREPS DelayedUCBVI Doubling FewVisits "
+    "Averaged Blend Bold Bonus Confidence DelayedOPPO DelayedUCBVI Doubling FewVisits "
     "Mixture Observed Parallel Pipeline Planned Predicted RegretMatching Revealed Skipping Softmax "
     "UniformShare Weighted"
 )
 _TYPES: dict[str, type] = {
+    "DelayedOREPS": DelayedOREPS,
     "Problem": Problem,
     "Transitions": Transitions,
     **{name: getattr(agents, name) for name in _SAVED.split()},

@@ -1,4 +1,7 @@
-"""The algorithms: agents that any program can drive with two calls, and their parts."""
+"""The algorithms: agents that any program can drive with two calls, and their parts.
+
+`DelayedOREPS` is imported when it is asked for: its kernels take their time.
+"""
 
 from belated.agents.advice import Advice, advise, recommend
 from belated.agents.contract import Agent, Information, Restartable
@@ -6,7 +9,6 @@ from belated.agents.doubling import Doubling
 from belated.agents.ledger import Ledger
 from belated.agents.mixture import Mixture
 from belated.agents.oppo import DelayedOPPO
-from belated.agents.oreps import DelayedOREPS
 from belated.agents.parallel import Bold, Parallel
 from belated.agents.parts.blend import Blend
 from belated.agents.parts.costs import Averaged, Revealed, Weighted
@@ -29,7 +31,6 @@ __all__ = [
     "Bonus",
     "Confidence",
     "DelayedOPPO",
-    "DelayedOREPS",
     "DelayedUCBVI",
     "Doubling",
     "FewVisits",

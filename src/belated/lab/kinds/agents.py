@@ -17,7 +17,6 @@ from belated.agents import (
     Agent,
     Bold,
     DelayedOPPO,
-    DelayedOREPS,
     DelayedUCBVI,
     Doubling,
     Parallel,
@@ -26,6 +25,7 @@ from belated.agents import (
     Skipping,
     recommend,
 )
+from belated.agents.oreps import DelayedOREPS
 from belated.lab.kinds.agent_parts import COST_PARTS, EXPLORES, TRANSITIONS, UPDATES
 from belated.lab.kinds.make import Inner
 from belated.lab.kinds.part import Part
