@@ -125,12 +125,12 @@ def test_paths_are_kept_only_where_they_are_recalled(transitions):
 def test_observed_frequencies(homogeneous, episodes, seed):
     world = bl.environments.random_mdp(4, 2, 3, 4, homogeneous, seed % 7)
     trajectories = paths(world, episodes, seed)
-    model = EmpiricalModel(Counts(world.problem))
+    model = EmpiricalModel(Counts(world.problem), 0.7)
     for path in trajectories:
         model.add(path)
     dense = dense_counts(world.problem, trajectories)
     n = dense.sum(-1)
-    np.testing.assert_allclose(model.deviation, 1 / np.sqrt(np.maximum(n, 1)), atol=1e-15)
+    np.testing.assert_allclose(model.deviation, 0.7 / np.sqrt(np.maximum(n, 1)), atol=1e-15)
     for row in np.ndindex(n.shape):
         frequencies = np.zeros(4)
         known = model.counts.known[row]

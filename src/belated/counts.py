@@ -218,18 +218,19 @@ class ConfidenceSet:
 
 
 class EmpiricalModel:
-    """Observed frequencies, and 1 / sqrt(n).
+    """Observed frequencies, and scale / sqrt(n).
 
     Attributes:
         counts: the counts behind it.
         probabilities: (T, S, A, W), 0 in a row without visits.
-        deviation: (T, S, A), 1 / sqrt(max(n, 1)).
+        deviation: (T, S, A), scale / sqrt(max(n, 1)).
     """
 
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: Counts, scale: float) -> None:
         self.counts = counts
+        self._scale = scale
         self.probabilities: Floats = np.zeros(counts.counts.shape)
-        self.deviation: Floats = np.ones(counts.visits.shape)
+        self.deviation: Floats = np.full(counts.visits.shape, scale)
 
     @property
     def frequencies(self) -> Frequencies:
@@ -249,6 +250,7 @@ class EmpiricalModel:
         counting.frequencies(
             self.counts.tally,
             rows,
+            self._scale,
             self.probabilities.reshape(-1, slots),
             self.deviation.reshape(-1),
         )

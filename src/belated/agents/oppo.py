@@ -167,16 +167,11 @@ class DelayedOPPO:
         paths, entries = self._ledger.take(records)
         self._model.learn(paths, self.begun)
         ready = [
-            entry
+            (entry, self._costs.learn(entry.path, entry.costs.values))
             for entry in entries
             if entry.costs is not None and not (self._waits_for_paths and entry.path is None)
         ]
-        lessons = [
-            self._costs.learn(entry.path, entry.costs.values)
-            for entry in ready
-            if entry.costs is not None
-        ]
-        for entry, lesson in zip(ready, lessons, strict=True):
+        for entry, lesson in ready:
             self._learn(entry, lesson)
             self._waiting.arrive(entry.number)
             self._ledger.settle(entry)
@@ -273,7 +268,9 @@ class DelayedOPPO:
     def _let_go(self) -> None:
         """Drop what is kept of the model's past and no open episode needs."""
         newest = self._model.arrived
-        self._model.keep_from(next((e.memory.arrived for e in self._ledger if e.memory), newest))
+        if newest:
+            needed = (entry.memory.arrived for entry in self._ledger if entry.memory)
+            self._model.keep_from(next(needed, newest))
 
     def _read(self, memory: object) -> Played:
         read = stored.exact(memory, "policy", "mask", "arrived")
