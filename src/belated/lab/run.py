@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from belated import checks
+from belated import checks, files
 from belated.lab import build, store
 from belated.lab.engines import cluster, local
 from belated.lab.engines.outcome import Outcome
@@ -74,6 +74,6 @@ def run(
             if progress is not None:
                 progress(outcome)
     if not failed:
-        store.sweep_up(directory)
+        files.sweep(directory)
     total = len(experiment.tasks())
     return Sweep(total - len(tasks), len(tasks) - len(failed), tuple(failed))
