@@ -13,6 +13,7 @@ from belated.lab.engines.outcome import Outcome
 from belated.lab.spec import Experiment
 
 ENGINES = {"local": local.opened, "ray": cluster.opened}
+MOST_JOBS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def run(
     checks.instance("experiment", experiment, Experiment, ", e.g. lab.named('paper-grid')")
     directory = Path(directory)
     checks.choice("engine", engine, ENGINES)
-    checks.integer("jobs", jobs, 1)
+    checks.integer("jobs", jobs, 1, MOST_JOBS)
     tasks = store.unfinished(directory, experiment)
     failed: list[Outcome] = []
     with ENGINES[engine](experiment, min(jobs, len(tasks))) as perform:
