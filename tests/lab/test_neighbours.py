@@ -291,7 +291,7 @@ def test_escape_characters_in_names_do_not_reach_the_terminal(tmp_path):
 
 @pytest.mark.parametrize("change", [{"name": EVIL}, {"title": EVIL}, {"cases": (Case(EVIL),)}])
 def test_names_are_one_printable_line(change):
-    with pytest.raises(ValueError, match=r"must be a text of one printable line, got 'a\\x1b") as caught:
+    with pytest.raises(ValueError, match=r"must be a text of one printable line") as caught:
         dataclasses.replace(TINY, **change)
     assert str(caught.value).isprintable()
 
