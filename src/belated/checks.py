@@ -15,7 +15,10 @@ ROW_TOLERANCE = 1e-8
 
 def show(value: object) -> str:
     """The value in one short line."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python does not print whole numbers of thousands of digits
+        text = f"a {type(value).__name__} too long to print"
     return text if len(text) <= 80 else text[:77] + "..."
 
 
