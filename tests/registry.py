@@ -114,6 +114,9 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     "pipeline practice full": lambda w: bl.Pipeline(bl.recommend(w.problem), 3),
     "oreps known": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, **known(w)),
     "oreps unknown": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROWER),
+    "oreps unknown on arrival": lambda w: bl.DelayedOREPS(
+        w.problem, learning_rate=0.3, transitions=NARROWER, project="on arrival"
+    ),
     "doubling oreps": lambda w: bl.Doubling(
         bl.DelayedOREPS(w.problem, learning_rate=1, **known(w))
     ),

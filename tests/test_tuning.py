@@ -84,6 +84,18 @@ def test_the_table(says, row):
     assert without.threshold in (0.0, math.inf)
 
 
+def test_the_bound_of_oreps_with_unknown_transitions_is_unproved():
+    """The rate that the paper states for paths at once, and none for late paths."""
+    problem, K, D = bl.Problem(5, 3, 4), 100, 700
+    at_once, late = (Setting(oreps=True, paths=paths) for paths in ("at once", "late"))
+    known = Setting(oreps=True, dynamics="known")
+    assert [setting.proved for setting in (at_once, late, known)] == [False, False, True]
+    assert all(Setting(**says).proved for says, _ in TABLE.values() if "oreps" not in says)
+    assert at_once.bound(problem, K, D) == pytest.approx(4**1.5 * 5 * 300**0.5 + 4 * 700**0.5)
+    assert late.bound(problem, K, D) == math.inf
+    assert known.bound(problem, K, D) == pytest.approx(8 * (2 * math.log(15) * 2200) ** 0.5)
+
+
 @given(
     *(st.integers(1, 9) for _ in range(3)),
     st.integers(1, 10**6),

@@ -15,6 +15,9 @@ in phase e.
     arms (one step from one state)        A          sqrt(ln A / N)      0         never skip
     O-REPS                                1          sqrt(2 ln(SA) / N)  -         never skip
 
+The bound of O-REPS with unknown transitions is unproved (`Setting.proved`): for paths at once it is
+what the paper states, and for late paths there is none.
+
 Lancewicki, Rosenberg & Mansour (AAAI 2022), Corollary on skipping and the doubling algorithm.
 Departures: the threshold is beta = sqrt D in the first two bandit rows, as in the doubling
 pseudo-code; the Corollary has sqrt(D / (H S)). Only the "bandit, known" row of the doubling table
@@ -94,10 +97,19 @@ class Setting:
         """Whether `bound` has its constants; elsewhere it is the leading terms, with factors 1."""
         return self.arms or (self.information == "full" and self.dynamics == "known")
 
+    @property
+    def proved(self) -> bool:
+        """Whether the bound has a proof. That of O-REPS with unknown transitions has a gap.
+
+        A lemma takes the last measure to be in the new confidence set, but the sets are not nested.
+        """
+        return not (self.oreps and self.dynamics == "unknown")
+
     def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
         """The regret bound for K episodes and a total delay D, at the best threshold.
 
-        Where only a rate is proved, its constants and logarithms are left out.
+        Where only a rate is known, its constants and logarithms are left out. Infinity: no bound
+        is known. See `exact` and `proved`.
         """
         H, S, A = problem.shape
         K, D = episodes, total_delay
@@ -109,6 +121,10 @@ class Setting:
             return H * S * math.sqrt(A) * math.pow(K, 2 / 3) + H * H * math.pow(D, 2 / 3)
         if self.oreps and self.dynamics == "known":
             return 2.0 * H * math.sqrt(2.0 * math.log(S * A) * (K + 3.0 * D))
+        if self.oreps and self.paths == "late":
+            return math.inf
+        if self.oreps:
+            return math.pow(H, 1.5) * S * math.sqrt(A * K) + H * math.sqrt(D)
         if self.dynamics == "known":
             return H * (H + 1) * math.sqrt(2.0 * math.log(A) * (K + D))
         if self.paths == "at once":
