@@ -56,6 +56,13 @@ def real(
     return number
 
 
+def threshold(name: str, value: object) -> float:
+    """A number of at least 0, or infinity."""
+    if isinstance(value, float) and value == math.inf:
+        return value
+    return real(name, value, 0.0)
+
+
 def fix(item: object, name: str, value: object) -> None:
     """Set a field of a frozen dataclass while it is being made."""
     object.__setattr__(item, name, value)

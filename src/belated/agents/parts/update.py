@@ -78,8 +78,8 @@ class Outlook(NamedTuple):
 class Updating(Protocol):
     """Learns from arrivals and gives policies.
 
-    A rule of one's own may leave out `diagnostics`, `restart` where it does not go into `Doubling`,
-    and `state` and `restore` where its agent is not saved.
+    A rule of one's own may leave out `diagnostics`, `restart` and `retune` where it does not go
+    into `Doubling`, and `state` and `restore` where its agent is not saved.
     """
 
     def policy(self, outlook: Outlook) -> Floats:
@@ -92,6 +92,10 @@ class Updating(Protocol):
 
     def restart(self, parameters: Parameters) -> None:
         """Begin a new phase: forget what was learned and take new parameters."""
+        ...
+
+    def retune(self, parameters: Parameters) -> None:
+        """Begin a new phase: take new parameters and keep what was learned."""
         ...
 
     def diagnostics(self) -> Mapping[str, float]:
@@ -184,10 +188,14 @@ class ExponentialWeights:
 
     def restart(self, parameters: Parameters) -> None:
         """A uniform policy and the step size of the phase."""
-        self._rates = Constant(self._scale * parameters.learning_rate)
+        self.retune(parameters)
         self._total[:] = 0.0
         self._policy = uniform(self._problem)
         self._stale = self._moved = False
+
+    def retune(self, parameters: Parameters) -> None:
+        """The step size of the phase, for the whole sum."""
+        self._rates = Constant(self._scale * parameters.learning_rate)
 
     def diagnostics(self) -> Mapping[str, float]:
         """The step size that was played last, at the first step."""
