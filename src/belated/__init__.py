@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Softmax,
         UniformShare,
         Weighted,
+        ZimmertSeldin,
         advise,
         recommend,
     )
@@ -96,6 +97,7 @@ __all__ = [
     "UniformShare",
     "Weighted",
     "World",
+    "ZimmertSeldin",
     "advise",
     "best_policy",
     "costs",
@@ -121,7 +123,8 @@ __all__ = [
 _NAMES = {
     "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DelayedOPPO DelayedUCBVI "
     "Doubling FewVisits Ledger Mixture Observed Parallel Pipeline Planned Predicted "
-    "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted advise recommend",
+    "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
+    "ZimmertSeldin advise recommend",
     "agents.oreps": "DelayedOREPS",
     "delays": "NEVER DelayLine",
     "feedback": "Costs Episode FeedbackError Record Trajectory",

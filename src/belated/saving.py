@@ -46,7 +46,7 @@ SMALL = 2**24
 _SAVED = (
     "Averaged Blend Bold Bonus Confidence DelayedOPPO DelayedUCBVI Doubling FewVisits "
     "Mixture Observed Parallel Pipeline Planned Predicted RegretMatching Revealed Skipping Softmax "
-    "UniformShare Weighted"
+    "UniformShare Weighted ZimmertSeldin"
 )
 _TYPES: dict[str, type] = {
     "DelayedOREPS": DelayedOREPS,

@@ -21,6 +21,7 @@ from belated.agents.parts.update import Softmax
 from belated.agents.pipeline import Pipeline
 from belated.agents.skipping import Skipping
 from belated.agents.ucbvi import DelayedUCBVI
+from belated.agents.zimmert_seldin import ZimmertSeldin
 
 __all__ = [
     "Advice",
@@ -49,6 +50,7 @@ __all__ = [
     "Softmax",
     "UniformShare",
     "Weighted",
+    "ZimmertSeldin",
     "advise",
     "recommend",
 ]
