@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from belated import costs, delays, environments, saving, testing, tuning
     from belated.agents import (
+        DAPO,
         Advice,
         Agent,
         Averaged,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "DAPO",
     "MDP",
     "NEVER",
     "Advice",
@@ -121,7 +123,7 @@ __all__ = [
 
 
 _NAMES = {
-    "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DelayedOPPO DelayedUCBVI "
+    "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI "
     "Doubling FewVisits Ledger Mixture Observed Parallel Pipeline Planned Predicted "
     "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
     "ZimmertSeldin advise recommend",

@@ -45,7 +45,7 @@ def weights(L, r, c):
 
 
 @pytest.mark.parametrize("tuning", ["simple", "advanced"])
-@pytest.mark.parametrize("arms, lost", [(2, 0.0), (5, 0.3)])
+@pytest.mark.parametrize(("arms", "lost"), [(2, 0.0), (5, 0.3)])
 def test_policies_equal_the_literal_algorithm(tuning, arms, lost):
     rng = np.random.default_rng(arms)
     world = bl.environments.bandit(rng.random(arms))
@@ -153,7 +153,8 @@ def test_extremes():
     agent = bl.ZimmertSeldin(bl.Problem(states=1, actions=3, horizon=1))
     for k in range(2000):  # one arm is always the worst: its probability vanishes
         policy = agent.begin_episode().policy
-        assert np.all(policy >= 0) and abs(policy.sum() - 1) < 1e-12
+        assert np.all(policy >= 0)
+        assert abs(policy.sum() - 1) < 1e-12
         agent.observe([bl.Trajectory(k, [0, 0], [2]), bl.Costs(k, [1.0])])
 
 

@@ -23,7 +23,8 @@ entropies = st.one_of(st.just(0.0), st.floats(0.3, 1e4))
 @example(np.array([0.0, 1e300]), 1.0, 0.5)
 def test_weights_solve_their_optimality_conditions(L, r, c):
     x = hybrid.weights(L, r, c)
-    assert np.all(x >= 0) and abs(x.sum() - 1) < 1e-13
+    assert np.all(x >= 0)
+    assert abs(x.sum() - 1) < 1e-13
     seen = x > 1e-13
     slope = L - r / np.sqrt(np.where(seen, x, 1)) + c * np.log(np.where(seen, x, 1))
     gap = slope[seen] - slope[L.argmin()]  # every weight is inside, so all slopes are one number

@@ -5,6 +5,7 @@
 
 from belated.agents.advice import Advice, advise, recommend
 from belated.agents.contract import Agent, Information, Restartable
+from belated.agents.dapo import DAPO
 from belated.agents.doubling import Doubling
 from belated.agents.ledger import Ledger
 from belated.agents.mixture import Mixture
@@ -24,6 +25,7 @@ from belated.agents.ucbvi import DelayedUCBVI
 from belated.agents.zimmert_seldin import ZimmertSeldin
 
 __all__ = [
+    "DAPO",
     "Advice",
     "Agent",
     "Averaged",

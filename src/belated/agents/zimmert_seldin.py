@@ -20,7 +20,7 @@ delays", Algorithms 1 and 2.
 
 Nothing needs to be known in advance. A round that reports after it was given up is still used.
 
-Departures: an episode that is forgotten is counted no more. With one arm there is nothing to choose.
+Departures: an episode that is forgotten is counted no more. One arm is simply played.
 """
 
 from __future__ import annotations
