@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         DelayedUCBVI,
         Doubling,
         FewVisits,
+        Lazy,
         Ledger,
         Mixture,
         Observed,
@@ -78,6 +79,7 @@ __all__ = [
     "FeedbackError",
     "FewVisits",
     "GymRun",
+    "Lazy",
     "Ledger",
     "Mixture",
     "Observed",
@@ -124,7 +126,7 @@ __all__ = [
 
 _NAMES = {
     "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI "
-    "Doubling FewVisits Ledger Mixture Observed Parallel Pipeline Planned Predicted "
+    "Doubling FewVisits Lazy Ledger Mixture Observed Parallel Pipeline Planned Predicted "
     "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
     "ZimmertSeldin advise recommend",
     "agents.oreps": "DelayedOREPS",

@@ -7,6 +7,7 @@ from belated.agents.advice import Advice, advise, recommend
 from belated.agents.contract import Agent, Information, Restartable
 from belated.agents.dapo import DAPO
 from belated.agents.doubling import Doubling
+from belated.agents.lazy import Lazy
 from belated.agents.ledger import Ledger
 from belated.agents.mixture import Mixture
 from belated.agents.oppo import DelayedOPPO
@@ -38,6 +39,7 @@ __all__ = [
     "Doubling",
     "FewVisits",
     "Information",
+    "Lazy",
     "Ledger",
     "Mixture",
     "Observed",
