@@ -22,13 +22,13 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
-from belated.agents.ledger import Ledger, check_costs, check_path, split
+from belated.agents.ledger import Ledger, Ledgered, check_costs, check_path, split
 from belated.feedback import Costs, Episode, Record, Trajectory
 from belated.problem import Problem
 from belated.tuning import PATHS
 
 
-class Pipeline:
+class Pipeline(Ledgered):
     """An agent whose feedback is always used `max_delay` episodes later.
 
     Args:
@@ -55,11 +55,6 @@ class Pipeline:
         )
         self._held: dict[int, list[Record]] = {}
         self._late = 0
-
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._ledger.begun
 
     def begin_episode(self) -> Episode:
         """Use the feedback whose time has come, then begin the next episode."""
@@ -94,8 +89,8 @@ class Pipeline:
         self.agent.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Those of the agent inside, and how many costs came too late."""
-        return {**self.agent.diagnostics(), "late": self._late}
+        """Those of the agent inside, the episodes as they are outside, and costs too late."""
+        return {**self.agent.diagnostics(), **self._ledger.tally(), "late": self._late}
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent."""
