@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     )
     from belated.agents.oreps import DelayedOREPS
     from belated.delays import NEVER, DelayLine
-    from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
+    from belated.feedback import Costs, Episode, FeedbackError, Record, StepCost, Trajectory
     from belated.gymnasium.loop import GymRun, gym_loop
     from belated.gymnasium.wrapper import LateRewards as LateRewards
+    from belated.inbox import Inbox, Outcome, Report
     from belated.planning import (
         best_policy,
         occupancy,
@@ -75,9 +76,11 @@ __all__ = [
     "FeedbackError",
     "FewVisits",
     "GymRun",
+    "Inbox",
     "Ledger",
     "Mixture",
     "Observed",
+    "Outcome",
     "Parallel",
     "Pipeline",
     "Planned",
@@ -85,12 +88,14 @@ __all__ = [
     "Problem",
     "Record",
     "RegretMatching",
+    "Report",
     "Restartable",
     "Revealed",
     "Run",
     "SavedFileError",
     "Skipping",
     "Softmax",
+    "StepCost",
     "Trajectory",
     "Transitions",
     "UniformShare",
@@ -124,9 +129,10 @@ _NAMES = {
     "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted advise recommend",
     "agents.oreps": "DelayedOREPS",
     "delays": "NEVER DelayLine",
-    "feedback": "Costs Episode FeedbackError Record Trajectory",
+    "feedback": "Costs Episode FeedbackError Record StepCost Trajectory",
     "gymnasium.loop": "GymRun gym_loop",
     "gymnasium.wrapper": "LateRewards",
+    "inbox": "Inbox Outcome Report",
     "planning": "best_policy occupancy occupancy_from policy_from policy_values transitions_from",
     "problem": "Problem",
     "saving": "SavedFileError load save saved_configuration",
