@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         advise,
         recommend,
     )
-    from belated.agents.oreps import DelayedOREPS
+    from belated.agents.oreps import UOBREPS, DelayedFTRL, DelayedOREPS
     from belated.delays import NEVER, DelayLine
     from belated.feedback import Costs, Episode, FeedbackError, Record, StepCost, Trajectory
     from belated.gymnasium.loop import GymRun, gym_loop
@@ -63,6 +63,7 @@ __all__ = [
     "DAPO",
     "MDP",
     "NEVER",
+    "UOBREPS",
     "Advice",
     "Agent",
     "Averaged",
@@ -72,6 +73,7 @@ __all__ = [
     "Confidence",
     "Costs",
     "DelayLine",
+    "DelayedFTRL",
     "DelayedOPPO",
     "DelayedOREPS",
     "DelayedUCBVI",
@@ -134,7 +136,7 @@ _NAMES = {
     "Doubling FewVisits Lazy Ledger Mixture Observed Parallel Pipeline Planned Predicted "
     "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
     "ZimmertSeldin advise recommend",
-    "agents.oreps": "DelayedOREPS",
+    "agents.oreps": "DelayedFTRL DelayedOREPS UOBREPS",
     "delays": "NEVER DelayLine",
     "feedback": "Costs Episode FeedbackError Record StepCost Trajectory",
     "gymnasium.loop": "GymRun gym_loop",

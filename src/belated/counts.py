@@ -270,12 +270,15 @@ class EmpiricalModel:
 
 
 def log_term(problem: Problem, episodes: int | None, begun: int, delta: float) -> float:
-    """L = ln(H S A K / (4 delta)), at least ln 2, of the confidence radius.
+    """L = ln(H S A K / (4 delta)), at least ln 2, of the confidence radius."""
+    rows = problem.horizon * problem.states * problem.actions
+    return max(math.log(rows * assumed(episodes, begun) / (4.0 * delta)), math.log(2.0))
+
+
+def assumed(episodes: int | None, begun: int) -> int:
+    """K, as a union bound over time takes it.
 
     Where K is not known it is replaced by N squared, N the smallest power of two above begun + 1:
-    a union bound over time that changes only when N doubles.
+    it changes only when N doubles.
     """
-    if episodes is None:
-        episodes = max(2, 1 << (begun + 1).bit_length()) ** 2
-    rows = problem.horizon * problem.states * problem.actions
-    return max(math.log(rows * episodes / (4.0 * delta)), math.log(2.0))
+    return max(2, 1 << (begun + 1).bit_length()) ** 2 if episodes is None else episodes

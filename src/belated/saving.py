@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from belated import agents, checks, stored
 from belated.agents.contract import check_is_agent
-from belated.agents.oreps import DelayedOREPS
+from belated.agents.oreps import UOBREPS, DelayedFTRL, DelayedOREPS
 from belated.inbox import Inbox
 from belated.problem import Problem
 from belated.transitions import Transitions
@@ -50,10 +50,12 @@ _SAVED = (
     "UniformShare Weighted ZimmertSeldin"
 )
 _TYPES: dict[str, type] = {
+    "DelayedFTRL": DelayedFTRL,
     "DelayedOREPS": DelayedOREPS,
     "Inbox": Inbox,
     "Problem": Problem,
     "Transitions": Transitions,
+    "UOBREPS": UOBREPS,
     **{name: getattr(agents, name) for name in _SAVED.split()},
 }
 """The classes that a file may hold, by name."""
