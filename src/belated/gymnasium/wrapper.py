@@ -67,6 +67,14 @@ class LateRewards(
         self._seed = checks.integer("seed", seed, 0)
         self._start_over(None)
 
+    def _start_over(self, seed: int | None) -> None:
+        self._entropy = [self._seed] if seed is None else [self._seed, seed]
+        self._drawn = self._given
+        self._episode = -1
+        self._rewards: list[float] = []
+        self._playing = False
+        self._line: DelayLine[LateReward] = DelayLine()
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
@@ -94,14 +102,6 @@ class LateRewards(
         if self._playing and (terminated or truncated):
             due = self._end()
         return observation, 0.0, terminated, truncated, self._told(info, due)
-
-    def _start_over(self, seed: int | None) -> None:
-        self._entropy = [self._seed] if seed is None else [self._seed, seed]
-        self._drawn = self._given
-        self._episode = -1
-        self._rewards: list[float] = []
-        self._playing = False
-        self._line: DelayLine[LateReward] = DelayLine()
 
     def _delay(self) -> int:
         """The delay of the episode.
