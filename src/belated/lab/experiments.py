@@ -256,9 +256,9 @@ def no_tuning() -> Experiment:
         Learner("anytime", KNOWN),
     )
     about = (
-        "The tuned agent is told the number of episodes and the total delay; doubling restarts "
-        "whenever its estimate of both has doubled; the anytime rule shrinks its steps by what "
-        "is missing and never restarts."
+        "The tuned agent is told the number of episodes and the total delay; doubling takes "
+        "smaller steps whenever its estimate of both has doubled; the anytime rule shrinks its "
+        "steps by what is missing."
     )
     return _moving_goal("no-tuning", "Doubling and anytime against the tuned agent", about, agents)
 

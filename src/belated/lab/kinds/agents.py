@@ -138,7 +138,7 @@ def skipping(told: Told, /, agent: Inner, threshold: float | Literal["tuned"] = 
 
 
 def doubling(told: Told, /, agent: Inner) -> Agent:
-    """`belated.Doubling`: restarted whenever the estimate of K and D has doubled."""
+    """`belated.Doubling`: new parameters whenever the estimate of K and D has doubled."""
     return Doubling(cast(Restartable, agent(told)), paths=told.paths)
 
 
