@@ -170,14 +170,16 @@ class ExponentialWeights:
     def policy(self, outlook: Outlook) -> Floats:
         """The softmax of the sum, with the step size of now."""
         rates = self._rates.next_rates(outlook.missing)
-        changed = rates is not self._played_rates and not np.array_equal(rates, self._played_rates)
-        if self._stale or (self._moved and changed):
+        if self._stale or (self._moved and not self._plays(rates)):
             policy = np.empty(self._total.shape)
             softmax(self._total, rates, policy)
             self._policy = frozen(policy)
             self._stale = False
         self._played_rates = rates
         return self._policy
+
+    def _plays(self, rates: Floats) -> bool:
+        return rates is self._played_rates or np.array_equal(rates, self._played_rates)
 
     def learn(self, arrived: Arrival) -> None:
         """Add Q to the sum."""
