@@ -41,6 +41,7 @@ update without its underflow. Where K is not given, the radius is one for any nu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -131,6 +132,7 @@ class DAPO(Ledgered):
             counts = Counts(problem, recall=True, steps=problem.horizon - 1)
             self._set = ConfidenceSet(counts, self._log_term(), 1.0, variance=False)
         self._ledger: Ledger[Played] = Ledger(problem, "bandit", uses_paths=True)
+        self._threshold = math.inf  # of the phase: what is later does not move the policy
         self._restart(self._arguments["learning_rate"], self._arguments["exploration"])
 
     def begin_episode(self) -> Episode:
@@ -175,6 +177,7 @@ class DAPO(Ledgered):
         carry_over: whether feedback of open episodes will still move the policy.
         """
         self._restart(parameters.learning_rate, parameters.exploration or LEAST)
+        self._threshold = parameters.threshold
         if not carry_over:
             for entry in self._ledger:
                 entry.memory = None
@@ -203,12 +206,13 @@ class DAPO(Ledgered):
             "stale": self._stale,
             "rate": self._rate,
             "exploration": self._exploration,
+            "threshold": self._threshold,
         }
 
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
-        names = ("counts", "ledger", "total", "policy", "stale", "rate", "exploration")
+        names = ("counts", "ledger", "total", "policy", "stale", "rate", "exploration", "threshold")
         read = stored.exact(state, "configuration", *names)
         agent = cls(**read["configuration"])
         agent._restart(
@@ -225,6 +229,7 @@ class DAPO(Ledgered):
         stored.finite("total", agent._total)
         agent._policy = stored.policy("policy", read["policy"], agent.problem.shape)
         agent._stale = checks.flag("stale", read["stale"])
+        agent._threshold = checks.threshold("threshold", read["threshold"])
         return agent
 
     def __repr__(self) -> str:
@@ -245,9 +250,10 @@ class DAPO(Ledgered):
         self._stale = False
 
     def _learn(self, entry: Open[Played]) -> None:
-        """Lines 4 to 7 for an episode, unless it belongs to an earlier phase."""
+        """Lines 4 to 7 for an episode, unless it is too late or of an earlier phase."""
         played, path, costs = entry.memory, entry.path, entry.costs
-        if played is None or path is None or costs is None:
+        too_late = self.begun - 1 - entry.number > self._threshold
+        if played is None or path is None or costs is None or too_late:
             return
         chosen = None if self._set is None else self._set.as_of(*played.set)
         if played.bounds is None:
