@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Confidence,
         DelayedOPPO,
         DelayedUCBVI,
+        DilatedBonus,
         Doubling,
         FewVisits,
         Lazy,
@@ -74,6 +75,7 @@ __all__ = [
     "DelayedOPPO",
     "DelayedOREPS",
     "DelayedUCBVI",
+    "DilatedBonus",
     "Doubling",
     "Episode",
     "FeedbackError",
@@ -126,8 +128,8 @@ __all__ = [
 
 _NAMES = {
     "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI "
-    "Doubling FewVisits Lazy Ledger Mixture Observed Parallel Pipeline Planned Predicted "
-    "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
+    "DilatedBonus Doubling FewVisits Lazy Ledger Mixture Observed Parallel Pipeline Planned "
+    "Predicted RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
     "ZimmertSeldin advise recommend",
     "agents.oreps": "DelayedOREPS",
     "delays": "NEVER DelayLine",

@@ -97,6 +97,7 @@ class DAPO:
 
     information: Information = "bandit"
     uses_paths = True
+    _gap = 2.0  # the factor of H (upper - lower) in the bonus
 
     def __init__(
         self,
@@ -235,7 +236,8 @@ class DAPO:
         return agent
 
     def __repr__(self) -> str:
-        return call(self, self.problem, **self._arguments)
+        arguments = self.configuration()
+        return call(self, arguments.pop("problem"), **arguments)
 
     def _restart(self, learning_rate: float, exploration: float) -> None:
         self._rate, self._exploration = learning_rate, exploration
@@ -269,17 +271,23 @@ class DAPO:
             upper,
             lower,
             self._exploration,
+            self._gap,
             self._total,
         )
-        if self._transitions is not None:
-            planning.evaluate(self._transitions.rows, frozen(bonus), played.policy, self._total)
-        elif chosen is not None:
-            H, S, _ = self.problem.shape
-            last = np.zeros(S)
-            optimism.confident(chosen.box, frozen(bonus), played.policy, self._total, last, H)
+        self._subtract(bonus, played.policy, chosen, self._total)
         self._stale = True
         if self._arguments["ties"] == "in turn":
             self._update()
+
+    def _subtract(
+        self, bonus: Floats, policy: Floats, chosen: ConfidenceSet | None, total: Floats
+    ) -> None:
+        """Line 7: subtract B from the total; the bonus comes as negative costs (H, S, A)."""
+        if self._transitions is not None:
+            planning.evaluate(self._transitions.rows, frozen(bonus), policy, total)
+        elif chosen is not None:
+            H, S, _ = self.problem.shape
+            optimism.confident(chosen.box, frozen(bonus), policy, total, np.zeros(S), H)
 
     def _bounds(self, policy: Floats, chosen: ConfidenceSet | None) -> tuple[Floats, Floats]:
         """The upper and the lower occupancy (H, S) of a policy."""
