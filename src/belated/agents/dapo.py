@@ -117,7 +117,7 @@ class DAPO:
                 "transitions", transitions, Transitions, ", or None if they are unknown"
             )
             matching(problem, transitions)
-        self._arguments = {
+        self._arguments: dict[str, Any] = {
             "transitions": transitions,
             "learning_rate": checks.real("learning_rate", learning_rate, 0.0, above=True),
             "exploration": checks.real("exploration", exploration, LEAST),
@@ -132,6 +132,7 @@ class DAPO:
             counts = Counts(problem, recall=True, steps=problem.horizon - 1)
             self._set = ConfidenceSet(counts, self._log_term(), 1.0, variance=False)
         self._ledger: Ledger[Played] = Ledger(problem, "bandit", uses_paths=True)
+        self._last: Played | None = None
         self._restart(self._arguments["learning_rate"], self._arguments["exploration"])
 
     @property
@@ -244,7 +245,7 @@ class DAPO:
         self._total: Floats = np.zeros(self.problem.shape)
         self._policy = uniform(self.problem)
         self._stale = False  # whether the total has changed since the policy was made
-        self._last: Played | None = None
+        self._last = None
 
     def _update(self) -> None:
         """Line 8: the policy of the sum."""

@@ -59,7 +59,8 @@ class DilatedBonus(DAPO):
             episodes=episodes,
             delta=delta,
         )
-        self._powers: Floats = (1.0 + 1.0 / problem.horizon) ** np.arange(problem.horizon)
+        factor = 1.0 + 1.0 / problem.horizon
+        self._powers: Floats = np.power(factor, np.arange(problem.horizon, dtype=np.float64))
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent."""
