@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Confidence,
         DelayedOPPO,
         DelayedUCBVI,
+        DilatedBonus,
         Doubling,
         FewVisits,
         Lazy,
@@ -75,6 +76,7 @@ __all__ = [
     "DelayedOPPO",
     "DelayedOREPS",
     "DelayedUCBVI",
+    "DilatedBonus",
     "Doubling",
     "Episode",
     "FeedbackError",
@@ -131,8 +133,8 @@ __all__ = [
 
 _NAMES = {
     "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI "
-    "Doubling FewVisits Lazy Ledger Mixture Observed Parallel Pipeline Planned Predicted "
-    "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
+    "DilatedBonus Doubling FewVisits Lazy Ledger Mixture Observed Parallel Pipeline Planned "
+    "Predicted RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
     "ZimmertSeldin advise recommend",
     "agents.oreps": "DelayedOREPS",
     "delays": "NEVER DelayLine",

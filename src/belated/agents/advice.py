@@ -150,6 +150,8 @@ def advise(
         bound += f" (at a mean delay of {known.mean_delay:g})"
     if in_order:
         notes = (IN_ORDER, *notes)
+    if information == "bandit":
+        notes = (*notes, _later(known))
     return Advice(
         choice.name, repr(choice.make()), f"{choice.reason}. {bound}.", notes, choice.make
     )
@@ -204,6 +206,21 @@ IN_ORDER = (
     "Feedback that keeps its order needs no explicit exploration and no skipping, and the bound "
     "is that of paths that come at once. This holds only while nothing overtakes."
 )
+
+
+def _later(known: _Known) -> str:
+    """What later papers offer under bandit feedback."""
+    if known.stochastic:
+        return "belated.Lazy(agent, alpha) plans less often, with a bound for random delays."
+    if is_bandit(known.problem) and known.problem.states == 1:
+        return (
+            "belated.ZimmertSeldin(problem) has the best known bound for arms, 4 sqrt(A K) + "
+            "sqrt(8 D ln A) in expectation, and needs neither K nor D."
+        )
+    return (
+        "belated.DAPO has a bound of order sqrt(K + D) and learns slowly with the rates of "
+        "belated.tuning.dapo(problem, episodes, total_delay)."
+    )
 
 
 def _notes(information: Information, lost: bool, only_successes: bool) -> tuple[str, ...]:

@@ -98,6 +98,7 @@ class DAPO(Ledgered):
 
     information: Information = "bandit"
     uses_paths = True
+    _gap = 2.0  # the factor of H (upper - lower) in the bonus
 
     def __init__(
         self,
@@ -117,7 +118,7 @@ class DAPO(Ledgered):
                 "transitions", transitions, Transitions, ", or None if they are unknown"
             )
             matching(problem, transitions)
-        self._arguments = {
+        self._arguments: dict[str, Any] = {
             "transitions": transitions,
             "learning_rate": checks.real("learning_rate", learning_rate, 0.0, above=True),
             "exploration": checks.real("exploration", exploration, LEAST),
@@ -133,6 +134,7 @@ class DAPO(Ledgered):
             self._set = ConfidenceSet(counts, self._log_term(), 1.0, variance=False)
         self._ledger: Ledger[Played] = Ledger(problem, "bandit", uses_paths=True)
         self._threshold = math.inf  # of the phase: what is later does not move the policy
+        self._last: Played | None = None
         self._restart(self._arguments["learning_rate"], self._arguments["exploration"])
 
     def begin_episode(self) -> Episode:
@@ -233,14 +235,15 @@ class DAPO(Ledgered):
         return agent
 
     def __repr__(self) -> str:
-        return call(self, self.problem, **self._arguments)
+        arguments = self.configuration()
+        return call(self, arguments.pop("problem"), **arguments)
 
     def _restart(self, learning_rate: float, exploration: float) -> None:
         self._rate, self._exploration = learning_rate, exploration
         self._total: Floats = np.zeros(self.problem.shape)
         self._policy = uniform(self.problem)
         self._stale = False  # whether the total has changed since the policy was made
-        self._last: Played | None = None
+        self._last = None
 
     def _update(self) -> None:
         """Line 8: the policy of the sum."""
@@ -268,17 +271,23 @@ class DAPO(Ledgered):
             upper,
             lower,
             self._exploration,
+            self._gap,
             self._total,
         )
-        if self._transitions is not None:
-            planning.evaluate(self._transitions.rows, frozen(bonus), played.policy, self._total)
-        elif chosen is not None:
-            H, S, _ = self.problem.shape
-            last = np.zeros(S)
-            optimism.confident(chosen.box, frozen(bonus), played.policy, self._total, last, H)
+        self._subtract(bonus, played.policy, chosen, self._total)
         self._stale = True
         if self._arguments["ties"] == "in turn":
             self._update()
+
+    def _subtract(
+        self, bonus: Floats, policy: Floats, chosen: ConfidenceSet | None, total: Floats
+    ) -> None:
+        """Line 7: subtract B from the total; the bonus comes as negative costs (H, S, A)."""
+        if self._transitions is not None:
+            planning.evaluate(self._transitions.rows, frozen(bonus), policy, total)
+        elif chosen is not None:
+            H, S, _ = self.problem.shape
+            optimism.confident(chosen.box, frozen(bonus), policy, total, np.zeros(S), H)
 
     def _bounds(self, policy: Floats, chosen: ConfidenceSet | None) -> tuple[Floats, Floats]:
         """The upper and the lower occupancy (H, S) of a policy."""
