@@ -47,7 +47,7 @@ from belated.agents.contract import Information, call
 from belated.agents.ledger import Ledger, Open
 from belated.agents.parts.blend import Blend
 from belated.agents.parts.costs import CostsPart, Observation, Revealed, Weighted
-from belated.agents.parts.explore import ExplorePart, checked_mask, no_exploration
+from belated.agents.parts.explore import ExplorePart, FewVisits, checked_mask, no_exploration
 from belated.agents.parts.planned import Planned
 from belated.agents.parts.predicted import KEEP, Predicted
 from belated.agents.parts.regret_matching import RegretMatching
@@ -126,6 +126,7 @@ class DelayedOPPO:
             dynamics="known" if isinstance(transitions, Transitions) else "unknown",
             stochastic=costs.averaged,
             arms=costs.weighted and is_bandit(problem),
+            explores=isinstance(explore, FewVisits),
         )
         self._tunable = costs.weighted or not all(
             isinstance(rule, RegretMatching | Planned) for rule in _rules(update)

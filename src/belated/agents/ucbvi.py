@@ -13,8 +13,9 @@ feedback. The optimistic algorithm here is UCBVI with Hoeffding bonuses: Azar, O
     6          V_h = min over a of Q_h
     7      play greedily in Q, uniformly in states to be explored
 
-The factor w is radius_scale * sqrt(L / 2) for `Confidence`, with L = ln(H S A K / (4 delta)), and
-the scale of `Bonus`. Known transitions have no second term. `Averaged.scale` multiplies the first.
+The factor w is radius_scale * sqrt(L / 2) for `Confidence`, with L = ln(2 H S A K / delta), and the
+scale of `Bonus`. With radius_scale = 1 no Q is above the true optimal one, with probability
+1 - delta. Known transitions have no second term. `Averaged.scale` multiplies the first.
 """
 
 from __future__ import annotations
