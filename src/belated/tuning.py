@@ -25,9 +25,9 @@ what the paper states in a sentence: the bound of full information.
 
 Lancewicki, Rosenberg & Mansour (AAAI 2022), Corollary on skipping and the doubling algorithm.
 Departures: the threshold is beta = sqrt D in the first two bandit rows, as in the doubling
-pseudo-code; the Corollary has sqrt(D / (H S)). Only the "bandit, known" row of the doubling table
-is printed; the others are what its proof needs. O-REPS has no printed step size; with K and D known
-its bound asks for N = K + 3 D.
+pseudo-code; the Corollary has sqrt(D / (H S)), which has the same rate. Only the "bandit, known"
+row of the doubling table is printed; the others are what its proof needs. O-REPS has no printed
+step size; with K and D known its bound asks for N = K + 3 D.
 """
 
 import math

@@ -38,7 +38,7 @@ from belated.tuning import Parameters, Setting
 CONFIDENCE = Inner("transitions", Part("confidence"), TRANSITIONS)
 AVERAGED = Inner("costs", Part("averaged"), COST_PARTS)
 SOFTMAX = Inner("update", Part("softmax"), UPDATES)
-UNTUNED = Parameters(1.0, 1.0, math.inf)
+UNTUNED = Parameters(1.0, 1.0, 1.0)
 """Stands for tuned parameters until the agent has said for which setting they are."""
 
 
