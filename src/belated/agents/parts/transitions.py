@@ -276,8 +276,8 @@ class Confident:
             self.retune(begun)
 
     def retune(self, begun: int) -> None:
-        """Set the radius for so many episodes begun."""
-        self.set.retune(self._part.log_term(self._problem, begun))
+        """Set the radius for so many episodes begun, by others too if their paths are counted."""
+        self.set.retune(self._part.log_term(self._problem, max(begun, self.arrived)))
 
     def as_of(self, arrived: int) -> Confident:
         """The set as it was then, with the radius of now."""
@@ -322,7 +322,7 @@ class Confident:
 
     def cost_width(self, begun: int) -> float:
         """radius_scale * sqrt(L / 2)."""
-        return self._part.hoeffding(self._problem, begun)
+        return self._part.hoeffding(self._problem, max(begun, self.arrived))
 
     def state(self) -> stored.State:
         """The counts and the log term; the box follows from them."""

@@ -76,7 +76,11 @@ def blend(updates: tuple[UpdatePart, ...]) -> Blend:
 
 
 def few_visits(
-    told: Told, /, threshold: float | None = None, max_delay: float | str | None = None
+    told: Told,
+    /,
+    threshold: float | None = None,
+    max_delay: float | str | None = None,
+    use_costs: bool = False,
 ) -> FewVisits:
     """Explicit exploration: uniform play in states with few visits.
 
@@ -87,7 +91,8 @@ def few_visits(
         if told.tuned is None:
             raise ValueError('max_delay must be a number or "realised" here, got "tuned"')
         max_delay = told.tuned.threshold
-    return FewVisits(threshold=threshold, max_delay=told.largest(max_delay))
+    largest = told.largest(max_delay)
+    return FewVisits(threshold=threshold, max_delay=largest, use_costs=use_costs)
 
 
 TRANSITIONS = Registry(
