@@ -24,6 +24,7 @@ def known(world: bl.World) -> dict:
 
 
 BANDIT = {"costs": Weighted(0.1), "update": Softmax(0.1)}
+RATES = {"learning_rate": 0.1, "exploration": 0.05}
 NARROW, NARROWER = Confidence(radius_scale=0.1), Confidence(radius_scale=0.05)
 
 AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
@@ -37,6 +38,9 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     ),
     "oppo confidence full exploring": lambda w: bl.DelayedOPPO(
         w.problem, transitions=NARROW, explore=FewVisits(3)
+    ),
+    "oppo confidence full exploring, costs used": lambda w: bl.DelayedOPPO(
+        w.problem, transitions=NARROW, explore=FewVisits(3, use_costs=True)
     ),
     "oppo confidence bandit": lambda w: bl.DelayedOPPO(w.problem, transitions=NARROWER, **BANDIT),
     "oppo confidence bandit exploring": lambda w: bl.DelayedOPPO(
@@ -121,12 +125,24 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     ),
     "oreps known": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, **known(w)),
     "oreps unknown": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROWER),
+    "oreps unknown on arrival": lambda w: bl.DelayedOREPS(
+        w.problem, learning_rate=0.3, transitions=NARROWER, project="on arrival"
+    ),
     "doubling oreps": lambda w: bl.Doubling(
         bl.DelayedOREPS(w.problem, learning_rate=1, **known(w))
     ),
     "skipping oreps unknown": lambda w: bl.Skipping(
         bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROW), 3
     ),
+    "dapo known in turn": lambda w: bl.DAPO(w.problem, ties="in turn", **RATES, **known(w)),
+    "doubling dapo known": lambda w: bl.Doubling(
+        bl.DAPO(w.problem, **RATES, **known(w)), literal=True
+    ),
+    "skipping dapo unknown": lambda w: bl.Skipping(bl.DAPO(w.problem, episodes=40, **RATES), 3),
+    "bold dilated known": lambda w: bl.Bold(
+        lambda: bl.DilatedBonus(w.problem, **RATES, **known(w))
+    ),
+    "lazy ucbvi": lambda w: bl.Lazy(bl.DelayedUCBVI(w.problem, transitions=NARROW), 2),
     "ucbvi": lambda w: bl.DelayedUCBVI(w.problem, transitions=NARROW),
     "ucbvi known": lambda w: bl.DelayedUCBVI(w.problem, costs=Averaged(scale=0.1), **known(w)),
     "ucbvi bonus": lambda w: bl.DelayedUCBVI(w.problem, transitions=Bonus(0.3)),
@@ -157,6 +173,18 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     ),
     "parallel bonus full": lambda w: bl.Parallel(
         lambda: bl.DelayedOPPO(w.problem, transitions=Bonus(), update=Softmax(0.3)), 2
+    ),
+    "parallel confidence bandit, shared": lambda w: bl.Parallel(
+        lambda: bl.DelayedOPPO(w.problem, transitions=NARROWER, **BANDIT), 2, share_model=True
+    ),
+    "bold oreps unknown, shared": lambda w: bl.Bold(
+        lambda: bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROWER),
+        share_model=True,
+    ),
+    "parallel ucbvi, shared": lambda w: bl.Parallel(
+        lambda: bl.DelayedUCBVI(w.problem, transitions=NARROW, explore=FewVisits(2)),
+        2,
+        share_model=True,
     ),
     "bold known full": lambda w: bl.Bold(lambda: bl.DelayedOPPO(w.problem, **known(w))),
     "bold confidence bandit": lambda w: bl.Bold(

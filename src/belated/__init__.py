@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from belated import costs, delays, environments, saving, testing, tuning
     from belated.agents import (
+        DAPO,
         Advice,
         Agent,
         Averaged,
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
         Confidence,
         DelayedOPPO,
         DelayedUCBVI,
+        DilatedBonus,
         Doubling,
         FewVisits,
+        Lazy,
         Ledger,
         Mixture,
         Observed,
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
         Softmax,
         UniformShare,
         Weighted,
+        ZimmertSeldin,
         advise,
         recommend,
     )
@@ -58,6 +62,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "DAPO",
     "MDP",
     "NEVER",
     "Advice",
@@ -72,12 +77,14 @@ __all__ = [
     "DelayedOPPO",
     "DelayedOREPS",
     "DelayedUCBVI",
+    "DilatedBonus",
     "Doubling",
     "Episode",
     "FeedbackError",
     "FewVisits",
     "GymRun",
     "Inbox",
+    "Lazy",
     "Ledger",
     "Mixture",
     "Observed",
@@ -102,6 +109,7 @@ __all__ = [
     "UniformShare",
     "Weighted",
     "World",
+    "ZimmertSeldin",
     "advise",
     "best_policy",
     "costs",
@@ -126,9 +134,10 @@ __all__ = [
 
 
 _NAMES = {
-    "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DelayedOPPO DelayedUCBVI "
-    "Doubling FewVisits Ledger Mixture Observed Parallel Pipeline Planned Predicted "
-    "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted advise recommend",
+    "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI "
+    "DilatedBonus Doubling FewVisits Lazy Ledger Mixture Observed Parallel Pipeline Planned "
+    "Predicted RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
+    "ZimmertSeldin advise recommend",
     "agents.oreps": "DelayedOREPS",
     "delays": "NEVER DelayLine",
     "feedback": "Costs Episode FeedbackError Record StepCost Trajectory",

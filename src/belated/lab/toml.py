@@ -16,8 +16,9 @@ NUMBERS = re.compile(r"\[\n(?: +[-+.\w]+,\n)+ *\]")
 
 
 def dumps(experiment: Experiment) -> str:
-    """The experiment as TOML text."""
-    return NUMBERS.sub(_on_one_line, tomli_w.dumps(to_table(experiment)))
+    """The experiment as TOML text. What is not printable is escaped, for terminals."""
+    text = NUMBERS.sub(_on_one_line, tomli_w.dumps(to_table(experiment)))
+    return "".join(c if c.isprintable() or c == "\n" else f"\\U{ord(c):08x}" for c in text)
 
 
 def _on_one_line(found: re.Match[str]) -> str:
@@ -31,8 +32,8 @@ def loads(text: str, source: str = "the text", directory: Path | None = None) ->
     """
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{source} is not TOML: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{source} is not TOML that can be read: {error}") from None
     try:
         return from_table(table if directory is None else _located(table, directory))
     except ValueError as error:
