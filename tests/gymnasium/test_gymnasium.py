@@ -5,8 +5,6 @@ Oracles: value iteration and play on Gymnasium's own objects, written without ou
 
 import subprocess
 import sys
-import tomllib
-from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -476,17 +474,18 @@ def test_a_time_limit_outside_ends_the_episode_at_the_reset():
     assert [late.episode for late in info["late_rewards"]] == [0]
 
 
-def test_gymnasium_knows_the_name_when_the_package_is_installed():
-    """What the entry point calls; twice does no harm."""
-    from belated.gymnasium import registration
-
-    registration.register()
-    registration.register()
-    with open(Path(__file__).parents[2] / "pyproject.toml", "rb") as file:
-        points = tomllib.load(file)["project"]["entry-points"]["gymnasium.envs"]
-    assert points == {"belated": "belated.gymnasium.registration:register"}
-    env = gymnasium.make(registration.NAME, env="FrozenLake-v1", delays=[0, 0], is_slippery=False)
-    assert env.reset(seed=0)[1]["episode_number"] == 0
+def test_gymnasium_finds_the_name_with_nothing_else_imported():
+    """The part before the colon is imported by Gymnasium itself."""
+    code = """
+import gymnasium
+name = "belated.gymnasium.wrapper:belated/LateRewards-v0"
+env = gymnasium.make(name, env="FrozenLake-v1", delays=[0, 0], is_slippery=False)
+assert env.reset(seed=0)[1]["episode_number"] == 0
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_without_gymnasium_the_rest_works_and_the_message_says_what_to_install():

@@ -15,7 +15,6 @@ from belated import checks
 from belated.arrays import Floats, Ints
 from belated.delays import DelayLine, DelayModel, as_delays
 from belated.delays.recorded import Recorded
-from belated.gymnasium.registration import register
 
 
 class LateReward(NamedTuple):
@@ -25,6 +24,8 @@ class LateReward(NamedTuple):
     rewards: Floats
 
 
+NAME = "belated/LateRewards-v0"
+"""What Gymnasium calls it, once this module is imported."""
 BLOCK = 1024
 """Delays that are drawn at a time."""
 
@@ -137,4 +138,5 @@ def made(
     return LateRewards(gymnasium.make(env, **options), delays, delays_seed)
 
 
-register()
+if NAME not in gymnasium.registry:
+    gymnasium.register(NAME, entry_point="belated.gymnasium.wrapper:made")
