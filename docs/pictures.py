@@ -185,7 +185,7 @@ def skipping(path: Path) -> None:
 
 
 def doubling(path: Path) -> None:
-    """Restarts against the anytime rule, all step sizes times 20."""
+    """Phases with and without restarts against the anytime rule, all step sizes times 20."""
 
     def inside(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedOPPO:
         return bl.DelayedOPPO(problem, transitions=p, update=bl.Softmax(scale=20))
@@ -193,6 +193,7 @@ def doubling(path: Path) -> None:
     agents = {
         "anytime rule": inside,
         "Doubling": lambda problem, p, d: bl.Doubling(inside(problem, p, d)),
+        "Doubling, literal": lambda problem, p, d: bl.Doubling(inside(problem, p, d), literal=True),
     }
     world = bl.environments.gridworld(size=4, horizon=8)
     learning(path, world, bl.delays.geometric(5), 1000, agents, seeds=1)

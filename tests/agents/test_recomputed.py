@@ -7,7 +7,7 @@ import pytest
 
 import belated as bl
 import oracles
-from belated import Averaged, Bonus, Confidence, FewVisits, Softmax, Weighted
+from belated import Averaged, Bonus, Confidence, FewVisits, Softmax
 from belated.counts import ConfidenceSet, Counts, log_term
 from twins import Counting
 
@@ -72,65 +72,6 @@ def test_the_anytime_rule(scale):
     assert counting.total < sum(1 + sum(j + delays[j] >= k for j in range(k)) for k in range(K))
 
 
-@pytest.mark.parametrize("literal", [False, True])
-def test_doubling_under_bandit_feedback(literal):
-    """Phases, step size, exploration, skipping, and what older phases may do."""
-    rng = np.random.default_rng(2)
-    H, S, A, K, kappa = 3, 3, 2, 200, 2**1.5
-    start = (0.5, 0.3, 0.2)
-    world = oracles.random_world(rng, H, S, A, start=start)
-    p, delays = oracles.dense(world.mdp), oracles.random_delays(rng, K, 0.1, 24)
-    inside = bl.DelayedOPPO(
-        world.problem,
-        transitions=world.mdp.transitions,
-        costs=Weighted(1),
-        update=Softmax(1, scale=5.0),
-    )
-    agent = bl.Doubling(inside, literal=literal)
-    phase = 1 if literal else max(1, math.ceil(math.log2(kappa)))
-    estimate, total, first, oldest, history, records = 0.0, np.zeros((H, S, A)), 0, 0, [], []
-    line, skipped, carried, counting = bl.DelayLine(), 0, 0, Counting(A)
-    for k in range(K):
-        waiting, _ = counting.begin(k)
-        if k:
-            lost = sum(1 for j in range(k) if j + delays[j] > k - 1)
-            estimate += kappa + (lost if literal else waiting)
-            if estimate > 2**phase:
-                phase += 1
-                while not literal and estimate > 2**phase:
-                    phase += 1
-                total[:], first = 0.0, k
-        eta, gamma, beta = 5 * 2 ** (-2 * phase / 3) / H, 2 ** (-phase / 3), 2 ** (phase / 2)
-        oldest = max(oldest, k - math.floor(beta))  # what was let go stays let go
-        expected = softmax(total, eta)
-        policy = agent.begin_episode().policy
-        np.testing.assert_allclose(policy, expected, atol=1e-10)
-        history.append(expected)
-        path, costs = world.mdp.play(policy, rng, k), world.costs.at(k % 40)
-        met = costs[np.arange(H), path.states[:-1], path.actions]
-        records.append((path, met))
-        line.push([path, bl.Costs(k, met)], int(delays[k]))
-        agent.observe(line.release(k))
-        for j in range(k + 1):
-            if j + delays[j] != k:
-                continue
-            counting.arrive(j, k)
-            if j < oldest:
-                skipped += 1
-            elif j >= first or literal:
-                carried += j < first
-                path, met = records[j]
-                q = oracles.occupancy(p, history[j], np.array(start)).sum(-1)
-                estimate_of = np.zeros((H, S, A))
-                for h in range(H):
-                    s, a = path.states[h], path.actions[h]
-                    estimate_of[h, s, a] = met[h] / (q[h, s] * history[j][h, s, a] + gamma)
-                total += oracles.values(p, estimate_of, history[j])[1]
-    assert skipped > 0
-    assert (carried > 0) == literal
-    assert agent.diagnostics()["skipped"] == skipped
-
-
 @pytest.mark.parametrize("homogeneous", [True, False])
 @pytest.mark.parametrize("pooled", [True, False])
 @pytest.mark.parametrize("optimism", ["bonus", "confidence"])
@@ -150,7 +91,8 @@ def test_mean_costs_on_unknown_transitions(homogeneous, pooled, optimism):
     counts, sums, n = observed.counts, observed.sums, observed.n
     total, history, line = np.zeros((H, S, A)), [], bl.DelayLine()
     L = math.log(H * S * A * K / 0.4)
-    deviation = 0.3 if optimism == "bonus" else 0.05 * math.sqrt(L / 2)
+    pairs = H * S * A * K * (H if homogeneous else 1)
+    deviation = 0.3 if optimism == "bonus" else 0.05 * math.sqrt(math.log(2 * pairs / 0.1) / 2)
     for k in range(K):
         policy = agent.begin_episode().policy
         np.testing.assert_allclose(policy, softmax(total, 0.5), atol=1e-9)
@@ -191,21 +133,25 @@ def backup(seen, cost, V, L, left, optimism):
 
 @pytest.mark.parametrize("homogeneous", [True, False])
 @pytest.mark.parametrize("pooled", [True, False])
-def test_ucbvi_over_several_steps(homogeneous, pooled):
+@pytest.mark.parametrize("known", [True, False])
+def test_ucbvi_over_several_steps(homogeneous, pooled, known):
     rng = np.random.default_rng(4)
     H, S, A, K = 4, 4, 3, 80
     world = oracles.random_world(rng, H, S, A, homogeneous, start=(0.4, 0.6, 0.0, 0.0))
     T, C = 1 if homogeneous else H, 1 if pooled else H
     agent = bl.DelayedUCBVI(
         world.problem,
-        transitions=Confidence(0.1, episodes=K),
-        costs=Averaged(pooled=pooled),
-        explore=FewVisits(2),
+        transitions=world.mdp.transitions if known else Confidence(0.1, episodes=K),
+        costs=Averaged(pooled=pooled, scale=0.1 if known else 1.0),
+        explore=None if known else FewVisits(2),
     )
     line, observed = bl.DelayLine(), Observed((H, S, A), T, C)
     counts, sums, n = observed.counts, observed.sums, observed.n
-    width = 0.1 * math.sqrt(math.log(H * S * A * K / 0.4) / 2)
     for k in range(K):
+        # known transitions: an anytime log term, and the true p without a bonus
+        number = max(2, 1 << (k + 1).bit_length()) ** 2 if known else K
+        pairs = H * S * A * number * (H if homogeneous else 1)
+        width = 0.1 * math.sqrt(math.log(2 * pairs / 0.1) / 2)
         V, expected = np.zeros(S), np.zeros((H, S, A))
         for h in reversed(range(H)):
             seen, c = counts[min(h, T - 1)], min(h, C - 1)
@@ -213,8 +159,10 @@ def test_ucbvi_over_several_steps(homogeneous, pooled):
             low = np.maximum(mean - width / np.sqrt(np.maximum(n[c], 1)), 0)
             Q = low - (H - 1 - h) * width / np.sqrt(m) + (seen / m[..., None]) @ V
             Q = np.where((seen.sum(-1) > 0) & (n[c] > 0), np.clip(Q, 0, H - h), 0.0)
+            if known:
+                Q = np.where(n[c] > 0, low, 0.0) + oracles.dense(world.mdp)[h] @ V
             V, expected[h] = Q.min(-1), np.eye(A)[Q.argmin(-1)]
-            expected[h][seen.sum((-1, -2)) <= 2] = 1 / A
+            expected[h][(seen.sum((-1, -2)) <= 2) & (not known)] = 1 / A
         policy = agent.begin_episode().policy
         np.testing.assert_allclose(policy, expected)
         line.push([world.mdp.play(policy, rng, k)], int(rng.integers(0, 6)))

@@ -259,7 +259,7 @@ def test_the_bonus_backup_is_its_formula(name, seed, scale, homogeneous):
         Q[(n[t] == 0) & free] = 0
         np.testing.assert_allclose(total[h], Q, atol=1e-12)
         V = (policy[h] * Q).sum(-1)
-    bonuses = Bonuses(scale, scale * last, free, clip)
+    bonuses = Bonuses(last, free, clip)
     read_only = (frozen(costs), frozen(policy))
     first = with_bonus(dynamics.model.frequencies, bonuses, *read_only, total)
     np.testing.assert_allclose(first, V, atol=1e-12)

@@ -105,7 +105,7 @@ MISTAKES = {
     "mean = 2": [("mean = nan", "delays.otherwise.mean must be", "got nan"),
                  ("men = 2", "delays.otherwise.men = 2: unknown key", "did you mean 'mean'?")],
     "episodes = 20": [
-        ("episodes = 0", "episodes must be a whole number of at least 1", "got 0"),
+        ("episodes = 0", "episodes must be a whole number from 1 to", "got 0"),
         ("episode = 20", "episode = 20: unknown key; an experiment", "did you mean 'episodes'?"),
         ('paths = "delayed"', "paths must be one of 'late', 'at once'", "'delayed'"),
         ("cases = [{ seeds = 3 }]", "cases[0].seeds = 3: unknown key; a case takes", "'delays'"),
@@ -177,3 +177,18 @@ def test_a_kind_alone_is_a_part_without_parameters():
     whole = toml.loads('environment = "chain"\n' + GOOD[: GOOD.index("[environment]")]
                        + GOOD[GOOD.index("[delays]") :])  # fmt: skip
     assert whole.environment == part("chain")
+
+
+def test_the_files_of_recorded_delays_are_beside_the_specification(tmp_path, monkeypatch):
+    """From any directory, and the copy among the results means the same."""
+    inside = 'otherwise = { kind = "trace", delays = "data/waits.csv", repeat = true }'
+    text = GOOD.replace('otherwise = { kind = "geometric", mean = 2 }', inside)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "waits.csv").write_text("waited\n3\n0\nnever\n")
+    (tmp_path / "mine.toml").write_text(text)
+    monkeypatch.chdir(tmp_path / "data")
+    experiment = toml.read(tmp_path / "mine.toml")
+    build.rehearse(experiment)
+    copy = tmp_path / "data" / "spec.toml"
+    copy.write_text(toml.dumps(experiment))
+    assert toml.read(copy) == experiment == toml.read(copy.relative_to(tmp_path / "data"))

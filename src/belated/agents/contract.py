@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Protocol
 
 from belated import checks
-from belated.feedback import Episode, Record
+from belated.feedback import Episode, Record, Trajectory
 from belated.problem import Problem
 from belated.tuning import Parameters, Setting
 
@@ -39,6 +39,14 @@ class Agent(Protocol):
         """How many episodes have begun."""
         ...
 
+    def open_episodes(self) -> list[int]:
+        """The episodes of which feedback can still be taken, oldest first."""
+        ...
+
+    def is_open(self, number: int) -> bool:
+        """Whether feedback of this episode can still be taken."""
+        ...
+
     def begin_episode(self) -> Episode:
         """The next episode number, counted from 0, and the policy (H, S, A) to play, a copy."""
         ...
@@ -56,8 +64,26 @@ class Agent(Protocol):
         ...
 
 
+class CountsPaths(Agent, Protocol):
+    """An agent that can learn transitions from others, as copies that share their model do."""
+
+    def count(self, paths: Iterable[Trajectory]) -> None:
+        """Count trajectories of episodes that others played; the policy does not follow costs.
+
+        Where the transitions are known there is nothing to count, and this raises ValueError.
+        """
+        ...
+
+
 class Restartable(Agent, Protocol):
-    """An agent that can begin a new phase, as `Doubling` needs it."""
+    """An agent that can begin a new phase, as `Doubling` needs it.
+
+    In a phase, feedback that comes more than `parameters.threshold` episodes late is counted (its
+    path, its observed costs), but does not move the policy.
+
+    An agent may also have `retune(parameters)`: begin a new phase with new parameters and keep what
+    was learned. `Doubling` then calls it where no proof needs a fresh policy.
+    """
 
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""
@@ -76,6 +102,8 @@ AGENT = (
     "information",
     "uses_paths",
     "begun",
+    "open_episodes",
+    "is_open",
     "begin_episode",
     "observe",
     "forget",

@@ -41,6 +41,7 @@ update without its underflow. Where K is not given, the radius is one for any nu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -49,7 +50,7 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger, Open
+from belated.agents.ledger import Ledger, Ledgered, Open
 from belated.agents.parts.transitions import NO_TOTAL, matching
 from belated.agents.parts.update import uniform
 from belated.arrays import Floats, frozen
@@ -82,7 +83,7 @@ class Played:
     bounds: tuple[Floats, Floats] | None = None
 
 
-class DAPO:
+class DAPO(Ledgered):
     """Delay-adapted policy optimization for bandit feedback; see the module for the algorithm.
 
     Args:
@@ -132,13 +133,9 @@ class DAPO:
             counts = Counts(problem, recall=True, steps=problem.horizon - 1)
             self._set = ConfidenceSet(counts, self._log_term(), 1.0, variance=False)
         self._ledger: Ledger[Played] = Ledger(problem, "bandit", uses_paths=True)
+        self._threshold = math.inf  # of the phase: what is later does not move the policy
         self._last: Played | None = None
         self._restart(self._arguments["learning_rate"], self._arguments["exploration"])
-
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._ledger.begun
 
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
@@ -150,7 +147,7 @@ class DAPO:
         last = self._last
         if last is None or last.policy is not self._policy or last.set != (arrived, term):
             self._last = last = Played(self._policy, (arrived, term))
-        return Episode(self._ledger.begin(last), self._policy.copy())
+        return Episode(self._ledger.begin(last, self._policy), self._policy.copy())
 
     def observe(self, records: Iterable[Record]) -> None:
         """Count the episodes that are complete now, and move the policy by them."""
@@ -182,17 +179,16 @@ class DAPO:
         carry_over: whether feedback of open episodes will still move the policy.
         """
         self._restart(parameters.learning_rate, parameters.exploration or LEAST)
+        self._threshold = parameters.threshold
         if not carry_over:
             for entry in self._ledger:
                 entry.memory = None
             self._let_go()
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Episodes begun, open and not used, and the rates."""
+        """What the ledger says, and the rates."""
         return {
-            "begun": self.begun,
-            "open": len(self._ledger),
-            "unused": self._ledger.unsettled,
+            **self._ledger.diagnostics(),
             "learning_rate": self._rate,
             "exploration": self._exploration,
         }
@@ -212,12 +208,13 @@ class DAPO:
             "stale": self._stale,
             "rate": self._rate,
             "exploration": self._exploration,
+            "threshold": self._threshold,
         }
 
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
-        names = ("counts", "ledger", "total", "policy", "stale", "rate", "exploration")
+        names = ("counts", "ledger", "total", "policy", "stale", "rate", "exploration", "threshold")
         read = stored.exact(state, "configuration", *names)
         agent = cls(**read["configuration"])
         agent._restart(
@@ -234,6 +231,7 @@ class DAPO:
         stored.finite("total", agent._total)
         agent._policy = stored.policy("policy", read["policy"], agent.problem.shape)
         agent._stale = checks.flag("stale", read["stale"])
+        agent._threshold = checks.threshold("threshold", read["threshold"])
         return agent
 
     def __repr__(self) -> str:
@@ -255,9 +253,10 @@ class DAPO:
         self._stale = False
 
     def _learn(self, entry: Open[Played]) -> None:
-        """Lines 4 to 7 for an episode, unless it belongs to an earlier phase."""
+        """Lines 4 to 7 for an episode, unless it is too late or of an earlier phase."""
         played, path, costs = entry.memory, entry.path, entry.costs
-        if played is None or path is None or costs is None:
+        too_late = self.begun - 1 - entry.number > self._threshold
+        if played is None or path is None or costs is None or too_late:
             return
         chosen = None if self._set is None else self._set.as_of(*played.set)
         if played.bounds is None:

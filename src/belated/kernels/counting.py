@@ -92,15 +92,17 @@ def box(
 
 
 @njit(cache=True)
-def frequencies(tally: Tally, rows: Ints, probabilities: Floats, deviation: Floats) -> None:
-    """Write the observed frequencies of some rows, 0 where nothing was seen, and 1 / sqrt(n).
+def frequencies(
+    tally: Tally, rows: Ints, scale: float, probabilities: Floats, deviation: Floats
+) -> None:
+    """Write the observed frequencies of some rows, 0 where nothing was seen, and scale / sqrt(n).
 
-    probabilities: (R, W); deviation: (R,), 1 where nothing was seen.
+    probabilities: (R, W); deviation: (R,), the scale itself where nothing was seen.
     """
     _, counts, known, visits = tally
     for i in range(rows.shape[0]):
         r = rows[i]
         n = max(visits[r], 1)
-        deviation[r] = 1.0 / math.sqrt(n)
+        deviation[r] = scale * (1.0 / math.sqrt(n))
         for slot in range(known[r]):
             probabilities[r, slot] = counts[r, slot] / n

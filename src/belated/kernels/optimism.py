@@ -32,7 +32,7 @@ class Box(NamedTuple):
 class Frequencies(NamedTuple):
     """Observed frequencies: successors, probabilities (T, S, A, W); visits, deviation (T, S, A).
 
-    deviation: 1 / sqrt(visits).
+    deviation: a multiple of 1 / sqrt(visits), where at least one visit is counted.
     """
 
     successors: Indices
@@ -42,14 +42,14 @@ class Frequencies(NamedTuple):
 
 
 class Bonuses(NamedTuple):
-    """How costs are reduced: by scale / sqrt(visits), and by last / sqrt(visits) at the last step.
+    """How costs are reduced by the deviation.
 
+    last: they are at the last step too.
     free: a row without visits costs nothing; otherwise it counts as visited once, and as the end.
     clip: Q is clipped to [0, steps left].
     """
 
-    scale: float
-    last: float
+    last: bool
     free: bool
     clip: bool
 
@@ -271,26 +271,28 @@ def with_bonus(
 ) -> Floats:
     """Evaluate a policy on observed frequencies with costs reduced by a bonus.
 
-    Q = costs - bonus / sqrt(visits) + p V, clipped or not. costs: (1 or H, S, A);
+    Q = costs - deviation + p V, clipped or not. costs: (1 or H, S, A);
     policy: (H, S, A). total: (H, S, A), to which Q is added. Returns the values (S,) of step 0.
     """
     successors, probabilities, visits, deviation = seen
     H, S, A = policy.shape
     W = successors.shape[3]
     V = np.zeros((H + 1, S))
+    free = bonus.free
+    none = np.zeros((S, A))
     for h in range(H - 1, -1, -1):
         t = min(h, successors.shape[0] - 1)
-        succ, prob, count, spread = successors[t], probabilities[t], visits[t], deviation[t]
+        succ, prob, count, less = successors[t], probabilities[t], visits[t], deviation[t]
+        if h == H - 1 and not bonus.last:
+            less = none
         cost, weights = costs[min(h, costs.shape[0] - 1)], policy[h]
         after, now, add = V[h + 1], V[h], total[h]
-        scale = bonus.scale if h < H - 1 else bonus.last
-        least = 0 if bonus.free else -1  # rows with more visits are evaluated
         low, high = (0.0, float(H - h)) if bonus.clip else (-np.inf, np.inf)
         for s in range(S):
             value = 0.0
             for a in range(A):
-                if count[s, a] > least:
-                    q = cost[s, a] - scale * spread[s, a]
+                if not free or count[s, a] > 0:
+                    q = cost[s, a] - less[s, a]
                     for w in range(W):
                         q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
                     q = min(max(q, low), high)

@@ -1,14 +1,25 @@
 """Agents are told what they ask for, and no more."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import belated as bl
-from belated.lab import Experiment, Learner, Told, build, part
+from belated.lab import Experiment, Learner, Told, build, named, part
 from belated.lab.kinds import AGENTS
 from belated.lab.kinds.make import make
 
 TUNED = part("softmax", learning_rate="tuned")
+
+
+WORLD = bl.environments.random_mdp(3, 2, 4)
+DELAYS = np.array([2, 0, 50, 1, 1, 0, 3, 0, 0, 0])
+
+
+def made(kind, information="full", paths="late", **parameters):
+    told = Told(WORLD.problem, information, paths, WORLD.mdp.transitions, DELAYS)
+    return make("agent", part(kind, **parameters), AGENTS, told)
 
 
 def rate(agent):
@@ -17,12 +28,6 @@ def rate(agent):
 
 def test_agents_are_told_what_they_ask_for_and_no_more():
     """K = 10; cut at the end of the run the delays add up to D = 14, the largest is 9."""
-    world = bl.environments.random_mdp(3, 2, 4)
-    delays = np.array([2, 0, 50, 1, 1, 0, 3, 0, 0, 0])
-
-    def made(kind, information="full", **parameters):
-        told = Told(world.problem, information, "late", world.mdp.transitions, delays)
-        return make("agent", part(kind, **parameters), AGENTS, told)
 
     def step(K, D):
         return pytest.approx(1 / (4 * np.sqrt(K + D)))
@@ -34,6 +39,7 @@ def test_agents_are_told_what_they_ask_for_and_no_more():
     for transitions in ("known", "confidence"):
         oreps = made("oreps", transitions=transitions).configuration()
         assert (oreps["transitions"] == bl.Confidence()) == (transitions == "confidence")
+        assert oreps["project"] is None
         assert oreps["learning_rate"] == pytest.approx(np.sqrt(2 * np.log(3 * 2) / (10 + 3 * 14)))
     pipeline = made("pipeline", agent=tuned)
     assert pipeline.max_delay == 9
@@ -45,7 +51,7 @@ def test_agents_are_told_what_they_ask_for_and_no_more():
     assert skipping.threshold == 3  # sqrt(14), in whole episodes
     setting = bl.tuning.Setting(information="bandit", dynamics="known")
     costs = skipping.agent.configuration()["costs"]
-    assert costs.exploration == setting.at(world.problem, 10, 14).exploration
+    assert costs.exploration == setting.at(WORLD.problem, 10, 14).exploration
 
 
 def test_copies_of_parallel_are_tuned_for_their_share_without_delay():
@@ -64,6 +70,13 @@ def test_copies_of_parallel_are_tuned_for_their_share_without_delay():
     agent.begin_episode()
     copy = agent.agents[0]
     assert rate(copy) == bl.tuning.oppo_full(world.problem, 20, 0)["learning_rate"]
+
+
+def test_oreps_may_project_on_arrival_only():
+    agent = made("oreps", project="on arrival")
+    assert agent.configuration()["project"] == "on arrival"
+    with pytest.raises(ValueError, match=r"agent\.project must be left out with known transitions"):
+        made("oreps", project="on arrival", transitions="known")
 
 
 def test_dapo_is_tuned_and_scaled():
@@ -88,3 +101,45 @@ def test_dapo_is_tuned_and_scaled():
     assert skipping.threshold == 1  # sqrt(17) / 4
     with pytest.raises(ValueError, match='must be "known" or left out'):
         made("dapo", transitions="confidence")
+
+
+def test_the_radius_may_be_told_the_number_of_episodes():
+    for kind, copies in (("oppo", 1), ("ucbvi", 1), ("parallel", 10)):
+        radius = part("confidence", episodes="known")
+        inside = part("oppo", transitions=radius)
+        given = {"agent": inside} if kind == "parallel" else {"transitions": radius}
+        agent = made(kind, "bandit" if kind == "ucbvi" else "full", **given)
+        one = agent.agents[0] if kind == "parallel" else agent
+        assert one.configuration()["transitions"].episodes == 10 / copies
+    wrong = part("confidence", episodes="realised")
+    with pytest.raises(ValueError, match=r"agent.transitions.episodes \(if not a number\) must be"):
+        made("oppo", transitions=wrong)
+
+
+def test_explicit_exploration_may_follow_the_threshold_of_skipping():
+    explore = part("few_visits", max_delay="tuned")
+    inside = part("oppo", update=TUNED, explore=explore)
+    skipping = made("skipping", agent=inside)
+    beta = np.sqrt(14 / (4 * 3))
+    assert skipping.threshold == int(beta)
+    assert skipping.agent.configuration()["explore"].max_delay == pytest.approx(beta)
+    with pytest.raises(ValueError, match='max_delay must be a number or "realised" here'):
+        made("oppo", explore=explore)
+
+
+def test_the_papers_table_is_set_up_as_its_theorems_ask():
+    """Late paths need explicit exploration and skipping; the radius as printed contains K."""
+    table = {learner.name: learner for learner in named("grid-delay").agents}
+    late = table["full, unknown, paths late"]
+    assert late.agent.kind == "skipping"
+    agent = made(late.agent.kind, **late.agent.values)
+    assert isinstance(agent.agent.configuration()["explore"], bl.FewVisits)
+    assert agent.agent.setting("late").explores
+    experiment = dataclasses.replace(named("known-unknown"), episodes=500)
+    printed = experiment.agents[-1]
+    assert printed.name == "unknown, radius as printed"
+    world = build.world(experiment.scene(""))
+    delays = np.zeros(500, dtype=np.int64)
+    agent = build.agent(experiment, printed, world, delays)
+    agent._model.retune(500)
+    assert agent._model.set.log_term == pytest.approx(np.log(50 * 100 * 4 * 500 / 0.4))  # 17.03

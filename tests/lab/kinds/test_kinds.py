@@ -23,6 +23,7 @@ KINDS = {
             "bandit": {"means": [0.1, 0.9]},
             "chain": {},
             "delay_lower_bound": {"delay": 2},
+            "dynamics_lower_bound": {"episodes": 100},
             "gridworld": {"size": 3, "horizon": 4},
             "gymnasium": {"env": "FrozenLake-v1", "horizon": 5, "is_slippery": False},
             "random_mdp": {"states": 4},

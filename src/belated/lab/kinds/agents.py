@@ -42,7 +42,7 @@ from belated.tuning import Parameters, Setting
 CONFIDENCE = Inner("transitions", Part("confidence"), TRANSITIONS)
 AVERAGED = Inner("costs", Part("averaged"), COST_PARTS)
 SOFTMAX = Inner("update", Part("softmax"), UPDATES)
-UNTUNED = Parameters(1.0, 1.0, math.inf)
+UNTUNED = Parameters(1.0, 1.0, 1.0)
 """Stands for tuned parameters until the agent has said for which setting they are."""
 
 
@@ -80,14 +80,19 @@ def oreps(
     transitions: Inner = CONFIDENCE,
     learning_rate: float | Literal["tuned"] = "tuned",
     scale: float = 1.0,
+    project: Literal["every episode", "on arrival"] | None = None,
 ) -> Agent:
-    """`belated.DelayedOREPS`, for full information."""
+    """`belated.DelayedOREPS`, for full information; `project` is for unknown transitions."""
     if isinstance(learning_rate, str):
         checks.choice("learning_rate (if not a number)", learning_rate, ("tuned",))
         tuned = tuning.oreps(told.problem, told.episodes, told.total_delay)
         learning_rate = tuned["learning_rate"]
     return DelayedOREPS(
-        told.problem, transitions=transitions(told), learning_rate=learning_rate, scale=scale
+        told.problem,
+        transitions=transitions(told),
+        learning_rate=learning_rate,
+        scale=scale,
+        project=project,
     )
 
 
@@ -179,17 +184,21 @@ def lazy(told: Told, /, agent: Inner, alpha: float) -> Agent:
 
 
 def parallel(
-    told: Told, /, agent: Inner, max_delay: int | Literal["realised"] = "realised"
+    told: Told,
+    /,
+    agent: Inner,
+    max_delay: int | Literal["realised"] = "realised",
+    share_model: bool = False,
 ) -> Agent:
     """`belated.Parallel`: copies that take turns, each told its share of the episodes."""
     copies = 1 + checks.integer("max_delay", told.largest(max_delay), 0)
     share = told.undelayed(math.ceil(told.episodes / copies))
-    return Parallel(lambda: agent(share), copies - 1)
+    return Parallel(lambda: agent(share), copies - 1, share_model=share_model)
 
 
-def bold(told: Told, /, agent: Inner) -> Agent:
+def bold(told: Told, /, agent: Inner, share_model: bool = False) -> Agent:
     """`belated.Bold`: copies opened when needed, each told the whole number of episodes."""
-    return Bold(lambda: agent(told.undelayed(told.episodes)))
+    return Bold(lambda: agent(told.undelayed(told.episodes)), share_model=share_model)
 
 
 def pipeline(
@@ -215,7 +224,7 @@ def skipping(told: Told, /, agent: Inner, threshold: float | Literal["tuned"] = 
 
 
 def doubling(told: Told, /, agent: Inner) -> Agent:
-    """`belated.Doubling`: restarted whenever the estimate of K and D has doubled."""
+    """`belated.Doubling`: new parameters whenever the estimate of K and D has doubled."""
     return Doubling(cast(Restartable, agent(told)), paths=told.paths)
 
 
