@@ -75,6 +75,19 @@ TABLE = {
         {"information": "bandit", "arms": True},
         lambda H, S, A, N, D: (A, (math.log(A) / N) ** 0.5, 0.0, math.inf),
     ),
+    "DAPO, known": (
+        {"information": "bandit", "dynamics": "known", "dapo": True},
+        lambda H, S, A, N, D: (1 + S * A / H**2, N**-0.5 / H**2, 2 / (H * N**0.5), D**0.5 / H),
+    ),
+    "DAPO, unknown": (
+        {"information": "bandit", "dapo": True},
+        lambda H, S, A, N, D: (
+            1 + S * A / H**2,
+            N**-0.5 / H,
+            2 / N**0.5,
+            (D / (H**2 * S**2 * A)) ** 0.5,
+        ),
+    ),
     "O-REPS": (
         {"oreps": True},
         lambda H, S, A, N, D: (1, (2 * math.log(S * A) / N) ** 0.5, None, math.inf),

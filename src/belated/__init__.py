@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from belated import costs, delays, environments, saving, testing, tuning
     from belated.agents import (
+        DAPO,
         Advice,
         Agent,
         Averaged,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
         DelayedUCBVI,
         Doubling,
         FewVisits,
+        Lazy,
         Ledger,
         Mixture,
         Observed,
@@ -31,14 +33,16 @@ if TYPE_CHECKING:
         Softmax,
         UniformShare,
         Weighted,
+        ZimmertSeldin,
         advise,
         recommend,
     )
     from belated.agents.oreps import DelayedOREPS
     from belated.delays import NEVER, DelayLine
-    from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
+    from belated.feedback import Costs, Episode, FeedbackError, Record, StepCost, Trajectory
     from belated.gymnasium.loop import GymRun, gym_loop
     from belated.gymnasium.wrapper import LateRewards as LateRewards
+    from belated.inbox import Inbox, Outcome, Report
     from belated.planning import (
         best_policy,
         occupancy,
@@ -56,6 +60,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "DAPO",
     "MDP",
     "NEVER",
     "Advice",
@@ -75,9 +80,12 @@ __all__ = [
     "FeedbackError",
     "FewVisits",
     "GymRun",
+    "Inbox",
+    "Lazy",
     "Ledger",
     "Mixture",
     "Observed",
+    "Outcome",
     "Parallel",
     "Pipeline",
     "Planned",
@@ -85,17 +93,20 @@ __all__ = [
     "Problem",
     "Record",
     "RegretMatching",
+    "Report",
     "Restartable",
     "Revealed",
     "Run",
     "SavedFileError",
     "Skipping",
     "Softmax",
+    "StepCost",
     "Trajectory",
     "Transitions",
     "UniformShare",
     "Weighted",
     "World",
+    "ZimmertSeldin",
     "advise",
     "best_policy",
     "costs",
@@ -119,14 +130,16 @@ __all__ = [
 
 
 _NAMES = {
-    "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DelayedOPPO DelayedUCBVI "
-    "Doubling FewVisits Ledger Mixture Observed Parallel Pipeline Planned Predicted "
-    "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted advise recommend",
+    "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI "
+    "Doubling FewVisits Lazy Ledger Mixture Observed Parallel Pipeline Planned Predicted "
+    "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
+    "ZimmertSeldin advise recommend",
     "agents.oreps": "DelayedOREPS",
     "delays": "NEVER DelayLine",
-    "feedback": "Costs Episode FeedbackError Record Trajectory",
+    "feedback": "Costs Episode FeedbackError Record StepCost Trajectory",
     "gymnasium.loop": "GymRun gym_loop",
     "gymnasium.wrapper": "LateRewards",
+    "inbox": "Inbox Outcome Report",
     "planning": "best_policy occupancy occupancy_from policy_from policy_values transitions_from",
     "problem": "Problem",
     "saving": "SavedFileError load save saved_configuration",

@@ -1,6 +1,6 @@
 """The `belated` command: run experiments, draw and report their results.
 
-Exit codes: 0 success, 1 some runs failed, 2 wrong input, 130 interrupted.
+Exit codes: 0 success, 1 some runs failed, 2 wrong input; 130 interrupted (`__main__`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter, Token
 from rich.console import Console
+
+from belated import checks
 
 if TYPE_CHECKING:
     from belated.lab.run import Sweep
@@ -32,8 +34,28 @@ app = App(
     version_flags=["--version"],
     suppress_keyboard_interrupt=False,
 )
-out = Console(markup=False, emoji=False)
-err = Console(stderr=True, markup=False, emoji=False)
+
+
+class _Plain(Console):
+    """A console that shows names as they are: no markup, and no escape character gets through."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, **options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print texts as `_printable` ones."""
+        super().print(*(_printable(o) if isinstance(o, str) else o for o in objects), **options)
+
+
+def _printable(text: str) -> str:
+    """The text with what a terminal would obey, such as ESC, written out."""
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+out = _Plain()
+err = _Plain(stderr=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,9 +71,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(f"{' '.join(str(error).split())} (see belated --help)")
     except _Mistake as mistake:
         return _complain(str(mistake))
-    except KeyboardInterrupt:
-        err.print("belated: stopped; run the same command to continue")
-        return 130
     return code if isinstance(code, int) else 0
 
 
@@ -60,7 +79,7 @@ def _whole(kind: object, tokens: Sequence[Token]) -> int:
     try:
         return int(tokens[0].value)
     except ValueError:
-        raise ValueError(f"must be a whole number, got {tokens[0].value!r}") from None
+        raise ValueError(f"must be a whole number, got {checks.show(tokens[0].value)}") from None
 
 
 Whole = Annotated[int, Parameter(converter=_whole)]
@@ -87,7 +106,7 @@ def _uninterrupted() -> Iterator[None]:
     """Delay Ctrl-C; inside an import, compiled packages turn it into other exceptions."""
     before = signal.getsignal(signal.SIGINT)
     main = threading.current_thread() is threading.main_thread()
-    if not main or before is not signal.default_int_handler:
+    if not main or not callable(before):
         yield
         return
     came: list[int] = []
@@ -97,7 +116,7 @@ def _uninterrupted() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGINT, before)
     if came:
-        raise KeyboardInterrupt
+        before(signal.SIGINT, None)
 
 
 def _complain(message: str) -> int:
@@ -115,7 +134,7 @@ def list_() -> None:
     table = Table("name", "what it is", "runs", box=None, pad_edge=False)
     for name, make in EXPERIMENTS.items():
         experiment = make()
-        table.add_row(name, experiment.title, str(len(experiment.tasks())))
+        table.add_row(name, _printable(experiment.title), str(len(experiment.tasks())))
     out.print(table)
     out.print("\nbelated run NAME runs one; belated export NAME > my.toml gives a copy to change.")
 
@@ -130,6 +149,7 @@ def run(
     jobs: Whole | None = None,
     engine: str = "local",
     out_dir: Annotated[Path | None, Parameter(name="--out")] = None,
+    no_own_code: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Run an experiment, or continue one that was stopped.
 
@@ -141,12 +161,15 @@ def run(
         engine: local (processes on this machine) or ray (the cluster at RAY_ADDRESS, else one
             that is started here).
         out_dir: Directory for the results; out/NAME by default.
+        no_own_code: Refuse a file that names code of its own (module:function).
     """
     with _uninterrupted():
-        from belated.lab.spec import slug  # noqa: PLC0415
+        from belated.lab.spec import own_code, slug  # noqa: PLC0415
 
     with _input():
         chosen = _changed(_find(experiment), seeds, episodes)
+        if no_own_code and (own := own_code(chosen)):
+            raise ValueError(f"{own[0]} is code, which --no-own-code refuses to run")
         directory = out_dir or Path("out") / slug(chosen.name)
         done = _with_progress(chosen, directory, _cores() if jobs is None else jobs, engine)
     from belated.lab import drawing, figures, report, statistics, store, tables  # noqa: PLC0415
@@ -271,7 +294,7 @@ def _with_progress(experiment: Experiment, directory: Path, jobs: int, engine: s
     from belated.lab.run import run  # noqa: PLC0415
 
     columns = (
-        progress.TextColumn("{task.description}"),
+        progress.TextColumn("{task.description}", markup=False),
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
         progress.TextColumn("runs, time left"),
@@ -280,7 +303,7 @@ def _with_progress(experiment: Experiment, directory: Path, jobs: int, engine: s
     with progress.Progress(
         *columns, console=err, transient=True, disable=not err.is_terminal
     ) as bar:
-        line = bar.add_task(experiment.name, total=None)
+        line = bar.add_task(_printable(experiment.name), total=None)
         return run(
             experiment,
             directory,
@@ -305,15 +328,16 @@ def _print(table: Table) -> None:
     from rich.table import Table as RichTable  # noqa: PLC0415
 
     shown = RichTable(
-        title=table.title,
+        title=_printable(table.title),
         title_justify="left",
         box=box.SIMPLE_HEAD,
         show_edge=False,
         padding=(0, 1),
     )
-    for i, head in enumerate(table.head):
+    rows = [[_printable(cell) for cell in row] for row in table.cells]
+    for i, head in enumerate(map(_printable, table.head)):
         name = i < table.names
-        cells = [row[i] for row in table.cells]
+        cells = [row[i] for row in rows]
         words = [word for text in (head, *cells) for word in text.split()]
         whole = [] if name else cells  # numbers stay on one line
         shown.add_column(
@@ -321,7 +345,7 @@ def _print(table: Table) -> None:
             justify="left" if name else "right",
             min_width=max([13 if name else 0, *map(len, words), *map(len, whole)]),
         )
-    for row in table.cells:
+    for row in rows:
         shown.add_row(*row)
     wide = out.options.update(max_width=sys.maxsize)
     least = Measurement.get(out, wide, shown).minimum

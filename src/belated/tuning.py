@@ -15,6 +15,8 @@ in phase e.
     stochastic, OPPO or UCBVI             1          1 / (H sqrt N)      -         sqrt(D / (H S))
     arms (one step from one state)        A          sqrt(ln A / N)      0         never skip
     O-REPS                                1          sqrt(2 ln(SA) / N)  -         never skip
+    DAPO, known                           1+SA/H^2   1 / (H^2 sqrt N)    2 eta H   sqrt(D) / H
+    DAPO, unknown                         1+SA/H^2   1 / (H sqrt N)      2 eta H   sqrt(D/A) / (H S)
 
 The two thresholds sqrt(D / (H S)) are for explicit exploration (`explores`). Without it the term of
 the largest delay has a factor A more, and the threshold is sqrt(D / (H S A)).
@@ -27,7 +29,9 @@ Lancewicki, Rosenberg & Mansour (AAAI 2022), Corollary on skipping and the doubl
 Departures: the threshold is beta = sqrt D in the first two bandit rows, as in the doubling
 pseudo-code; the Corollary has sqrt(D / (H S)), which has the same rate. Only the "bandit, known"
 row of the doubling table is printed; the others are what its proof needs. O-REPS has no printed
-step size; with K and D known its bound asks for N = K + 3 D.
+step size; with K and D known its bound asks for N = K + 3 D. DAPO: Lancewicki, Rosenberg & Sotnikov
+(ICML 2023), Theorems B.1 and C.1 and Remark C.2; its eta is (H^2 S A K + H^4 (K + D))^(-1/2), times
+H if transitions are unknown.
 """
 
 import math
@@ -63,6 +67,7 @@ class Setting:
         stochastic: the costs come from fixed laws and are averaged.
         arms: importance-weighted costs of one step from one state.
         oreps: mirror descent on occupancy measures.
+        dapo: delay-adapted policy optimization, under bandit feedback.
         ucbvi: optimistic planning; costs are stochastic.
         explores: states with few observed visits are played uniformly (`FewVisits`).
         in_order: no feedback overtakes earlier feedback. Under full information late paths are then
@@ -77,6 +82,7 @@ class Setting:
     stochastic: bool = False
     arms: bool = False
     oreps: bool = False
+    dapo: bool = False
     ucbvi: bool = False
     explores: bool = False
     in_order: bool = False
@@ -85,13 +91,15 @@ class Setting:
         checks.choice("information", self.information, ("full", "bandit"))
         checks.choice("dynamics", self.dynamics, ("known", "unknown"))
         checks.choice("paths", self.paths, PATHS)
-        for name in ("stochastic", "arms", "oreps", "ucbvi", "explores", "in_order"):
+        for name in ("stochastic", "arms", "oreps", "dapo", "ucbvi", "explores", "in_order"):
             checks.flag(name, getattr(self, name))
         if self.ucbvi and not self.stochastic:
             raise ValueError("ucbvi must go with stochastic=True, got stochastic=False")
 
     def weight(self, problem: Problem) -> float:
         """Kappa: how much an episode counts against a missing one."""
+        if self.dapo:
+            return 1.0 + problem.states * problem.actions / problem.horizon**2
         if self._weighted:
             return float(problem.actions) if self.arms else math.pow(problem.actions, 1.5)
         return 1.0
@@ -133,6 +141,10 @@ class Setting:
         """
         H, S, A = problem.shape
         K, D = episodes, total_delay
+        if self.dapo and self.dynamics == "known":
+            return H * H * math.sqrt(S * A * K) + math.pow(H, 3) * math.sqrt(K + D)
+        if self.dapo:
+            return math.pow(H, 3) * S * math.sqrt(A * (K + D))
         if self.arms:
             return 2.0 * math.sqrt(2.0 * math.log(A) * (A * K + D))
         if self.stochastic:
@@ -185,10 +197,14 @@ class Setting:
         return problem.states if self.explores else problem.states * problem.actions
 
     def _parameters(self, problem: Problem, N: float, D: float) -> Parameters:
-        return Parameters(self._rate(problem, N), self._exploration(N), self._threshold(problem, D))
+        rate = self._rate(problem, N)
+        exploration = 2.0 * rate * problem.horizon if self.dapo else self._exploration(N)
+        return Parameters(rate, exploration, self._threshold(problem, D))
 
     def _rate(self, problem: Problem, N: float) -> float:
         H, S, A = problem.shape
+        if self.dapo:
+            return 1.0 / ((H * H if self.dynamics == "known" else H) * math.sqrt(N))
         if self.oreps:
             return math.sqrt(2.0 * math.log(S * A) / N)
         if self._weighted and self.arms:
@@ -202,6 +218,8 @@ class Setting:
 
     def _threshold(self, problem: Problem, D: float) -> float:
         H, S, A = problem.shape
+        if self.dapo:
+            return math.sqrt(D) / (H if self.dynamics == "known" else H * S * math.sqrt(A))
         if self.oreps or self.arms:
             return math.inf
         if self.stochastic:
@@ -242,6 +260,17 @@ def oreps(problem: Problem, episodes: int, total_delay: float = 0.0) -> dict[str
     """Delayed O-REPS, full information: eta = sqrt(2 ln(S A) / (K + 3 D))."""
     setting = Setting(dynamics="known", oreps=True)
     return {"learning_rate": setting.at(problem, episodes, total_delay).learning_rate}
+
+
+def dapo(
+    problem: Problem, episodes: int, total_delay: float = 0.0, *, dynamics: str = "known"
+) -> dict[str, float]:
+    """DAPO: eta = (H^2 S A K + H^4 (K + D))^(-1/2), gamma = 2 eta H.
+
+    dynamics: "known", or "unknown", where eta is H times as large.
+    """
+    setting = Setting(information="bandit", dynamics=dynamics, dapo=True)
+    return _both(setting.at(problem, episodes, total_delay))
 
 
 def _both(tuned: Parameters) -> dict[str, float]:

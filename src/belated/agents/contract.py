@@ -39,6 +39,14 @@ class Agent(Protocol):
         """How many episodes have begun."""
         ...
 
+    def open_episodes(self) -> list[int]:
+        """The episodes of which feedback can still be taken, oldest first."""
+        ...
+
+    def is_open(self, number: int) -> bool:
+        """Whether feedback of this episode can still be taken."""
+        ...
+
     def begin_episode(self) -> Episode:
         """The next episode number, counted from 0, and the policy (H, S, A) to play, a copy."""
         ...
@@ -68,7 +76,14 @@ class CountsPaths(Agent, Protocol):
 
 
 class Restartable(Agent, Protocol):
-    """An agent that can begin a new phase, as `Doubling` needs it."""
+    """An agent that can begin a new phase, as `Doubling` needs it.
+
+    In a phase, feedback that comes more than `parameters.threshold` episodes late is counted (its
+    path, its observed costs), but does not move the policy.
+
+    An agent may also have `retune(parameters)`: begin a new phase with new parameters and keep what
+    was learned. `Doubling` then calls it where no proof needs a fresh policy.
+    """
 
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""
@@ -87,6 +102,8 @@ AGENT = (
     "information",
     "uses_paths",
     "begun",
+    "open_episodes",
+    "is_open",
     "begin_episode",
     "observe",
     "forget",

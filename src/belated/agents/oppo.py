@@ -37,14 +37,17 @@ Departures:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
+import numpy as np
+
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger, Open, paths_of_others
+from belated.agents.ledger import Ledger, Ledgered, Open, paths_of_others
 from belated.agents.parts.blend import Blend
 from belated.agents.parts.costs import CostsPart, Observation, Revealed, Weighted
 from belated.agents.parts.explore import ExplorePart, FewVisits, checked_mask, no_exploration
@@ -87,7 +90,7 @@ class Played:
     arrived: int
 
 
-class DelayedOPPO:
+class DelayedOPPO(Ledgered):
     """Policy optimization for delayed feedback; see the module for the algorithm.
 
     Args:
@@ -146,12 +149,8 @@ class DelayedOPPO:
             problem, costs.information, uses_paths=self.uses_paths
         )
         self._waiting = Waiting(problem)
+        self._threshold = math.inf  # of the phase: what is later does not move the policy
         self._explored = 0
-
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._ledger.begun
 
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
@@ -160,24 +159,20 @@ class DelayedOPPO:
         outlook = Outlook(missing, coming, self._model, self._costs)
         policy = frozen(self._update.policy(outlook))
         mask = self._explore.mask()
-        number = self._ledger.begin(Played(policy, mask, self._model.arrived))
-        return Episode(number, self._explore.mixed(policy, mask).copy())
+        mixed = self._explore.mixed(policy, mask)
+        number = self._ledger.begin(Played(policy, mask, self._model.arrived), mixed)
+        return Episode(number, mixed.copy())
 
     def observe(self, records: Iterable[Record]) -> None:
         """Take a batch of records: count the paths, then update the policy by the costs."""
         paths, entries = self._ledger.take(records)
         self._model.learn(paths, self.begun)
         ready = [
-            entry
+            (entry, self._costs.learn(entry.path, entry.costs.values))
             for entry in entries
             if entry.costs is not None and not (self._waits_for_paths and entry.path is None)
         ]
-        lessons = [
-            self._costs.learn(entry.path, entry.costs.values)
-            for entry in ready
-            if entry.costs is not None
-        ]
-        for entry, lesson in zip(ready, lessons, strict=True):
+        for entry, lesson in ready:
             self._learn(entry, lesson)
             self._waiting.arrive(entry.number)
             self._ledger.settle(entry)
@@ -203,25 +198,21 @@ class DelayedOPPO:
 
         carry_over: whether feedback of open episodes will still move the policy.
         """
-        if not self._tunable:
-            raise ValueError(
-                f"update={self._parts['update']!r} has no step size for a new phase; use the agent "
-                "without Doubling"
-            )
-        for part in (self._update, self._costs, self._explore):
-            _need(part, "restart", "Doubling")
-            part.restart(parameters)
+        self._begin_phase(parameters, "restart")
         if not carry_over:
             for entry in self._ledger:
                 entry.memory = None
             self._let_go()
 
+    def retune(self, parameters: Parameters) -> None:
+        """Begin a new phase with new parameters and keep what was learned."""
+        self._begin_phase(parameters, "retune")
+
     def diagnostics(self) -> Mapping[str, float]:
-        """Episodes begun and open, those kept out of the update, and what the update says."""
+        """What the ledger and the update say, and the cost of the policy as the agent sees it."""
         return {
-            "begun": self.begun,
-            "open": len(self._ledger),
-            "unused": self._ledger.unsettled,
+            **self._ledger.diagnostics(),
+            **self._seen(),
             "explored": self._explored,
             "given_up": self._waiting.given_up,
             "came_late": self._waiting.late,
@@ -240,17 +231,20 @@ class DelayedOPPO:
             "configuration": self.configuration(),
             **{name: getattr(self, f"_{name}").state() for name in LEARNING},
             "ledger": self._ledger.state(_write),
+            "threshold": self._threshold,
             "explored": self._explored,
         }
 
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
-        read = stored.exact(state, "configuration", *LEARNING, "ledger", "explored")
+        names = ("configuration", *LEARNING, "ledger", "threshold", "explored")
+        read = stored.exact(state, *names)
         agent = cls(**read["configuration"])
         for name in LEARNING:
             getattr(agent, f"_{name}").restore(read[name])
         agent._ledger.restore(read["ledger"], agent._read)
+        agent._threshold = checks.threshold("threshold", read["threshold"])
         agent._explored = checks.integer("explored", read["explored"], 0)
         return agent
 
@@ -258,9 +252,10 @@ class DelayedOPPO:
         return call(self, self.problem, **self._parts)
 
     def _learn(self, entry: Open[Played], lesson: object) -> None:
-        """Update by an episode, unless it met its mask or belongs to an earlier phase."""
+        """Update by an episode, unless it met its mask, is too late or of an earlier phase."""
         played, costs = entry.memory, entry.costs
-        if played is None or costs is None:
+        too_late = self.begun - 1 - entry.number > self._threshold
+        if played is None or costs is None or too_late:
             return
         if self._explore.met(played.mask, entry.path):
             self._explored += 1
@@ -276,10 +271,38 @@ class DelayedOPPO:
         )
         self._update.learn(Arrival(played.policy, frozen(self._costs.estimate(seen)), model))
 
+    def _begin_phase(self, parameters: Parameters, update: str) -> None:
+        """Hand new parameters to the parts. update: what its rule does, restart or retune."""
+        if not self._tunable:
+            raise ValueError(
+                f"update={self._parts['update']!r} has no step size for a new phase; use the agent "
+                "without Doubling"
+            )
+        for part, name in (
+            (self._update, update),
+            (self._costs, "restart"),
+            (self._explore, "restart"),
+        ):
+            _need(part, name, "Doubling")
+            getattr(part, name)(parameters)
+        self._threshold = parameters.threshold
+
+    def _seen(self) -> dict[str, float]:
+        """The share of rows that were visited, and the policy's cost where costs are estimated."""
+        counts, policy, costs = self._model.counts, self._ledger.policy, self._ledger.newest
+        told = {} if counts is None else {"visited": float(np.mean(counts.visits > 0))}
+        if costs is not None and self.information == "bandit":
+            costs = self._costs.believed() if hasattr(self._costs, "believed") else None
+        if policy is not None and costs is not None:
+            told["cost"] = self._model.value(frozen(costs), frozen(policy))
+        return told
+
     def _let_go(self) -> None:
         """Drop what is kept of the model's past and no open episode needs."""
         newest = self._model.arrived
-        self._model.keep_from(next((e.memory.arrived for e in self._ledger if e.memory), newest))
+        if newest:
+            needed = (entry.memory.arrived for entry in self._ledger if entry.memory)
+            self._model.keep_from(next(needed, newest))
 
     def _read(self, memory: object) -> Played:
         read = stored.exact(memory, "policy", "mask", "arrived")

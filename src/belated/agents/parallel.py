@@ -36,7 +36,7 @@ from belated.agents.contract import (
     check_fresh,
     check_is_agent,
 )
-from belated.agents.ledger import Ledger
+from belated.agents.ledger import Ledger, Ledgered
 from belated.feedback import Episode, Record, Trajectory, renumbered
 from belated.problem import Problem
 
@@ -68,6 +68,7 @@ class Copies:
                 )
             self._template.count([])  # refuses known transitions
         self.agents = [copy.deepcopy(self._template)]
+        self._last = 0  # the copy that played last
         self.problem = self.agents[0].problem
         self.information = self.agents[0].information
         self.uses_paths = self.agents[0].uses_paths
@@ -79,6 +80,7 @@ class Copies:
         """Begin the next episode in a copy; one more than there are opens a new copy."""
         if index == len(self.agents):
             self.agents.append(copy.deepcopy(self._template))
+        self._last = index
         episode = self.agents[index].begin_episode()
         return Episode(self.ledger.begin(Turn(index, episode.number)), episode.policy)
 
@@ -128,6 +130,7 @@ class Copies:
         return {
             "template": stored.twin(self._template),
             "agents": [stored.twin(agent) for agent in self.agents],
+            "last": self._last,
             "ledger": self.ledger.state(lambda turn: [turn.copy, turn.number]),
             "share_model": self.share_model,
         }
@@ -135,13 +138,14 @@ class Copies:
     @classmethod
     def from_state(cls, state: object) -> Self:
         """The copies that wrote the state."""
-        read = stored.exact(state, "template", "agents", "ledger", "share_model")
+        read = stored.exact(state, "template", "agents", "last", "ledger", "share_model")
         made = cls(lambda: read["template"], read["share_model"])
         made.agents = stored.items("agents", read["agents"])
         for agent in made.agents:
             check_is_agent("agents", agent)
             if agent.problem != made.problem or agent.information != made.information:
                 raise ValueError("agents must be copies of one agent")
+        made._last = checks.integer("last", read["last"], 0, len(made.agents) - 1)
 
         def turn(value: object) -> Turn:
             copy, number = stored.items("turn", value)
@@ -155,19 +159,17 @@ class Copies:
         return f"lambda: {self._template!r}"
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Number of copies, episodes begun and open."""
-        return {
-            "copies": len(self.agents),
-            "begun": self.ledger.begun,
-            "open": len(self.ledger),
-        }
+        """Those of the copy that played last, the episodes of all copies, and their number."""
+        played = self.agents[self._last].diagnostics()
+        return {**played, **self.ledger.tally(), "copies": len(self.agents)}
 
 
-class _Copied:
+class _Copied(Ledgered):
     """What Parallel and Bold have in common: copies, and records that find their copy."""
 
     def _hold(self, copies: Copies) -> None:
         self._copies = copies
+        self._ledger = copies.ledger
         self.problem: Problem = copies.problem
         self.information: Information = copies.information
         self.uses_paths = copies.uses_paths
@@ -177,13 +179,8 @@ class _Copied:
         """The copies made so far."""
         return self._copies.agents
 
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._copies.ledger.begun
-
     def diagnostics(self) -> Mapping[str, float]:
-        """Number of copies, episodes begun and open."""
+        """Those of the copy that played last, the episodes of all copies, and their number."""
         return self._copies.diagnostics()
 
 

@@ -18,17 +18,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
-import numpy as np
-
 from belated import checks, stored
 from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
-from belated.agents.ledger import Ledger, check_costs, check_path, split
-from belated.feedback import Costs, Episode, Record, Trajectory
+from belated.agents.ledger import Ledger, Ledgered, read_record, split, written
+from belated.feedback import Costs, Episode, Record
 from belated.problem import Problem
 from belated.tuning import PATHS
 
 
-class Pipeline:
+class Pipeline(Ledgered):
     """An agent whose feedback is always used `max_delay` episodes later.
 
     Args:
@@ -55,11 +53,6 @@ class Pipeline:
         )
         self._held: dict[int, list[Record]] = {}
         self._late = 0
-
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._ledger.begun
 
     def begin_episode(self) -> Episode:
         """Use the feedback whose time has come, then begin the next episode."""
@@ -94,8 +87,8 @@ class Pipeline:
         self.agent.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Those of the agent inside, and how many costs came too late."""
-        return {**self.agent.diagnostics(), "late": self._late}
+        """Those of the agent inside, the episodes as they are outside, and costs too late."""
+        return {**self.agent.diagnostics(), **self._ledger.tally(), "late": self._late}
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent."""
@@ -108,7 +101,7 @@ class Pipeline:
             "max_delay": self.max_delay,
             "paths": self.paths,
             "ledger": self._ledger.state(bool),
-            "held": [_written(record) for held in self._held.values() for record in held],
+            "held": [written(record) for held in self._held.values() for record in held],
             "late": self._late,
         }
 
@@ -121,33 +114,10 @@ class Pipeline:
         made._wrap(read["agent"], read["max_delay"], read["paths"])
         made._ledger.restore(read["ledger"], bool)
         for item in stored.items("held", read["held"]):
-            record = made._read(item)
+            record = read_record(made.problem, made.information, made.begun, item)
             made._held.setdefault(record.episode, []).append(record)
         made._late = checks.integer("late", read["late"], 0)
         return made
 
-    def _read(self, item: object) -> Record:
-        read = stored.exact(item, "episode", "states", "actions", "costs")
-        episode = checks.integer("episode", read["episode"], 0, self.begun - 1)
-        if read["costs"] is not None:
-            costs = Costs(episode, read["costs"])
-            check_costs(self.problem, self.information, costs)
-            return costs
-        H = self.problem.horizon
-        states = stored.array("states", read["states"], np.int64, (H + 1,))
-        path = Trajectory(episode, states, stored.array("actions", read["actions"], np.int64, (H,)))
-        check_path(self.problem, path)
-        return path
-
     def __repr__(self) -> str:
         return call(self, self.agent, self.max_delay, paths=self.paths)
-
-
-def _written(record: Record) -> stored.State:
-    path = record if isinstance(record, Trajectory) else None
-    return {
-        "episode": record.episode,
-        "states": None if path is None else path.states,
-        "actions": None if path is None else path.actions,
-        "costs": record.values if isinstance(record, Costs) else None,
-    }

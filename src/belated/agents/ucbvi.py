@@ -27,7 +27,7 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger, paths_of_others
+from belated.agents.ledger import Ledger, Ledgered, paths_of_others
 from belated.agents.oppo import CONFIDENCE
 from belated.agents.parts.costs import Averaged
 from belated.agents.parts.explore import ExplorePart, FewVisits, no_exploration
@@ -44,7 +44,7 @@ LEARNING = ("model", "costs", "explore")
 """What learns in the agent and has a state of its own; the model comes first."""
 
 
-class DelayedUCBVI:
+class DelayedUCBVI(Ledgered):
     """Optimistic planning for stochastic costs and delayed bandit feedback.
 
     Args:
@@ -85,7 +85,10 @@ class DelayedUCBVI:
             Known(problem, matching(problem, transitions))
             if isinstance(transitions, Transitions)
             else WithBonus(
-                problem, Bonuses(0.0, 0.0, free=True, clip=True), getattr(transitions, "delta", 0.1)
+                problem,
+                1.0,
+                Bonuses(last=True, free=True, clip=True),
+                getattr(transitions, "delta", 0.1),
             )
         )
         self._costs = costs.start(problem)
@@ -94,18 +97,13 @@ class DelayedUCBVI:
         self._policy = self._planned()
         self._stale = False
 
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._ledger.begun
-
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         if self._stale:
             self._policy = self._planned()
             self._stale = False
         played = self._explore.mixed(self._policy, self._explore.mask())
-        return Episode(self._ledger.begin(True), played.copy())
+        return Episode(self._ledger.begin(True, played), played.copy())
 
     def observe(self, records: Iterable[Record]) -> None:
         """Count the paths, and average the costs whose path is known."""
@@ -128,12 +126,14 @@ class DelayedUCBVI:
         self._ledger.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Episodes begun, open and not used."""
-        return {
-            "begun": self.begun,
-            "open": len(self._ledger),
-            "unused": self._ledger.unsettled,
-        }
+        """What the ledger says, the share of rows visited, and the cost by the observed means."""
+        told = self._ledger.diagnostics()
+        counts, policy = self._model.counts, self._ledger.policy
+        if counts is not None:
+            told["visited"] = float(np.mean(counts.visits > 0))
+        if policy is not None and self._ledger.newest is not None:
+            told["cost"] = self._model.value(self._costs.believed(), frozen(policy))
+        return told
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent."""

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from belated import checks
+from belated import checks, files
 from belated.lab import build, store
 from belated.lab.engines import cluster, local
 from belated.lab.engines.outcome import Outcome
 from belated.lab.spec import Experiment
 
 ENGINES = {"local": local.opened, "ray": cluster.opened}
+MOST_JOBS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def run(
     checks.instance("experiment", experiment, Experiment, ", e.g. lab.named('paper-grid')")
     directory = Path(directory)
     checks.choice("engine", engine, ENGINES)
-    checks.integer("jobs", jobs, 1)
+    checks.integer("jobs", jobs, 1, MOST_JOBS)
     tasks = store.unfinished(directory, experiment)
     failed: list[Outcome] = []
     with ENGINES[engine](experiment, min(jobs, len(tasks))) as perform:
@@ -74,6 +75,6 @@ def run(
             if progress is not None:
                 progress(outcome)
     if not failed:
-        store.sweep_up(directory)
+        files.sweep(directory)
     total = len(experiment.tasks())
     return Sweep(total - len(tasks), len(tasks) - len(failed), tuple(failed))

@@ -16,7 +16,7 @@ from belated import checks
 from belated.agents.contract import Information
 from belated.lab import kinds
 from belated.lab.kinds.part import Part, read, table
-from belated.lab.kinds.registry import check, unknown_key
+from belated.lab.kinds.registry import check, own, unknown_key
 from belated.tuning import PATHS
 
 INFORMATION = ("full", "bandit")
@@ -26,6 +26,8 @@ REGISTRIES = {"environment": kinds.ENVIRONMENTS, "costs": kinds.COSTS, "delays":
 """The kinds of the parts that make a scene, by key."""
 LONGEST = 100
 """Characters of a name in a file name."""
+MOST_EPISODES = 10**8
+MOST_RUNS = 10**6
 
 
 def slug(name: str) -> str:
@@ -120,10 +122,10 @@ class Experiment:
 
     def __post_init__(self) -> None:
         _check_name("name", self.name)
-        _check_text("title", self.title)
+        _check_line("title", self.title)
         _check_text("about", self.about)
         _check_scene("", self, ("environment", "delays", "episodes"))
-        checks.integer("seeds", self.seeds, 1)
+        checks.integer("seeds", self.seeds, 1, MOST_RUNS)
         _check_feedback("", self)
         if self.against is not None:
             checks.choice("against", self.against, AGAINST)
@@ -144,6 +146,11 @@ class Experiment:
             _check_scene(f"cases[{i}].", case)
             _check_information(f"cases[{i}].", case)
         _check_different("cases", [case.name for case in self.cases])
+        runs = self.seeds * len(self.agents) * len(self.case_names())
+        if runs > MOST_RUNS:
+            raise ValueError(
+                f"seeds must make at most {MOST_RUNS} runs, got {self.seeds}, which makes {runs}"
+            )
 
     def case_names(self) -> list[str]:
         """Names of the cases; one empty name if there are none."""
@@ -201,6 +208,18 @@ def from_table(given: Mapping[str, Any]) -> Experiment:
         for i, item in enumerate(_tables("cases", given.get("cases", [])))
     )
     return Experiment(**values)
+
+
+def own_code(experiment: Experiment) -> list[str]:
+    """Where an experiment names code of its own, e.g. `agents[0].kind = 'mine:uniform'`."""
+    found = []
+    cases = ((f"cases[{i}].", case) for i, case in enumerate(experiment.cases))
+    for prefix, item in [("", experiment), *cases]:
+        for key, registry in REGISTRIES.items():
+            found += own(f"{prefix}{key}", getattr(item, key), registry)
+    for i, learner in enumerate(experiment.agents):
+        found += own(f"agents[{i}]", learner.agent, kinds.AGENTS)
+    return found
 
 
 def to_table(experiment: Experiment) -> dict[str, Any]:
@@ -265,7 +284,7 @@ def _check_scene(prefix: str, item: Experiment | Case, required: Sequence[str] =
         if value is not None or key in required:
             check(f"{prefix}{key}", value, registry)
     if item.episodes is not None or "episodes" in required:
-        checks.integer(f"{prefix}episodes", item.episodes, 1)
+        checks.integer(f"{prefix}episodes", item.episodes, 1, MOST_EPISODES)
 
 
 def _check_information(prefix: str, item: Experiment | Learner | Case) -> None:
@@ -285,6 +304,13 @@ def _check_name(key: str, value: object) -> None:
             f"{key} must be a text with 1 to {LONGEST} letters from a to z or digits, since it "
             f"names files, got {checks.show(value)}"
         )
+    _check_line(key, value)
+
+
+def _check_line(key: str, value: object) -> None:
+    """What tables and figures show; an escape character would reach the terminal."""
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError(f"{key} must be a text of one printable line, got {checks.show(value)}")
 
 
 def _check_text(key: str, value: object) -> None:

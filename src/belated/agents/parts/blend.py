@@ -47,7 +47,9 @@ class Blend:
 
     def __init__(self, *updates: UpdatePart) -> None:
         if len(updates) < 2:
-            raise ValueError(f"Blend takes at least two updates, got {len(updates)}")
+            raise ValueError(
+                f"Blend takes at least two updates, each an argument, got {len(updates)}"
+            )
         for i, update in enumerate(updates):
             if isinstance(update, Blend):
                 raise ValueError(f"updates[{i}] must not be a Blend itself; name its updates here")
@@ -119,6 +121,11 @@ class Blending:
         self._policy = uniform(self._problem)
         self._policies = [self._policy for _ in self._members]
         self._stale = True
+
+    def retune(self, parameters: Parameters) -> None:
+        """Retune the members, and keep their weights."""
+        for member in self._members:
+            member.retune(parameters)
 
     def diagnostics(self) -> Mapping[str, float]:
         """The weight of every member."""
