@@ -51,7 +51,7 @@ def open_for(directory: Path, experiment: Experiment) -> None:
     """
     if (directory / "spec.toml").exists():
         before = spec(directory)
-        for field in dataclasses.fields(Experiment):
+        for field in filter(lambda field: field.init, dataclasses.fields(Experiment)):
             old, new = getattr(before, field.name), getattr(experiment, field.name)
             if field.name == "seeds" and old > new:
                 raise _other(directory, f"seeds = {old}, more than {new}")
