@@ -24,6 +24,7 @@ def known(world: bl.World) -> dict:
 
 
 BANDIT = {"costs": Weighted(0.1), "update": Softmax(0.1)}
+RATES = {"learning_rate": 0.1, "exploration": 0.05}
 NARROW, NARROWER = Confidence(radius_scale=0.1), Confidence(radius_scale=0.05)
 
 AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
@@ -114,12 +115,21 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     "pipeline practice full": lambda w: bl.Pipeline(bl.recommend(w.problem), 3),
     "oreps known": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, **known(w)),
     "oreps unknown": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROWER),
+    "oreps unknown on arrival": lambda w: bl.DelayedOREPS(
+        w.problem, learning_rate=0.3, transitions=NARROWER, project="on arrival"
+    ),
     "doubling oreps": lambda w: bl.Doubling(
         bl.DelayedOREPS(w.problem, learning_rate=1, **known(w))
     ),
     "skipping oreps unknown": lambda w: bl.Skipping(
         bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROW), 3
     ),
+    "dapo known in turn": lambda w: bl.DAPO(w.problem, ties="in turn", **RATES, **known(w)),
+    "doubling dapo known": lambda w: bl.Doubling(
+        bl.DAPO(w.problem, **RATES, **known(w)), literal=True
+    ),
+    "skipping dapo unknown": lambda w: bl.Skipping(bl.DAPO(w.problem, episodes=40, **RATES), 3),
+    "lazy ucbvi": lambda w: bl.Lazy(bl.DelayedUCBVI(w.problem, transitions=NARROW), 2),
     "ucbvi": lambda w: bl.DelayedUCBVI(w.problem, transitions=NARROW),
     "ucbvi known": lambda w: bl.DelayedUCBVI(w.problem, costs=Averaged(scale=0.1), **known(w)),
     "ucbvi bonus": lambda w: bl.DelayedUCBVI(w.problem, transitions=Bonus(0.3)),

@@ -87,6 +87,34 @@ def test_the_box_is_the_bernstein_box(homogeneous, scale, before, after, seed):
             assert moment.rest[row] == pytest.approx(max(0.0, rest), abs=1e-14)
 
 
+def test_the_box_without_the_variance_and_the_last_step():
+    """As DAPO has it: p for p (1 - p), the first H - 1 steps, another L at another time."""
+    world = bl.environments.random_mdp(4, 2, 3, 4, True, 1)
+    trajectories = paths(world, 30, 0)
+    counts = Counts(world.problem, recall=True, steps=2)
+    box = ConfidenceSet(counts, 0.5, 1.0, variance=False)
+    for path in trajectories:
+        box.add(path)
+    past = box.as_of(20, 0.1)
+    assert box.log_term == 0.5
+    for moment, L, these in ((past, 0.1, trajectories[:20]), (box, 0.5, trajectories)):
+        dense = np.zeros((4, 2, 4))
+        for path in these:
+            np.add.at(dense, (path.states[:2], path.actions[:2], path.states[1:3]), 1)
+        for s, a in np.ndindex(4, 2):
+            n = dense[s, a].sum()
+            assert moment.counts.visits[0, s, a] == n
+            for i in range(counts.known[0, s, a]):
+                p = dense[s, a, counts.successors[0, s, a, i]] / max(n, 1)
+                eps = 4 * math.sqrt(p * L / n) + 10 * L / n if n else 1.0
+                low, high = max(0.0, p - eps), min(1.0, p + eps)
+                assert moment.lower[0, s, a, i] == pytest.approx(low, abs=1e-14)
+                assert moment.width[0, s, a, i] == pytest.approx(high - low, abs=1e-14)
+    again = Counts(world.problem, recall=True, steps=2)
+    again.restore(counts.state())
+    assert np.array_equal(again.as_of(20)[0].visits, past.counts.visits)
+
+
 def test_log_term():
     problem = bl.Problem(5, 2, 3)
     assert log_term(problem, 100, 7, 0.1) == pytest.approx(math.log(30 * 100 / 0.4))
@@ -125,12 +153,12 @@ def test_paths_are_kept_only_where_they_are_recalled(transitions):
 def test_observed_frequencies(homogeneous, episodes, seed):
     world = bl.environments.random_mdp(4, 2, 3, 4, homogeneous, seed % 7)
     trajectories = paths(world, episodes, seed)
-    model = EmpiricalModel(Counts(world.problem))
+    model = EmpiricalModel(Counts(world.problem), 0.7)
     for path in trajectories:
         model.add(path)
     dense = dense_counts(world.problem, trajectories)
     n = dense.sum(-1)
-    np.testing.assert_allclose(model.deviation, 1 / np.sqrt(np.maximum(n, 1)), atol=1e-15)
+    np.testing.assert_allclose(model.deviation, 0.7 / np.sqrt(np.maximum(n, 1)), atol=1e-15)
     for row in np.ndindex(n.shape):
         frequencies = np.zeros(4)
         known = model.counts.known[row]

@@ -52,6 +52,19 @@ TABLE = {
         {"information": "bandit", "arms": True},
         lambda H, S, A, N, D: (A, (math.log(A) / N) ** 0.5, 0.0, math.inf),
     ),
+    "DAPO, known": (
+        {"information": "bandit", "dynamics": "known", "dapo": True},
+        lambda H, S, A, N, D: (1 + S * A / H**2, N**-0.5 / H**2, 2 / (H * N**0.5), D**0.5 / H),
+    ),
+    "DAPO, unknown": (
+        {"information": "bandit", "dapo": True},
+        lambda H, S, A, N, D: (
+            1 + S * A / H**2,
+            N**-0.5 / H,
+            2 / N**0.5,
+            (D / (H**2 * S**2 * A)) ** 0.5,
+        ),
+    ),
     "O-REPS": (
         {"oreps": True},
         lambda H, S, A, N, D: (1, (2 * math.log(S * A) / N) ** 0.5, None, math.inf),
@@ -82,6 +95,18 @@ def test_the_table(says, row):
     without = setting.at(problem, K)
     check(without, row(4, 5, 3, kappa * K, 0))
     assert without.threshold in (0.0, math.inf)
+
+
+def test_the_bound_of_oreps_with_unknown_transitions_is_unproved():
+    """The rate that the paper states for paths at once, and none for late paths."""
+    problem, K, D = bl.Problem(5, 3, 4), 100, 700
+    at_once, late = (Setting(oreps=True, paths=paths) for paths in ("at once", "late"))
+    known = Setting(oreps=True, dynamics="known")
+    assert [setting.proved for setting in (at_once, late, known)] == [False, False, True]
+    assert all(Setting(**says).proved for says, _ in TABLE.values() if "oreps" not in says)
+    assert at_once.bound(problem, K, D) == pytest.approx(4**1.5 * 5 * 300**0.5 + 4 * 700**0.5)
+    assert late.bound(problem, K, D) == math.inf
+    assert known.bound(problem, K, D) == pytest.approx(8 * (2 * math.log(15) * 2200) ** 0.5)
 
 
 @given(

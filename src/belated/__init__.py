@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from belated import costs, delays, environments, saving, testing, tuning
     from belated.agents import (
+        DAPO,
         Advice,
         Agent,
         Averaged,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
         DelayedUCBVI,
         Doubling,
         FewVisits,
+        Lazy,
         Ledger,
         Mixture,
         Observed,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
         Softmax,
         UniformShare,
         Weighted,
+        ZimmertSeldin,
         advise,
         recommend,
     )
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "DAPO",
     "MDP",
     "NEVER",
     "Advice",
@@ -75,6 +79,7 @@ __all__ = [
     "FeedbackError",
     "FewVisits",
     "GymRun",
+    "Lazy",
     "Ledger",
     "Mixture",
     "Observed",
@@ -96,6 +101,7 @@ __all__ = [
     "UniformShare",
     "Weighted",
     "World",
+    "ZimmertSeldin",
     "advise",
     "best_policy",
     "costs",
@@ -119,9 +125,10 @@ __all__ = [
 
 
 _NAMES = {
-    "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DelayedOPPO DelayedUCBVI "
-    "Doubling FewVisits Ledger Mixture Observed Parallel Pipeline Planned Predicted "
-    "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted advise recommend",
+    "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI "
+    "Doubling FewVisits Lazy Ledger Mixture Observed Parallel Pipeline Planned Predicted "
+    "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
+    "ZimmertSeldin advise recommend",
     "agents.oreps": "DelayedOREPS",
     "delays": "NEVER DelayLine",
     "feedback": "Costs Episode FeedbackError Record Trajectory",

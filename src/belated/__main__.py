@@ -1,20 +1,50 @@
 """`python -m belated` and the `belated` command."""
 
 import gc
+import os
+import signal
 import sys
+
+STOPPED = "belated: stopped; run the same command to continue"
 
 
 def main() -> None:
     """Run the command line, or say what to install if packages of the lab are missing."""
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    early: list[int] = []
+    if usual:  # inside an import, compiled packages turn an interrupt into other exceptions
+        signal.signal(signal.SIGINT, lambda number, frame: early.append(number))
     try:
         from belated import cli  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("belated"):
             raise
         sys.exit(f"belated: the lab needs {error.name}: pip install 'belated[lab]'")
-    code = cli.main()
+    try:
+        if usual:
+            signal.signal(signal.SIGINT, _interrupt)
+        if early:
+            raise KeyboardInterrupt
+        code = cli.main()
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        print(STOPPED, file=sys.stderr)
+        code = 130
     gc.freeze()  # no collection at exit, which would take a third of a second
     sys.exit(code)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """Let the first Ctrl-C unwind; end at once, without a traceback, at the second."""
+    signal.signal(signal.SIGINT, lambda number, frame: _end())
+    raise KeyboardInterrupt
+
+
+def _end() -> None:
+    """Say one line and end. Workers end with this process; what is half written is swept up."""
+    cursor = "\033[?25h" if sys.stderr.isatty() else ""  # a progress bar hides it
+    os.write(2, f"{cursor}{STOPPED}\n".encode())
+    os._exit(130)
 
 
 if __name__ == "__main__":

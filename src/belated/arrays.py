@@ -19,9 +19,14 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 def frozen(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
-    """A read-only, C-contiguous view of the array (a copy only where it was not contiguous)."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
+    """The array, read-only and C-contiguous: itself or a view; a copy if it is not contiguous."""
+    flags = array.flags
+    if not flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    elif not flags.writeable:
+        return array
+    view = array.view()
+    view.setflags(write=False)
     return view
 
 

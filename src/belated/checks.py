@@ -15,24 +15,25 @@ ROW_TOLERANCE = 1e-8
 
 def show(value: object) -> str:
     """The value in one short line."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python does not print whole numbers of thousands of digits
+        text = f"a {type(value).__name__} too long to print"
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def integer(name: str, value: object, low: int, high: int | None = None) -> int:
     """A whole number in [low, high]."""
-    allowed = f"a whole number of at least {low}"
-    if high is not None:
-        allowed = f"a whole number from {low} to {high}"
     try:
         if isinstance(value, bool | np.bool_):
             raise TypeError
         number = operator.index(value)  # type: ignore[arg-type]
+        if low <= number and (high is None or number <= high):
+            return number
     except TypeError:
-        raise ValueError(f"{name} must be {allowed}, got {show(value)}") from None
-    if number < low or (high is not None and number > high):
-        raise ValueError(f"{name} must be {allowed}, got {show(value)}")
-    return number
+        pass
+    allowed = f"of at least {low}" if high is None else f"from {low} to {high}"
+    raise ValueError(f"{name} must be a whole number {allowed}, got {show(value)}")
 
 
 def real(
@@ -53,6 +54,13 @@ def real(
     if not (inside and math.isfinite(number)):
         raise ValueError(f"{name} must be {allowed}, got {show(value)}")
     return number
+
+
+def threshold(name: str, value: object) -> float:
+    """A number of at least 0, or infinity."""
+    if isinstance(value, float) and value == math.inf:
+        return value
+    return real(name, value, 0.0)
 
 
 def fix(item: object, name: str, value: object) -> None:
@@ -121,9 +129,9 @@ def whole_numbers(name: str, value: object, low: int, high: int | None = None) -
         raise ValueError(
             f"{name} must be a one-dimensional array of whole numbers {allowed}, got {show(value)}"
         ) from None
-    outside = (raw < low) | (raw > (2**62 if high is None else high))
-    if np.any(outside):
-        i = int(np.argmax(outside))
+    most = 2**62 if high is None else high
+    if raw.size and (int(raw.min()) < low or int(raw.max()) > most):
+        i = int(np.argmax((raw < low) | (raw > most)))
         raise ValueError(f"{name} must be {allowed}, got {name}[{i}] = {raw[i]}")
     array: Ints = np.array(raw, dtype=np.int64)
     return array
@@ -137,7 +145,8 @@ def instance(name: str, value: object, kind: type, hint: str = "") -> None:
 
 def in_unit_interval(name: str, array: Floats) -> None:
     """Every entry is in [0, 1]; NaN is not."""
-    if array.size and not (array.min() >= 0.0 and array.max() <= 1.0):
+    least, most = np.minimum.reduce, np.maximum.reduce  # faster than min() and max() when small
+    if array.size and not (least(array, axis=None) >= 0.0 and most(array, axis=None) <= 1.0):
         wrong = np.argwhere(~((array >= 0.0) & (array <= 1.0)))[0]
         where = ", ".join(str(int(i)) for i in wrong)
         raise ValueError(f"{name} must be in [0, 1], got {name}[{where}] = {array[tuple(wrong)]}")

@@ -1,6 +1,6 @@
 """The `belated` command: run experiments, draw and report their results.
 
-Exit codes: 0 success, 1 some runs failed, 2 wrong input, 130 interrupted.
+Exit codes: 0 success, 1 some runs failed, 2 wrong input; 130 interrupted (`__main__`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter, Token
 from rich.console import Console
+
+from belated import checks
 
 if TYPE_CHECKING:
     from belated.lab.drawing import Drawing, Layout
@@ -33,8 +35,28 @@ app = App(
     version_flags=["--version"],
     suppress_keyboard_interrupt=False,
 )
-out = Console(markup=False, emoji=False)
-err = Console(stderr=True, markup=False, emoji=False)
+
+
+class _Plain(Console):
+    """A console that shows names as they are: no markup, and no escape character gets through."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, **options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print texts as `_printable` ones."""
+        super().print(*(_printable(o) if isinstance(o, str) else o for o in objects), **options)
+
+
+def _printable(text: str) -> str:
+    """The text with what a terminal would obey, such as ESC, written out."""
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+out = _Plain()
+err = _Plain(stderr=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,9 +72,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(f"{' '.join(str(error).split())} (see belated --help)")
     except _Mistake as mistake:
         return _complain(str(mistake))
-    except KeyboardInterrupt:
-        err.print("belated: stopped; run the same command to continue")
-        return 130
     return code if isinstance(code, int) else 0
 
 
@@ -61,7 +80,7 @@ def _whole(kind: object, tokens: Sequence[Token]) -> int:
     try:
         return int(tokens[0].value)
     except ValueError:
-        raise ValueError(f"must be a whole number, got {tokens[0].value!r}") from None
+        raise ValueError(f"must be a whole number, got {checks.show(tokens[0].value)}") from None
 
 
 Whole = Annotated[int, Parameter(converter=_whole)]
@@ -88,7 +107,7 @@ def _uninterrupted() -> Iterator[None]:
     """Delay Ctrl-C; inside an import, compiled packages turn it into other exceptions."""
     before = signal.getsignal(signal.SIGINT)
     main = threading.current_thread() is threading.main_thread()
-    if not main or before is not signal.default_int_handler:
+    if not main or not callable(before):
         yield
         return
     came: list[int] = []
@@ -98,7 +117,7 @@ def _uninterrupted() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGINT, before)
     if came:
-        raise KeyboardInterrupt
+        before(signal.SIGINT, None)
 
 
 def _complain(message: str) -> int:
@@ -116,7 +135,7 @@ def list_() -> None:
     table = Table("name", "what it is", "runs", box=None, pad_edge=False)
     for name, make in EXPERIMENTS.items():
         experiment = make()
-        table.add_row(name, experiment.title, str(len(experiment.tasks())))
+        table.add_row(name, _printable(experiment.title), str(len(experiment.tasks())))
     out.print(table)
     out.print("\nbelated run NAME runs one; belated export NAME > my.toml gives a copy to change.")
 
@@ -131,6 +150,7 @@ def run(
     jobs: Whole | None = None,
     engine: str = "local",
     out_dir: Annotated[Path | None, Parameter(name="--out")] = None,
+    no_own_code: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Run an experiment, or continue one that was stopped.
 
@@ -142,15 +162,20 @@ def run(
         engine: local (processes on this machine), ray (the cluster at RAY_ADDRESS, else one
             that is started here), or here (this process, one run after the other).
         out_dir: Directory for the results; out/NAME by default.
+        no_own_code: Refuse a file that names code of its own (module:function).
     """
     with _uninterrupted():
         from belated.lab.names import slug  # noqa: PLC0415
+        from belated.lab.spec import own_code  # noqa: PLC0415
 
     with _input():
         found, source = _find(experiment)
         chosen = _changed(found, seeds, episodes)
+        if no_own_code and (own := own_code(chosen)):
+            raise ValueError(f"{own[0]} is code, which --no-own-code refuses to run")
         directory = out_dir or Path("out") / slug(chosen.name)
-        jobs = _cores() if jobs is None and engine != "here" else jobs or 1
+        if jobs is None:
+            jobs = 1 if engine == "here" else _cores()
         done = _with_progress(chosen, directory, jobs, engine, source)
     for outcome in done.failed:
         err.print(f"failed: {outcome.task.name}: {outcome.reason}", style="red", soft_wrap=True)
@@ -210,7 +235,6 @@ class Look:
 
     def forms(self) -> list[str]:
         """The formats that are asked for."""
-        from belated import checks  # noqa: PLC0415
         from belated.lab.drawing import FORMS  # noqa: PLC0415
 
         return [checks.choice("--format", form.strip(), FORMS) for form in self.form.split(",")]
@@ -272,7 +296,6 @@ def table_(
         which: results (what `belated run` prints), costs, differences or selected.
         form: markdown, latex (with the rules of booktabs) or csv (numbers in full).
     """
-    from belated import checks  # noqa: PLC0415
     from belated.lab.results import Results  # noqa: PLC0415
     from belated.lab.table import FORMS  # noqa: PLC0415
 
@@ -316,7 +339,6 @@ def kinds_(name: str | None = None, /) -> None:
     Args:
         name: A kind, to print all that is said about it.
     """
-    from belated import checks  # noqa: PLC0415
     from belated.lab.kinds.listing import all_kinds  # noqa: PLC0415
 
     found = list(all_kinds())
@@ -381,7 +403,7 @@ def _with_progress(
     from belated.lab.progress import bar  # noqa: PLC0415
     from belated.lab.run import execute  # noqa: PLC0415
 
-    with bar(experiment.name, err) as shown:
+    with bar(_printable(experiment.name), err) as shown:
         return execute(
             experiment,
             directory,
@@ -407,15 +429,16 @@ def _print(table: Table) -> None:
     from rich.table import Table as RichTable  # noqa: PLC0415
 
     shown = RichTable(
-        title=table.title,
+        title=_printable(table.title),
         title_justify="left",
         box=box.SIMPLE_HEAD,
         show_edge=False,
         padding=(0, 1),
     )
-    for i, head in enumerate(table.head):
+    rows = [[_printable(cell) for cell in row] for row in table.cells]
+    for i, head in enumerate(map(_printable, table.head)):
         name = i < table.names
-        cells = [row[i] for row in table.cells]
+        cells = [row[i] for row in rows]
         words = [word for text in (head, *cells) for word in text.split()]
         whole = [] if name else cells  # numbers stay on one line
         shown.add_column(
@@ -423,7 +446,7 @@ def _print(table: Table) -> None:
             justify="left" if name else "right",
             min_width=max([13 if name else 0, *map(len, words), *map(len, whole)]),
         )
-    for row in table.cells:
+    for row in rows:
         shown.add_row(*row)
     wide = out.options.update(max_width=sys.maxsize)
     least = Measurement.get(out, wide, shown).minimum

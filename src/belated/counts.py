@@ -35,11 +35,17 @@ class Counts:
         known: (T, S, A) int32.
         visits: (T, S, A), the sum of the counts.
         arrived: number of trajectories taken in.
+
+    Args:
+        problem: gives the shapes.
+        recall: whether `as_of` will be asked for earlier times.
+        steps: the transitions of a path that are counted, from the first on; None: all H.
     """
 
-    def __init__(self, problem: Problem, *, recall: bool = False) -> None:
+    def __init__(self, problem: Problem, *, recall: bool = False, steps: int | None = None) -> None:
         self._problem = problem
         self._recall = recall
+        self._steps = problem.horizon if steps is None else steps
         T = 1 if problem.homogeneous else problem.horizon
         shape = (T, problem.states, problem.actions)
         self.successors: Indices = np.zeros((*shape, 1), dtype=np.int32)
@@ -68,13 +74,14 @@ class Counts:
         )
 
     def add(self, path: Trajectory) -> Ints:
-        """Take a trajectory in. Returns the rows that changed, (H,), flat over (T, S, A)."""
-        rows: Ints = self._row_of_step + path.states[:-1] * self._problem.actions + path.actions
-        self.count(rows, np.array(path.states[1:]))
+        """Take a trajectory in. Returns the rows that changed, (steps,), flat over (T, S, A)."""
+        every: Ints = self._row_of_step + path.states[:-1] * self._problem.actions + path.actions
+        rows = every[: self._steps]
+        self.count(rows, np.array(path.states[1 : 1 + self._steps]))
         return rows
 
     def count(self, rows: Ints, following: Ints) -> None:
-        """Count the transitions of one trajectory: rows and next states, both (H,)."""
+        """Count the transitions of one trajectory: rows and next states, both (steps,)."""
         done = 0
         while (done := int(counting.count(self.tally, rows, following, done, 1))) < len(rows):
             self._widen()
@@ -106,27 +113,27 @@ class Counts:
 
     def state(self) -> stored.State:
         """The arrays, and the trajectories that can still be subtracted."""
-        H = self._problem.horizon
+        recent = np.array(self._recent, dtype=np.int64)
         return {
             "successors": self.successors.copy(),
             "counts": self.counts.copy(),
             "known": self.known.copy(),
             "visits": self.visits.copy(),
             "arrived": self.arrived,
-            "recent": np.array(self._recent, dtype=np.int64).reshape(-1, 2, H),
+            "recent": recent.reshape(len(recent), 2, self._steps),
         }
 
     def restore(self, saved: stored.State) -> None:
         """Continue from a saved state."""
         fields = ("successors", "counts", "known", "visits", "arrived", "recent")
         read = stored.exact(saved, *fields)
-        rows, H = self.visits.shape, self._problem.horizon
+        rows = self.visits.shape
         self.successors = stored.copied("successors", read["successors"], np.int32, (*rows, None))
         self.counts = stored.copied("counts", read["counts"], np.int64, self.successors.shape)
         self.known = stored.copied("known", read["known"], np.int32, rows)
         self.visits = stored.copied("visits", read["visits"], np.int64, rows)
         self.arrived = checks.integer("arrived", read["arrived"], 0)
-        recent = stored.copied("recent", read["recent"], np.int64, (None, 2, H))
+        recent = stored.copied("recent", read["recent"], np.int64, (None, 2, self._steps))
         if len(recent) > (self.arrived if self._recall else 0):
             raise ValueError("recent must not hold more trajectories than have arrived")
         stored.within("successors", self.successors, self._problem.states)
@@ -157,7 +164,8 @@ class ConfidenceSet:
     """A box around the observed frequencies of every row that holds the truth, most likely.
 
     The radius of a next state with frequency p after n visits is
-    `radius_scale * (4 sqrt(p (1 - p) L / n) + 10 L / n)`; L is the `log_term`.
+    `radius_scale * (4 sqrt(p (1 - p) L / n) + 10 L / n)`; L is the `log_term`. Without `variance`
+    it has p instead of p (1 - p).
 
     Attributes:
         counts: the counts behind it.
@@ -166,10 +174,13 @@ class ConfidenceSet:
         unseen: (T, S, A) upper bound of every other state. rest: (T, S, A), 1 - sum of lower.
     """
 
-    def __init__(self, counts: Counts, log_term: float, radius_scale: float) -> None:
+    def __init__(
+        self, counts: Counts, log_term: float, radius_scale: float, *, variance: bool = True
+    ) -> None:
         self.counts = counts
         self.log_term = log_term
         self._scale = radius_scale
+        self._variance = variance
         self.lower: Floats = np.zeros(counts.counts.shape)
         self.width: Floats = np.zeros(counts.counts.shape)
         self.unseen: Floats = np.ones(counts.visits.shape)
@@ -191,15 +202,17 @@ class ConfidenceSet:
             self.log_term = log_term
             self.refresh(np.arange(self.counts.visits.size))
 
-    def as_of(self, arrived: int) -> Self:
-        """The set when only so many trajectories had arrived."""
-        if arrived == self.counts.arrived:
+    def as_of(self, arrived: int, log_term: float | None = None) -> Self:
+        """The set when only so many trajectories had arrived; log_term: L then, if it differed."""
+        log_term = self.log_term if log_term is None else log_term
+        if arrived == self.counts.arrived and log_term == self.log_term:
             return self
         past = copy.copy(self)
         past.counts, rows = self.counts.as_of(arrived)
         past.lower, past.width = self.lower.copy(), self.width.copy()
         past.unseen, past.rest = self.unseen.copy(), self.rest.copy()
         past.refresh(rows)
+        past.retune(log_term)
         return past
 
     def refresh(self, rows: Ints) -> None:
@@ -214,22 +227,23 @@ class ConfidenceSet:
             self.unseen.reshape(-1),
             self.rest.reshape(-1),
         )
-        counting.box(self.counts.tally, rows, self.log_term, self._scale, made)
+        counting.box(self.counts.tally, rows, self.log_term, self._scale, self._variance, made)
 
 
 class EmpiricalModel:
-    """Observed frequencies, and 1 / sqrt(n).
+    """Observed frequencies, and scale / sqrt(n).
 
     Attributes:
         counts: the counts behind it.
         probabilities: (T, S, A, W), 0 in a row without visits.
-        deviation: (T, S, A), 1 / sqrt(max(n, 1)).
+        deviation: (T, S, A), scale / sqrt(max(n, 1)).
     """
 
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: Counts, scale: float) -> None:
         self.counts = counts
+        self._scale = scale
         self.probabilities: Floats = np.zeros(counts.counts.shape)
-        self.deviation: Floats = np.ones(counts.visits.shape)
+        self.deviation: Floats = np.full(counts.visits.shape, scale)
 
     @property
     def frequencies(self) -> Frequencies:
@@ -249,6 +263,7 @@ class EmpiricalModel:
         counting.frequencies(
             self.counts.tally,
             rows,
+            self._scale,
             self.probabilities.reshape(-1, slots),
             self.deviation.reshape(-1),
         )

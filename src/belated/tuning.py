@@ -14,12 +14,18 @@ in phase e.
     stochastic                            1          1 / (H sqrt N)      -         sqrt(D / (H S))
     arms (one step from one state)        A          sqrt(ln A / N)      0         never skip
     O-REPS                                1          sqrt(2 ln(SA) / N)  -         never skip
+    DAPO, known                           1+SA/H^2   1 / (H^2 sqrt N)    2 eta H   sqrt(D) / H
+    DAPO, unknown                         1+SA/H^2   1 / (H sqrt N)      2 eta H   sqrt(D/A) / (H S)
+
+The bound of O-REPS with unknown transitions is unproved (`Setting.proved`): for paths at once it is
+what the paper states, and for late paths there is none.
 
 Lancewicki, Rosenberg & Mansour (AAAI 2022), Corollary on skipping and the doubling algorithm.
 Departures: the threshold is beta = sqrt D in the first two bandit rows, as in the doubling
 pseudo-code; the Corollary has sqrt(D / (H S)). Only the "bandit, known" row of the doubling table
 is printed; the others are what its proof needs. O-REPS has no printed step size; with K and D known
-its bound asks for N = K + 3 D.
+its bound asks for N = K + 3 D. DAPO: Lancewicki, Rosenberg & Sotnikov (ICML 2023), Theorems B.1 and
+C.1 and Remark C.2; its eta is (H^2 S A K + H^4 (K + D))^(-1/2), times H if transitions are unknown.
 """
 
 import math
@@ -55,6 +61,7 @@ class Setting:
         stochastic: the costs come from fixed laws and are averaged.
         arms: importance-weighted costs of one step from one state.
         oreps: mirror descent on occupancy measures.
+        dapo: delay-adapted policy optimization, under bandit feedback.
     """
 
     information: str = "full"
@@ -63,16 +70,19 @@ class Setting:
     stochastic: bool = False
     arms: bool = False
     oreps: bool = False
+    dapo: bool = False
 
     def __post_init__(self) -> None:
         checks.choice("information", self.information, ("full", "bandit"))
         checks.choice("dynamics", self.dynamics, ("known", "unknown"))
         checks.choice("paths", self.paths, PATHS)
-        for name in ("stochastic", "arms", "oreps"):
+        for name in ("stochastic", "arms", "oreps", "dapo"):
             checks.flag(name, getattr(self, name))
 
     def weight(self, problem: Problem) -> float:
         """Kappa: how much an episode counts against a missing one."""
+        if self.dapo:
+            return 1.0 + problem.states * problem.actions / problem.horizon**2
         if self._weighted:
             return float(problem.actions) if self.arms else math.pow(problem.actions, 1.5)
         return 1.0
@@ -94,13 +104,26 @@ class Setting:
         """Whether `bound` has its constants; elsewhere it is the leading terms, with factors 1."""
         return self.arms or (self.information == "full" and self.dynamics == "known")
 
+    @property
+    def proved(self) -> bool:
+        """Whether the bound has a proof. That of O-REPS with unknown transitions has a gap.
+
+        A lemma takes the last measure to be in the new confidence set, but the sets are not nested.
+        """
+        return not (self.oreps and self.dynamics == "unknown")
+
     def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
         """The regret bound for K episodes and a total delay D, at the best threshold.
 
-        Where only a rate is proved, its constants and logarithms are left out.
+        Where only a rate is known, its constants and logarithms are left out. Infinity: no bound
+        is known. See `exact` and `proved`.
         """
         H, S, A = problem.shape
         K, D = episodes, total_delay
+        if self.dapo and self.dynamics == "known":
+            return H * H * math.sqrt(S * A * K) + math.pow(H, 3) * math.sqrt(K + D)
+        if self.dapo:
+            return math.pow(H, 3) * S * math.sqrt(A * (K + D))
         if self.arms:
             return 2.0 * math.sqrt(2.0 * math.log(A) * (A * K + D))
         if self.stochastic:
@@ -109,6 +132,10 @@ class Setting:
             return H * S * math.sqrt(A) * math.pow(K, 2 / 3) + H * H * math.pow(D, 2 / 3)
         if self.oreps and self.dynamics == "known":
             return 2.0 * H * math.sqrt(2.0 * math.log(S * A) * (K + 3.0 * D))
+        if self.oreps and self.paths == "late":
+            return math.inf
+        if self.oreps:
+            return math.pow(H, 1.5) * S * math.sqrt(A * K) + H * math.sqrt(D)
         if self.dynamics == "known":
             return H * (H + 1) * math.sqrt(2.0 * math.log(A) * (K + D))
         if self.paths == "at once":
@@ -137,10 +164,14 @@ class Setting:
         return self.information == "bandit" and not self.stochastic
 
     def _parameters(self, problem: Problem, N: float, D: float) -> Parameters:
-        return Parameters(self._rate(problem, N), self._exploration(N), self._threshold(problem, D))
+        rate = self._rate(problem, N)
+        exploration = 2.0 * rate * problem.horizon if self.dapo else self._exploration(N)
+        return Parameters(rate, exploration, self._threshold(problem, D))
 
     def _rate(self, problem: Problem, N: float) -> float:
         H, S, A = problem.shape
+        if self.dapo:
+            return 1.0 / ((H * H if self.dynamics == "known" else H) * math.sqrt(N))
         if self.oreps:
             return math.sqrt(2.0 * math.log(S * A) / N)
         if self._weighted and self.arms:
@@ -154,6 +185,8 @@ class Setting:
 
     def _threshold(self, problem: Problem, D: float) -> float:
         H, S, A = problem.shape
+        if self.dapo:
+            return math.sqrt(D) / (H if self.dynamics == "known" else H * S * math.sqrt(A))
         late = self.dynamics == "unknown" and self.paths == "late"
         if self.oreps or self.arms:
             return math.inf
@@ -195,6 +228,17 @@ def oreps(problem: Problem, episodes: int, total_delay: float = 0.0) -> dict[str
     """Delayed O-REPS, full information: eta = sqrt(2 ln(S A) / (K + 3 D))."""
     setting = Setting(dynamics="known", oreps=True)
     return {"learning_rate": setting.at(problem, episodes, total_delay).learning_rate}
+
+
+def dapo(
+    problem: Problem, episodes: int, total_delay: float = 0.0, *, dynamics: str = "known"
+) -> dict[str, float]:
+    """DAPO: eta = (H^2 S A K + H^4 (K + D))^(-1/2), gamma = 2 eta H.
+
+    dynamics: "known", or "unknown", where eta is H times as large.
+    """
+    setting = Setting(information="bandit", dynamics=dynamics, dapo=True)
+    return _both(setting.at(problem, episodes, total_delay))
 
 
 def _both(tuned: Parameters) -> dict[str, float]:

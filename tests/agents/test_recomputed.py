@@ -7,7 +7,7 @@ import pytest
 
 import belated as bl
 import oracles
-from belated import Averaged, Bonus, Confidence, FewVisits, Softmax, Weighted
+from belated import Averaged, Bonus, Confidence, FewVisits, Softmax
 from belated.counts import ConfidenceSet, Counts, log_term
 from twins import Counting
 
@@ -70,65 +70,6 @@ def test_the_anytime_rule(scale):
                 counting.arrive(j, k)
                 total += oracles.values(p, world.costs.at(j), history[j])[1]
     assert counting.total < sum(1 + sum(j + delays[j] >= k for j in range(k)) for k in range(K))
-
-
-@pytest.mark.parametrize("literal", [False, True])
-def test_doubling_under_bandit_feedback(literal):
-    """Phases, step size, exploration, skipping, and what older phases may do."""
-    rng = np.random.default_rng(2)
-    H, S, A, K, kappa = 3, 3, 2, 200, 2**1.5
-    start = (0.5, 0.3, 0.2)
-    world = oracles.random_world(rng, H, S, A, start=start)
-    p, delays = oracles.dense(world.mdp), oracles.random_delays(rng, K, 0.1, 24)
-    inside = bl.DelayedOPPO(
-        world.problem,
-        transitions=world.mdp.transitions,
-        costs=Weighted(1),
-        update=Softmax(1, scale=5.0),
-    )
-    agent = bl.Doubling(inside, literal=literal)
-    phase = 1 if literal else max(1, math.ceil(math.log2(kappa)))
-    estimate, total, first, oldest, history, records = 0.0, np.zeros((H, S, A)), 0, 0, [], []
-    line, skipped, carried, counting = bl.DelayLine(), 0, 0, Counting(A)
-    for k in range(K):
-        waiting, _ = counting.begin(k)
-        if k:
-            lost = sum(1 for j in range(k) if j + delays[j] > k - 1)
-            estimate += kappa + (lost if literal else waiting)
-            if estimate > 2**phase:
-                phase += 1
-                while not literal and estimate > 2**phase:
-                    phase += 1
-                total[:], first = 0.0, k
-        eta, gamma, beta = 5 * 2 ** (-2 * phase / 3) / H, 2 ** (-phase / 3), 2 ** (phase / 2)
-        oldest = max(oldest, k - math.floor(beta))  # what was let go stays let go
-        expected = softmax(total, eta)
-        policy = agent.begin_episode().policy
-        np.testing.assert_allclose(policy, expected, atol=1e-10)
-        history.append(expected)
-        path, costs = world.mdp.play(policy, rng, k), world.costs.at(k % 40)
-        met = costs[np.arange(H), path.states[:-1], path.actions]
-        records.append((path, met))
-        line.push([path, bl.Costs(k, met)], int(delays[k]))
-        agent.observe(line.release(k))
-        for j in range(k + 1):
-            if j + delays[j] != k:
-                continue
-            counting.arrive(j, k)
-            if j < oldest:
-                skipped += 1
-            elif j >= first or literal:
-                carried += j < first
-                path, met = records[j]
-                q = oracles.occupancy(p, history[j], np.array(start)).sum(-1)
-                estimate_of = np.zeros((H, S, A))
-                for h in range(H):
-                    s, a = path.states[h], path.actions[h]
-                    estimate_of[h, s, a] = met[h] / (q[h, s] * history[j][h, s, a] + gamma)
-                total += oracles.values(p, estimate_of, history[j])[1]
-    assert skipped > 0
-    assert (carried > 0) == literal
-    assert agent.diagnostics()["skipped"] == skipped
 
 
 @pytest.mark.parametrize("homogeneous", [True, False])

@@ -109,27 +109,6 @@ def test_paths_that_come_at_once_still_reach_the_model():
     assert agent.diagnostics()["skipped"] == 20
 
 
-@given(st.integers(0, 100_000), st.booleans())
-def test_regret_bound_of_doubling(seed, single_state):
-    """T4 with E16f: exact for known transitions and full information, lost feedback included."""
-    rng = np.random.default_rng(seed)
-    H, S, A = int(rng.integers(1, 4)), 1 if single_state else 3, int(rng.integers(2, 5))
-    world = oracles.random_world(rng, H, S, A)
-    delays = oracles.random_delays(rng, 40, rng.random() * 0.5, int(rng.integers(0, 40)))
-    inside = bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions)
-    agent = Watched(bl.Doubling(inside), lambda agent: agent.phase)
-    run = bl.simulate(world, agent, delays=delays, episodes=40)
-    phases = np.array(agent.seen)
-    squares = H * (H + 1) * (2 * H + 1) / 6
-    bound, j = 0.0, np.arange(40)
-    for e in np.unique(phases):
-        inside_phase = j[phases == e]
-        eta = 2.0 ** (-e / 2) / H
-        pending = np.minimum(j + delays, inside_phase[-1])[inside_phase] - inside_phase + 1
-        bound += H * math.log(A) / eta + eta * squares * pending.sum()
-    assert run.regret[-1] <= bound + 1e-9
-
-
 @given(st.integers(0, 100_000), st.sampled_from(["full", "bandit"]), st.booleans())
 def test_phases(seed, information, literal):
     """T7: the estimate fits its phase at every start, and the last phase is bounded."""
@@ -181,41 +160,6 @@ def test_the_literal_first_phases_are_too_short():
             agent.observe([bl.Trajectory(k, [0, 0], [0]), bl.Costs(k, [0.5])])
             worst = max(worst, agent.estimate / 2**agent.phase)
         assert low <= worst <= high
-
-
-def test_doubling_restarts_the_policy_and_keeps_the_counts():
-    world = oracles.random_world(np.random.default_rng(0))
-    inside = bl.DelayedOPPO(world.problem, transitions=Confidence(radius_scale=0.05))
-    agent = Watched(bl.Doubling(inside, paths="at once"), lambda agent: agent.phase)
-    bl.simulate(world, agent, delays=bl.delays.fixed(2), episodes=40, paths="at once")
-    starts = [k for k in range(1, 40) if agent.seen[k] > agent.seen[k - 1]]
-    assert len(starts) >= 3
-    for k in starts:
-        assert np.all(agent.policies[k] == 1 / 3)
-    assert not np.all(agent.policies[-1] == 1 / 3)
-    assert inside._model.counts.arrived == 40
-
-
-def test_feedback_of_older_phases():
-    """E16c: it moves the policy in the literal pseudo-code only."""
-    problem = bl.Problem(1, 2, 1)
-    t = bl.Transitions.from_dense(np.ones((1, 2, 1)))
-    moved = {}
-    for literal in (False, True):
-        agent = bl.Doubling(bl.DelayedOPPO(problem, transitions=t), literal=literal)
-        for _ in range(3):
-            agent.begin_episode()
-        phase = agent.phase
-        assert phase > 1
-        agent.observe([bl.Costs(0, [[[0.0, 1.0]]])])
-        policy = agent.begin_episode().policy
-        moved[literal] = not np.all(policy == 0.5) or agent.phase != phase
-    assert moved[True]
-    agent = bl.Doubling(bl.DelayedOPPO(problem, transitions=t))
-    for _ in range(3):
-        agent.begin_episode()
-    agent.observe([bl.Costs(0, [[[0.0, 1.0]]])])
-    assert np.all(agent.begin_episode().policy == 0.5)
 
 
 def test_agents_know_their_setting():
@@ -491,17 +435,6 @@ def test_a_forgotten_episode_stays_missing_in_the_literal_pseudo_code(literal, e
     assert agent.estimate == estimate
 
 
-def test_late_costs_that_come_twice_do_not_shrink_the_estimate():
-    agent = bl.Doubling(bl.DelayedOPPO(bl.Problem(1, 2, 1), costs=bl.Averaged()))
-    late, before = bl.Costs(0, [0.5]), 0.0
-    for k in range(12):
-        agent.begin_episode()
-        assert agent.estimate >= before
-        before = agent.estimate
-        if k > 7:
-            agent.observe([late] * 9)
-
-
 def test_late_records_of_a_refused_batch_are_not_counted():
     problem, t = bl.Problem(1, 2, 1), bl.Transitions.from_dense(np.ones((1, 2, 1)))
     agent = bl.Skipping(bl.DelayedOPPO(problem, transitions=t), 0)
@@ -517,5 +450,5 @@ def test_doubling_knows_when_paths_come():
     problem = bl.Problem(2, 2, 2)
     at_once = bl.Doubling(bl.DelayedOPPO(problem), paths="at once")
     delayed = bl.Doubling(bl.DelayedOPPO(problem))
-    assert at_once._inside.threshold == math.inf
-    assert delayed._inside.threshold == 0  # floor(sqrt(2 / 4))
+    assert at_once.parameters.threshold == math.inf
+    assert delayed.parameters.threshold == math.sqrt(2 / 4)

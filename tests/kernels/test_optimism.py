@@ -16,7 +16,9 @@ from belated.kernels.optimism import (
     Bonuses,
     Box,
     Frequencies,
+    Scratch,
     confident,
+    occupancy_bounds,
     plan,
     sort_values,
     with_bonus,
@@ -121,7 +123,8 @@ def test_sorting_starts_from_any_order(size, skew, seed):
         V = np.round(V, 1)
     order = np.random.default_rng(seed).permutation(len(V)).astype(np.int32)
     rank, prefix = np.zeros(len(V), dtype=np.int32), np.zeros(len(V) + 1)
-    sort_values(V, order, rank, prefix, np.zeros(len(V) + 1, dtype=np.int32))
+    room = (np.zeros(len(V) + 1, dtype=np.int32), np.zeros(1, dtype=np.int64))
+    sort_values(V, Scratch(order, rank, prefix, *room))
     assert np.array_equal(V[order], np.sort(V))
     assert np.array_equal(order[rank], np.arange(len(V)))
     np.testing.assert_allclose(prefix, np.concatenate([[0], np.cumsum(np.sort(V))]), atol=1e-12)
@@ -152,25 +155,36 @@ def vertices(low, high):
     return found
 
 
+def bounds(dynamics, policy):
+    """Upper and lower occupancy (H, S)."""
+    _, S, A = policy.shape
+    start = frozen(np.eye(S)[0])
+    nothing = (frozen(np.zeros((1, S, A))), np.zeros((0, 0, 0)))
+    return occupancy_bounds(dynamics.set.box, *nothing, policy, start)
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("homogeneous", [True, False])
-def test_upper_occupancy_is_the_largest_over_all_vertices(seed, homogeneous):
+def test_occupancy_bounds_are_the_extremes_over_all_vertices(seed, homogeneous):
     """T11, on S = 2, A = 1, H = 3: every combination of vertices, row by row and step by step."""
     S, A, H = 2, 1, 3
     world = bl.environments.random_mdp(S, A, H, successors=2, homogeneous=homogeneous, seed=seed)
     dynamics = learned(world, 12, seed)
     low, high = dense_bounds(dynamics.set.box, S)
     policy = frozen(np.ones((H, S, A)))
-    largest = np.zeros((H, S))
+    largest, least = np.zeros((H, S)), np.ones((H, S))
     # the maximiser may differ by step even when the box does not, so all steps vary freely
     rows = [vertices(low[min(h, len(low) - 1), s, 0], high[min(h, len(low) - 1), s, 0])
             for h in range(H - 1) for s in range(S)]  # fmt: skip
     for choice in itertools.product(*rows):
         mass = np.array([1.0, 0.0])
         for h in range(H):
-            largest[h] = np.maximum(largest[h], mass)
+            largest[h], least[h] = np.maximum(largest[h], mass), np.minimum(least[h], mass)
             if h < H - 1:
                 mass = mass @ np.array(choice[2 * h : 2 * h + 2])
+    upper, lower = bounds(dynamics, policy)
+    np.testing.assert_allclose(upper, largest, atol=1e-12)
+    np.testing.assert_allclose(lower, least, atol=1e-12)
     then = dynamics.as_of(12)
     for states in itertools.product(range(S), repeat=H - 1):
         path = np.array([0, *states, 0])
@@ -195,11 +209,14 @@ def test_upper_occupancy_bounds_every_member_of_the_set(seed):
             p[h, s, a, i] += min(1 - p[h, s, a].sum(), high[row][i] - low[row][i])
     mdp = bl.MDP(bl.Transitions.from_dense(np.clip(p, 0, 1)), H)
     occupancy = bl.occupancy(mdp, policy).sum(-1)
+    upper, lower = bounds(dynamics, policy)
+    assert np.all((lower - 1e-12 <= occupancy) & (occupancy <= upper + 1e-12))
     then = dynamics.as_of(15)
     for s in range(S):
         path = np.full(H + 1, s)
         path[0] = 0
         reach = then.reach(policy, path)
+        np.testing.assert_allclose(upper[np.arange(H), path[:H]], reach, atol=1e-12)
         assert reach[0] == 1.0
         assert np.all(reach <= 1.0)
         assert np.all(reach >= occupancy[np.arange(H), path[:H]] - 1e-12)
@@ -242,7 +259,7 @@ def test_the_bonus_backup_is_its_formula(name, seed, scale, homogeneous):
         Q[(n[t] == 0) & free] = 0
         np.testing.assert_allclose(total[h], Q, atol=1e-12)
         V = (policy[h] * Q).sum(-1)
-    bonuses = Bonuses(scale, scale * last, free, clip)
+    bonuses = Bonuses(last, free, clip)
     read_only = (frozen(costs), frozen(policy))
     first = with_bonus(dynamics.model.frequencies, bonuses, *read_only, total)
     np.testing.assert_allclose(first, V, atol=1e-12)

@@ -37,7 +37,7 @@ def test_one_job_and_two_jobs_give_the_same_bytes(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     assert run(SMALL, one, jobs=1) == Sweep(0, 6, ())
     run(SMALL, two, jobs=2)
-    assert len(files(one)) == 6 + 2  # rows, and the visits of the first seed
+    assert len(files(one)) == 2 * 6 + 2  # rows, checksums, and the visits of the first seed
     assert files(one) == files(two)
     assert run(SMALL, two, jobs=2) == Sweep(6, 0, ())
 

@@ -148,9 +148,10 @@ def test_the_report_is_one_file_that_needs_nothing_else(cased):
 def test_a_part_of_the_runs_is_said_to_be_a_part(cased, tmp_path):
     for name in ("spec.toml", "versions.json"):
         (tmp_path / name).write_bytes((cased / name).read_bytes())
-    kept = tmp_path / "runs" / "plain" / "a" / "seed-1.parquet"
-    kept.parent.mkdir(parents=True)
-    kept.write_bytes((cased / "runs" / "plain" / "a" / "seed-1.parquet").read_bytes())
+    kept = tmp_path / "runs" / "plain" / "a"
+    kept.mkdir(parents=True)
+    for path in (cased / "runs" / "plain" / "a").glob("seed-1.*"):
+        (kept / path.name).write_bytes(path.read_bytes())
     drawings = drawn(tmp_path)
     assert [d.name for d in drawings] == ["cost-plain", "regret-plain", "delays-plain"]
     lines = statistics.summary(store.rows(tmp_path))

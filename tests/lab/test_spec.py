@@ -105,7 +105,7 @@ MISTAKES = {
     "mean = 2": [("mean = nan", "delays.otherwise.mean must be", "got nan"),
                  ("men = 2", "delays.otherwise.men = 2: unknown key", "did you mean 'mean'?")],
     "episodes = 20": [
-        ("episodes = 0", "episodes must be a whole number of at least 1", "got 0"),
+        ("episodes = 0", "episodes must be a whole number from 1 to", "got 0"),
         ("episode = 20", "episode = 20: unknown key; an experiment", "did you mean 'episodes'?"),
         ('paths = "delayed"', "paths must be one of 'late', 'at once'", "'delayed'"),
         ("cases = [{ seeds = 3 }]", "cases[0].seeds = 3: unknown key; a case takes", "'delays'"),

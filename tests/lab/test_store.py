@@ -51,7 +51,7 @@ def test_a_write_that_stops_leaves_nothing_that_counts(tmp_path, monkeypatch, mo
         with pytest.raises(KeyboardInterrupt):
             store.keep(tmp_path, task, result)
     assert task in store.unfinished(tmp_path, TINY)
-    assert list(tmp_path.rglob("*.partial"))
+    assert not list(tmp_path.rglob("*.partial"))
     finish(tmp_path, TINY)
     (tmp_path / "runs" / "a" / "seed-1.parquet.7.partial").write_text("left by a killed process")
     run(TINY, tmp_path)
@@ -64,7 +64,7 @@ def test_rows_are_the_last_thing_written(tmp_path, monkeypatch):
     written = []
     monkeypatch.setattr(store, "write", lambda path, content: written.append(path.suffix))
     store.keep(tmp_path, TINY.tasks()[0], perform(TINY, TINY.tasks()[0]))
-    assert written == [".npy", ".parquet"]
+    assert written == [".sha256", ".npy", ".parquet"]
 
 
 @pytest.mark.parametrize(

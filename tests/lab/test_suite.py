@@ -1,6 +1,7 @@
 """The suite: every case builds, and its scores and profiles are what they say."""
 
 import dataclasses
+import io
 import itertools
 import shutil
 from pathlib import Path
@@ -26,6 +27,7 @@ from belated.lab import (
 from belated.lab.kinds.part import Part, part
 from belated.lab.spec import Case, Experiment, Learner
 from belated.lab.statistics import Interval, Line, Scores
+from belated.lab.task import Result
 
 PAGE = Path(__file__).parents[2] / "docs" / "suite.md"
 LAZY = part("oppo", transitions="known", update=part("softmax", learning_rate=1e-9))
@@ -135,8 +137,13 @@ def test_the_terminal_says_it_too(tmp_path, capsys):
 
 def test_results_of_another_version_are_named(tiny, tmp_path):
     shutil.copytree(tiny, tmp_path / "old")
-    path = next((tmp_path / "old" / "runs").rglob("*.parquet"))
-    pl.read_parquet(path).drop("uniform").write_parquet(path)
+    task = TINY.tasks()[0]
+    path = tmp_path / "old" / "runs" / f"{task.name}.parquet"
+    rows = pl.read_parquet(path).drop("uniform")
+    path.unlink()
+    buffer = io.BytesIO()
+    rows.write_parquet(buffer)
+    store.keep(tmp_path / "old", task, Result(buffer.getvalue(), None))
     with pytest.raises(ValueError, match=r"another version of belated.*no column 'uniform'"):
         store.rows(tmp_path / "old")
 

@@ -5,7 +5,9 @@
 
 from belated.agents.advice import Advice, advise, recommend
 from belated.agents.contract import Agent, Information, Restartable
+from belated.agents.dapo import DAPO
 from belated.agents.doubling import Doubling
+from belated.agents.lazy import Lazy
 from belated.agents.ledger import Ledger
 from belated.agents.mixture import Mixture
 from belated.agents.oppo import DelayedOPPO
@@ -21,8 +23,10 @@ from belated.agents.parts.update import Softmax
 from belated.agents.pipeline import Pipeline
 from belated.agents.skipping import Skipping
 from belated.agents.ucbvi import DelayedUCBVI
+from belated.agents.zimmert_seldin import ZimmertSeldin
 
 __all__ = [
+    "DAPO",
     "Advice",
     "Agent",
     "Averaged",
@@ -35,6 +39,7 @@ __all__ = [
     "Doubling",
     "FewVisits",
     "Information",
+    "Lazy",
     "Ledger",
     "Mixture",
     "Observed",
@@ -49,6 +54,7 @@ __all__ = [
     "Softmax",
     "UniformShare",
     "Weighted",
+    "ZimmertSeldin",
     "advise",
     "recommend",
 ]

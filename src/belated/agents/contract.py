@@ -57,7 +57,14 @@ class Agent(Protocol):
 
 
 class Restartable(Agent, Protocol):
-    """An agent that can begin a new phase, as `Doubling` needs it."""
+    """An agent that can begin a new phase, as `Doubling` needs it.
+
+    In a phase, feedback that comes more than `parameters.threshold` episodes late is counted (its
+    path, its observed costs), but does not move the policy.
+
+    An agent may also have `retune(parameters)`: begin a new phase with new parameters and keep what
+    was learned. `Doubling` then calls it where no proof needs a fresh policy.
+    """
 
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""

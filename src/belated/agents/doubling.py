@@ -3,11 +3,14 @@
 Lancewicki, Rosenberg & Mansour (AAAI 2022), appendix "Doubling trick for handling unknown number
 of episodes and total delay", completed for every setting by `tuning.Setting`.
 
-    1  e = first phase; start the agent with the parameters for N = 2^e
+    1  e = first phase; the parameters are those for N = 2^e
     2  for every episode k:
-    3      play episode k; hand on feedback with a delay of at most beta_e
-    4      estimate = kappa k + sum over j <= k of M^j
-    5      if estimate > 2^e: e grows until 2^e reaches it, and the agent starts anew
+    3      play episode k and observe the feedback of all j in F^k
+    4      count every path and every observed cost
+    5      update the policy by the j in F^k with d^j <= beta_e
+    6      estimate = kappa k + sum over j <= k of M^j
+    7      if estimate > 2^e: e grows until 2^e reaches it; new parameters, and with importance
+           weights a fresh policy
 
     paper                                here
     e                                    phase
@@ -16,12 +19,21 @@ of episodes and total delay", completed for every setting by `tuning.Setting`.
                                          are not overdue
     beta_e, eta_e, gamma_e               the setting's parameters at N = 2^e
 
-The policy begins anew in every phase; counts are kept.
+Counts are kept over all phases, and an episode counts as arrived once, however often it is
+delivered.
 
-Departures (each undone by literal=True): e grows until 2^e reaches the estimate, not by one; the
-first phase is ceil(log2 weight), not 1; feedback of older phases is counted as missing by the
-proof, so it does not move the policy; M^k leaves out the episodes that are overdue or forgotten
-(`waiting.Waiting`), so that lost feedback does not end the phases too soon.
+Departures (each undone by literal=True):
+- e grows until 2^e reaches the estimate, not by one; the first phase is ceil(log2 weight), not 1.
+- M^k leaves out the episodes that are overdue or forgotten (`waiting.Waiting`), so that lost
+  feedback does not end the phases too soon.
+- Where the cost estimates do not depend on the phase (no gamma), the sum of Q is kept and only the
+  step size changes: nothing in the proof needs a fresh policy, and restarts cost much. Feedback of
+  older phases is then used as any other. Agents without `retune` (O-REPS) begin anew.
+- Where the policy begins anew, feedback of older phases does not move it: the proof counts it as
+  missing.
+- An episode is forgotten once it has waited longer than max(LEAST, FACTOR * the largest delay
+  seen): at most so many episodes are open, whatever is lost. Of what is older, one bit per episode
+  is kept. With literal=True nothing is forgotten, and memory grows with what is lost.
 """
 
 from __future__ import annotations
@@ -29,6 +41,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
+
+import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import (
@@ -39,16 +53,20 @@ from belated.agents.contract import (
     check_fresh,
     check_is_agent,
 )
-from belated.agents.ledger import listed
-from belated.agents.skipping import Skipping
-from belated.agents.waiting import Waiting
+from belated.agents.ledger import listed, split
+from belated.agents.waiting import Reported, Waiting
 from belated.feedback import Costs, Episode, Record
 from belated.problem import Problem
-from belated.tuning import PATHS
+from belated.tuning import PATHS, Parameters
+
+LEAST = 1000
+"""Episodes that an episode is remembered for, however short the delays are."""
+FACTOR = 4
+"""How many times the largest delay seen an episode is remembered for."""
 
 
 class Doubling:
-    """An agent that is restarted with new parameters whenever the estimate of K and D doubles.
+    """An agent that takes new parameters whenever the estimate of K and D doubles.
 
     Args:
         agent: a fresh agent that can be restarted. The learning rate and exploration it was made
@@ -68,17 +86,14 @@ class Doubling:
         literal: bool = False,
     ) -> None:
         check_fresh("agent", agent, RESTARTABLE)
-        self._wrap(agent, Skipping(agent, math.inf), paths, weight, literal)
-        self._restart()
+        self._wrap(agent, paths, weight, literal)
+        self._begin_phase()
 
-    def _wrap(
-        self, agent: Restartable, inside: Skipping, paths: str, weight: float | None, literal: bool
-    ) -> None:
+    def _wrap(self, agent: Restartable, paths: str, weight: float | None, literal: bool) -> None:
         self.agent = agent
         self.problem: Problem = agent.problem
         self.information: Information = agent.information
         self.uses_paths = agent.uses_paths
-        self._inside = inside
         self._paths = checks.choice("paths", paths, PATHS)
         self._setting = agent.setting(paths)
         self._literal = checks.flag("literal", literal)
@@ -90,6 +105,15 @@ class Doubling:
         self.phase = 1 if literal else max(1, math.ceil(math.log2(self.weight)))
         self.estimate = 0.0
         self._waiting = Waiting(agent.problem)
+        self._reported = Reported()
+        self._kept_from = 0  # episodes before this one have been let go
+        self._skipped = 0
+        self._forgotten = 0
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters of the phase."""
+        return self._setting.phase(self.problem, 2.0**self.phase)
 
     @property
     def begun(self) -> int:
@@ -100,33 +124,48 @@ class Doubling:
         """Close the episode before, move to the next phase if it is time, begin the next."""
         missing = self._waiting.begin()
         if self._literal:
-            missing = max(0, self.begun - self._waiting.arrived)
+            missing = self.begun - self._waiting.arrived
         if self.begun:
             self.estimate += self.weight + missing
             if self.estimate > 2.0**self.phase:
                 self.phase += 1
                 while not self._literal and self.estimate > 2.0**self.phase:
                     self.phase += 1
-                self._restart()
-        return self._inside.begin_episode()
+                self._begin_phase()
+        if not self._literal:
+            self._let_go()
+        return self.agent.begin_episode()
 
     def observe(self, records: Iterable[Record]) -> None:
-        """Hand on what is in time; all costs that come are missing no more."""
+        """Hand everything on; costs that come for the first time are missing no more."""
         batch = listed(records)
-        self._inside.observe(batch)
+        kept, _ = split(batch, self.problem, self.information, self.begun, self._kept_from)
+        self.agent.observe(kept)
+        threshold = self.parameters.threshold
         for record in batch:
-            if isinstance(record, Costs):
+            if isinstance(record, Costs) and self._reported.add(record.episode):
+                late = self.begun - 1 - record.episode > threshold
+                self._skipped += late or record.episode < self._kept_from
                 self._waiting.arrive(record.episode)
 
     def forget(self, episode: int) -> None:
         """Let go of an episode."""
-        self._inside.forget(episode)
+        self.agent.forget(episode)
         self._waiting.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Those of the agent inside, the phase and the estimate."""
-        own = {"phase": self.phase, "estimate": self.estimate}
-        return {**self._inside.diagnostics(), **own}
+        """Those of the agent inside, the phase and the estimate.
+
+        skipped: costs that came too late to move the policy. forgotten: episodes that had not
+        reported when they were let go.
+        """
+        return {
+            **self.agent.diagnostics(),
+            "phase": self.phase,
+            "estimate": self.estimate,
+            "skipped": self._skipped,
+            "forgotten": self._forgotten,
+        }
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent."""
@@ -138,37 +177,56 @@ class Doubling:
         }
 
     def state(self) -> stored.State:
-        """The agent inside its skipping, and where the phases are."""
+        """The agent inside, where the phases are, and what has reported or was let go."""
         return {
-            "inside": stored.twin(self._inside),
+            "agent": stored.twin(self.agent),
             "paths": self._paths,
             "weight": self.weight,
             "literal": self._literal,
             "phase": self.phase,
             "estimate": self.estimate,
             "waiting": self._waiting.state(),
+            "reported": self._reported.flags(self.begun),
+            "kept_from": self._kept_from,
+            "skipped": self._skipped,
+            "forgotten": self._forgotten,
         }
 
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
-        names = ("inside", "paths", "weight", "literal", "phase", "estimate", "waiting")
-        read = stored.exact(state, *names)
-        checks.instance("inside", read["inside"], Skipping)
-        inside: Any = read["inside"]
-        check_is_agent("agent", inside.agent, RESTARTABLE)
+        given = ("agent", "paths", "weight", "literal")
+        counts = ("kept_from", "skipped", "forgotten")
+        read = stored.exact(state, *given, "phase", "estimate", "waiting", "reported", *counts)
+        check_is_agent("agent", read["agent"], RESTARTABLE)
         made = cls.__new__(cls)
-        made._wrap(inside.agent, inside, read["paths"], read["weight"], read["literal"])
+        made._wrap(*(read[name] for name in given))
         made.phase = checks.integer("phase", read["phase"], 1, 1000)
         made.estimate = checks.real("estimate", read["estimate"], 0.0)
         made._waiting.restore(read["waiting"])
+        made._reported = Reported(
+            stored.array("reported", read["reported"], np.bool_, (made.begun,))
+        )
+        made._kept_from, made._skipped, made._forgotten = (
+            checks.integer(name, read[name], 0, made.begun) for name in counts
+        )
         return made
 
     def __repr__(self) -> str:
         arguments = self.configuration()
         return call(self, arguments.pop("agent"), **arguments)
 
-    def _restart(self) -> None:
-        parameters = self._setting.phase(self.problem, 2.0**self.phase)
-        self._inside.limit(parameters.threshold)
-        self.agent.restart(parameters, carry_over=self._literal)
+    def _begin_phase(self) -> None:
+        parameters = self.parameters
+        if self._literal or parameters.exploration or not hasattr(self.agent, "retune"):
+            self.agent.restart(parameters, carry_over=self._literal)
+        else:
+            self.agent.retune(parameters)
+
+    def _let_go(self) -> None:
+        """Forget what has waited too long."""
+        longest = max(LEAST, FACTOR * self._waiting.largest)
+        while self._kept_from < self.begun - longest:
+            self._forgotten += self._kept_from not in self._reported
+            self.agent.forget(self._kept_from)
+            self._kept_from += 1

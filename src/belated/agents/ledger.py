@@ -296,3 +296,29 @@ def check_costs(problem: Problem, information: Information, costs: Costs) -> Non
             f"Costs of episode {costs.episode}: values must have shape {shapes} under "
             f"{information} information, got {costs.values.shape}"
         )
+
+
+def written(record: Record) -> stored.State:
+    """A record as a state."""
+    path = record if isinstance(record, Trajectory) else None
+    return {
+        "episode": record.episode,
+        "states": None if path is None else path.states,
+        "actions": None if path is None else path.actions,
+        "costs": record.values if isinstance(record, Costs) else None,
+    }
+
+
+def read_record(problem: Problem, information: Information, begun: int, item: object) -> Record:
+    """The record that `written` wrote, of one of the episodes begun."""
+    read = stored.exact(item, "episode", "states", "actions", "costs")
+    episode = checks.integer("episode", read["episode"], 0, begun - 1)
+    if read["costs"] is not None:
+        costs = Costs(episode, read["costs"])
+        check_costs(problem, information, costs)
+        return costs
+    H = problem.horizon
+    states = stored.array("states", read["states"], np.int64, (H + 1,))
+    path = Trajectory(episode, states, stored.array("actions", read["actions"], np.int64, (H,)))
+    check_path(problem, path)
+    return path

@@ -37,6 +37,7 @@ Departures:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -145,6 +146,7 @@ class DelayedOPPO:
             problem, costs.information, uses_paths=self.uses_paths
         )
         self._waiting = Waiting(problem)
+        self._threshold = math.inf  # of the phase: what is later does not move the policy
         self._explored = 0
 
     @property
@@ -167,16 +169,11 @@ class DelayedOPPO:
         paths, entries = self._ledger.take(records)
         self._model.learn(paths, self.begun)
         ready = [
-            entry
+            (entry, self._costs.learn(entry.path, entry.costs.values))
             for entry in entries
             if entry.costs is not None and not (self._waits_for_paths and entry.path is None)
         ]
-        lessons = [
-            self._costs.learn(entry.path, entry.costs.values)
-            for entry in ready
-            if entry.costs is not None
-        ]
-        for entry, lesson in zip(ready, lessons, strict=True):
+        for entry, lesson in ready:
             self._learn(entry, lesson)
             self._waiting.arrive(entry.number)
             self._ledger.settle(entry)
@@ -197,18 +194,15 @@ class DelayedOPPO:
 
         carry_over: whether feedback of open episodes will still move the policy.
         """
-        if not self._tunable:
-            raise ValueError(
-                f"update={self._parts['update']!r} has no step size for a new phase; use the agent "
-                "without Doubling"
-            )
-        for part in (self._update, self._costs, self._explore):
-            _need(part, "restart", "Doubling")
-            part.restart(parameters)
+        self._begin_phase(parameters, "restart")
         if not carry_over:
             for entry in self._ledger:
                 entry.memory = None
             self._let_go()
+
+    def retune(self, parameters: Parameters) -> None:
+        """Begin a new phase with new parameters and keep what was learned."""
+        self._begin_phase(parameters, "retune")
 
     def diagnostics(self) -> Mapping[str, float]:
         """Episodes begun and open, those kept out of the update, and what the update says."""
@@ -234,17 +228,20 @@ class DelayedOPPO:
             "configuration": self.configuration(),
             **{name: getattr(self, f"_{name}").state() for name in LEARNING},
             "ledger": self._ledger.state(_write),
+            "threshold": self._threshold,
             "explored": self._explored,
         }
 
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
-        read = stored.exact(state, "configuration", *LEARNING, "ledger", "explored")
+        names = ("configuration", *LEARNING, "ledger", "threshold", "explored")
+        read = stored.exact(state, *names)
         agent = cls(**read["configuration"])
         for name in LEARNING:
             getattr(agent, f"_{name}").restore(read[name])
         agent._ledger.restore(read["ledger"], agent._read)
+        agent._threshold = checks.threshold("threshold", read["threshold"])
         agent._explored = checks.integer("explored", read["explored"], 0)
         return agent
 
@@ -252,9 +249,10 @@ class DelayedOPPO:
         return call(self, self.problem, **self._parts)
 
     def _learn(self, entry: Open[Played], lesson: object) -> None:
-        """Update by an episode, unless it met its mask or belongs to an earlier phase."""
+        """Update by an episode, unless it met its mask, is too late or of an earlier phase."""
         played, costs = entry.memory, entry.costs
-        if played is None or costs is None:
+        too_late = self.begun - 1 - entry.number > self._threshold
+        if played is None or costs is None or too_late:
             return
         if self._explore.met(played.mask, entry.path):
             self._explored += 1
@@ -270,10 +268,28 @@ class DelayedOPPO:
         )
         self._update.learn(Arrival(played.policy, frozen(self._costs.estimate(seen)), model))
 
+    def _begin_phase(self, parameters: Parameters, update: str) -> None:
+        """Hand new parameters to the parts. update: what its rule does, restart or retune."""
+        if not self._tunable:
+            raise ValueError(
+                f"update={self._parts['update']!r} has no step size for a new phase; use the agent "
+                "without Doubling"
+            )
+        for part, name in (
+            (self._update, update),
+            (self._costs, "restart"),
+            (self._explore, "restart"),
+        ):
+            _need(part, name, "Doubling")
+            getattr(part, name)(parameters)
+        self._threshold = parameters.threshold
+
     def _let_go(self) -> None:
         """Drop what is kept of the model's past and no open episode needs."""
         newest = self._model.arrived
-        self._model.keep_from(next((e.memory.arrived for e in self._ledger if e.memory), newest))
+        if newest:
+            needed = (entry.memory.arrived for entry in self._ledger if entry.memory)
+            self._model.keep_from(next(needed, newest))
 
     def _read(self, memory: object) -> Played:
         read = stored.exact(memory, "policy", "mask", "arrived")

@@ -18,12 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
-import numpy as np
-
 from belated import checks, stored
 from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
-from belated.agents.ledger import Ledger, check_costs, check_path, split
-from belated.feedback import Costs, Episode, Record, Trajectory
+from belated.agents.ledger import Ledger, read_record, split, written
+from belated.feedback import Costs, Episode, Record
 from belated.problem import Problem
 from belated.tuning import PATHS
 
@@ -108,7 +106,7 @@ class Pipeline:
             "max_delay": self.max_delay,
             "paths": self.paths,
             "ledger": self._ledger.state(bool),
-            "held": [_written(record) for held in self._held.values() for record in held],
+            "held": [written(record) for held in self._held.values() for record in held],
             "late": self._late,
         }
 
@@ -121,33 +119,10 @@ class Pipeline:
         made._wrap(read["agent"], read["max_delay"], read["paths"])
         made._ledger.restore(read["ledger"], bool)
         for item in stored.items("held", read["held"]):
-            record = made._read(item)
+            record = read_record(made.problem, made.information, made.begun, item)
             made._held.setdefault(record.episode, []).append(record)
         made._late = checks.integer("late", read["late"], 0)
         return made
 
-    def _read(self, item: object) -> Record:
-        read = stored.exact(item, "episode", "states", "actions", "costs")
-        episode = checks.integer("episode", read["episode"], 0, self.begun - 1)
-        if read["costs"] is not None:
-            costs = Costs(episode, read["costs"])
-            check_costs(self.problem, self.information, costs)
-            return costs
-        H = self.problem.horizon
-        states = stored.array("states", read["states"], np.int64, (H + 1,))
-        path = Trajectory(episode, states, stored.array("actions", read["actions"], np.int64, (H,)))
-        check_path(self.problem, path)
-        return path
-
     def __repr__(self) -> str:
         return call(self, self.agent, self.max_delay, paths=self.paths)
-
-
-def _written(record: Record) -> stored.State:
-    path = record if isinstance(record, Trajectory) else None
-    return {
-        "episode": record.episode,
-        "states": None if path is None else path.states,
-        "actions": None if path is None else path.actions,
-        "costs": record.values if isinstance(record, Costs) else None,
-    }

@@ -55,8 +55,8 @@ class Skipping:
         self.problem: Problem = agent.problem
         self.information: Information = agent.information
         self.uses_paths = agent.uses_paths
-        self.threshold = math.inf
-        self.limit(threshold)
+        threshold = checks.threshold("threshold", threshold)
+        self.threshold = threshold if threshold == math.inf else math.floor(threshold)
         self._kept_from = 0  # episodes before this one have been let go
         self._skipped = 0
 
@@ -64,12 +64,6 @@ class Skipping:
     def begun(self) -> int:
         """How many episodes have begun."""
         return self.agent.begun
-
-    def limit(self, threshold: float) -> None:
-        """Change the threshold; what has been let go stays let go."""
-        if not (isinstance(threshold, float) and threshold == math.inf):
-            threshold = math.floor(checks.real("threshold", threshold, 0.0))
-        self.threshold = threshold
 
     def begin_episode(self) -> Episode:
         """Let go of the episodes that are now too old, then begin the next."""

@@ -79,7 +79,10 @@ class DelayedUCBVI:
             Known(problem, matching(problem, transitions))
             if isinstance(transitions, Transitions)
             else WithBonus(
-                problem, Bonuses(0.0, 0.0, free=True, clip=True), getattr(transitions, "delta", 0.1)
+                problem,
+                1.0,
+                Bonuses(last=True, free=True, clip=True),
+                getattr(transitions, "delta", 0.1),
             )
         )
         self._costs = costs.start(problem)

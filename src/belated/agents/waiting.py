@@ -24,6 +24,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import numpy.typing as npt
+
 from belated import checks, stored
 from belated.problem import Problem
 
@@ -31,10 +34,40 @@ SLACK = 8
 """Episodes that are always waited for, before anything is known about delays."""
 
 
+class Reported:
+    """Which episodes have reported, one bit each, so that none counts twice."""
+
+    def __init__(self, flags: npt.NDArray[np.bool_] | None = None) -> None:
+        """None has, or those of a saved state."""
+        self._bits = bytearray()
+        if flags is not None:
+            self._bits += np.packbits(flags, bitorder="little").tobytes()
+
+    def __contains__(self, episode: int) -> bool:
+        byte, bit = divmod(episode, 8)
+        return byte < len(self._bits) and bool(self._bits[byte] >> bit & 1)
+
+    def add(self, episode: int) -> bool:
+        """Note an episode. Returns whether this is its first report."""
+        if episode in self:
+            return False
+        byte, bit = divmod(episode, 8)
+        self._bits.extend(bytes(max(0, byte + 1 - len(self._bits))))
+        self._bits[byte] |= 1 << bit
+        return True
+
+    def flags(self, begun: int) -> npt.NDArray[np.bool_]:
+        """Whether each of the episodes begun has reported, (begun,)."""
+        padded = self._bits + bytes((begun + 7) // 8 - len(self._bits))
+        bits = np.frombuffer(padded, dtype=np.uint8)
+        return np.unpackbits(bits, count=begun, bitorder="little").astype(np.bool_)
+
+
 class Waiting:
     """Counts the episodes that may still report.
 
     Attributes:
+        largest: the largest delay seen.
         arrived: episodes that have reported.
         total: P, the sum of 1 + missing over all episodes begun.
         given_up: episodes that became overdue.
@@ -47,7 +80,7 @@ class Waiting:
         self._patience = 8.0 / math.log(choices) if choices > 1 else math.inf
         self._counted: dict[int, None] = {}  # oldest first
         self._begun = 0
-        self._largest = 0
+        self.largest = 0
         self.arrived = 0
         self._delays = 0
         self.total = 0
@@ -66,7 +99,7 @@ class Waiting:
 
     def begin(self) -> int:
         """Begin the next episode. Returns how many earlier ones are missing."""
-        threshold = min(2 * self._largest + SLACK, math.sqrt(self._patience * (self.total + 1)))
+        threshold = min(2 * self.largest + SLACK, math.sqrt(self._patience * (self.total + 1)))
         while self._counted and self._begun - next(iter(self._counted)) > threshold:
             del self._counted[next(iter(self._counted))]
             self.given_up += 1
@@ -79,7 +112,7 @@ class Waiting:
     def arrive(self, episode: int) -> None:
         """The costs of an episode have come."""
         delay = self._begun - 1 - episode
-        self._largest = max(self._largest, delay)
+        self.largest = max(self.largest, delay)
         self._delays += delay
         self.arrived += 1
         if episode in self._counted:
@@ -96,7 +129,7 @@ class Waiting:
         return {
             "counted": list(self._counted),
             "begun": self._begun,
-            "largest": self._largest,
+            "largest": self.largest,
             "arrived": self.arrived,
             "delays": self._delays,
             "total": self.total,
@@ -109,7 +142,7 @@ class Waiting:
         names = ("begun", "largest", "arrived", "delays", "total", "given_up", "late")
         read = stored.exact(saved, "counted", *names)
         numbers = [checks.integer(name, read[name], 0) for name in names]
-        self._begun, self._largest, self.arrived, self._delays = numbers[:4]
+        self._begun, self.largest, self.arrived, self._delays = numbers[:4]
         self.total, self.given_up, self.late = numbers[4:]
         counted = stored.items("counted", read["counted"])
         self._counted = {checks.integer("counted", k, 0, self._begun - 1): None for k in counted}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from operator import itemgetter
 from typing import Generic, Protocol, TypeVar
 
 from belated import checks
@@ -20,6 +21,8 @@ class Numbered(Protocol):
 
 
 R = TypeVar("R", bound=Numbered)
+
+_BY_EPISODE = itemgetter(1, 2)  # of what waits: the episode, then the order of coming
 
 
 class DelayLine(Generic[R]):
@@ -47,10 +50,8 @@ class DelayLine(Generic[R]):
 
     def release(self, episode: int) -> list[R]:
         """Return and remove the records due by the end of this episode, oldest episode first."""
-        return [
-            record for _, _, _, record in sorted(self._due(episode), key=lambda item: item[1:3])
-        ]
-
-    def _due(self, episode: int) -> Iterator[tuple[int, int, int, R]]:
+        due = []
         while self._waiting and self._waiting[0][0] <= episode:
-            yield heapq.heappop(self._waiting)
+            due.append(heapq.heappop(self._waiting))
+        due.sort(key=_BY_EPISODE)
+        return [record for _, _, _, record in due]

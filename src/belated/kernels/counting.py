@@ -55,8 +55,13 @@ def count(tally: Tally, rows: Ints, following: Ints, first: int, amount: int) ->
 
 
 @njit(cache=True)
-def box(tally: Tally, rows: Ints, log_term: float, scale: float, made: FlatBox) -> None:
+def box(
+    tally: Tally, rows: Ints, log_term: float, scale: float, variance: bool, made: FlatBox
+) -> None:
     """Write the confidence box of some rows.
+
+    The radius of a frequency p after n visits is scale * (4 sqrt(v L / n) + 10 L / n), where v is
+    the variance p (1 - p), or p itself.
 
     Slot i of row r has probability in [lower, lower + width]; a next state that was never seen
     after this row in [0, unseen]; rest is 1 minus the sum of lower. A row without visits has the
@@ -78,7 +83,8 @@ def box(tally: Tally, rows: Ints, log_term: float, scale: float, made: FlatBox) 
         total = 0.0
         for slot in range(known[r]):
             p = counts[r, slot] / n
-            radius = scale * (4.0 * math.sqrt(p * (1.0 - p) * log_term / n) + 10.0 * log_term / n)
+            spread = p * (1.0 - p) if variance else p
+            radius = scale * (4.0 * math.sqrt(spread * log_term / n) + 10.0 * log_term / n)
             lower[r, slot] = max(0.0, p - radius)
             width[r, slot] = min(1.0, p + radius) - lower[r, slot]
             total += lower[r, slot]
@@ -86,15 +92,17 @@ def box(tally: Tally, rows: Ints, log_term: float, scale: float, made: FlatBox) 
 
 
 @njit(cache=True)
-def frequencies(tally: Tally, rows: Ints, probabilities: Floats, deviation: Floats) -> None:
-    """Write the observed frequencies of some rows, 0 where nothing was seen, and 1 / sqrt(n).
+def frequencies(
+    tally: Tally, rows: Ints, scale: float, probabilities: Floats, deviation: Floats
+) -> None:
+    """Write the observed frequencies of some rows, 0 where nothing was seen, and scale / sqrt(n).
 
-    probabilities: (R, W); deviation: (R,), 1 where nothing was seen.
+    probabilities: (R, W); deviation: (R,), the scale itself where nothing was seen.
     """
     _, counts, known, visits = tally
     for i in range(rows.shape[0]):
         r = rows[i]
         n = max(visits[r], 1)
-        deviation[r] = 1.0 / math.sqrt(n)
+        deviation[r] = scale * (1.0 / math.sqrt(n))
         for slot in range(known[r]):
             probabilities[r, slot] = counts[r, slot] / n

@@ -32,7 +32,7 @@ class Box(NamedTuple):
 class Frequencies(NamedTuple):
     """Observed frequencies: successors, probabilities (T, S, A, W); visits, deviation (T, S, A).
 
-    deviation: 1 / sqrt(visits).
+    deviation: a multiple of 1 / sqrt(visits), where at least one visit is counted.
     """
 
     successors: Indices
@@ -42,16 +42,39 @@ class Frequencies(NamedTuple):
 
 
 class Bonuses(NamedTuple):
-    """How costs are reduced: by scale / sqrt(visits), and by last / sqrt(visits) at the last step.
+    """How costs are reduced by the deviation.
 
+    last: they are at the last step too.
     free: a row without visits costs nothing; otherwise it counts as visited once, and as the end.
     clip: Q is clipped to [0, steps left].
     """
 
-    scale: float
-    last: float
+    last: bool
     free: bool
     clip: bool
+
+
+class Scratch(NamedTuple):
+    """The sorted next values: order, rank (S,), prefix, buckets (S + 1,), keys (W,); `scratch`."""
+
+    order: Indices
+    rank: Indices
+    prefix: Floats
+    buckets: Indices
+    keys: Ints
+
+
+@njit(cache=True)
+def scratch(box: Box) -> Scratch:
+    """Room for sorting, with the states in any order."""
+    _, S, _, W = box.successors.shape
+    return Scratch(
+        np.arange(S).astype(np.int32),
+        np.empty(S, dtype=np.int32),
+        np.empty(S + 1),
+        np.empty(S + 1, dtype=np.int32),
+        np.empty(W, dtype=np.int64),
+    )
 
 
 @njit(cache=True)
@@ -72,14 +95,13 @@ def _insert(values: Floats, order: Indices, moves: int) -> bool:
 
 
 @njit(cache=True)
-def sort_values(
-    values: Floats, order: Indices, rank: Indices, prefix: Floats, buckets: Indices
-) -> None:
+def sort_values(values: Floats, sorting: Scratch) -> None:
     """Sort states by value: from the order of the step before, else by buckets, else anyhow.
 
-    values: (S,). order: (S,), a permutation, made ascending (ties: any order). rank: its inverse.
-    prefix: (S + 1,) sums of the sorted values. buckets: (S + 1,) scratch.
+    values: (S,). Order becomes ascending (ties: any order), rank its inverse, and prefix the sums
+    of the sorted values.
     """
+    order, rank, prefix, buckets, _ = sorting
     S = values.shape[0]
     if not _insert(values, order, 2 * S):
         smallest, largest = values.min(), values.max()
@@ -106,6 +128,86 @@ def sort_values(
 
 
 @njit(cache=True)
+def _back(
+    box: Box,
+    h: int,
+    cost: Floats,
+    weights: Floats,
+    total: Floats,
+    values: Floats,
+    sorting: Scratch,
+    now: Floats,
+) -> None:
+    """One step back: write the values now (S,) before step h, given the sorted values after it.
+
+    cost, weights: (S, A). total: (H, S, A), or of size 0.
+    """
+    successors, known, lower, width, unseen, rest = box
+    order, rank, prefix, _, keys = sorting
+    T, S, A, _ = successors.shape
+    keep = total.size > 0
+    t = min(h, T - 1)
+    succ, low, wide = successors[t], lower[t], width[t]
+    used, other, spare = known[t], unseen[t], rest[t]
+    least = values[order[0]]
+    for s in range(S):
+        value = 0.0
+        for a in range(A):
+            if not keep and weights[s, a] == 0.0:
+                continue
+            q = cost[s, a]
+            radius = other[s, a]
+            left = spare[s, a]
+            if radius >= 1.0 and left >= 1.0:
+                q += least
+            else:
+                n = used[s, a]
+                for i in range(n):  # sort the slots by rank: keys of rank and slot
+                    state = np.uint32(succ[s, a, i])
+                    q += low[s, a, i] * values[state]
+                    key = (np.int64(rank[state]) << 32) | i
+                    j = i
+                    if n <= FEW:  # without a branch that could be guessed wrong
+                        while j > 0:
+                            keys[j] = max(keys[j - 1], key)
+                            key = min(keys[j - 1], key)
+                            j -= 1
+                    else:
+                        while j > 0 and keys[j - 1] > key:
+                            keys[j] = keys[j - 1]
+                            j -= 1
+                    keys[j] = key
+                covered = 0.0
+                i = 0
+                while i < n:
+                    place = keys[i] >> 32
+                    room = left - radius * (place - i)  # after unseen states of smaller value
+                    if room <= 0.0:
+                        break
+                    slot = keys[i] & 0xFFFFFFFF
+                    there = values[order[place]]
+                    if room <= wide[s, a, slot]:  # all is filled here
+                        q += radius * (prefix[place] - covered) + room * there
+                        left = 0.0
+                        break
+                    q += wide[s, a, slot] * there
+                    covered += there
+                    left -= wide[s, a, slot]
+                    i += 1
+                if left > 0.0 and radius > 0.0:
+                    full = S - n  # unseen states filled to the brim
+                    if left < radius * full:
+                        full = int(left / radius)
+                    q += radius * (prefix[full + i] - covered)
+                    if full + i < S:
+                        q += (left - full * radius) * values[order[full + i]]
+            if keep:
+                total[h, s, a] += q
+            value += weights[s, a] * q
+        now[s] = value
+
+
+@njit(cache=True)
 def confident(
     box: Box, costs: Floats, policy: Floats, total: Floats, last: Floats, steps: int
 ) -> Floats:
@@ -115,80 +217,52 @@ def confident(
     total: (H, S, A) to which Q is added, or an array of size 0 if Q is not wanted. Returns the
     values (S,) of step 0.
     """
-    successors, known, lower, width, unseen, rest = box
-    T, S, A, W = successors.shape
-    keep = total.size > 0
+    S = policy.shape[1]
     values = last.copy()
     now = np.empty(S)
-    order = np.arange(S).astype(np.int32)
-    rank = np.empty(S, dtype=np.int32)
-    prefix = np.empty(S + 1)
-    buckets = np.empty(S + 1, dtype=np.int32)
-    keys = np.empty(W, dtype=np.int64)
+    sorting = scratch(box)
     for h in range(steps - 1, -1, -1):
-        t = min(h, T - 1)
-        succ, low, wide = successors[t], lower[t], width[t]
-        used, other, spare = known[t], unseen[t], rest[t]
-        cost, weights = costs[min(h, costs.shape[0] - 1)], policy[h]
-        sort_values(values, order, rank, prefix, buckets)
-        least = values[order[0]]
-        for s in range(S):
-            value = 0.0
-            for a in range(A):
-                if not keep and weights[s, a] == 0.0:
-                    continue
-                q = cost[s, a]
-                radius = other[s, a]
-                left = spare[s, a]
-                if radius >= 1.0 and left >= 1.0:
-                    q += least
-                else:
-                    n = used[s, a]
-                    for i in range(n):  # sort the slots by rank: keys of rank and slot
-                        state = np.uint32(succ[s, a, i])
-                        q += low[s, a, i] * values[state]
-                        key = (np.int64(rank[state]) << 32) | i
-                        j = i
-                        if n <= FEW:  # without a branch that could be guessed wrong
-                            while j > 0:
-                                keys[j] = max(keys[j - 1], key)
-                                key = min(keys[j - 1], key)
-                                j -= 1
-                        else:
-                            while j > 0 and keys[j - 1] > key:
-                                keys[j] = keys[j - 1]
-                                j -= 1
-                        keys[j] = key
-                    covered = 0.0
-                    i = 0
-                    while i < n:
-                        place = keys[i] >> 32
-                        room = left - radius * (place - i)  # after unseen states of smaller value
-                        if room <= 0.0:
-                            break
-                        slot = keys[i] & 0xFFFFFFFF
-                        there = values[order[place]]
-                        if room <= wide[s, a, slot]:  # all is filled here
-                            q += radius * (prefix[place] - covered) + room * there
-                            left = 0.0
-                            break
-                        q += wide[s, a, slot] * there
-                        covered += there
-                        left -= wide[s, a, slot]
-                        i += 1
-                    if left > 0.0 and radius > 0.0:
-                        full = S - n  # unseen states filled to the brim
-                        if left < radius * full:
-                            full = int(left / radius)
-                        q += radius * (prefix[full + i] - covered)
-                        if full + i < S:
-                            q += (left - full * radius) * values[order[full + i]]
-                if keep:
-                    total[h, s, a] += q
-                value += weights[s, a] * q
-            now[s] = value
+        sort_values(values, sorting)
+        cost = costs[min(h, costs.shape[0] - 1)]
+        _back(box, h, cost, policy[h], total, values, sorting, now)
         values, now = now, values
     return values
+
+
+@njit(cache=True)
+def occupancy_bounds(
+    box: Box, no_costs: Floats, no_total: Floats, policy: Floats, start: Floats
+) -> tuple[Floats, Floats]:
+    """The largest and the least probability, over the box, of every state at every step.
+
+    For each of them this is a backward pass from a value of -1 or 1 in that state, until all
+    values are equal. no_costs: (1, S, A), zeros. no_total: of size 0. policy: (H, S, A);
+    start: (S,). Returns upper and lower, (H, S).
+    """
+    H, S, _ = policy.shape
+    upper, lower = np.zeros((H, S)), np.zeros((H, S))
+    upper[0], lower[0] = start, start
+    values, now = np.zeros(S), np.zeros(S)
+    sorting = scratch(box)
+    for end in range(1, H):
+        for s in range(S):
+            for sign in (-1.0, 1.0):
+                values[:] = 0.0
+                values[s] = sign
+                for h in range(end - 1, -1, -1):
+                    sort_values(values, sorting)
+                    if values[sorting.order[0]] == values[sorting.order[S - 1]]:
+                        break
+                    _back(box, h, no_costs[0], policy[h], no_total, values, sorting, now)
+                    values, now = now, values
+                bound = 0.0
+                for x in range(S):
+                    bound += start[x] * values[x]
+                if sign < 0.0:
+                    upper[end, s] = min(-bound, 1.0)
+                else:
+                    lower[end, s] = max(bound, 0.0)
+    return upper, lower
 
 
 @njit(cache=True)
@@ -197,26 +271,28 @@ def with_bonus(
 ) -> Floats:
     """Evaluate a policy on observed frequencies with costs reduced by a bonus.
 
-    Q = costs - bonus / sqrt(visits) + p V, clipped or not. costs: (1 or H, S, A);
+    Q = costs - deviation + p V, clipped or not. costs: (1 or H, S, A);
     policy: (H, S, A). total: (H, S, A), to which Q is added. Returns the values (S,) of step 0.
     """
     successors, probabilities, visits, deviation = seen
     H, S, A = policy.shape
     W = successors.shape[3]
     V = np.zeros((H + 1, S))
+    free = bonus.free
+    none = np.zeros((S, A))
     for h in range(H - 1, -1, -1):
         t = min(h, successors.shape[0] - 1)
-        succ, prob, count, spread = successors[t], probabilities[t], visits[t], deviation[t]
+        succ, prob, count, less = successors[t], probabilities[t], visits[t], deviation[t]
+        if h == H - 1 and not bonus.last:
+            less = none
         cost, weights = costs[min(h, costs.shape[0] - 1)], policy[h]
         after, now, add = V[h + 1], V[h], total[h]
-        scale = bonus.scale if h < H - 1 else bonus.last
-        least = 0 if bonus.free else -1  # rows with more visits are evaluated
         low, high = (0.0, float(H - h)) if bonus.clip else (-np.inf, np.inf)
         for s in range(S):
             value = 0.0
             for a in range(A):
-                if count[s, a] > least:
-                    q = cost[s, a] - scale * spread[s, a]
+                if not free or count[s, a] > 0:
+                    q = cost[s, a] - less[s, a]
                     for w in range(W):
                         q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
                     q = min(max(q, low), high)

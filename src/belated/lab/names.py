@@ -23,6 +23,13 @@ def check_name(key: str, value: object) -> None:
             f"{key} must be a text with 1 to {LONGEST} letters from a to z or digits, since it "
             f"names files, got {checks.show(value)}"
         )
+    check_line(key, value)
+
+
+def check_line(key: str, value: object) -> None:
+    """Check what tables and figures show; an escape character would reach the terminal."""
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError(f"{key} must be a text of one printable line, got {checks.show(value)}")
 
 
 def check_different(key: str, names: Sequence[str]) -> None:

@@ -67,7 +67,7 @@ def bar(name: str, console: Console | None = None) -> Iterator[Bar]:
         return
     console = console or Console(stderr=True, markup=False, emoji=False)
     columns = (
-        progress.TextColumn("{task.description}"),
+        progress.TextColumn("{task.description}", markup=False),
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
         progress.TextColumn("runs, time left"),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from belated import checks
+from belated import checks, files
 from belated.lab import build, store
 from belated.lab.engines import cluster, here, local
 from belated.lab.engines.outcome import Outcome
@@ -16,6 +16,7 @@ from belated.lab.spec import Experiment
 
 ENGINES = {"local": local.opened, "ray": cluster.opened, "here": here.opened}
 LOCAL = "local"
+MOST_JOBS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def execute(
     checks.instance("experiment", experiment, Experiment, ", e.g. lab.named('paper-grid')")
     directory = Path(directory)
     checks.choice("engine", engine, ENGINES)
-    checks.integer("jobs", jobs, 1)
+    checks.integer("jobs", jobs, 1, MOST_JOBS)
     if engine == LOCAL and (stuck := unportable(experiment)):
         raise ValueError(
             f'engine must be "here" or "ray", since workers cannot be given {stuck[0]}, which is '
@@ -87,7 +88,7 @@ def execute(
             if progress is not None:
                 progress(outcome)
     if not failed:
-        store.sweep_up(directory)
+        files.sweep(directory)
     total = len(experiment.tasks())
     return Done(total - len(tasks), len(tasks) - len(failed), tuple(failed))
 

@@ -15,8 +15,8 @@ from belated import checks
 from belated.agents.contract import Information
 from belated.lab import kinds, sweep
 from belated.lab.kinds.part import Part, plain, read, table
-from belated.lab.kinds.registry import check, unknown_key
-from belated.lab.names import check_different, check_name, slug
+from belated.lab.kinds.registry import check, own, unknown_key
+from belated.lab.names import check_different, check_line, check_name, slug
 from belated.lab.sweep import Axes, Select, Variant
 from belated.tuning import PATHS
 
@@ -25,6 +25,8 @@ SCORE = "score"
 AGAINST = ("episodes", "total_delay", SCORE)
 REGISTRIES = {"environment": kinds.ENVIRONMENTS, "costs": kinds.COSTS, "delays": kinds.DELAYS}
 """The kinds of the parts that make a scene, by key."""
+MOST_EPISODES = 10**8
+MOST_RUNS = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +125,10 @@ class Experiment:
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
-        _check_text("title", self.title)
+        check_line("title", self.title)
         _check_text("about", self.about)
         _check_scene("", self, ("environment", "delays", "episodes"))
-        checks.integer("seeds", self.seeds, 1)
+        checks.integer("seeds", self.seeds, 1, MOST_RUNS)
         _check_feedback("", self)
         if not self.agents:
             raise ValueError("agents must name at least one agent, got none")
@@ -141,6 +143,11 @@ class Experiment:
             _check_information(f"cases[{i}].", case)
         check_different("cases", [case.name for case in self.cases])
         self._expand()
+        runs = self.seeds * len(self.learners) * len(self.case_names())
+        if runs > MOST_RUNS:
+            raise ValueError(
+                f"seeds must make at most {MOST_RUNS} runs, got {self.seeds}, which makes {runs}"
+            )
         if self.against is not None:
             paths = [path for path, _ in self.sweep]
             checks.choice("against", self.against, (*AGAINST, *paths))
@@ -154,7 +161,7 @@ class Experiment:
     def _expand(self) -> None:
         """Make the agents and cases of the sweep, and check them as if they had been given."""
         object.__setattr__(self, "sweep", sweep.read(self.sweep))
-        learners, cases = sweep.expanded(self, REGISTRIES, kinds.AGENTS, Case())
+        learners, cases = sweep.expanded(self, REGISTRIES, kinds.AGENTS, Case(), MOST_RUNS)
         object.__setattr__(self, "_learners", learners)
         object.__setattr__(self, "_cases", cases)
         if not self.sweep:
@@ -271,6 +278,21 @@ def check_fields(given: Mapping[str, Any]) -> None:
     _check_keys("", given, Experiment, "an experiment")
 
 
+def own_code(experiment: Experiment) -> list[str]:
+    """Where an experiment names code of its own, e.g. `agents[0].kind = 'mine:uniform'`."""
+    found = []
+    cases = ((f"cases[{i}].", case) for i, case in enumerate(experiment.cases))
+    swept = ((f"sweep, {name}: ", experiment.case(name)) for name in experiment.case_names())
+    for prefix, item in [("", experiment), *cases, *swept]:
+        for key, registry in REGISTRIES.items():
+            found += own(f"{prefix}{key}", getattr(item, key), registry)
+    for i, learner in enumerate(experiment.agents):
+        found += own(f"agents[{i}]", learner.agent, kinds.AGENTS)
+    for learner in experiment.learners:
+        found += own(f"sweep, {learner.name}", learner.agent, kinds.AGENTS)
+    return found
+
+
 def to_table(experiment: Experiment) -> dict[str, Any]:
     """The table that describes an experiment; the inverse of `from_table`."""
     result = _given(experiment)
@@ -337,7 +359,7 @@ def _check_scene(prefix: str, item: Experiment | Case, required: Sequence[str] =
         if value is not None or key in required:
             check(f"{prefix}{key}", value, registry)
     if item.episodes is not None or "episodes" in required:
-        checks.integer(f"{prefix}episodes", item.episodes, 1)
+        checks.integer(f"{prefix}episodes", item.episodes, 1, MOST_EPISODES)
 
 
 def _check_information(prefix: str, item: Experiment | Learner | Case) -> None:

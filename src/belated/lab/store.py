@@ -3,45 +3,48 @@
     spec.toml                    what was run
     versions.json                with which versions
     runs/.../seed-3.parquet      the rows of one finished run
+    runs/.../seed-3.sha256       the checksums of its files, as `sha256sum` writes them
     runs/.../seed-0.visits.npy   expected visits (S, A) under the policy learned, on grids
     failed/...                   the traceback of a run that raised
     figures/, report.html        made from the files above
 
 A file is written under another name and renamed when it is complete. The rows of a run are
-written last, so a run is finished if and only if its rows are there.
+written last, so a run is finished if and only if its rows are there. They are read only if the
+checksums fit and the rows are those of the run that the path names.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import io
 import json
-import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import metadata
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
 
 import belated
+from belated import files
 from belated.arrays import Floats
 from belated.lab import toml
 from belated.lab.spec import Experiment, Task
-from belated.lab.task import COLUMNS, Result
+from belated.lab.task import COLUMNS, Result, parameters
 
-PARTIAL = ".partial"
+ROWS, VISITS, SUMS = ".parquet", ".visits.npy", ".sha256"
+"""Endings of the files of a run."""
+
+_Read = TypeVar("_Read")
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file completely or not at all."""
+    """Write a file completely or not at all, and the directory it is in."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
-    with partial.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    files.write(path, content)
 
 
 def open_for(directory: Path, experiment: Experiment) -> None:
@@ -49,7 +52,8 @@ def open_for(directory: Path, experiment: Experiment) -> None:
 
     More seeds than before are allowed; finished runs stay.
     """
-    if (directory / "spec.toml").exists():
+    others = directory.exists() and not all(map(_early, directory.iterdir()))
+    if (directory / "spec.toml").exists():  # looked for last: another process may just begin
         before = spec(directory)
         for field in filter(lambda field: field.init, dataclasses.fields(Experiment)):
             old, new = getattr(before, field.name), getattr(experiment, field.name)
@@ -61,7 +65,7 @@ def open_for(directory: Path, experiment: Experiment) -> None:
         for name, version in _versions().items():
             if used.get(name) != version:
                 raise _other(directory, f"{name} {used.get(name)}, this is {version}")
-    elif directory.exists() and not all(map(_early, directory.iterdir())):
+    elif others:
         raise ValueError(f"{directory} must be empty or hold results of belated; choose another")
     write(directory / "versions.json", json.dumps(_versions(), indent=2).encode())
     write(directory / "spec.toml", toml.dumps(experiment).encode())
@@ -69,7 +73,7 @@ def open_for(directory: Path, experiment: Experiment) -> None:
 
 def _early(path: Path) -> bool:
     """Whether a file may have been left by a process killed before writing spec.toml."""
-    return path.name == "versions.json" or path.name.endswith(PARTIAL)
+    return path.name == "versions.json" or path.name.endswith(files.PARTIAL)
 
 
 def _other(directory: Path, what: str) -> ValueError:
@@ -86,24 +90,37 @@ def spec(directory: Path) -> Experiment:
 def versions(directory: Path) -> dict[str, str]:
     """The versions it was run with."""
     path = directory / "versions.json"
-    try:
-        return dict(json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise _damaged(path, error) from None
+    return _parsed(path, lambda: dict(json.loads(path.read_text("utf-8"))))
 
 
-def _damaged(path: Path, error: Exception) -> ValueError:
-    reason = next(iter(str(error).splitlines()), type(error).__name__)
-    again = "; remove it and run again" if path.suffix == ".parquet" else ""
-    return ValueError(f"{path} is damaged ({reason}){again}")
+def _damaged(path: Path, reason: str | BaseException) -> ValueError:
+    if isinstance(reason, BaseException):
+        reason = next(iter(str(reason).splitlines()), type(reason).__name__)
+    return ValueError(f"{path} is damaged ({reason}){_again(path)}")
+
+
+def _again(path: Path) -> str:
+    """What to do about a file of a run."""
+    if not path.name.endswith((ROWS, VISITS, SUMS)):
+        return ""
+    rows = path.name.partition(".")[0] + ROWS
+    return f"; remove {'it' if path.name == rows else rows} and run again"
 
 
 def keep(directory: Path, task: Task, result: Result) -> None:
-    """Keep a finished run."""
-    if result.visits is not None:
-        write(_path(directory, task, ".visits.npy"), result.visits)
-    write(_path(directory, task, ".parquet"), result.parquet)
+    """Keep a finished run; one that another process has finished meanwhile stays as it is."""
+    if not _finished(directory, task):
+        contents = {VISITS: result.visits, ROWS: result.parquet}
+        kept = {ending: content for ending, content in contents.items() if content is not None}
+        for ending, content in {SUMS: _sums(task, kept), **kept}.items():
+            write(_path(directory, task, ending), content)
     _failure(directory, task).unlink(missing_ok=True)
+
+
+def _sums(task: Task, contents: dict[str, bytes]) -> bytes:
+    """The checksums of the files of a run, by name; `sha256sum -c` reads them."""
+    sums = ((hashlib.sha256(contents[ending]).hexdigest(), ending) for ending in sorted(contents))
+    return "".join(f"{digest}  {task.name}{ending}\n" for digest, ending in sums).encode()
 
 
 def keep_failure(directory: Path, task: Task, trace: str) -> Path:
@@ -120,49 +137,94 @@ def failed(directory: Path, experiment: Experiment) -> list[Task]:
 
 def unfinished(directory: Path, experiment: Experiment) -> list[Task]:
     """The runs that are still to be done."""
-    return [t for t in experiment.tasks() if not _path(directory, t, ".parquet").exists()]
-
-
-def sweep_up(directory: Path) -> None:
-    """Remove incomplete files that killed processes left. Call it when every run is finished."""
-    for left in directory.rglob(f"*{PARTIAL}"):
-        left.unlink(missing_ok=True)
+    return [task for task in experiment.tasks() if not _finished(directory, task)]
 
 
 def rows(directory: str | Path, experiment: Experiment | None = None) -> pl.DataFrame:
     """The rows of all finished runs, in the order of the specification."""
     directory = Path(directory)
-    tasks: Iterable[Task] = (experiment or spec(directory)).tasks()
-    paths = [path for path in (_path(directory, t, ".parquet") for t in tasks) if path.exists()]
-    if not paths:
+    experiment = experiment or spec(directory)
+    tasks: Iterable[Task] = experiment.tasks()
+    found = [_rows(directory, experiment, task) for task in tasks if _finished(directory, task)]
+    if not found:
         raise ValueError(f"{directory} must hold at least one finished run, got none")
-    return pl.concat([_read(path) for path in paths])
+    return pl.concat(found)
 
 
-def _read(path: Path) -> pl.DataFrame:
-    try:
-        found = pl.read_parquet(path, glob=False)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise _damaged(path, error) from None
+def _rows(directory: Path, experiment: Experiment, task: Task) -> pl.DataFrame:
+    """The rows of one run, which are those of this run."""
+    path = _path(directory, task, ROWS)
+    content = _contents(directory, task)[ROWS]
+    found = _parsed(path, lambda: pl.read_parquet(io.BytesIO(content)))
     absent = [name for name in COLUMNS if name not in found.columns]
     if absent:
         raise ValueError(
             f"{path} is of another version of belated (it has no column {absent[0]!r}); "
             "run the experiment again with another --out"
         )
+    if dict(found.schema) != COLUMNS:
+        raise _damaged(path, "its columns have other types")
+    episodes = experiment.scene(task.case).episodes
+    if len(found) != episodes or not found["episode"].equals(pl.Series(range(episodes))):
+        raise _another(path, f"{len(found)} rows, not one for each of {episodes} episodes")
+    expected = {
+        "experiment": experiment.name,
+        "case": task.case,
+        "agent": task.learner,
+        "seed": task.seed,
+        "parameters": parameters(experiment, task),
+    }
+    for name, value in expected.items():
+        other = found[name].filter(found[name].ne_missing(value))
+        if len(other):
+            raise _another(path, f"{name} = {other[0]!r}, not {value!r}")
     return found
+
+
+def _another(path: Path, what: str) -> ValueError:
+    return ValueError(f"{path} holds the rows of another run ({what}){_again(path)}")
 
 
 def visits(directory: Path, task: Task) -> Floats | None:
     """Expected visits (S, A) per episode under the policy that a run learned, if kept."""
-    path = _path(directory, task, ".visits.npy")
-    if not path.exists():
+    content = _contents(directory, task).get(VISITS) if _finished(directory, task) else None
+    if content is None:
         return None
-    try:
-        kept: Floats = np.load(path)
-    except (OSError, ValueError, EOFError) as error:
-        raise _damaged(path, error) from None
+    path = _path(directory, task, VISITS)
+    kept = _parsed(path, lambda: np.load(io.BytesIO(content)))
+    if kept.dtype != np.float64 or kept.ndim != 2 or not np.all(np.isfinite(kept)):
+        raise _damaged(path, "it holds no table of visits")
+    visited: Floats = kept
+    return visited
+
+
+def _contents(directory: Path, task: Task) -> dict[str, bytes]:
+    """The files of a finished run by their endings, if the checksums fit."""
+    paths = {ending: _path(directory, task, ending) for ending in (VISITS, ROWS)}
+    kept = {ending: _parsed(p, p.read_bytes) for ending, p in paths.items() if p.exists()}
+    sums = _path(directory, task, SUMS)
+    if not sums.exists():
+        missing = f"has no checksum, {sums.name} is missing"
+        raise ValueError(f"{paths[ROWS]} {missing}{_again(paths[ROWS])}")
+    written = _parsed(sums, sums.read_bytes)
+    if written != _sums(task, kept):
+        wrong = [e for e, content in kept.items() if _sums(task, {e: content}) not in written]
+        raise _damaged(paths[wrong[-1]] if wrong else sums, "its checksum does not fit")
     return kept
+
+
+def _parsed(path: Path, read: Callable[[], _Read]) -> _Read:
+    """What a reader makes of a file; whatever it raises becomes one line that names the file."""
+    try:
+        return read()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of compiled code is no Exception
+        raise _damaged(path, error) from None
+
+
+def _finished(directory: Path, task: Task) -> bool:
+    return _path(directory, task, ROWS).exists()
 
 
 def _failure(directory: Path, task: Task) -> Path:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -85,13 +86,21 @@ def _is_list(values: object) -> bool:
 
 
 def expanded(
-    experiment: Experiment, registries: Mapping[str, Registry], agents: Registry, case: Case
+    experiment: Experiment,
+    registries: Mapping[str, Registry],
+    agents: Registry,
+    case: Case,
+    most: int,
 ) -> tuple[tuple[Variant[Learner], ...], tuple[Variant[Case], ...]]:
     """The agents and the cases of a sweep, each with its values.
 
-    registries: the kinds of a scene's parts, by key. case: a case that changes nothing.
+    registries: the kinds of a scene's parts, by key. case: a case that changes nothing. most: of
+    how many settings a grid may be.
     """
     axes = dict(experiment.sweep)
+    size = math.prod(map(len, axes.values()))
+    if size > most:
+        raise ValueError(f"sweep must make at most {most} settings, got {size}")
     owners = {path: _owner(path, experiment) for path in axes if _is_agents(path)}
     for path in axes:
         if path not in owners:

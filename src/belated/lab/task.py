@@ -25,21 +25,12 @@ from belated.lab.spec import Experiment, Task
 from belated.planning import occupancy
 from belated.simulation import Run, simulate
 
-COLUMNS = (
-    "experiment",
-    "case",
-    "agent",
-    "parameters",
-    "seed",
-    "episode",
-    "value",
-    "realised",
-    "comparator",
-    "uniform",
-    "regret",
-    "missing",
-    "delay",
-)
+COLUMNS: dict[str, pl.DataType] = {
+    **dict.fromkeys(("experiment", "case", "agent", "parameters"), pl.String()),
+    **dict.fromkeys(("seed", "episode"), pl.Int64()),
+    **dict.fromkeys(("value", "realised", "comparator", "uniform", "regret"), pl.Float64()),
+    **dict.fromkeys(("missing", "delay"), pl.Int64()),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +71,24 @@ def perform(experiment: Experiment, task: Task) -> Result:
     return Result(buffer.getvalue(), visits)
 
 
-def _frame(experiment: Experiment, task: Task, run: Run) -> pl.DataFrame:
-    """The rows of a run."""
+def parameters(experiment: Experiment, task: Task) -> str:
+    """The parameters of the agent of a run, as JSON."""
     learner = experiment.learner(task.learner)
-    K = len(run.values)
-    parameters = table(learner.agent) | {
+    given = table(learner.agent) | {
         "information": experiment.information_of(learner, task.case),
         "paths": experiment.paths_of(learner),
     }
+    return json.dumps(given, sort_keys=True)
+
+
+def _frame(experiment: Experiment, task: Task, run: Run) -> pl.DataFrame:
+    """The rows of a run."""
+    K = len(run.values)
     text = {
         "experiment": experiment.name,
         "case": task.case,
         "agent": task.learner,
-        "parameters": json.dumps(parameters, sort_keys=True),
+        "parameters": parameters(experiment, task),
     }
     return pl.DataFrame(
         {

@@ -15,8 +15,9 @@ NUMBERS = re.compile(r"\[\n(?: +[-+.\w]+,\n)+ *\]")
 
 
 def dumps(experiment: Experiment) -> str:
-    """The experiment as TOML text."""
-    return NUMBERS.sub(_on_one_line, tomli_w.dumps(to_table(experiment)))
+    """The experiment as TOML text. What is not printable is escaped, for terminals."""
+    text = NUMBERS.sub(_on_one_line, tomli_w.dumps(to_table(experiment)))
+    return "".join(c if c.isprintable() or c == "\n" else f"\\U{ord(c):08x}" for c in text)
 
 
 def _on_one_line(found: re.Match[str]) -> str:
@@ -27,8 +28,8 @@ def loads(text: str, source: str = "the text") -> Experiment:
     """The experiment in a TOML text. A mistake raises ValueError with one line."""
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{source} is not TOML: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{source} is not TOML that can be read: {error}") from None
     try:
         return from_table(table)
     except ValueError as error:

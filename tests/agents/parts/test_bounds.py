@@ -118,6 +118,75 @@ def test_the_anytime_rule_stays_below_its_bound_though_it_gives_up(kind, delay):
         assert agent.notes[-1][0] < forever
 
 
+@pytest.mark.parametrize("delay", DELAYS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_doubling_stays_below_its_bound_at_every_K(kind, delay):
+    """Derivation, section 8: the sum over episodes, and the closed form for weight 1."""
+    rng = np.random.default_rng([9, DELAYS.index(delay), KINDS.index(kind)])
+    H, S, A, K, scale = 2, 2, 3, 120, float(rng.choice([1.0, 4.0]))
+    mdp, delays = problem_of(rng, H, S, A), delays_of(delay, K, rng)
+    update = bl.Softmax(scale=scale)
+    agent = Phased(
+        bl.Doubling(bl.DelayedOPPO(mdp.problem, transitions=mdp.transitions, update=update))
+    )
+    functions, values = play(mdp, agent, kind, delays, rng)
+    squares = H * (H + 1) * (2 * H + 1) / 6
+    drift, before = 0.0, 0
+    for k, regret in enumerate(regrets(mdp, functions, values)):
+        phase, N, given_up, late = agent.notes[k]
+        eta = scale * 2 ** (-phase / 2) / H
+        drift += eta * (N - before)
+        before = N
+        lost = H * given_up + H * (H + 1) / 2 * late
+        bound = lost + H * math.log(A) / eta + squares * drift
+        assert regret <= bound
+        first = H * H * math.log(A) / scale * math.sqrt(2 * max(N - 1, 1))
+        second = scale * (H + 1) * (2 * H + 1) / 6 * (1 + 2 * math.sqrt(N - 1))
+        assert bound <= lost + first + second + 1e-9
+    assert phase >= 7
+    if delay == "lost":
+        assert given_up >= 5
+
+
+@pytest.mark.parametrize("delay", DELAYS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_literal_doubling_stays_below_its_bound_at_every_K(kind, delay):
+    """Derivation, section 8: phase by phase, and what older phases add."""
+    rng = np.random.default_rng([10, DELAYS.index(delay), KINDS.index(kind)])
+    H, S, A, K = 2, 2, 3, 120
+    mdp, delays = problem_of(rng, H, S, A), delays_of(delay, K, rng)
+    inside = bl.DelayedOPPO(mdp.problem, transitions=mdp.transitions)
+    agent = Phased(bl.Doubling(inside, literal=True))
+    functions, values = play(mdp, agent, kind, delays, rng)
+    phases, j = np.array([note[0] for note in agent.notes]), np.arange(K)
+    arrival = np.minimum(j + delays, 10 * K)
+    for k, regret in enumerate(regrets(mdp, functions, values)):
+        bound = 0.0
+        for e in np.unique(phases[: k + 1]):
+            mine = j[: k + 1][phases[: k + 1] == e]
+            eta = 2.0 ** (-e / 2) / H
+            pending = (np.minimum(arrival[mine], mine[-1]) - mine + 1).sum()
+            bound += H * math.log(A) / eta + eta * H * (H + 1) * (2 * H + 1) / 6 * pending
+        come = j[: k + 1][arrival[: k + 1] <= k]
+        older = (phases[come] < phases[arrival[come]]).sum()
+        assert regret <= bound + H * (H + 1) / 2 * older
+
+
+class Phased:
+    """Notes the phase of each episode and what its doubling counted, as the episode ends."""
+
+    def __init__(self, agent):
+        self.agent, self.notes = agent, []
+
+    def begin_episode(self):
+        return self.agent.begin_episode()
+
+    def observe(self, records):
+        self.agent.observe(records)
+        waiting = self.agent._waiting
+        self.notes.append((self.agent.phase, waiting.total, waiting.given_up, waiting.late))
+
+
 class Noting:
     """Notes what an agent counted when each episode ended."""
 
@@ -190,14 +259,14 @@ def test_the_value_of_a_mixture_is_the_mean_of_its_members():
         agent.observe([bl.Costs(k, costs)])
 
 
-@pytest.mark.parametrize(("name", "factor"), [("anytime", 3), ("exp3", 4), ("doubling", 7.5)])
+@pytest.mark.parametrize(("name", "factor"), [("anytime", 3), ("exp3", 4)])
 @pytest.mark.slow
 def test_lost_feedback_does_not_make_regret_linear(name, factor):
     """A fifth is lost, stationary arms: regret of ten times the episodes, one fixed seed.
 
     Counted as missing for ever, lost episodes make it ten times as large. The gap between the arms
     is large on purpose: with means 0.6, 0.4, 0.5, 0.6 and K from 2,000 to 20,000 the factors are
-    5.4 (anytime), 5.5 (EXP3) and 9.0 (doubling). The limits were set after seeing the factors.
+    5.4 (anytime) and 5.5 (EXP3). The limits were set after seeing the factors.
     """
     world = bl.environments.bandit([0.9, 0.2, 0.8, 0.9])
     delays = bl.delays.lost(0.2, bl.delays.geometric(5))
@@ -205,7 +274,20 @@ def test_lost_feedback_does_not_make_regret_linear(name, factor):
     for K in (1000, 10_000):
         costs = bl.Weighted() if name == "exp3" else bl.Revealed()
         agent = bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions, costs=costs)
-        if name == "doubling":
-            agent = bl.Doubling(agent)
         found.append(bl.simulate(world, agent, delays=delays, episodes=K, seed=0).regret[-1])
     assert found[1] < factor * found[0]
+
+
+@pytest.mark.slow
+def test_lost_feedback_and_doubling_on_arms_that_are_hard_to_tell():
+    """A fifth is lost: regret of ten times the episodes, one fixed seed.
+
+    The factor is 5.4, and was 9.0 when every phase began with a uniform policy (uniform play:
+    11.1). The limit of 7 was set after seeing both.
+    """
+    world = bl.environments.bandit([0.6, 0.4, 0.5, 0.6])
+    delays = bl.delays.lost(0.2, bl.delays.geometric(5))
+    agent = bl.Doubling(bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions))
+    run = bl.simulate(world, agent, delays=delays, episodes=20_000, seed=0)
+    assert run.regret[-1] < 7 * run.regret[1999]
+    assert run.regret[-1] < 0.45 * (run.uniform - run.comparator).sum()

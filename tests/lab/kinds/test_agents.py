@@ -11,18 +11,21 @@ from belated.lab.kinds.make import make
 TUNED = part("softmax", learning_rate="tuned")
 
 
+WORLD = bl.environments.random_mdp(3, 2, 4)
+DELAYS = np.array([2, 0, 50, 1, 1, 0, 3, 0, 0, 0])
+
+
+def made(kind, information="full", paths="late", **parameters):
+    told = Told(WORLD.problem, information, paths, WORLD.mdp.transitions, DELAYS)
+    return make("agent", part(kind, **parameters), AGENTS, told)
+
+
 def rate(agent):
     return agent.configuration()["update"].learning_rate
 
 
 def test_agents_are_told_what_they_ask_for_and_no_more():
     """K = 10; cut at the end of the run the delays add up to D = 14, the largest is 9."""
-    world = bl.environments.random_mdp(3, 2, 4)
-    delays = np.array([2, 0, 50, 1, 1, 0, 3, 0, 0, 0])
-
-    def made(kind, information="full", **parameters):
-        told = Told(world.problem, information, "late", world.mdp.transitions, delays)
-        return make("agent", part(kind, **parameters), AGENTS, told)
 
     def step(K, D):
         return pytest.approx(1 / (4 * np.sqrt(K + D)))
@@ -34,6 +37,7 @@ def test_agents_are_told_what_they_ask_for_and_no_more():
     for transitions in ("known", "confidence"):
         oreps = made("oreps", transitions=transitions).configuration()
         assert (oreps["transitions"] == bl.Confidence()) == (transitions == "confidence")
+        assert oreps["project"] is None
         assert oreps["learning_rate"] == pytest.approx(np.sqrt(2 * np.log(3 * 2) / (10 + 3 * 14)))
     pipeline = made("pipeline", agent=tuned)
     assert pipeline.max_delay == 9
@@ -45,7 +49,7 @@ def test_agents_are_told_what_they_ask_for_and_no_more():
     assert skipping.threshold == 3  # sqrt(14), in whole episodes
     setting = bl.tuning.Setting(information="bandit", dynamics="known")
     costs = skipping.agent.configuration()["costs"]
-    assert costs.exploration == setting.at(world.problem, 10, 14).exploration
+    assert costs.exploration == setting.at(WORLD.problem, 10, 14).exploration
 
 
 def test_copies_of_parallel_are_tuned_for_their_share_without_delay():
@@ -64,3 +68,10 @@ def test_copies_of_parallel_are_tuned_for_their_share_without_delay():
     agent.begin_episode()
     copy = agent.agents[0]
     assert rate(copy) == bl.tuning.oppo_full(world.problem, 20, 0)["learning_rate"]
+
+
+def test_oreps_may_project_on_arrival_only():
+    agent = made("oreps", project="on arrival")
+    assert agent.configuration()["project"] == "on arrival"
+    with pytest.raises(ValueError, match=r"agent\.project must be left out with known transitions"):
+        made("oreps", project="on arrival", transitions="known")

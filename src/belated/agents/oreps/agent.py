@@ -7,25 +7,30 @@ Lancewicki, Rosenberg & Mansour (AAAI 2022), appendix "Delayed O-REPS"; base alg
     2  for every episode k:
     3      play the policy of q^k: pi(a | h, s) = q(h, s, a) / sum over b of q(h, s, b)
     4      count the trajectories that have arrived
-    5      c = sum of the cost functions that have arrived; if none has, q^{k+1} = q^k
+    5      c = sum of the cost functions that have arrived since the last update, 0 if none has
     6      q^{k+1} = argmin over q in Delta(M, k) of eta <q, c> + KL(q || q^k)
 
     paper              here
     q^k                the last `Projection`: measure, policy and dual
     Delta(M, k)        the measures of the transitions, or of the confidence set of now
     eta                learning_rate
-    F^k                the batch handed to `observe`
+    F^k                the records handed to `observe` since the last episode began
 
 `projection.project` solves line 6.
 
 Known transitions: all measures share p, so they live on (h, s, a), the set is affine, and the
 update is the same as eta <q, all costs so far> + KL(q || q^1), which gathers no rounding. Then
 R_K <= 2 H ln(S A) / eta + eta H (K + 3 D_K), without a failure probability.
-Unknown transitions, paths at once: the paper's setting. With late paths no bound is proved.
+If c = 0, line 6 changes nothing.
+Unknown transitions: the set changes with every trajectory, so line 6 moves the measure even if
+c = 0. project="every episode" is the paper's line; project="on arrival" skips it until costs come.
+Paths at once are the paper's setting. Its bound is not proved: a lemma needs q^k in Delta(M, k),
+and the sets are not nested. For late paths there is no bound at all.
 
 Departures: the first measure 1 / (S^2 A) is no occupancy measure, so it is projected first; the
 confidence set is that of the newest counts; the dual of the paper is re-derived (its printed form
-gives a feasible but worse measure). The paper gives no step size; see `tuning.oreps`.
+gives a feasible but worse measure); project="on arrival" is ours. The paper gives no step size; see
+`tuning.oreps`.
 """
 
 from __future__ import annotations
@@ -53,6 +58,9 @@ from belated.problem import Problem
 from belated.transitions import Transitions
 from belated.tuning import Parameters, Setting
 
+PROJECT = ("every episode", "on arrival")
+"""When the measure is projected on a confidence set that has changed."""
+
 
 class DelayedOREPS:
     """Mirror descent on occupancy measures for delayed full-information feedback.
@@ -63,6 +71,9 @@ class DelayedOREPS:
         learning_rate: eta; `tuning.oreps` suggests a value, and `Doubling` replaces any.
         scale: factor on the step sizes of `Doubling`.
         tolerance: the duality gap at which a solve stops.
+        project: unknown transitions only: solve in "every episode" that begins after a trajectory
+            or costs have come, as the paper does (None stands for it), or only "on arrival" of
+            costs, which takes fewer solves.
     """
 
     information: Information = "full"
@@ -75,8 +86,9 @@ class DelayedOREPS:
         learning_rate: float | None = None,
         scale: float = 1.0,
         tolerance: float = 1e-10,
+        project: str | None = None,
     ) -> None:
-        self._configure(problem, transitions, learning_rate, scale, tolerance)
+        self._configure(problem, transitions, learning_rate, scale, tolerance, project)
         self._last = self._first()
 
     def _configure(
@@ -86,6 +98,7 @@ class DelayedOREPS:
         learning_rate: float | None,
         scale: float,
         tolerance: float,
+        project: str | None,
     ) -> None:
         """Everything but the first measure, which takes a solve."""
         checks.instance("problem", problem, Problem)
@@ -112,10 +125,20 @@ class DelayedOREPS:
             raise ValueError(
                 f"transitions must be Transitions or Confidence(), got {checks.show(transitions)}"
             )
+        if project is not None:
+            checks.choice("project", project, PROJECT)
+            if self._known is not None:
+                raise ValueError(
+                    "project must be left out with known transitions, where the measure moves only "
+                    f"when costs arrive, got {project!r}"
+                )
+        self._project = project
         self.uses_paths = self._model is not None
         self._ledger: Ledger[bool] = Ledger(problem, "full", uses_paths=self.uses_paths)
         self._solves = self._unconverged = 0
         self._total: Floats = np.zeros((1, problem.states, problem.actions))
+        self._batch: Floats | None = None
+        self._counted = False
 
     @property
     def begun(self) -> int:
@@ -124,22 +147,26 @@ class DelayedOREPS:
 
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
+        if self._batch is not None or self._counted:
+            self._move()
         return Episode(self._ledger.begin(True), self._last.policy.copy())
 
     def observe(self, records: Iterable[Record]) -> None:
-        """Count the paths, then move the measure by the costs of the batch, if there are any."""
+        """Count the paths and gather the costs; move the measure now or when an episode begins."""
         paths, entries = self._ledger.take(records)
         if self._model is not None:
             self._model.learn(paths, self.begun)
-        batch: Floats | None = None
         for entry in entries:
             if entry.costs is None:
                 continue
             if entry.memory is not None:
-                batch = entry.costs.values if batch is None else batch + entry.costs.values
+                costs = entry.costs.values
+                self._batch = costs if self._batch is None else self._batch + costs
             self._ledger.settle(entry)
-        if batch is not None:
-            self._move(batch)
+        if self._at_begin:
+            self._counted = self._counted or bool(paths)
+        elif self._batch is not None:
+            self._move()
 
     def forget(self, episode: int) -> None:
         """Let go of an episode: no feedback of it will be used."""
@@ -156,6 +183,7 @@ class DelayedOREPS:
         carry_over: whether feedback of open episodes will still move the measure.
         """
         self._rate = self._scale * parameters.learning_rate
+        self._batch, self._counted = None, False
         self._total = np.zeros((1, self.problem.states, self.problem.actions))
         if self._ledger.begun:
             self._last = self._first()
@@ -184,6 +212,7 @@ class DelayedOREPS:
             "learning_rate": self._learning_rate,
             "scale": self._scale,
             "tolerance": self._tolerance,
+            "project": self._project,
         }
 
     def state(self) -> stored.State:
@@ -194,6 +223,8 @@ class DelayedOREPS:
             "ledger": self._ledger.state(bool),
             "last": self._last.state(),
             "total": self._total,
+            "batch": self._batch,
+            "counted": self._counted,
             "rate": self._rate,
             "solves": self._solves,
             "unconverged": self._unconverged,
@@ -202,18 +233,20 @@ class DelayedOREPS:
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
-        names = ("model", "ledger", "last", "total", "rate", "solves", "unconverged")
-        read = stored.exact(state, "configuration", *names)
-        given = ("problem", "transitions", "learning_rate", "scale", "tolerance")
+        names = ("model", "ledger", "last", "total", "batch", "counted", "rate")
+        read = stored.exact(state, "configuration", *names, "solves", "unconverged")
+        given = ("problem", "transitions", "learning_rate", "scale", "tolerance", "project")
         agent = cls.__new__(cls)
         agent._configure(**stored.exact(read["configuration"], *given))
         if agent._model is not None:
             agent._model.restore(read["model"])
         agent._ledger.restore(read["ledger"], bool)
-        _, S, A = agent.problem.shape
-        agent._total = stored.copied("total", read["total"], np.float64, (None, S, A))
-        if len(agent._total) not in (1, agent.problem.horizon):
-            raise ValueError(f"total must have 1 or H steps, got {len(agent._total)}")
+        agent._total = agent._costs("total", read["total"])
+        agent._counted = checks.flag("counted", read["counted"])
+        if read["batch"] is not None:
+            agent._batch = agent._costs("batch", read["batch"])
+        if (agent._counted or read["batch"] is not None) and not agent._at_begin:
+            raise ValueError("batch and counted must be empty where costs move the measure at once")
         agent._last = Projection.from_state(
             read["last"], agent.problem.shape, known=agent._known is not None
         )
@@ -233,17 +266,32 @@ class DelayedOREPS:
             project(dynamics, initial_reference(dynamics), tolerance=self._tolerance)
         )
 
-    def _move(self, costs: Floats) -> None:
-        dynamics = self._dynamics()
+    @property
+    def _at_begin(self) -> bool:
+        """Whether the measure moves when an episode begins, and not when costs arrive."""
+        return self._known is None and self._project != "on arrival"
+
+    def _costs(self, name: str, value: object) -> Floats:
+        """Summed costs (1 or H, S, A) of a saved state."""
+        H, S, A = self.problem.shape
+        costs = stored.copied(name, value, np.float64, (None, S, A))
+        if len(costs) not in (1, H):
+            raise ValueError(f"{name} must have 1 or H steps, got {len(costs)}")
+        stored.finite(name, costs)
+        return costs
+
+    def _move(self) -> None:
+        """Line 6 of the algorithm, with the costs gathered since the last time."""
+        dynamics, batch = self._dynamics(), self._batch
+        reference = self._last.log_measure
         if isinstance(dynamics, KnownDynamics):
+            assert batch is not None
             reference = initial_reference(dynamics) - self._rate * self._total
-            self._total = self._total + costs
-        else:
-            reference = self._last.log_measure
-        moved = project(
-            dynamics, reference, self._rate * costs, warm=self._last, tolerance=self._tolerance
-        )
+            self._total = self._total + batch
+        costs = None if batch is None else self._rate * batch
+        moved = project(dynamics, reference, costs, warm=self._last, tolerance=self._tolerance)
         self._last = self._noted(moved)
+        self._batch, self._counted = None, False
 
     def _noted(self, solved: Projection) -> Projection:
         self._solves += 1

@@ -120,6 +120,11 @@ class Blending:
         self._policies = [self._policy for _ in self._members]
         self._stale = True
 
+    def retune(self, parameters: Parameters) -> None:
+        """Retune the members, and keep their weights."""
+        for member in self._members:
+            member.retune(parameters)
+
     def diagnostics(self) -> Mapping[str, float]:
         """The weight of every member."""
         weights = np.exp(self._scores)

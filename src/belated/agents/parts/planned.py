@@ -83,6 +83,8 @@ class Planning:
     def restart(self, parameters: Parameters) -> None:
         """Observations are kept."""
 
+    retune = restart
+
     def diagnostics(self) -> Mapping[str, float]:
         """Nothing to plot."""
         return {}

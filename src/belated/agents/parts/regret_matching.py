@@ -102,6 +102,9 @@ class Matching:
         self._policy = uniform(self._problem)
         self._stale = self._moved = False
 
+    def retune(self, parameters: Parameters) -> None:
+        """Regrets are kept, and there is no step size to set."""
+
     def diagnostics(self) -> Mapping[str, float]:
         """How far ahead the policy leans."""
         return {"coming": self._coming}

@@ -168,7 +168,7 @@ class Bonus:
 
     def start(self, problem: Problem, costs: CostsKind) -> WithBonus:
         """A fresh model."""
-        return WithBonus(problem, Bonuses(self.scale, self.scale, free=True, clip=True))
+        return WithBonus(problem, self.scale, Bonuses(last=True, free=True, clip=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +192,7 @@ class Observed:
     def start(self, problem: Problem, costs: CostsKind) -> WithBonus:
         """A fresh model."""
         full = costs.information == "full"
-        last = 0.0 if full else self.bonus
-        return WithBonus(problem, Bonuses(self.bonus, last, free=False, clip=full))
+        return WithBonus(problem, self.bonus, Bonuses(last=not full, free=False, clip=full))
 
 
 class Known(stored.Stateless):
@@ -205,7 +204,7 @@ class Known(stored.Stateless):
 
     def __init__(self, problem: Problem, transitions: Transitions) -> None:
         self._problem = problem
-        self._transitions = transitions
+        self._rows = transitions.rows
         self._start = problem.start_probabilities
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
@@ -220,28 +219,28 @@ class Known(stored.Stateless):
 
     def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
         """Add the true Q of the policy."""
-        t = self._transitions
-        planning.evaluate(t.rows, costs, policy, total)
+        planning.evaluate(self._rows, costs, policy, total)
 
     def value(self, costs: Floats, policy: Floats) -> float:
         """The true value of the policy."""
-        t = self._transitions
-        return float(planning.start_value(t.rows, costs, policy, self._start))
+        return float(planning.start_value(self._rows, costs, policy, self._start))
 
     def best(self, costs: Floats) -> Floats:
         """The greedy policy."""
-        return _greedy(self._transitions.rows, costs, self._problem)
+        return _greedy(self._rows, costs, self._problem)
 
     def reach(self, policy: Floats, states: Ints) -> Floats:
         """The true probability of states[h] at step h, (H,)."""
-        t = self._transitions
-        mass = planning.state_occupancy(t.rows, policy, self._start)
+        mass = planning.state_occupancy(self._rows, policy, self._start)
         at_path: Floats = mass[np.arange(len(mass)), states[: len(mass)]]
         return at_path
 
     def cost_width(self, begun: int) -> float:
         """That of `Confidence` with its default settings."""
         return Confidence().hoeffding(self._problem, begun)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # nothing in it ever changes
 
 
 class Confident:
@@ -341,11 +340,14 @@ class Confident:
 class WithBonus:
     """Observed frequencies, with costs reduced by a bonus."""
 
-    def __init__(self, problem: Problem, bonuses: Bonuses, delta: float = 0.1) -> None:
+    def __init__(
+        self, problem: Problem, scale: float, bonuses: Bonuses, delta: float = 0.1
+    ) -> None:
         self._problem = problem
         self.delta = delta
+        self._scale = scale
         self._bonuses = bonuses
-        self.model = EmpiricalModel(Counts(problem))
+        self.model = EmpiricalModel(Counts(problem), scale)
 
     @property
     def counts(self) -> Counts:
@@ -394,7 +396,7 @@ class WithBonus:
 
     def cost_width(self, begun: int) -> float:
         """The scale of the bonus."""
-        return self._bonuses.scale
+        return self._scale
 
     def state(self) -> stored.State:
         """The counts; the frequencies follow from them."""

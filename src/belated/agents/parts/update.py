@@ -78,8 +78,8 @@ class Outlook(NamedTuple):
 class Updating(Protocol):
     """Learns from arrivals and gives policies.
 
-    A rule of one's own may leave out `diagnostics`, `restart` where it does not go into `Doubling`,
-    and `state` and `restore` where its agent is not saved.
+    A rule of one's own may leave out `diagnostics`, `restart` and `retune` where it does not go
+    into `Doubling`, and `state` and `restore` where its agent is not saved.
     """
 
     def policy(self, outlook: Outlook) -> Floats:
@@ -92,6 +92,10 @@ class Updating(Protocol):
 
     def restart(self, parameters: Parameters) -> None:
         """Begin a new phase: forget what was learned and take new parameters."""
+        ...
+
+    def retune(self, parameters: Parameters) -> None:
+        """Begin a new phase: take new parameters and keep what was learned."""
         ...
 
     def diagnostics(self) -> Mapping[str, float]:
@@ -166,14 +170,16 @@ class ExponentialWeights:
     def policy(self, outlook: Outlook) -> Floats:
         """The softmax of the sum, with the step size of now."""
         rates = self._rates.next_rates(outlook.missing)
-        changed = rates is not self._played_rates and not np.array_equal(rates, self._played_rates)
-        if self._stale or (self._moved and changed):
+        if self._stale or (self._moved and not self._plays(rates)):
             policy = np.empty(self._total.shape)
             softmax(self._total, rates, policy)
             self._policy = frozen(policy)
             self._stale = False
         self._played_rates = rates
         return self._policy
+
+    def _plays(self, rates: Floats) -> bool:
+        return rates is self._played_rates or np.array_equal(rates, self._played_rates)
 
     def learn(self, arrived: Arrival) -> None:
         """Add Q to the sum."""
@@ -182,10 +188,14 @@ class ExponentialWeights:
 
     def restart(self, parameters: Parameters) -> None:
         """A uniform policy and the step size of the phase."""
-        self._rates = Constant(self._scale * parameters.learning_rate)
+        self.retune(parameters)
         self._total[:] = 0.0
         self._policy = uniform(self._problem)
         self._stale = self._moved = False
+
+    def retune(self, parameters: Parameters) -> None:
+        """The step size of the phase, for the whole sum."""
+        self._rates = Constant(self._scale * parameters.learning_rate)
 
     def diagnostics(self) -> Mapping[str, float]:
         """The step size that was played last, at the first step."""

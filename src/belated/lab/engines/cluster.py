@@ -1,6 +1,7 @@
 """A Ray cluster: one that runs at an address, or one that is started on this machine.
 
-The machines of a cluster need this package but no shared disk: results come back as bytes.
+The machines of a cluster need this package but no shared disk: results come back as bytes. A
+cluster that is started here listens on the loopback interface only.
 """
 
 from __future__ import annotations
@@ -12,8 +13,19 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from belated.lab.engines.outcome import ATTEMPTS, ONE_THREAD, Outcome, Perform, attempt, died
+from belated.lab.engines.outcome import (
+    ATTEMPTS,
+    ONE_THREAD,
+    Outcome,
+    Perform,
+    attempt,
+    died,
+    environment,
+)
 from belated.lab.spec import Experiment, Task
+
+LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+"""Ray reads this when it is imported: a cluster of one machine, on the loopback interface."""
 
 
 @contextlib.contextmanager
@@ -23,9 +35,10 @@ def opened(experiment: Experiment, jobs: int) -> Iterator[Perform]:
     The cluster is the one that this process is connected to, else the one at RAY_ADDRESS, else
     one that is started here with `jobs` processors. Ray retries a task whose worker dies.
     """
-    ray = _ray()
-    connected = ray.is_initialized()
     address = os.environ.get("RAY_ADDRESS")
+    with environment({} if address else LOOPBACK):
+        ray = _ray()
+    connected = ray.is_initialized()
     here: dict[str, Any] = {} if address else {"num_cpus": jobs, "include_dashboard": False}
     if address and not connected:
         _knock(address)

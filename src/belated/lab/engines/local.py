@@ -14,7 +14,15 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
-from belated.lab.engines.outcome import ATTEMPTS, ONE_THREAD, Outcome, Perform, attempt, died
+from belated.lab.engines.outcome import (
+    ATTEMPTS,
+    ONE_THREAD,
+    Outcome,
+    Perform,
+    attempt,
+    died,
+    environment,
+)
 from belated.lab.spec import Experiment, Task
 
 
@@ -107,7 +115,7 @@ def _start(experiment: Experiment) -> Worker:
         target=_work, args=(experiment, theirs), daemon=True
     )
     resource_tracker.ensure_running()  # started later, it would unblock the signal
-    with _environment(ONE_THREAD), _interrupts_blocked():
+    with environment(ONE_THREAD), _interrupts_blocked():
         process.start()
     theirs.close()
     return Worker(process, ours)
@@ -148,17 +156,3 @@ def _interrupts_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextlib.contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

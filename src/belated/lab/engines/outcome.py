@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -52,3 +54,18 @@ def attempt(experiment: Experiment, task: Task) -> Outcome:
 def died(task: Task, how: str) -> Outcome:
     """The outcome of a task whose worker died at every attempt."""
     return Outcome(task, None, f"its worker died {ATTEMPTS} times ({how})")
+
+
+@contextlib.contextmanager
+def environment(values: dict[str, str]) -> Iterator[None]:
+    """Set environment variables for a while."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -76,14 +76,19 @@ def oreps(
     transitions: Inner = CONFIDENCE,
     learning_rate: float | Literal["tuned"] = "tuned",
     scale: float = 1.0,
+    project: Literal["every episode", "on arrival"] | None = None,
 ) -> Agent:
-    """`belated.DelayedOREPS`, for full information."""
+    """`belated.DelayedOREPS`, for full information; `project` is for unknown transitions."""
     if isinstance(learning_rate, str):
         checks.choice("learning_rate (if not a number)", learning_rate, ("tuned",))
         tuned = tuning.oreps(told.problem, told.episodes, told.total_delay)
         learning_rate = tuned["learning_rate"]
     return DelayedOREPS(
-        told.problem, transitions=transitions(told), learning_rate=learning_rate, scale=scale
+        told.problem,
+        transitions=transitions(told),
+        learning_rate=learning_rate,
+        scale=scale,
+        project=project,
     )
 
 

@@ -76,6 +76,24 @@ def _check_value(key: str, value: Any, inside: Registry | None) -> None:
         check(key, value, inside)
 
 
+def own(key: str, value: object, registry: Registry | None) -> list[str]:
+    """Where a checked part, or a part inside, names code: `module:function`.
+
+    The id of a Gymnasium environment may name a module too.
+    """
+    if isinstance(value, tuple):
+        return [text for i, v in enumerate(value) for text in own(f"{key}[{i}]", v, registry)]
+    if not isinstance(value, Part):
+        return []
+    found = [f"{key}.kind = {value.kind!r}"] if is_own(value.kind) else []
+    for name, item in value.parameters:
+        inside = registry.inside(name) if registry is not None else None
+        found += own(f"{key}.{name}", item if inside is None else as_part(item), inside)
+        if value.kind == "gymnasium" and is_own(item):
+            found.append(f"{key}.{name} = {item!r}")
+    return found
+
+
 def check_parameters(key: str, made: Part, maker: Maker, handed: int = 0) -> None:
     """Check the names of a part's parameters. handed: see `accepted`."""
     allowed = accepted(maker, handed)
