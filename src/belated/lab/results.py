@@ -32,14 +32,8 @@ class Results:
         experiment: what was run.
     """
 
-    def __init__(
-        self,
-        directory: str | Path,
-        experiment: Experiment | None = None,
-        kept: object = None,
-    ) -> None:
+    def __init__(self, directory: str | Path, experiment: Experiment | None = None) -> None:
         self.directory = Path(directory)
-        self._kept = kept  # a temporary directory, removed with the last that refers to it
         self.experiment = store.spec(self.directory) if experiment is None else experiment
 
     @cached_property

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ class RunsFailed(RuntimeError):
     """Some runs of an experiment raised; the finished ones are kept.
 
     Attributes:
-        failed: what failed, and why.
+        failed: what failed and why, with tracebacks; they are in the directory as well.
     """
 
     def __init__(self, message: str, failed: tuple[Outcome, ...]) -> None:
@@ -117,16 +119,25 @@ def run(
             file=sys.stderr,
         )
         engine, jobs = "here", 1
-    kept = None
-    if directory is None:
-        kept = tempfile.TemporaryDirectory(prefix="belated-", ignore_cleanup_errors=True)
-        directory = kept.name
+    if directory is not None:
+        return _run(found, Path(directory), jobs, engine or LOCAL)
+    temporary = tempfile.mkdtemp(prefix="belated-")
+    try:
+        results = _run(found, Path(temporary), jobs, engine or LOCAL)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    weakref.finalize(results, shutil.rmtree, temporary, ignore_errors=True)
+    return results
+
+
+def _run(found: Experiment, directory: Path, jobs: int, engine: str) -> Results:
     with bar(found.name) as shown:
         done = execute(
             found,
             directory,
             jobs=jobs,
-            engine=engine or LOCAL,
+            engine=engine,
             begun=shown.begun,
             progress=lambda outcome: shown.advance(),
         )
@@ -134,8 +145,7 @@ def run(
         first = done.failed[0]
         raise RunsFailed(
             f"{len(done.failed)} of {len(found.tasks())} runs failed, the first, "
-            f"{first.task.name}: {first.reason}"
-            + ("" if kept else f" (tracebacks are in {Path(directory) / 'failed'})"),
+            f"{first.task.name}: {first.reason}",
             done.failed,
         )
-    return Results(directory, found, kept)
+    return Results(directory, found)
