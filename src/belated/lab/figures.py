@@ -115,6 +115,8 @@ def over_time(
         of = f"of {fewest} to {seeds} seeds"
     caption = f"{LABELS[column].capitalize()}, exact, mean {of} with 95 % bootstrap bands"
     caption += _averaged(block) + "."
+    if column == "value" and _best(rows) is not None:
+        caption += " Dotted: the best fixed policy."
     return Drawing(_name("cost" if column == "value" else "regret", case), caption, figure)
 
 
@@ -144,14 +146,19 @@ def paint(
         )
         ends.append((level, agent, colour))
     if column == "value":
-        best = statistics.curves(rows, "comparator")
-        level = next(iter(best.values())).values.mean(axis=0)
-        if np.ptp(level) < 1e-9:
-            axes.axhline(level[0], color="0.45", linewidth=1, linestyle=":", zorder=0,
+        best = _best(rows)
+        if best is not None:
+            axes.axhline(best, color="0.45", linewidth=1, linestyle=":", zorder=0,
                          label="best policy")  # fmt: skip
-            ends.append((float(level[0]), "best policy", "0.45"))
+            ends.append((best, "best policy", "0.45"))
     axes.set(xlabel="episode", ylabel=LABELS[column])
     return ends
+
+
+def _best(rows: pl.DataFrame) -> float | None:
+    """The cost per episode of the best fixed policy, if it is the same in all episodes."""
+    curve = next(iter(statistics.curves(rows, "comparator").values())).values.mean(axis=0)
+    return float(curve[0]) if np.ptp(curve) < 1e-9 else None
 
 
 def feedback(case: str, rows: pl.DataFrame, layout: Layout = DEFAULT, heading: str = "") -> Drawing:
@@ -317,7 +324,8 @@ def scaling(
         "Regret of whole runs, mean over seeds with 95 % bootstrap intervals (agents are set "
         "apart a little, sideways). Slopes: " + "; ".join(notes)
     )
-    return Drawing("scaling", caption + ".", figure)
+    caption += ". Dotted: the exact expectation." if known else "."
+    return Drawing("scaling", caption, figure)
 
 
 def _series(

@@ -25,7 +25,7 @@ Cell = str | int | float | Interval | Score
 """A cell; NaN means that there is no such number."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Table:
     """A table.
 
@@ -100,7 +100,7 @@ class Table:
     def _repr_html_(self) -> str:
         return f"<p>{escape(self.title)}</p>{self.html()}"
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         rows = [self.head, *self.cells]
         widths = [max(len(row[i]) for row in rows) for i in range(self.width)]
         lines = [
