@@ -229,8 +229,7 @@ def _panels(
         first = i == across * (down // 2)
         axes.set_xlabel(axes.get_xlabel() if below else "", fontsize=8)
         axes.set_ylabel(axes.get_ylabel() if first else "", fontsize=8)
-    if layout.title:
-        figure.suptitle(wrapped(title, width), x=0.01, ha="left", fontsize=10)
+    head(figure, layout, title)
     return figure, panels[: len(names)]
 
 
@@ -241,6 +240,14 @@ def legend_below(figure: Figure, axes: Axes) -> None:
     columns = max(1, int((figure.get_figwidth() - 0.2) / (0.5 + 0.068 * longest)))
     figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels) or 1),
                   frameon=False, fontsize="small", handlelength=2.6)  # fmt: skip
+
+
+def head(figure: Figure, layout: Layout, title: str) -> None:
+    """A title above a figure of several panels, if it is to have one."""
+    if layout.title:
+        size = matplotlib.rcParams["axes.titlesize"]
+        text = wrapped(title, figure.get_figwidth())
+        figure.suptitle(text, x=0.01, ha="left", fontsize=size)
 
 
 def wrapped(title: str, width: float) -> str:

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from belated.arrays import Floats
 from belated.delays import NEVER, total_delay
 from belated.lab import drawing, exact, maps, scores, statistics, sweep
-from belated.lab.drawing import COLOURS, MARKERS, OTHERS, Drawing, End, Layout, Sheet, look, wrapped
+from belated.lab.drawing import COLOURS, MARKERS, OTHERS, Drawing, End, Layout, Sheet, look
 from belated.lab.experiments import title
 from belated.lab.kinds.part import shown
 from belated.lab.names import slug
@@ -164,7 +164,7 @@ def _best(rows: pl.DataFrame) -> float | None:
 def feedback(case: str, rows: pl.DataFrame, layout: Layout = DEFAULT, heading: str = "") -> Drawing:
     """The delays, and the number of missing records over time; both are the same for all agents."""
     narrow = layout.width is not None and layout.width < drawing.NARROW
-    figure = Sheet(figsize=layout.size(6.2, 4.6 if narrow else 2.6), layout="constrained")
+    figure = Sheet(figsize=layout.size(6.2, 6 if narrow else 2.6), layout="constrained")
     left, right = figure.subplots(2, 1) if narrow else figure.subplots(1, 2)
     first = rows.filter(pl.col("agent") == rows["agent"][0])
     delays = first["delay"].to_numpy()
@@ -183,9 +183,7 @@ def feedback(case: str, rows: pl.DataFrame, layout: Layout = DEFAULT, heading: s
     block = _block([missing], layout)
     _curve(right, missing, {"color": COLOURS[0]}, cumulative=False, block=block)
     right.set(xlabel="episode", ylabel="episodes without feedback", ylim=(0, None))
-    if layout.title:
-        shown = wrapped(heading, figure.get_figwidth())
-        figure.suptitle(shown, x=0.01, ha="left", fontsize=10)
+    drawing.head(figure, layout, heading)
     caption = (
         "Delays over all seeds, and the number of episodes so far whose feedback has not arrived "
         f"(mean over seeds with 95 % bands{_averaged(block)}). All agents face the same delays."

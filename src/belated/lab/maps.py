@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 from belated.arrays import Bools, Floats
 from belated.environments.gridworld import MOVES
 from belated.lab import kinds, store
-from belated.lab.drawing import Layout, Sheet, in_two_lines, wrapped
+from belated.lab.drawing import Layout, Sheet, head, in_two_lines
 from belated.lab.kinds.registry import with_defaults
 from belated.lab.spec import Experiment, Scene, Task
 
@@ -74,13 +74,12 @@ def _map(scene: Scene, name: str, taken: Floats) -> Learned:
 
 def draw(maps: list[Learned], layout: Layout, title: str) -> Figure:
     """One map per agent, side by side, with a common colour scale."""
-    across = min(3 if layout.width is None else max(1, int(layout.width / 2)), len(maps))
+    across = min(3 if layout.width is None else max(1, int(layout.width / 1.6)), len(maps))
     down = math.ceil(len(maps) / across)
     wide = layout.width or max(2.6 * across + 0.7, 4.2)
     tall = (wide - 0.7) / across + 0.5
     figure = Sheet(figsize=(wide, tall * down + 0.3), layout="constrained")
-    if layout.title:
-        figure.suptitle(wrapped(title, wide), x=0.01, ha="left", fontsize=10)
+    head(figure, layout, title)
     panels = figure.subplots(down, across, squeeze=False).ravel()
     top = max(float(np.delete(item.visits.ravel(), -1).max(initial=0.1)) for item in maps)
     for axes, item in zip(panels, maps, strict=False):

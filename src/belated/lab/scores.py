@@ -15,10 +15,10 @@ from belated.lab.drawing import (
     End,
     Layout,
     Sheet,
+    head,
     look,
     plot,
     short,
-    wrapped,
 )
 from belated.lab.experiments import title
 from belated.lab.spec import Experiment
@@ -105,8 +105,7 @@ def by_case(table: Scores, layout: Layout, heading: str) -> Drawing:
     axes.set_yticks(range(C), [short(case, WIDEST) for case in table.cases], fontsize=size + 1)
     axes.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False)
     axes.spines[:].set_visible(False)
-    if layout.title:
-        figure.suptitle(wrapped(heading, figure.get_figwidth()), x=0.01, ha="left", fontsize=10)
+    head(figure, layout, heading)
     caption = (
         "Scores by case, mean over seeds: 0 is the best fixed policy, 1 is uniform play, and below "
         "0 an agent follows changes that no fixed policy can follow. Bold: the best of a case."
