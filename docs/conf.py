@@ -6,7 +6,6 @@ from pathlib import Path
 import belated
 
 sys.path.insert(0, str(Path(__file__).parent))
-import kinds
 import pictures
 
 project = "belated"
@@ -34,8 +33,7 @@ pygments_style = "tango"
 
 
 def setup(app) -> None:
-    """Draw the pictures and write the tables before anything is read."""
+    """Draw the pictures before anything is read."""
     static = Path(__file__).parent / "_static"
     static.mkdir(exist_ok=True)
     app.connect("builder-inited", lambda app: pictures.main(static))
-    app.connect("builder-inited", lambda app: kinds.main(static))

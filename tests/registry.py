@@ -139,9 +139,6 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         bl.DAPO(w.problem, **RATES, **known(w)), literal=True
     ),
     "skipping dapo unknown": lambda w: bl.Skipping(bl.DAPO(w.problem, episodes=40, **RATES), 3),
-    "bold dilated known": lambda w: bl.Bold(
-        lambda: bl.DilatedBonus(w.problem, **RATES, **known(w))
-    ),
     "lazy ucbvi": lambda w: bl.Lazy(bl.DelayedUCBVI(w.problem, transitions=NARROW), 2),
     "ucbvi": lambda w: bl.DelayedUCBVI(w.problem, transitions=NARROW),
     "ucbvi known": lambda w: bl.DelayedUCBVI(w.problem, costs=Averaged(scale=0.1), **known(w)),

@@ -1,6 +1,4 @@
-"""Copies of learners, recomputed: a shared model, BOLD, and doubling over arms."""
-
-import math
+"""Copies of learners, recomputed: a shared model, and BOLD."""
 
 import numpy as np
 import pytest
@@ -8,7 +6,6 @@ import pytest
 import belated as bl
 import oracles
 from belated import Bonus, Confidence, FewVisits, Softmax, Weighted
-from twins import Counting
 
 
 def softmax(total, eta):
@@ -144,44 +141,3 @@ def test_bold_against_a_pool_written_again():
             pool[players[record.episode]] += record.values[0, 0]
             idle[players[record.episode]] = True
     assert len(agent.agents) == len(pool) > 5
-
-
-@pytest.mark.parametrize("literal", [False, True])
-def test_doubling_over_arms(literal):
-    """Delayed EXP3 with eta = sqrt(ln A / 2^e), gamma = 0, kappa = A; nothing is skipped."""
-    rng = np.random.default_rng(5)
-    A, K = 3, 150
-    world = bl.environments.bandit([0.2, 0.5, 0.7])
-    delays = rng.integers(0, 12, K)
-    inside = bl.DelayedOPPO(
-        world.problem, transitions=world.mdp.transitions, costs=Weighted(), update=Softmax()
-    )
-    agent = bl.Doubling(inside, literal=literal)
-    phase = 1 if literal else math.ceil(math.log2(A))
-    estimate, total, first, history, arms, starts = 0.0, np.zeros(A), 0, [], [], 0
-    line, counting = bl.DelayLine(), Counting(A)
-    for k in range(K):
-        waiting, _ = counting.begin(k)
-        if k:
-            missing = sum(1 for j in range(k) if j + delays[j] > k - 1)
-            estimate += A + (missing if literal else waiting)
-            if estimate > 2**phase:
-                phase += 1
-                while not literal and estimate > 2**phase:
-                    phase += 1
-                total, first, starts = np.zeros(A), k, starts + 1
-        expected = softmax(total, math.sqrt(math.log(A) / 2**phase))
-        policy = agent.begin_episode().policy[0, 0]
-        np.testing.assert_allclose(policy, expected, atol=1e-10)
-        history.append(expected)
-        arms.append(int(rng.choice(A, p=policy)))
-        records = [bl.Trajectory(k, [0, 0], [arms[k]]), bl.Costs(k, [float(rng.random())])]
-        line.push(records, int(delays[k]))
-        agent.observe(batch := line.release(k))
-        for record in batch:
-            if isinstance(record, bl.Costs):
-                j = record.episode
-                counting.arrive(j, k)
-                if literal or j >= first:
-                    total[arms[j]] += record.values[0] / history[j][arms[j]]
-    assert starts >= 4

@@ -50,12 +50,12 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger, Ledgered, Open
+from belated.agents.ledger import Ledger, Ledgered, Open, paths_of_others
 from belated.agents.parts.transitions import NO_TOTAL, matching
 from belated.agents.parts.update import uniform
 from belated.arrays import Floats, frozen
 from belated.counts import ConfidenceSet, Counts, log_term
-from belated.feedback import Episode, Record
+from belated.feedback import Episode, Record, Trajectory
 from belated.kernels import delay_adapted, optimism, planning
 from belated.kernels.weights import softmax
 from belated.problem import Problem
@@ -166,6 +166,14 @@ class DAPO(Ledgered):
     def forget(self, episode: int) -> None:
         """Let go of an episode: no feedback of it will be used, and its memory is free."""
         self._ledger.forget(episode)
+        self._let_go()
+
+    def count(self, paths: Iterable[Trajectory]) -> None:
+        """Count trajectories of episodes that others played; their costs are not used."""
+        counts = None if self._set is None else self._set.counts
+        for path in paths_of_others(self.problem, counts, paths):
+            assert self._set is not None
+            self._set.add(path)
         self._let_go()
 
     def setting(self, paths: str) -> Setting:

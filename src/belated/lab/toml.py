@@ -40,10 +40,13 @@ def loads(text: str, source: str = "the text", directory: Path | None = None) ->
         raise ValueError(f"{source}: {error}") from None
 
 
-def read(path: Path) -> Experiment:
+def read(path: str | Path) -> Experiment:
     """The experiment in a TOML file; paths of recorded delays are relative to it."""
+    path = Path(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise ValueError(f"{path} is missing: there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} must be a readable TOML file: {error}") from None
     return loads(text, str(path), path.parent)
