@@ -45,9 +45,9 @@ SMALL = 2**24
 """Bytes: a problem whose policies are no larger than the file and this is made without question."""
 
 _SAVED = (
-    "Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI Doubling FewVisits Lazy "
-    "Mixture Observed Parallel Pipeline Planned Predicted RegretMatching Revealed Skipping Softmax "
-    "UniformShare Weighted ZimmertSeldin"
+    "Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI DilatedBonus Doubling "
+    "FewVisits Lazy Mixture Observed Parallel Pipeline Planned Predicted RegretMatching Revealed "
+    "Skipping Softmax UniformShare Weighted ZimmertSeldin"
 )
 _TYPES: dict[str, type] = {
     "DelayedOREPS": DelayedOREPS,

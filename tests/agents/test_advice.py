@@ -110,3 +110,15 @@ def test_explicit_exploration_only_where_it_can_help():
 def test_wrong_words():
     with pytest.raises(ValueError, match="did you mean 'practice'"):
         bl.advise(WORLD.problem, aim="practise")
+
+
+def test_later_algorithms_are_mentioned():
+    arms, more = bl.Problem(1, 3, 1), bl.Problem(4, 3, 2)
+
+    def last(problem, **known):
+        return bl.advise(problem, information="bandit", aim="guarantee", **known).notes[-1]
+
+    assert "ZimmertSeldin" in last(arms)
+    assert "DAPO" in last(more)
+    assert "Lazy" in last(more, costs="stochastic")
+    assert bl.advise(more, aim="guarantee").notes == ()

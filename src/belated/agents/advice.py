@@ -82,7 +82,7 @@ def _wrapped(label: str, text: str) -> list[str]:
 def recommend(problem: Problem, **known: Any) -> Agent:
     """A ready agent for what is seen and known; takes what `advise` takes."""
     for name in known:
-        checks.choice("keyword", name, advise.__kwdefaults__)
+        checks.choice("keyword", name, advise.__kwdefaults__ or ())
     return advise(problem, **known).make()
 
 
@@ -151,6 +151,8 @@ def advise(
         bound += f" (at a mean delay of {known.mean_delay:g})"
     if in_order and transitions is None and paths == "late":
         notes = (IN_ORDER if information == "full" else IN_ORDER_BANDIT, *notes)
+    if information == "bandit":
+        notes = (*notes, _later(known))
     return Advice(
         choice.name, repr(choice.make()), f"{choice.reason}. {bound}.", notes, choice.make
     )
@@ -210,6 +212,21 @@ IN_ORDER = (
     "Feedback that keeps its order needs no explicit exploration and no skipping, and the bound "
     "is that of paths that come at once. This holds only while nothing overtakes."
 )
+
+
+def _later(known: _Known) -> str:
+    """What later papers offer under bandit feedback."""
+    if known.stochastic:
+        return "belated.Lazy(agent, alpha) plans less often, with a bound for random delays."
+    if is_bandit(known.problem) and known.problem.states == 1:
+        return (
+            "belated.ZimmertSeldin(problem) has the best known bound for arms, 4 sqrt(A K) + "
+            "sqrt(8 D ln A) in expectation, and needs neither K nor D."
+        )
+    return (
+        "belated.DAPO has a bound of order sqrt(K + D) and learns slowly with the rates of "
+        "belated.tuning.dapo(problem, episodes, total_delay)."
+    )
 
 
 def _notes(information: Information, lost: bool, only_successes: bool) -> tuple[str, ...]:

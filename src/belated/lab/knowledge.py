@@ -40,7 +40,7 @@ REPLACED = ("learning_rate", "exploration")
 
 def sentences(experiment: Experiment) -> list[str]:
     """What all agents are told, then one sentence for each agent."""
-    told = (_sentence(experiment, learner) for learner in experiment.agents)
+    told = (_sentence(experiment, learner) for learner in experiment.learners)
     return [COMMON, *_by_case(experiment), *told]
 
 

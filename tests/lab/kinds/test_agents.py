@@ -79,6 +79,30 @@ def test_oreps_may_project_on_arrival_only():
         made("oreps", project="on arrival", transitions="known")
 
 
+def test_dapo_is_tuned_and_scaled():
+    world = bl.environments.random_mdp(3, 2, 4)
+    told = Told(world.problem, "bandit", "late", world.mdp.transitions, np.full(10, 2))
+
+    def made(kind, **parameters):
+        return make("agent", part(kind, **parameters), AGENTS, told)
+
+    tuned = bl.tuning.dapo(world.problem, 10, 17)
+    known = made("dapo", transitions="known", ties="in turn").configuration()
+    assert known["learning_rate"] == tuned["learning_rate"]
+    assert known["exploration"] == pytest.approx(tuned["exploration"])
+    assert known["episodes"] == 10
+    assert known["ties"] == "in turn"
+    unknown = made("dapo", scale=3.0).configuration()
+    assert unknown["learning_rate"] == pytest.approx(3 * 4 * tuned["learning_rate"])
+    assert unknown["exploration"] == pytest.approx(8 * unknown["learning_rate"])
+    given = made("dilated_bonus", learning_rate=0.1, exploration=0.3).configuration()
+    assert (given["learning_rate"], given["exploration"], given["episodes"]) == (0.1, 0.3, None)
+    skipping = made("skipping", agent=part("dapo", transitions="known"))
+    assert skipping.threshold == 1  # sqrt(17) / 4
+    with pytest.raises(ValueError, match='must be "known" or left out'):
+        made("dapo", transitions="confidence")
+
+
 def test_the_radius_may_be_told_the_number_of_episodes():
     for kind, copies in (("oppo", 1), ("ucbvi", 1), ("parallel", 10)):
         radius = part("confidence", episodes="known")
