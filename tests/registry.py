@@ -39,9 +39,6 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     "oppo confidence full exploring": lambda w: bl.DelayedOPPO(
         w.problem, transitions=NARROW, explore=FewVisits(3)
     ),
-    "oppo confidence full exploring, costs used": lambda w: bl.DelayedOPPO(
-        w.problem, transitions=NARROW, explore=FewVisits(3, use_costs=True)
-    ),
     "oppo confidence bandit": lambda w: bl.DelayedOPPO(w.problem, transitions=NARROWER, **BANDIT),
     "oppo confidence bandit exploring": lambda w: bl.DelayedOPPO(
         w.problem, explore=FewVisits(3), **BANDIT
@@ -50,7 +47,7 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         w.problem, transitions=Bonus(), update=Softmax(0.3)
     ),
     "oppo bonus full exploring": lambda w: bl.DelayedOPPO(
-        w.problem, transitions=Bonus(), update=Softmax(0.3), explore=FewVisits(2)
+        w.problem, transitions=Bonus(), update=Softmax(0.3), explore=FewVisits(2, use_costs=True)
     ),
     "oppo stochastic known": lambda w: bl.DelayedOPPO(
         w.problem, costs=Averaged(scale=0.1), **known(w)
@@ -125,14 +122,12 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     ),
     "oreps known": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, **known(w)),
     "oreps unknown": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROWER),
-    "oreps unknown on arrival": lambda w: bl.DelayedOREPS(
-        w.problem, learning_rate=0.3, transitions=NARROWER, project="on arrival"
-    ),
     "doubling oreps": lambda w: bl.Doubling(
         bl.DelayedOREPS(w.problem, learning_rate=1, **known(w))
     ),
     "skipping oreps unknown": lambda w: bl.Skipping(
-        bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROW), 3
+        bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROW, project="on arrival"),
+        3,
     ),
     "dapo known in turn": lambda w: bl.DAPO(w.problem, ties="in turn", **RATES, **known(w)),
     "doubling dapo known": lambda w: bl.Doubling(
@@ -169,17 +164,7 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         lambda: bl.DelayedOPPO(w.problem, update=Softmax(0.3), **known(w)), 6
     ),
     "parallel bonus full": lambda w: bl.Parallel(
-        lambda: bl.DelayedOPPO(w.problem, transitions=Bonus(), update=Softmax(0.3)), 2
-    ),
-    "parallel confidence bandit, shared": lambda w: bl.Parallel(
-        lambda: bl.DelayedOPPO(w.problem, transitions=NARROWER, **BANDIT), 2, share_model=True
-    ),
-    "bold oreps unknown, shared": lambda w: bl.Bold(
-        lambda: bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROWER),
-        share_model=True,
-    ),
-    "parallel ucbvi, shared": lambda w: bl.Parallel(
-        lambda: bl.DelayedUCBVI(w.problem, transitions=NARROW, explore=FewVisits(2)),
+        lambda: bl.DelayedOPPO(w.problem, transitions=Bonus(), update=Softmax(0.3)),
         2,
         share_model=True,
     ),

@@ -141,3 +141,41 @@ def test_bold_against_a_pool_written_again():
             pool[players[record.episode]] += record.values[0, 0]
             idle[players[record.episode]] = True
     assert len(agent.agents) == len(pool) > 5
+
+
+SHARING = {
+    "oreps": lambda problem: bl.DelayedOREPS(
+        problem, learning_rate=0.5, transitions=Confidence(0.005)
+    ),
+    "oreps on arrival": lambda problem: bl.DelayedOREPS(
+        problem, learning_rate=0.5, transitions=Confidence(0.005), project="on arrival"
+    ),
+    "ucbvi": lambda problem: bl.DelayedUCBVI(problem, transitions=Confidence(0.1)),
+    "weighted": lambda problem: bl.DelayedOPPO(
+        problem, transitions=Confidence(0.02), costs=Weighted(0.1), update=Softmax(0.5)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SHARING)
+def test_copies_that_share_are_saved(kind, tmp_path):
+    """The loaded copies play on as the others do, also those that are made afterwards."""
+    world = oracles.random_world(np.random.default_rng(0))
+    agent = bl.Parallel(lambda: SHARING[kind](world.problem), 5, share_model=True)
+    agents, rng, line = [agent], np.random.default_rng(1), bl.DelayLine()
+    for k in range(16):
+        if k == 4:  # two copies are still to be made
+            bl.save(agent, tmp_path / "agent")
+            agents.append(bl.load(tmp_path / "agent"))
+            assert repr(agents[1]) == repr(agent)
+            assert "share_model=True" in repr(agent)
+        policies = [one.begin_episode().policy for one in agents]
+        assert all(np.array_equal(policies[0], other) for other in policies)
+        path, costs = world.mdp.play(policies[0], rng, k), world.costs.at(k)
+        if agent.information == "bandit":
+            costs = costs[np.arange(3), path.states[:-1], path.actions]
+        line.push([path, bl.Costs(k, costs)], int(rng.integers(0, 4)))
+        batch = line.release(k)
+        for one in agents:
+            one.observe(batch)
+    assert len({copy._model.counts.arrived for copy in agent.agents}) == 1

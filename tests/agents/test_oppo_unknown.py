@@ -13,9 +13,7 @@ import belated as bl
 import oracles
 from belated import Averaged, Bonus, Confidence, FewVisits, Revealed, Softmax, Weighted
 from belated.agents.parts.costs import importance_weighted
-from belated.agents.parts.explore import RarelySeen
 from belated.arrays import frozen
-from belated.counts import Counts
 
 
 class Literal:
@@ -347,7 +345,7 @@ def test_stochastic_costs_are_averaged():
             np.add.at(sums, at, r.values)
             np.add.at(n, at, 1)
         N = 2 ** math.floor(math.log2(k + 2) + 1)  # the smallest power of two above begun + 1
-        scale = 0.1 * math.sqrt(math.log(H * S * A * N**2 / 0.4) / 2)
+        scale = 0.1 * math.sqrt(math.log(2 * H * S * A * N**2 / 0.1) / 2)
         low = np.maximum(sums / np.maximum(n, 1) - scale / np.sqrt(np.maximum(n, 1)), 0)
         for r in arrived:
             L += oracles.values(p, np.where(n > 0, low, 0.0), history[r.episode])[1]
@@ -366,7 +364,7 @@ def test_the_experiment_of_the_paper(seed):
 
 def test_a_new_limit_makes_a_new_mask():
     problem = bl.Problem(2, 2, 3)
-    few = RarelySeen(problem, Counts(problem), 0.0, 0.1, fixed=False)
+    few = FewVisits(0).start(problem, Confidence().start(problem, Revealed()))
     assert few.mask().all()
     few.threshold = -1.0
     assert few.mask() is None
