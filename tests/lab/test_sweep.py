@@ -18,6 +18,7 @@ SWEPT = dataclasses.replace(
         Learner("OPPO", part("oppo", transitions="bonus")),
         Learner("plain", part("oppo", transitions="known")),
     ),
+    environment=part("chain", states=3, horizon=5),
     episodes=25,
     seeds=4,
     sweep={RATE: [0.01, 0.1, 1], "delays.mean": [0, 6]},
