@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import pictures
 
 project = "belated"
+copyright = "2026, the belated contributors"
 version = release = belated.__version__
 extensions = [
     "myst_parser",

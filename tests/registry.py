@@ -39,6 +39,9 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     "oppo confidence full exploring": lambda w: bl.DelayedOPPO(
         w.problem, transitions=NARROW, explore=FewVisits(3)
     ),
+    "oppo confidence full exploring, costs used": lambda w: bl.DelayedOPPO(
+        w.problem, transitions=NARROW, explore=FewVisits(3, use_costs=True)
+    ),
     "oppo confidence bandit": lambda w: bl.DelayedOPPO(w.problem, transitions=NARROWER, **BANDIT),
     "oppo confidence bandit exploring": lambda w: bl.DelayedOPPO(
         w.problem, explore=FewVisits(3), **BANDIT
@@ -113,6 +116,13 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         lambda: bl.recommend(w.problem, information="bandit")
     ),
     "pipeline practice full": lambda w: bl.Pipeline(bl.recommend(w.problem), 3),
+    "inbox practice bandit": lambda w: bl.Inbox(bl.recommend(w.problem, information="bandit")),
+    "inbox deadline": lambda w: bl.Inbox(
+        bl.DelayedOPPO(w.problem, transitions=NARROW), deadline=4, default=0.5, remember=3
+    ),
+    "inbox around skipping": lambda w: bl.Inbox(
+        bl.Skipping(bl.DelayedOPPO(w.problem, **BANDIT, **known(w)), 3), deadline=5
+    ),
     "oreps known": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, **known(w)),
     "oreps unknown": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROWER),
     "oreps unknown on arrival": lambda w: bl.DelayedOREPS(
@@ -160,6 +170,18 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     ),
     "parallel bonus full": lambda w: bl.Parallel(
         lambda: bl.DelayedOPPO(w.problem, transitions=Bonus(), update=Softmax(0.3)), 2
+    ),
+    "parallel confidence bandit, shared": lambda w: bl.Parallel(
+        lambda: bl.DelayedOPPO(w.problem, transitions=NARROWER, **BANDIT), 2, share_model=True
+    ),
+    "bold oreps unknown, shared": lambda w: bl.Bold(
+        lambda: bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROWER),
+        share_model=True,
+    ),
+    "parallel ucbvi, shared": lambda w: bl.Parallel(
+        lambda: bl.DelayedUCBVI(w.problem, transitions=NARROW, explore=FewVisits(2)),
+        2,
+        share_model=True,
     ),
     "bold known full": lambda w: bl.Bold(lambda: bl.DelayedOPPO(w.problem, **known(w))),
     "bold confidence bandit": lambda w: bl.Bold(

@@ -79,7 +79,7 @@ def test_messages_point_at_the_entry():
     assert "values[1, 2, 0] = nan" in message
     p = np.full((3, 2, 3), 1 / 3)
     p[1, 0] = [0.4, 0.4, 0.4]
-    assert "p[0, 1, 0] sums to 1.2" in refuses("p", lambda: bl.Transitions.from_dense(p))
+    assert "p[1, 0] sums to 1.2" in refuses("p", lambda: bl.Transitions.from_dense(p))
     p[1, 0] = [1.5, -0.5, 0]
     assert "[0, 1]" in refuses("p", lambda: bl.Transitions.from_dense(p))
     policy = np.full((4, 3, 2), 0.5)
@@ -222,6 +222,8 @@ def test_environment_arguments():
     refuses("successors", lambda: make.random_mdp(3, successors=4))
     refuses("states", lambda: make.chain(1))
     refuses("delay", lambda: make.delay_lower_bound(-1))
+    refuses("states must be an even number, got 3", lambda: make.dynamics_lower_bound(99, 3))
+    refuses("7 H S A / 32 = 28, got 27", lambda: make.dynamics_lower_bound(27, 4, 4, 8))
     hint = refuses("noise", lambda: make.bandit([0.5], noise="bernouli"))
     assert "did you mean 'bernoulli'" in hint
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Confidence,
         DelayedOPPO,
         DelayedUCBVI,
+        DilatedBonus,
         Doubling,
         FewVisits,
         Lazy,
@@ -39,9 +40,10 @@ if TYPE_CHECKING:
     )
     from belated.agents.oreps import DelayedOREPS
     from belated.delays import NEVER, DelayLine
-    from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
+    from belated.feedback import Costs, Episode, FeedbackError, Record, StepCost, Trajectory
     from belated.gymnasium.loop import GymRun, gym_loop
     from belated.gymnasium.wrapper import LateRewards as LateRewards
+    from belated.inbox import Inbox, Outcome, Report
     from belated.planning import (
         best_policy,
         occupancy,
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from belated.saving import SavedFileError, load, save, saved_configuration
     from belated.simulation import Run, simulate
     from belated.transitions import Transitions
+    from belated.watching import write_diagnostics
     from belated.world import MDP, World
 
 __version__ = "0.2.0"
@@ -74,15 +77,18 @@ __all__ = [
     "DelayedOPPO",
     "DelayedOREPS",
     "DelayedUCBVI",
+    "DilatedBonus",
     "Doubling",
     "Episode",
     "FeedbackError",
     "FewVisits",
     "GymRun",
+    "Inbox",
     "Lazy",
     "Ledger",
     "Mixture",
     "Observed",
+    "Outcome",
     "Parallel",
     "Pipeline",
     "Planned",
@@ -90,12 +96,14 @@ __all__ = [
     "Problem",
     "Record",
     "RegretMatching",
+    "Report",
     "Restartable",
     "Revealed",
     "Run",
     "SavedFileError",
     "Skipping",
     "Softmax",
+    "StepCost",
     "Trajectory",
     "Transitions",
     "UniformShare",
@@ -121,24 +129,27 @@ __all__ = [
     "testing",
     "transitions_from",
     "tuning",
+    "write_diagnostics",
 ]
 
 
 _NAMES = {
     "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI "
-    "Doubling FewVisits Lazy Ledger Mixture Observed Parallel Pipeline Planned Predicted "
-    "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
+    "DilatedBonus Doubling FewVisits Lazy Ledger Mixture Observed Parallel Pipeline Planned "
+    "Predicted RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
     "ZimmertSeldin advise recommend",
     "agents.oreps": "DelayedOREPS",
     "delays": "NEVER DelayLine",
-    "feedback": "Costs Episode FeedbackError Record Trajectory",
+    "feedback": "Costs Episode FeedbackError Record StepCost Trajectory",
     "gymnasium.loop": "GymRun gym_loop",
     "gymnasium.wrapper": "LateRewards",
+    "inbox": "Inbox Outcome Report",
     "planning": "best_policy occupancy occupancy_from policy_from policy_values transitions_from",
     "problem": "Problem",
     "saving": "SavedFileError load save saved_configuration",
     "simulation": "Run simulate",
     "transitions": "Transitions",
+    "watching": "write_diagnostics",
     "world": "MDP World",
 }
 """Where names live. They are imported when they are first asked for: numba takes its time."""
@@ -160,6 +171,10 @@ def __getattr__(name: str) -> object:
         try:
             value = import_module(f"belated.{name}")
         except ModuleNotFoundError as error:
+            if name == "lab" and error.name and not error.name.startswith("belated"):
+                raise ImportError(
+                    f"belated.lab needs {error.name}: pip install 'belated[lab]'"
+                ) from None
             if error.name != f"belated.{name}":
                 raise
             raise AttributeError(f"module 'belated' has no attribute {name!r}") from None

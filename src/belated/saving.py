@@ -31,6 +31,7 @@ import numpy.typing as npt
 from belated import agents, checks, stored
 from belated.agents.contract import check_is_agent
 from belated.agents.oreps import DelayedOREPS
+from belated.inbox import Inbox
 from belated.problem import Problem
 from belated.transitions import Transitions
 
@@ -44,12 +45,13 @@ SMALL = 2**24
 """Bytes: a problem whose policies are no larger than the file and this is made without question."""
 
 _SAVED = (
-    "Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI Doubling FewVisits Lazy "
-    "Mixture Observed Parallel Pipeline Planned Predicted RegretMatching Revealed Skipping Softmax "
-    "UniformShare Weighted ZimmertSeldin"
+    "Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI DilatedBonus Doubling "
+    "FewVisits Lazy Mixture Observed Parallel Pipeline Planned Predicted RegretMatching Revealed "
+    "Skipping Softmax UniformShare Weighted ZimmertSeldin"
 )
 _TYPES: dict[str, type] = {
     "DelayedOREPS": DelayedOREPS,
+    "Inbox": Inbox,
     "Problem": Problem,
     "Transitions": Transitions,
     **{name: getattr(agents, name) for name in _SAVED.split()},

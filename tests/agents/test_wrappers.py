@@ -29,6 +29,12 @@ class Watched:
     def begun(self):
         return self.agent.begun
 
+    def open_episodes(self):
+        return self.agent.open_episodes()
+
+    def is_open(self, number):
+        return self.agent.is_open(number)
+
     def begin_episode(self):
         episode = self.agent.begin_episode()
         self.seen.append(self.look(self.agent))
@@ -451,4 +457,4 @@ def test_doubling_knows_when_paths_come():
     at_once = bl.Doubling(bl.DelayedOPPO(problem), paths="at once")
     delayed = bl.Doubling(bl.DelayedOPPO(problem))
     assert at_once.parameters.threshold == math.inf
-    assert delayed.parameters.threshold == math.sqrt(2 / 4)
+    assert delayed.parameters.threshold == math.sqrt(2 / 8)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Protocol
 
 from belated import checks
-from belated.feedback import Episode, Record
+from belated.feedback import Episode, Record, Trajectory
 from belated.problem import Problem
 from belated.tuning import Parameters, Setting
 
@@ -39,6 +39,14 @@ class Agent(Protocol):
         """How many episodes have begun."""
         ...
 
+    def open_episodes(self) -> list[int]:
+        """The episodes of which feedback can still be taken, oldest first."""
+        ...
+
+    def is_open(self, number: int) -> bool:
+        """Whether feedback of this episode can still be taken."""
+        ...
+
     def begin_episode(self) -> Episode:
         """The next episode number, counted from 0, and the policy (H, S, A) to play, a copy."""
         ...
@@ -53,6 +61,17 @@ class Agent(Protocol):
 
     def diagnostics(self) -> Mapping[str, float]:
         """Numbers worth plotting."""
+        ...
+
+
+class CountsPaths(Agent, Protocol):
+    """An agent that can learn transitions from others, as copies that share their model do."""
+
+    def count(self, paths: Iterable[Trajectory]) -> None:
+        """Count trajectories of episodes that others played; the policy does not follow costs.
+
+        Where the transitions are known there is nothing to count, and this raises ValueError.
+        """
         ...
 
 
@@ -83,6 +102,8 @@ AGENT = (
     "information",
     "uses_paths",
     "begun",
+    "open_episodes",
+    "is_open",
     "begin_episode",
     "observe",
     "forget",

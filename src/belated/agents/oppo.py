@@ -43,12 +43,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
+import numpy as np
+
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger, Open
+from belated.agents.ledger import Ledger, Ledgered, Open, paths_of_others
 from belated.agents.parts.blend import Blend
 from belated.agents.parts.costs import CostsPart, Observation, Revealed, Weighted
-from belated.agents.parts.explore import ExplorePart, checked_mask, no_exploration
+from belated.agents.parts.explore import ExplorePart, FewVisits, checked_mask, no_exploration
 from belated.agents.parts.planned import Planned
 from belated.agents.parts.predicted import KEEP, Predicted
 from belated.agents.parts.regret_matching import RegretMatching
@@ -62,7 +64,7 @@ from belated.agents.parts.transitions import (
 from belated.agents.parts.update import Arrival, Outlook, Softmax, UpdatePart
 from belated.agents.waiting import Waiting
 from belated.arrays import Bools, Floats, frozen
-from belated.feedback import Episode, Record
+from belated.feedback import Episode, Record, Trajectory
 from belated.problem import Problem
 from belated.transitions import Transitions
 from belated.tuning import Parameters, Setting
@@ -88,7 +90,7 @@ class Played:
     arrived: int
 
 
-class DelayedOPPO:
+class DelayedOPPO(Ledgered):
     """Policy optimization for delayed feedback; see the module for the algorithm.
 
     Args:
@@ -112,7 +114,7 @@ class DelayedOPPO:
         explore: ExplorePart | None = None,
     ) -> None:
         checks.instance("problem", problem, Problem)
-        _check_composition(problem, transitions, costs, update)
+        _check_composition(problem, transitions, costs, update, explore)
         self.problem = problem
         self.information: Information = costs.information
         self._parts = {
@@ -127,6 +129,7 @@ class DelayedOPPO:
             dynamics="known" if isinstance(transitions, Transitions) else "unknown",
             stochastic=costs.averaged,
             arms=costs.weighted and is_bandit(problem),
+            explores=isinstance(explore, FewVisits),
         )
         self._tunable = costs.weighted or not all(
             isinstance(rule, RegretMatching | Planned) for rule in _rules(update)
@@ -149,11 +152,6 @@ class DelayedOPPO:
         self._threshold = math.inf  # of the phase: what is later does not move the policy
         self._explored = 0
 
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._ledger.begun
-
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         missing = self._waiting.begin()
@@ -161,8 +159,9 @@ class DelayedOPPO:
         outlook = Outlook(missing, coming, self._model, self._costs)
         policy = frozen(self._update.policy(outlook))
         mask = self._explore.mask()
-        number = self._ledger.begin(Played(policy, mask, self._model.arrived))
-        return Episode(number, self._explore.mixed(policy, mask).copy())
+        mixed = self._explore.mixed(policy, mask)
+        number = self._ledger.begin(Played(policy, mask, self._model.arrived), mixed)
+        return Episode(number, mixed.copy())
 
     def observe(self, records: Iterable[Record]) -> None:
         """Take a batch of records: count the paths, then update the policy by the costs."""
@@ -185,6 +184,11 @@ class DelayedOPPO:
         self._waiting.forget(episode)
         self._let_go()
 
+    def count(self, paths: Iterable[Trajectory]) -> None:
+        """Count trajectories of episodes that others played; their costs are not used."""
+        self._model.learn(paths_of_others(self.problem, self._model.counts, paths), self.begun)
+        self._let_go()
+
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""
         return self._setting(paths=paths)
@@ -205,11 +209,10 @@ class DelayedOPPO:
         self._begin_phase(parameters, "retune")
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Episodes begun and open, those kept out of the update, and what the update says."""
+        """What the ledger and the update say, and the cost of the policy as the agent sees it."""
         return {
-            "begun": self.begun,
-            "open": len(self._ledger),
-            "unused": self._ledger.unsettled,
+            **self._ledger.diagnostics(),
+            **self._seen(),
             "explored": self._explored,
             "given_up": self._waiting.given_up,
             "came_late": self._waiting.late,
@@ -284,6 +287,16 @@ class DelayedOPPO:
             getattr(part, name)(parameters)
         self._threshold = parameters.threshold
 
+    def _seen(self) -> dict[str, float]:
+        """The share of rows that were visited, and the policy's cost where costs are estimated."""
+        counts, policy, costs = self._model.counts, self._ledger.policy, self._ledger.newest
+        told = {} if counts is None else {"visited": float(np.mean(counts.visits > 0))}
+        if costs is not None and self.information == "bandit":
+            costs = self._costs.believed() if hasattr(self._costs, "believed") else None
+        if policy is not None and costs is not None:
+            told["cost"] = self._model.value(frozen(costs), frozen(policy))
+        return told
+
     def _let_go(self) -> None:
         """Drop what is kept of the model's past and no open episode needs."""
         newest = self._model.arrived
@@ -318,11 +331,18 @@ def _rules(update: UpdatePart) -> tuple[UpdatePart, ...]:
     return update.updates if isinstance(update, Blend) else (update,)
 
 
-def _check_composition(problem: Problem, transitions: Any, costs: Any, update: Any) -> None:
+def _check_composition(
+    problem: Problem, transitions: Any, costs: Any, update: Any, explore: Any
+) -> None:
     """Refuse what is not a part, and parts that cannot work together."""
     such = "Revealed(), Weighted(), Averaged() or Predicted()"
     checks.part("costs", costs, such, ("information", "weighted", "averaged"))
     checks.part("update", update, "Softmax() or RegretMatching()")
+    if isinstance(explore, FewVisits) and explore.use_costs and costs.information != "full":
+        raise ValueError(
+            "explore=FewVisits(use_costs=True) needs full information, where costs do not depend "
+            f"on what was played, got costs={costs!r}"
+        )
     rules = _rules(update)
     if any(isinstance(rule, Planned) for rule in rules):
         if isinstance(transitions, Confidence):

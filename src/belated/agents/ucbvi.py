@@ -13,8 +13,9 @@ feedback. The optimistic algorithm here is UCBVI with Hoeffding bonuses: Azar, O
     6          V_h = min over a of Q_h
     7      play greedily in Q, uniformly in states to be explored
 
-The factor w is radius_scale * sqrt(L / 2) for `Confidence`, with L = ln(H S A K / (4 delta)), and
-the scale of `Bonus`. Known transitions have no second term. `Averaged.scale` multiplies the first.
+The factor w is radius_scale * sqrt(L / 2) for `Confidence`, with L = ln(2 H S A K / delta), and the
+scale of `Bonus`. With radius_scale = 1 no Q is above the true optimal one, with probability
+1 - delta. Known transitions have no second term. `Averaged.scale` multiplies the first.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger
+from belated.agents.ledger import Ledger, Ledgered, paths_of_others
 from belated.agents.oppo import CONFIDENCE
 from belated.agents.parts.costs import Averaged
-from belated.agents.parts.explore import ExplorePart, no_exploration
+from belated.agents.parts.explore import ExplorePart, FewVisits, no_exploration
 from belated.agents.parts.transitions import Bonus, Confidence, Known, WithBonus, matching
 from belated.arrays import Floats, frozen
-from belated.feedback import Episode, Record
+from belated.feedback import Episode, Record, Trajectory
 from belated.kernels import optimism, planning
 from belated.kernels.optimism import Bonuses
 from belated.problem import Problem
@@ -43,7 +44,7 @@ LEARNING = ("model", "costs", "explore")
 """What learns in the agent and has a state of its own; the model comes first."""
 
 
-class DelayedUCBVI:
+class DelayedUCBVI(Ledgered):
     """Optimistic planning for stochastic costs and delayed bandit feedback.
 
     Args:
@@ -72,6 +73,11 @@ class DelayedUCBVI:
                 "transitions must be Transitions, Confidence() or Bonus(), got "
                 f"{checks.show(transitions)}"
             )
+        if isinstance(explore, FewVisits) and explore.use_costs:
+            raise ValueError(
+                "explore=FewVisits(use_costs=True) has no effect here: the costs of all episodes "
+                "are averaged, exploring or not"
+            )
         self.problem = problem
         self._parts = {"transitions": transitions, "costs": costs, "explore": explore}
         self._part = transitions
@@ -91,18 +97,13 @@ class DelayedUCBVI:
         self._policy = self._planned()
         self._stale = False
 
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._ledger.begun
-
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         if self._stale:
             self._policy = self._planned()
             self._stale = False
         played = self._explore.mixed(self._policy, self._explore.mask())
-        return Episode(self._ledger.begin(True), played.copy())
+        return Episode(self._ledger.begin(True, played), played.copy())
 
     def observe(self, records: Iterable[Record]) -> None:
         """Count the paths, and average the costs whose path is known."""
@@ -114,17 +115,25 @@ class DelayedUCBVI:
                 self._ledger.settle(entry)
         self._stale = self._stale or bool(paths) or bool(entries)
 
+    def count(self, paths: Iterable[Trajectory]) -> None:
+        """Count trajectories of episodes that others played; their costs are not used."""
+        others = paths_of_others(self.problem, self._model.counts, paths)
+        self._model.learn(others, self.begun)
+        self._stale = self._stale or bool(others)
+
     def forget(self, episode: int) -> None:
         """Let go of an episode: no feedback of it will be used."""
         self._ledger.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Episodes begun, open and not used."""
-        return {
-            "begun": self.begun,
-            "open": len(self._ledger),
-            "unused": self._ledger.unsettled,
-        }
+        """What the ledger says, the share of rows visited, and the cost by the observed means."""
+        told = self._ledger.diagnostics()
+        counts, policy = self._model.counts, self._ledger.policy
+        if counts is not None:
+            told["visited"] = float(np.mean(counts.visits > 0))
+        if policy is not None and self._ledger.newest is not None:
+            told["cost"] = self._model.value(self._costs.believed(), frozen(policy))
+        return told
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent."""
@@ -177,4 +186,4 @@ class DelayedUCBVI:
     def _width(self, part: Confidence | Bonus) -> float:
         if isinstance(part, Bonus):
             return part.scale
-        return part.hoeffding(self.problem, self.begun)
+        return part.hoeffding(self.problem, max(self.begun, self._model.arrived))

@@ -49,6 +49,8 @@ class NoRestart:
 
     problem, information, uses_paths, begun = PROBLEM, "full", False, 0
 
+    def open_episodes(self): ...
+    def is_open(self, number): ...
     def begin_episode(self): ...
     def observe(self, records): ...
     def forget(self, episode): ...
@@ -76,7 +78,10 @@ REFUSED = {
         oppo(costs=Weighted(0.1), update=Blend(Softmax(), RegretMatching())),
         r"^update=Softmax\(learning_rate\) must be given .* horizon 4",
     ),
-    "a blend of one": (lambda: Blend(Softmax()), "Blend takes at least two updates, got 1"),
+    "a blend of one": (
+        lambda: Blend(Softmax()),
+        "Blend takes at least two updates, each an argument, got 1",
+    ),
     "a blend of classes": (lambda: Blend(Softmax(), Planned), r"updates\[1\] must be a part"),
     "doubling without a step size": (
         lambda: bl.Doubling(DelayedOPPO(PROBLEM, transitions=KNOWN, update=Planned())),
@@ -224,8 +229,10 @@ PARTS = {
     "Averaged(pooled=True, scale=0.5)": Averaged(pooled=True, scale=0.5),
     "Softmax(learning_rate=None, scale=1.0)": Softmax(),
     "Softmax(learning_rate=0.1, scale=2.0)": Softmax(0.1, 2.0),
-    "FewVisits(threshold=3.0, max_delay=None)": FewVisits(3),
-    "FewVisits(threshold=None, max_delay=3.0)": FewVisits(max_delay=3),
+    "FewVisits(threshold=3.0, max_delay=None, use_costs=False)": FewVisits(3),
+    "FewVisits(threshold=None, max_delay=3.0, use_costs=True)": FewVisits(
+        max_delay=3, use_costs=True
+    ),
     "Observed(bonus=0.3)": Observed(),
     "Predicted(exploration=0.1)": Predicted(),
     "RegretMatching(hints=True)": RegretMatching(),

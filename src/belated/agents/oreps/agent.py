@@ -42,7 +42,7 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger
+from belated.agents.ledger import Ledger, Ledgered, paths_of_others
 from belated.agents.oppo import CONFIDENCE, REVEALED
 from belated.agents.oreps.projection import (
     ConfidenceBox,
@@ -53,7 +53,7 @@ from belated.agents.oreps.projection import (
 )
 from belated.agents.parts.transitions import Confidence, Confident, matching
 from belated.arrays import Floats
-from belated.feedback import Episode, Record
+from belated.feedback import Episode, Record, Trajectory
 from belated.problem import Problem
 from belated.transitions import Transitions
 from belated.tuning import Parameters, Setting
@@ -62,7 +62,7 @@ PROJECT = ("every episode", "on arrival")
 """When the measure is projected on a confidence set that has changed."""
 
 
-class DelayedOREPS:
+class DelayedOREPS(Ledgered):
     """Mirror descent on occupancy measures for delayed full-information feedback.
 
     Args:
@@ -140,16 +140,11 @@ class DelayedOREPS:
         self._batch: Floats | None = None
         self._counted = False
 
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._ledger.begun
-
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         if self._batch is not None or self._counted:
             self._move()
-        return Episode(self._ledger.begin(True), self._last.policy.copy())
+        return Episode(self._ledger.begin(True, self._last.policy), self._last.policy.copy())
 
     def observe(self, records: Iterable[Record]) -> None:
         """Count the paths and gather the costs; move the measure now or when an episode begins."""
@@ -172,6 +167,14 @@ class DelayedOREPS:
         """Let go of an episode: no feedback of it will be used."""
         self._ledger.forget(episode)
 
+    def count(self, paths: Iterable[Trajectory]) -> None:
+        """Count trajectories of episodes that others played; their costs are not used."""
+        counts = None if self._model is None else self._model.counts
+        others = paths_of_others(self.problem, counts, paths)
+        if self._model is not None:
+            self._model.learn(others, self.begun)
+        self._counted = self._counted or (self._at_begin and bool(others))
+
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""
         dynamics = "known" if self._model is None else "unknown"
@@ -192,11 +195,15 @@ class DelayedOREPS:
                 entry.memory = None
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Episodes, solves, those that missed their tolerance, and the last gap and steps."""
+        """What the ledger says, the newest costs of the measure, and how the solves went."""
+        told = self._ledger.diagnostics()
+        costs = self._ledger.newest
+        if costs is not None:
+            measure = np.exp(self._last.log_measure)
+            pairs = measure if measure.ndim == 3 else measure.sum(axis=3)
+            told["cost"] = float(np.sum(pairs * costs))
         return {
-            "begun": self.begun,
-            "open": len(self._ledger),
-            "unused": self._ledger.unsettled,
+            **told,
             "solves": self._solves,
             "unconverged": self._unconverged,
             "gap": self._last.gap,
