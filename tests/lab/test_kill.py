@@ -30,6 +30,7 @@ EXPERIMENT = dataclasses.replace(
         "agents.b.update.learning_rate": [0.1, 1.0],
         "delays.mean": [2, 10],
     },
+    against="delays.mean",
 )
 """A sweep of 12 settings."""
 KILLS = 12

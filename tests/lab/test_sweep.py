@@ -2,12 +2,26 @@
 
 import dataclasses
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
-from belated.lab import Case, Learner, Results, Select, figures, part, report, run, spec, toml
+from belated.lab import (
+    Case,
+    Learner,
+    Results,
+    Select,
+    build,
+    figures,
+    part,
+    report,
+    run,
+    spec,
+    toml,
+)
 from lab.small import TINY
 
 RATE = "agents.oppo.update.learning_rate"
@@ -18,6 +32,7 @@ SWEPT = dataclasses.replace(
         Learner("OPPO", part("oppo", transitions="bonus")),
         Learner("plain", part("oppo", transitions="known")),
     ),
+    environment=part("chain", states=3, horizon=5),
     episodes=25,
     seeds=4,
     sweep={RATE: [0.01, 0.1, 1], "delays.mean": [0, 6]},
@@ -55,6 +70,14 @@ def test_toml_there_and_back_in_any_spelling():
     text = toml.dumps(dataclasses.replace(SWEPT, sweep=(), select=None))
     text = f'select = {{ seeds = 2 }}\n{text}\n[sweep]\n"{RATE}" = [0.01, 0.1, 1]\n'
     assert toml.loads(f'{text}"delays.mean" = [0, 6]\n') == SWEPT
+
+
+def test_the_files_of_the_page_can_be_built():
+    page = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    found = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(found) == 2
+    for text in found:
+        build.rehearse(toml.loads(text))
 
 
 def test_whole_parts_lists_and_own_cases():

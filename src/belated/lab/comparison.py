@@ -74,5 +74,9 @@ def _labels(directories: Sequence[Path]) -> list[str]:
     for depth in range(1, max(len(path.parts) for path in whole)):
         labels = ["/".join(path.parts[-depth:]) for path in whole]
         if len(set(labels)) == len(labels):
-            return labels
-    return [str(path) for path in whole]
+            return [_printable(label) for label in labels]
+    return [_printable(str(path)) for path in whole]
+
+
+def _printable(label: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in label)

@@ -282,14 +282,15 @@ def own_code(experiment: Experiment) -> list[str]:
     """Where an experiment names code of its own, e.g. `agents[0].kind = 'mine:uniform'`."""
     found = []
     cases = ((f"cases[{i}].", case) for i, case in enumerate(experiment.cases))
-    swept = ((f"sweep, {name}: ", experiment.case(name)) for name in experiment.case_names())
+    swept = ((f"sweep, {v.item.name}: ", v.item) for v in experiment._cases if v.at)
     for prefix, item in [("", experiment), *cases, *swept]:
         for key, registry in REGISTRIES.items():
             found += own(f"{prefix}{key}", getattr(item, key), registry)
     for i, learner in enumerate(experiment.agents):
         found += own(f"agents[{i}]", learner.agent, kinds.AGENTS)
-    for learner in experiment.learners:
-        found += own(f"sweep, {learner.name}", learner.agent, kinds.AGENTS)
+    for variant in experiment._learners:
+        if variant.at:
+            found += own(f"sweep, {variant.item.name}", variant.item.agent, kinds.AGENTS)
     return found
 
 
