@@ -11,6 +11,8 @@ from belated.arrays import Floats, Ints, frozen
 from belated.kernels.weights import are_distributions
 
 ROW_TOLERANCE = 1e-8
+MOST = 2**53
+"""The most that is counted of anything; floats are exact up to here."""
 
 
 def show(value: object) -> str:

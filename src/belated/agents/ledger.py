@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from belated import checks, stored
-from belated.agents.contract import Information
+from belated.agents.contract import Agent, Information
 from belated.feedback import Costs, FeedbackError, Record, Trajectory
 from belated.problem import Problem
 
@@ -122,6 +122,18 @@ class Ledger(Generic[Memory]):
             self.unsettled -= 1
         return entry
 
+    def awaited(self) -> list[Record]:
+        """Records like those that can still come, with costs of 0."""
+        H, S, A = self._problem.shape
+        start = int(self._problem.start_probabilities.argmax())
+        shape = (H,) if self._information == "bandit" else (1, S, A)
+        paths = [entry.number for entry in self if not entry.path_came]
+        costs = [entry.number for entry in self if not entry.costs_came]
+        return [
+            *(Trajectory(k, np.full(H + 1, start), np.zeros(H, dtype=int)) for k in paths),
+            *(Costs(k, np.zeros(shape)) for k in costs),
+        ]
+
     def state(self, write: Callable[[Memory], Any]) -> stored.State:
         """The open episodes. write: turns what is remembered of one into a state."""
         return {
@@ -144,7 +156,7 @@ class Ledger(Generic[Memory]):
     def restore(self, saved: stored.State, read: Callable[[Any], Memory]) -> None:
         """Continue from a saved state. read: the inverse of what `state` was given."""
         fields = stored.exact(saved, "begun", "open")
-        self.begun = checks.integer("begun", fields["begun"], 0)
+        self.begun = stored.count("begun", fields["begun"])
         self._open = {}
         for item in stored.items("open", fields["open"]):
             entry = self._restored(item, read)
@@ -307,6 +319,28 @@ def written(record: Record) -> stored.State:
         "actions": None if path is None else path.actions,
         "costs": record.values if isinstance(record, Costs) else None,
     }
+
+
+def check_in_step(agent: Agent, begun: int) -> None:
+    """An agent inside another one has begun as many episodes."""
+    if agent.begun != begun:
+        raise ValueError(f"begun must be {begun} for the agent inside too, got {agent.begun}")
+
+
+def read_held(agent: Agent, ledger: Ledger[Any], items: object) -> dict[int, list[Record]]:
+    """Records that were held back, by episode.
+
+    The agent inside will refuse neither these nor what the ledger still awaits: a copy of it has
+    taken them, with costs of 0 for what has not come.
+    """
+    check_in_step(agent, ledger.begun)
+    held: dict[int, list[Record]] = {}
+    for item in stored.items("held", items):
+        record = read_record(agent.problem, agent.information, ledger.begun, item)
+        held.setdefault(record.episode, []).append(record)
+    records = [record for records in held.values() for record in records]
+    stored.twin(agent).observe([*records, *ledger.awaited()])
+    return held
 
 
 def read_record(problem: Problem, information: Information, begun: int, item: object) -> Record:

@@ -97,7 +97,7 @@ class Copies:
         """The agent that is copied, the copies, and which of them played what."""
         return {
             "template": self._template,
-            "agents": [stored.twin(agent) for agent in self.agents],
+            "agents": [stored.kept(agent) for agent in self.agents],
             "ledger": self.ledger.state(lambda turn: [turn.copy, turn.number]),
         }
 
@@ -106,7 +106,7 @@ class Copies:
         """The copies that wrote the state."""
         read = stored.exact(state, "template", "agents", "ledger")
         made = cls(lambda: read["template"])
-        made.agents = stored.items("agents", read["agents"])
+        made.agents = [stored.made(agent) for agent in stored.items("agents", read["agents"])]
         for agent in made.agents:
             check_is_agent("agents", agent)
             if agent.problem != made.problem or agent.information != made.information:
@@ -118,6 +118,10 @@ class Copies:
             return Turn(copy, checks.integer("number", number, 0, made.agents[copy].begun - 1))
 
         made.ledger.restore(read["ledger"], turn)
+        if sum(agent.begun for agent in made.agents) != made.ledger.begun:
+            raise ValueError("agents must have begun as many episodes as they are said to have")
+        if any(entry.memory is None and not entry.settled for entry in made.ledger):
+            raise ValueError("an open episode must say which copy played it")
         return made
 
     def __repr__(self) -> str:
@@ -198,6 +202,9 @@ class Parallel(_Copied):
         read = stored.exact(state, "copies", "max_delay")
         made = cls.__new__(cls)
         made._wrap(Copies.from_state(read["copies"]), read["max_delay"])
+        expected = max(1, min(made.begun, made.max_delay + 1))
+        if len(made.agents) != expected:
+            raise ValueError(f"agents must be {expected} copies, got {len(made.agents)}")
         return made
 
     def __repr__(self) -> str:

@@ -22,8 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
-import numpy as np
-
 from belated import checks, stored
 from belated.agents.contract import Information, call
 from belated.agents.ledger import Ledger
@@ -31,7 +29,7 @@ from belated.agents.oppo import CONFIDENCE
 from belated.agents.parts.costs import Averaged
 from belated.agents.parts.explore import ExplorePart, no_exploration
 from belated.agents.parts.transitions import Bonus, Confidence, Known, WithBonus, matching
-from belated.arrays import Floats, frozen
+from belated.arrays import Floats, frozen, one_hot
 from belated.feedback import Episode, Record
 from belated.kernels import optimism, planning
 from belated.kernels.optimism import Bonuses
@@ -172,7 +170,7 @@ class DelayedUCBVI:
                 self._costs.visits,
                 H,
             )
-        return frozen(np.eye(A)[actions])
+        return frozen(one_hot(actions, A))
 
     def _width(self, part: Confidence | Bonus) -> float:
         if isinstance(part, Bonus):
