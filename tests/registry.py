@@ -113,6 +113,13 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         lambda: bl.recommend(w.problem, information="bandit")
     ),
     "pipeline practice full": lambda w: bl.Pipeline(bl.recommend(w.problem), 3),
+    "inbox practice bandit": lambda w: bl.Inbox(bl.recommend(w.problem, information="bandit")),
+    "inbox deadline": lambda w: bl.Inbox(
+        bl.DelayedOPPO(w.problem, transitions=NARROW), deadline=4, default=0.5, remember=3
+    ),
+    "inbox around skipping": lambda w: bl.Inbox(
+        bl.Skipping(bl.DelayedOPPO(w.problem, **BANDIT, **known(w)), 3), deadline=5
+    ),
     "oreps known": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, **known(w)),
     "oreps unknown": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROWER),
     "oreps unknown on arrival": lambda w: bl.DelayedOREPS(

@@ -481,6 +481,12 @@ class Cheapest:
     def begun(self):
         return self._ledger.begun
 
+    def open_episodes(self):
+        return self._ledger.open_episodes()
+
+    def is_open(self, number):
+        return self._ledger.is_open(number)
+
     def begin_episode(self):
         policy = np.eye(self.problem.actions)[self._total.argmin(-1)]
         return bl.Episode(self._ledger.begin(True), policy)

@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     )
     from belated.agents.oreps import DelayedOREPS
     from belated.delays import NEVER, DelayLine
-    from belated.feedback import Costs, Episode, FeedbackError, Record, Trajectory
+    from belated.feedback import Costs, Episode, FeedbackError, Record, StepCost, Trajectory
     from belated.gymnasium.loop import GymRun, gym_loop
     from belated.gymnasium.wrapper import LateRewards as LateRewards
+    from belated.inbox import Inbox, Outcome, Report
     from belated.planning import (
         best_policy,
         occupancy,
@@ -79,10 +80,12 @@ __all__ = [
     "FeedbackError",
     "FewVisits",
     "GymRun",
+    "Inbox",
     "Lazy",
     "Ledger",
     "Mixture",
     "Observed",
+    "Outcome",
     "Parallel",
     "Pipeline",
     "Planned",
@@ -90,12 +93,14 @@ __all__ = [
     "Problem",
     "Record",
     "RegretMatching",
+    "Report",
     "Restartable",
     "Revealed",
     "Run",
     "SavedFileError",
     "Skipping",
     "Softmax",
+    "StepCost",
     "Trajectory",
     "Transitions",
     "UniformShare",
@@ -131,9 +136,10 @@ _NAMES = {
     "ZimmertSeldin advise recommend",
     "agents.oreps": "DelayedOREPS",
     "delays": "NEVER DelayLine",
-    "feedback": "Costs Episode FeedbackError Record Trajectory",
+    "feedback": "Costs Episode FeedbackError Record StepCost Trajectory",
     "gymnasium.loop": "GymRun gym_loop",
     "gymnasium.wrapper": "LateRewards",
+    "inbox": "Inbox Outcome Report",
     "planning": "best_policy occupancy occupancy_from policy_from policy_values transitions_from",
     "problem": "Problem",
     "saving": "SavedFileError load save saved_configuration",

@@ -33,6 +33,7 @@ import numpy.typing as npt
 from belated import agents, checks, files, stored
 from belated.agents.contract import check_is_agent
 from belated.agents.oreps import DelayedOREPS
+from belated.inbox import Inbox
 from belated.problem import Problem
 from belated.transitions import Transitions
 
@@ -52,6 +53,7 @@ _SAVED = (
 )
 _TYPES: dict[str, type] = {
     "DelayedOREPS": DelayedOREPS,
+    "Inbox": Inbox,
     "Problem": Problem,
     "Transitions": Transitions,
     **{name: getattr(agents, name) for name in _SAVED.split()},

@@ -278,6 +278,40 @@ def nothing_stays_open(make: MakeAgent, world: World, rng: np.random.Generator) 
     _same("open episodes in the end", agent.diagnostics().get("open", 0), 0)
 
 
+def open_episodes_are_told(make: MakeAgent, world: World, rng: np.random.Generator) -> None:
+    """An episode is open from its beginning until its feedback is complete or it is forgotten.
+
+    Agents that use no trajectories wait for costs only. An agent may let go of older episodes by
+    itself; the newest is always open, and what is closed stays closed.
+    """
+    agent = make()
+    _same("open episodes of a fresh agent", agent.open_episodes(), [])
+    for _ in range(3):
+        path, costs = _played(world, agent, rng)
+    before = _open(agent)
+    _true("the newest episode must be open", agent.is_open(2))
+    agent.observe([path])
+    _same("open episodes when a path has come", _open(agent), before)
+    agent.observe([costs])
+    _same("open episodes when one is complete", _open(agent), before[:-1])
+    agent.begin_episode()
+    _true("what is closed must stay closed", set(_open(agent)) <= {*before[:-1], 3})
+    _true("the newest episode must be open", agent.is_open(3))
+    agent.forget(3)
+    _true("a forgotten episode must be closed", not agent.is_open(3))
+    told, left = agent.diagnostics(), len(_open(agent))
+    _same("open episodes in diagnostics", told.get("open", left), left)
+    _same("begun episodes in diagnostics", told.get("begun", 4), 4)
+
+
+def _open(agent: Agent) -> list[int]:
+    """The open episodes, told in the same way by both methods."""
+    numbers = agent.open_episodes()
+    one_by_one = [n for n in range(agent.begun + 2) if agent.is_open(n)]
+    _same("open_episodes() must be those with is_open(number)", numbers, one_by_one)
+    return numbers
+
+
 def records_may_be_overwritten(make: MakeAgent, world: World, rng: np.random.Generator) -> None:
     """The arrays that records were made of belong to the caller."""
     agent, twin = make(), make()
@@ -301,6 +335,7 @@ RULES: tuple[Callable[[MakeAgent, World, np.random.Generator], None], ...] = (
     second_records_are_refused,
     episodes_can_be_forgotten,
     nothing_stays_open,
+    open_episodes_are_told,
     records_may_be_overwritten,
 )
 

@@ -78,6 +78,12 @@ class Broken:
     def begun(self):
         return self._agent.begun + (self._fault == "begun")
 
+    def open_episodes(self):
+        return self._agent.open_episodes()
+
+    def is_open(self, number):
+        return self._agent.is_open(number) or (self._fault == "open" and number == 2)
+
     def begin_episode(self):
         episode = self._agent.begin_episode()
         policy, number = episode.policy, episode.number
@@ -114,7 +120,7 @@ class Broken:
 
 
 @pytest.mark.parametrize(
-    "fault", ["numbers", "begun", "shared", "chance", "sums", "swallows", "half", "deaf"]
+    "fault", ["numbers", "begun", "shared", "chance", "sums", "swallows", "half", "deaf", "open"]
 )
 def test_check_agent_finds(fault):
     with pytest.raises(AssertionError):
@@ -127,7 +133,9 @@ class Half:
 
 def test_check_agent_passes_what_is_right_and_names_what_is_missing():
     check_agent(lambda: Broken(None))
-    with pytest.raises(ValueError, match="has no uses_paths, begun, diagnostics"):
+    with pytest.raises(
+        ValueError, match="has no uses_paths, begun, open_episodes, is_open, diagnostics"
+    ):
         check_agent(Half)
 
 

@@ -29,6 +29,12 @@ class Watched:
     def begun(self):
         return self.agent.begun
 
+    def open_episodes(self):
+        return self.agent.open_episodes()
+
+    def is_open(self, number):
+        return self.agent.is_open(number)
+
     def begin_episode(self):
         episode = self.agent.begin_episode()
         self.seen.append(self.look(self.agent))

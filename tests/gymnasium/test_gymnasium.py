@@ -137,6 +137,12 @@ class FixedPolicy:
         self.problem, self.policy, self.begun = problem, policy, 0
         self.seen = []
 
+    def open_episodes(self):
+        return []
+
+    def is_open(self, number):
+        return False
+
     def begin_episode(self):
         self.begun += 1
         return bl.Episode(self.begun - 1, self.policy.copy())

@@ -39,6 +39,14 @@ class Agent(Protocol):
         """How many episodes have begun."""
         ...
 
+    def open_episodes(self) -> list[int]:
+        """The episodes of which feedback can still be taken, oldest first."""
+        ...
+
+    def is_open(self, number: int) -> bool:
+        """Whether feedback of this episode can still be taken."""
+        ...
+
     def begin_episode(self) -> Episode:
         """The next episode number, counted from 0, and the policy (H, S, A) to play, a copy."""
         ...
@@ -83,6 +91,8 @@ AGENT = (
     "information",
     "uses_paths",
     "begun",
+    "open_episodes",
+    "is_open",
     "begin_episode",
     "observe",
     "forget",

@@ -123,6 +123,14 @@ class Doubling:
         """How many episodes have begun."""
         return self.agent.begun
 
+    def open_episodes(self) -> list[int]:
+        """The episodes of which feedback can still be taken, oldest first."""
+        return self.agent.open_episodes()
+
+    def is_open(self, number: int) -> bool:
+        """Whether feedback of this episode can still be taken."""
+        return self.agent.is_open(number)
+
     def begin_episode(self) -> Episode:
         """Close the episode before, move to the next phase if it is time, begin the next."""
         missing = self._waiting.begin()

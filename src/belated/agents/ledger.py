@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -10,10 +11,18 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Agent, Information
+from belated.agents.quantiles import Quantiles
+from belated.agents.waiting import SLACK
+from belated.arrays import Floats
 from belated.feedback import Costs, FeedbackError, Record, Trajectory
 from belated.problem import Problem
 
 Memory = TypeVar("Memory")
+
+RECENT = 32
+"""Under bandit feedback, how many of the newest costs the estimate of the cost is a mean of."""
+SHARES = (0.5, 0.9, 0.99)
+"""The quantiles of delays in the diagnostics."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,11 +57,19 @@ class Ledger(Generic[Memory]):
     Attributes:
         begun: number of episodes begun.
         unsettled: episodes begun, neither settled nor forgotten.
+        forgotten: episodes that were forgotten before they were settled.
+        delays: of the costs that came.
+        policy: (H, S, A) what was played last, if `begin` was told.
     """
 
     def __init__(self, problem: Problem, information: Information, *, uses_paths: bool) -> None:
         self.begun = 0
         self.unsettled = 0
+        self.forgotten = 0
+        self.delays = Quantiles()
+        self.policy: Floats | None = None
+        self._paths = 0
+        self._recent: deque[Floats] = deque(maxlen=RECENT if information == "bandit" else 1)
         self._problem = problem
         self._information = information
         self._uses_paths = uses_paths
@@ -64,9 +81,22 @@ class Ledger(Generic[Memory]):
     def __iter__(self) -> Iterator[Open[Memory]]:
         return iter(self._open.values())
 
-    def begin(self, memory: Memory) -> int:
-        """Open the next episode."""
+    def open_episodes(self) -> list[int]:
+        """The episodes of which feedback can still be taken, oldest first."""
+        return list(self._open)
+
+    def is_open(self, number: int) -> bool:
+        """Whether feedback of this episode can still be taken."""
+        return number in self._open
+
+    def begin(self, memory: Memory, policy: Floats | None = None) -> int:
+        """Open the next episode.
+
+        memory: what to remember of it. policy: what is played, for the diagnostics; it is kept
+        and not copied.
+        """
         number = self.begun
+        self.policy = policy
         self._open[number] = Open(number, memory)
         self.begun += 1
         self.unsettled += 1
@@ -97,6 +127,9 @@ class Ledger(Generic[Memory]):
             entry = self._open[number]
             entry.costs_came = True
             entry.costs = cost
+            self.delays.add(self.begun - 1 - number)
+            self._recent.append(cost.values)
+        self._paths += len(paths)
         touched = sorted((paths.keys() | costs.keys()) & self._open.keys())
         return [paths[number] for number in sorted(paths)], [self._open[n] for n in touched]
 
@@ -120,6 +153,7 @@ class Ledger(Generic[Memory]):
         entry = self._open.pop(number, None)
         if entry is not None and not entry.settled:
             self.unsettled -= 1
+            self.forgotten += 1
         return entry
 
     def awaited(self) -> list[Record]:
@@ -134,10 +168,48 @@ class Ledger(Generic[Memory]):
             *(Costs(k, np.zeros(shape)) for k in costs),
         ]
 
+    @property
+    def newest(self) -> Floats | None:
+        """The costs that came last; None if none came."""
+        return self._recent[-1] if self._recent else None
+
+    def tally(self) -> dict[str, float]:
+        """How many episodes there are of each kind, the delays, and the visits."""
+        *quantiles, largest = self.delays.at(*SHARES, 1.0) or [0]
+        overdue = 0
+        for entry in self:  # oldest first
+            if self.begun - 1 - entry.number <= 2 * largest + SLACK:
+                break
+            overdue += not entry.settled
+        delays = zip(SHARES, quantiles, strict=False)
+        return {
+            "begun": self.begun,
+            "open": len(self),
+            "used": self.begun - self.unsettled - self.forgotten,
+            "forgotten": self.forgotten,
+            "overdue": overdue,
+            "visits": self._paths * self._problem.horizon,
+            **{f"delay_{100 * share:.0f}": delay for share, delay in delays},
+        }
+
+    def diagnostics(self) -> dict[str, float]:
+        """The counts, the entropy of the policy and, under bandit feedback, what it costs."""
+        told = self.tally()
+        if self.policy is not None:
+            told["entropy"] = entropy(self.policy)
+        if self._recent and self._information == "bandit":
+            told["cost"] = float(np.sum(self._recent)) / len(self._recent)
+        return told
+
     def state(self, write: Callable[[Memory], Any]) -> stored.State:
         """The open episodes. write: turns what is remembered of one into a state."""
         return {
             "begun": self.begun,
+            "forgotten": self.forgotten,
+            "delays": self.delays.state(),
+            "policy": self.policy,
+            "paths": self._paths,
+            "recent": list(self._recent),
             "open": [
                 {
                     "number": entry.number,
@@ -155,8 +227,22 @@ class Ledger(Generic[Memory]):
 
     def restore(self, saved: stored.State, read: Callable[[Any], Memory]) -> None:
         """Continue from a saved state. read: the inverse of what `state` was given."""
-        fields = stored.exact(saved, "begun", "open")
+        names = ("begun", "forgotten", "delays", "policy", "paths", "recent", "open")
+        fields = stored.exact(saved, *names)
         self.begun = stored.count("begun", fields["begun"])
+        self.forgotten = checks.integer("forgotten", fields["forgotten"], 0, self.begun)
+        self.delays.restore(fields["delays"])
+        self.policy = (
+            None
+            if fields["policy"] is None
+            else stored.policy("policy", fields["policy"], self._problem.shape)
+        )
+        self._paths = stored.count("paths", fields["paths"], self.begun)
+        self._recent.clear()
+        for values in stored.items("recent", fields["recent"]):
+            costs = Costs(0, values)
+            check_costs(self._problem, self._information, costs)
+            self._recent.append(costs.values)
         self._open = {}
         for item in stored.items("open", fields["open"]):
             entry = self._restored(item, read)
@@ -223,6 +309,31 @@ class Ledger(Generic[Memory]):
                 "a second"
             )
         batch[costs.episode] = costs
+
+
+class Ledgered:
+    """What an agent says of its episodes if it keeps them in a `Ledger` named `_ledger`."""
+
+    _ledger: Ledger[Any]
+
+    @property
+    def begun(self) -> int:
+        """How many episodes have begun."""
+        return self._ledger.begun
+
+    def open_episodes(self) -> list[int]:
+        """The episodes of which feedback can still be taken, oldest first."""
+        return self._ledger.open_episodes()
+
+    def is_open(self, number: int) -> bool:
+        """Whether feedback of this episode can still be taken."""
+        return self._ledger.is_open(number)
+
+
+def entropy(policy: Floats) -> float:
+    """Mean entropy of the rows of a policy (H, S, A), in nats: ln A if uniform, 0 if certain."""
+    logs = np.log(policy, out=np.zeros(policy.shape), where=policy > 0.0)
+    return float(-(policy * logs).sum(axis=-1).mean())
 
 
 def split(

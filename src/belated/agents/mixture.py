@@ -28,7 +28,7 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
-from belated.agents.ledger import Ledger, check_in_step
+from belated.agents.ledger import Ledger, Ledgered, check_in_step
 from belated.agents.parts.transitions import Known, matching
 from belated.agents.waiting import Waiting
 from belated.arrays import Floats, frozen
@@ -40,7 +40,7 @@ from belated.transitions import Transitions
 Policies = tuple[Floats, ...]
 
 
-class Mixture:
+class Mixture(Ledgered):
     """Agents for known transitions and full information, mixed by their occupancy measures.
 
     Args:
@@ -76,11 +76,6 @@ class Mixture:
         self._waiting = Waiting(self.problem, len(agents))
         self._losses: Floats = np.zeros(len(agents))
 
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._ledger.begun
-
     def weights(self) -> Floats:
         """The weights (N,) of the members for the episode that begins now."""
         scale = self.problem.horizon * math.sqrt(max(self._waiting.total, 1))
@@ -93,8 +88,8 @@ class Mixture:
         """The next episode number and the policy (H, S, A) of the mixture."""
         self._waiting.begin()
         policies = tuple(frozen(agent.begin_episode().policy) for agent in self.agents)
-        number = self._ledger.begin(policies)
-        return Episode(number, self._mixed(policies))
+        mixed = frozen(self._mixed(policies))
+        return Episode(self._ledger.begin(policies, mixed), mixed.copy())
 
     def observe(self, records: Iterable[Record]) -> None:
         """Let every member learn, and weigh the members by what they would have cost."""
@@ -116,10 +111,16 @@ class Mixture:
             agent.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Episodes begun and open, and the weights of the members."""
+        """What the ledger says, the newest costs of the mixture, and the weights of the members."""
+        costs, policy = self._ledger.newest, self._ledger.policy
+        value = (
+            {}
+            if costs is None or policy is None
+            else {"cost": self._model.value(costs, frozen(policy))}
+        )
         return {
-            "begun": self.begun,
-            "open": len(self._ledger),
+            **self._ledger.diagnostics(),
+            **value,
             "given_up": self._waiting.given_up,
             "came_late": self._waiting.late,
             **{f"weight_{i}": float(weight) for i, weight in enumerate(self.weights())},

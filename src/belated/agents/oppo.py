@@ -43,9 +43,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
+import numpy as np
+
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger, Open
+from belated.agents.ledger import Ledger, Ledgered, Open
 from belated.agents.parts.blend import Blend
 from belated.agents.parts.costs import CostsPart, Observation, Revealed, Weighted
 from belated.agents.parts.explore import ExplorePart, checked_mask, no_exploration
@@ -88,7 +90,7 @@ class Played:
     arrived: int
 
 
-class DelayedOPPO:
+class DelayedOPPO(Ledgered):
     """Policy optimization for delayed feedback; see the module for the algorithm.
 
     Args:
@@ -149,11 +151,6 @@ class DelayedOPPO:
         self._threshold = math.inf  # of the phase: what is later does not move the policy
         self._explored = 0
 
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._ledger.begun
-
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         missing = self._waiting.begin()
@@ -161,8 +158,9 @@ class DelayedOPPO:
         outlook = Outlook(missing, coming, self._model, self._costs)
         policy = frozen(self._update.policy(outlook))
         mask = self._explore.mask()
-        number = self._ledger.begin(Played(policy, mask, self._model.arrived))
-        return Episode(number, self._explore.mixed(policy, mask).copy())
+        mixed = self._explore.mixed(policy, mask)
+        number = self._ledger.begin(Played(policy, mask, self._model.arrived), mixed)
+        return Episode(number, mixed.copy())
 
     def observe(self, records: Iterable[Record]) -> None:
         """Take a batch of records: count the paths, then update the policy by the costs."""
@@ -205,11 +203,10 @@ class DelayedOPPO:
         self._begin_phase(parameters, "retune")
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Episodes begun and open, those kept out of the update, and what the update says."""
+        """What the ledger and the update say, and the cost of the policy as the agent sees it."""
         return {
-            "begun": self.begun,
-            "open": len(self._ledger),
-            "unused": self._ledger.unsettled,
+            **self._ledger.diagnostics(),
+            **self._seen(),
             "explored": self._explored,
             "given_up": self._waiting.given_up,
             "came_late": self._waiting.late,
@@ -284,6 +281,16 @@ class DelayedOPPO:
             _need(part, name, "Doubling")
             getattr(part, name)(parameters)
         self._threshold = parameters.threshold
+
+    def _seen(self) -> dict[str, float]:
+        """The share of rows that were visited, and the policy's cost where costs are estimated."""
+        counts, policy, costs = self._model.counts, self._ledger.policy, self._ledger.newest
+        told = {} if counts is None else {"visited": float(np.mean(counts.visits > 0))}
+        if costs is not None and self.information == "bandit":
+            costs = self._costs.believed() if hasattr(self._costs, "believed") else None
+        if policy is not None and costs is not None:
+            told["cost"] = self._model.value(frozen(costs), frozen(policy))
+        return told
 
     def _let_go(self) -> None:
         """Drop what is kept of the model's past and no open episode needs."""

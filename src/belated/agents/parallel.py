@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Self
 
 from belated import checks, stored
 from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
-from belated.agents.ledger import Ledger
+from belated.agents.ledger import Ledger, Ledgered
 from belated.feedback import Episode, Record, renumbered
 from belated.problem import Problem
 
@@ -50,6 +50,7 @@ class Copies:
         self._template = make_agent()
         check_fresh("make_agent()", self._template)
         self.agents = [copy.deepcopy(self._template)]
+        self._last = 0  # the copy that played last
         self.problem = self.agents[0].problem
         self.information = self.agents[0].information
         self.uses_paths = self.agents[0].uses_paths
@@ -61,6 +62,7 @@ class Copies:
         """Begin the next episode in a copy; one more than there are opens a new copy."""
         if index == len(self.agents):
             self.agents.append(copy.deepcopy(self._template))
+        self._last = index
         episode = self.agents[index].begin_episode()
         return Episode(self.ledger.begin(Turn(index, episode.number)), episode.policy)
 
@@ -98,19 +100,21 @@ class Copies:
         return {
             "template": self._template,
             "agents": [stored.kept(agent) for agent in self.agents],
+            "last": self._last,
             "ledger": self.ledger.state(lambda turn: [turn.copy, turn.number]),
         }
 
     @classmethod
     def from_state(cls, state: object) -> Self:
         """The copies that wrote the state."""
-        read = stored.exact(state, "template", "agents", "ledger")
+        read = stored.exact(state, "template", "agents", "last", "ledger")
         made = cls(lambda: read["template"])
         made.agents = [stored.made(agent) for agent in stored.items("agents", read["agents"])]
         for agent in made.agents:
             check_is_agent("agents", agent)
             if agent.problem != made.problem or agent.information != made.information:
                 raise ValueError("agents must be copies of one agent")
+        made._last = checks.integer("last", read["last"], 0, len(made.agents) - 1)
 
         def turn(value: object) -> Turn:
             copy, number = stored.items("turn", value)
@@ -128,19 +132,17 @@ class Copies:
         return f"lambda: {self._template!r}"
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Number of copies, episodes begun and open."""
-        return {
-            "copies": len(self.agents),
-            "begun": self.ledger.begun,
-            "open": len(self.ledger),
-        }
+        """Those of the copy that played last, the episodes of all copies, and their number."""
+        played = self.agents[self._last].diagnostics()
+        return {**played, **self.ledger.tally(), "copies": len(self.agents)}
 
 
-class _Copied:
+class _Copied(Ledgered):
     """What Parallel and Bold have in common: copies, and records that find their copy."""
 
     def _hold(self, copies: Copies) -> None:
         self._copies = copies
+        self._ledger = copies.ledger
         self.problem: Problem = copies.problem
         self.information: Information = copies.information
         self.uses_paths = copies.uses_paths
@@ -150,13 +152,8 @@ class _Copied:
         """The copies made so far."""
         return self._copies.agents
 
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._copies.ledger.begun
-
     def diagnostics(self) -> Mapping[str, float]:
-        """Number of copies, episodes begun and open."""
+        """Those of the copy that played last, the episodes of all copies, and their number."""
         return self._copies.diagnostics()
 
 

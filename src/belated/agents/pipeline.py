@@ -20,13 +20,13 @@ from typing import Any, Self
 
 from belated import checks, stored
 from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
-from belated.agents.ledger import Ledger, read_held, split, written
+from belated.agents.ledger import Ledger, Ledgered, read_held, split, written
 from belated.feedback import Costs, Episode, Record
 from belated.problem import Problem
 from belated.tuning import PATHS
 
 
-class Pipeline:
+class Pipeline(Ledgered):
     """An agent whose feedback is always used `max_delay` episodes later.
 
     Args:
@@ -53,11 +53,6 @@ class Pipeline:
         )
         self._held: dict[int, list[Record]] = {}
         self._late = 0
-
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._ledger.begun
 
     def begin_episode(self) -> Episode:
         """Use the feedback whose time has come, then begin the next episode."""
@@ -92,8 +87,8 @@ class Pipeline:
         self.agent.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Those of the agent inside, and how many costs came too late."""
-        return {**self.agent.diagnostics(), "late": self._late}
+        """Those of the agent inside, the episodes as they are outside, and costs too late."""
+        return {**self.agent.diagnostics(), **self._ledger.tally(), "late": self._late}
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent."""

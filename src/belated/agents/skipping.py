@@ -65,6 +65,14 @@ class Skipping:
         """How many episodes have begun."""
         return self.agent.begun
 
+    def open_episodes(self) -> list[int]:
+        """The episodes of which feedback can still be taken, oldest first."""
+        return self.agent.open_episodes()
+
+    def is_open(self, number: int) -> bool:
+        """Whether feedback of this episode can still be taken."""
+        return self.agent.is_open(number)
+
     def begin_episode(self) -> Episode:
         """Let go of the episodes that are now too old, then begin the next."""
         while self._kept_from < self.begun - self.threshold:

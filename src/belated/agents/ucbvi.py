@@ -22,9 +22,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
+import numpy as np
+
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger
+from belated.agents.ledger import Ledger, Ledgered
 from belated.agents.oppo import CONFIDENCE
 from belated.agents.parts.costs import Averaged
 from belated.agents.parts.explore import ExplorePart, no_exploration
@@ -41,7 +43,7 @@ LEARNING = ("model", "costs", "explore")
 """What learns in the agent and has a state of its own; the model comes first."""
 
 
-class DelayedUCBVI:
+class DelayedUCBVI(Ledgered):
     """Optimistic planning for stochastic costs and delayed bandit feedback.
 
     Args:
@@ -89,18 +91,13 @@ class DelayedUCBVI:
         self._policy = self._planned()
         self._stale = False
 
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._ledger.begun
-
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         if self._stale:
             self._policy = self._planned()
             self._stale = False
         played = self._explore.mixed(self._policy, self._explore.mask())
-        return Episode(self._ledger.begin(True), played.copy())
+        return Episode(self._ledger.begin(True, played), played.copy())
 
     def observe(self, records: Iterable[Record]) -> None:
         """Count the paths, and average the costs whose path is known."""
@@ -117,12 +114,14 @@ class DelayedUCBVI:
         self._ledger.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Episodes begun, open and not used."""
-        return {
-            "begun": self.begun,
-            "open": len(self._ledger),
-            "unused": self._ledger.unsettled,
-        }
+        """What the ledger says, the share of rows visited, and the cost by the observed means."""
+        told = self._ledger.diagnostics()
+        counts, policy = self._model.counts, self._ledger.policy
+        if counts is not None:
+            told["visited"] = float(np.mean(counts.visits > 0))
+        if policy is not None and self._ledger.newest is not None:
+            told["cost"] = self._model.value(self._costs.believed(), frozen(policy))
+        return told
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent."""

@@ -21,6 +21,12 @@ class Uniform:
     information, uses_paths = "full", False
     def __init__(self, problem):
         self.problem, self.begun = problem, 0
+    def open_episodes(self):
+        return []
+
+    def is_open(self, number):
+        return False
+
     def begin_episode(self):
         self.begun += 1
         return bl.Episode(self.begun - 1, np.full(self.problem.shape, 1 / self.problem.actions))

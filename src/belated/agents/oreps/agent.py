@@ -42,7 +42,7 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger
+from belated.agents.ledger import Ledger, Ledgered
 from belated.agents.oppo import CONFIDENCE, REVEALED
 from belated.agents.oreps.projection import (
     ConfidenceBox,
@@ -66,7 +66,7 @@ LARGEST = 1e100
 """The largest learning rate and the largest factor on it; beyond, sums might become infinite."""
 
 
-class DelayedOREPS:
+class DelayedOREPS(Ledgered):
     """Mirror descent on occupancy measures for delayed full-information feedback.
 
     Args:
@@ -144,16 +144,11 @@ class DelayedOREPS:
         self._batch: Floats | None = None
         self._counted = False
 
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._ledger.begun
-
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         if self._batch is not None or self._counted:
             self._move()
-        return Episode(self._ledger.begin(True), self._last.policy.copy())
+        return Episode(self._ledger.begin(True, self._last.policy), self._last.policy.copy())
 
     def observe(self, records: Iterable[Record]) -> None:
         """Count the paths and gather the costs; move the measure now or when an episode begins."""
@@ -196,11 +191,15 @@ class DelayedOREPS:
                 entry.memory = None
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Episodes, solves, those that missed their tolerance, and the last gap and steps."""
+        """What the ledger says, the newest costs of the measure, and how the solves went."""
+        told = self._ledger.diagnostics()
+        costs = self._ledger.newest
+        if costs is not None:
+            measure = np.exp(self._last.log_measure)
+            pairs = measure if measure.ndim == 3 else measure.sum(axis=3)
+            told["cost"] = float(np.sum(pairs * costs))
         return {
-            "begun": self.begun,
-            "open": len(self._ledger),
-            "unused": self._ledger.unsettled,
+            **told,
             "solves": self._solves,
             "unconverged": self._unconverged,
             "gap": self._last.gap,

@@ -275,6 +275,10 @@ class Averaging:
         """The lowered means of now."""
         return self.lowered(seen.model.cost_width(seen.begun))
 
+    def believed(self) -> Floats:
+        """The means, 0 where nothing was seen."""
+        return self.lowered(0.0)
+
     def lowered(self, width: float) -> Floats:
         """Means minus scale * width / sqrt(visits), at least 0, and 0 where nothing was seen."""
         n = np.maximum(self.visits, 1)

@@ -96,6 +96,10 @@ class Predicting:
             self._prediction = self._blended(None)
         return self._prediction
 
+    def believed(self) -> Floats:
+        """The prediction."""
+        return self.prediction()
+
     def weight(self) -> Floats:
         """How much was observed in every cell, (1, S, A): costs of all steps together."""
         weight: Floats = self._pooled.weights[KEEP.index(1.0)]

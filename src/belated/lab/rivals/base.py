@@ -9,13 +9,13 @@ import numpy as np
 
 from belated import checks
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger
+from belated.agents.ledger import Ledger, Ledgered
 from belated.arrays import Floats
 from belated.feedback import Episode, Record, Trajectory
 from belated.problem import Problem
 
 
-class Rival(ABC):
+class Rival(Ledgered, ABC):
     """An agent under bandit feedback that learns from an episode once all of it has arrived.
 
     A subclass gives the next policy (`_policy`) and learns from one episode (`_learn`).
@@ -34,15 +34,10 @@ class Rival(ABC):
         self.parameters: Mapping[str, float | str | None] = parameters
         self._ledger: Ledger[Floats] = Ledger(problem, self.information, uses_paths=self.uses_paths)
 
-    @property
-    def begun(self) -> int:
-        """Number of episodes begun so far."""
-        return self._ledger.begun
-
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         policy = self._policy()
-        return Episode(self._ledger.begin(policy), policy.copy())
+        return Episode(self._ledger.begin(policy, policy), policy.copy())
 
     def observe(self, records: Iterable[Record]) -> None:
         """Learn from every episode whose path and costs have both arrived, oldest first."""
@@ -58,12 +53,8 @@ class Rival(ABC):
         self._ledger.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Episodes begun, open and not used."""
-        return {
-            "begun": self._ledger.begun,
-            "open": len(self._ledger),
-            "unused": self._ledger.unsettled,
-        }
+        """What the ledger says."""
+        return self._ledger.diagnostics()
 
     def __repr__(self) -> str:
         return call(self, self.problem, **self.parameters)

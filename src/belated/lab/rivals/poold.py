@@ -17,7 +17,7 @@ import numpy as np
 
 from belated import checks
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger
+from belated.agents.ledger import Ledger, Ledgered
 from belated.arrays import Floats
 from belated.feedback import Episode, Record
 from belated.lab.rivals.base import check_arms
@@ -26,7 +26,7 @@ from belated.problem import Problem
 Name = Literal["dorm+", "adahedged"]
 
 
-class Poold:
+class Poold(Ledgered):
     """A learner of the package `poold`, without hints.
 
     Args:
@@ -52,17 +52,13 @@ class Poold:
         self._ready: list[tuple[int, dict[str, Any]]] = []  # those to be shown next, in order
         self._next = 0  # the oldest episode whose costs have not come
 
-    @property
-    def begun(self) -> int:
-        """Number of episodes begun so far."""
-        return self._ledger.begun
-
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (1, 1, A) to play in it."""
         with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0 where nothing was at stake
             play = self._learner.update_and_play(self._ready, hint=None)
         self._ready = []
-        return Episode(self._ledger.begin(True), np.array(play, dtype=float)[None, None])
+        policy: Floats = np.array(play, dtype=float)[None, None]
+        return Episode(self._ledger.begin(True, policy), policy.copy())
 
     def observe(self, records: Iterable[Record]) -> None:
         """Learn from costs in the order of the episodes."""
@@ -79,13 +75,11 @@ class Poold:
             self._arrive(entry.number, np.zeros(self.problem.actions))
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Episodes begun, open, not used, and arrived but waiting for older ones."""
-        return {
-            "begun": self._ledger.begun,
-            "open": len(self._ledger),
-            "unused": self._ledger.unsettled,
-            "waiting": len(self._waiting),
-        }
+        """What the ledger says, the newest costs of the policy, and how many costs wait."""
+        told = self._ledger.diagnostics()
+        if self._ledger.newest is not None and self._ledger.policy is not None:
+            told["cost"] = float(np.vdot(self._ledger.newest, self._ledger.policy))
+        return {**told, "waiting": len(self._waiting)}
 
     def __repr__(self) -> str:
         return call(self, self.problem, **self.parameters)

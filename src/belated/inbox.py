@@ -1,0 +1,544 @@
+"""Feedback as a queue delivers it: doubled, stale, in single steps, or after its time.
+
+`observe` of an agent is strict: a record that cannot be right refuses its whole batch. An `Inbox`
+stands before the agent and sorts every record into exactly one class:
+
+    taken       new; it is used
+    duplicate   the same value came before
+    conflict    another value came before, which stays
+    late        its episode is closed, and this value never came (or cannot be told any more)
+    unknown     its episode was never begun
+    invalid     it does not fit the problem, or is no record
+
+The good records of a batch are taken together, whatever the others are. Keys are natural: the path
+of an episode, and the cost of each of its steps (`Costs` under bandit feedback are the costs of all
+steps at once). Under full information the whole cost function is one key.
+
+Duplicates and conflicts are told apart by what is remembered of an episode: a digest of its path
+(and of a whole cost function), and the costs of its steps. That is kept while the episode is open
+and for the last `remember` episodes that were closed. Of an episode closed earlier nothing is
+known, and every record of it is late. So memory is bounded by the open episodes and `remember`.
+
+With a deadline, an episode that has waited longer is closed: forgotten, or, with a default, given
+that cost in every step that has not reported, because silence is information where only successes
+report.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from belated import checks, stored
+from belated.agents.contract import Agent, Information, call, check_is_agent
+from belated.agents.ledger import check_costs, check_path, newest
+from belated.arrays import Floats, Ints
+from belated.feedback import Costs, Episode, FeedbackError, Record, StepCost, Trajectory
+from belated.problem import Problem
+
+Kind = Literal["taken", "duplicate", "conflict", "late", "unknown", "invalid"]
+DIGEST = 16
+"""Bytes of a digest."""
+KINDS: tuple[Kind, ...] = ("taken", "duplicate", "conflict", "late", "unknown", "invalid")
+SWEEP = 64
+"""Episodes of which something has come before it is checked whether all of them are open."""
+CLOSED = ("forgotten", "defaulted")
+"""What a deadline does to an episode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one record.
+
+    Attributes:
+        kind: its class.
+        episode: the episode it names; None if it is no record.
+        part: "path", "costs", or the step of a single cost; None if it is no record.
+        why: one sentence, empty for what was taken.
+    """
+
+    kind: Kind
+    episode: int | None
+    part: str | int | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of a batch.
+
+    Attributes:
+        outcomes: of every record, in the order in which they were given.
+        forgotten: episodes that had waited longer than the deadline, and were forgotten.
+        defaulted: those that were given the default cost instead.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    forgotten: tuple[int, ...] = ()
+    defaulted: tuple[int, ...] = ()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many records of each class there are."""
+        found = Counter(outcome.kind for outcome in self.outcomes)
+        return {kind: found[kind] for kind in KINDS}
+
+    @property
+    def conflicts(self) -> tuple[Outcome, ...]:
+        """The records that contradict an earlier one."""
+        return tuple(outcome for outcome in self.outcomes if outcome.kind == "conflict")
+
+    def __str__(self) -> str:
+        numbers = {**self.counts, "forgotten": len(self.forgotten)}
+        numbers["defaulted"] = len(self.defaulted)
+        return ", ".join(f"{n} {name}" for name, n in numbers.items() if n) or "nothing"
+
+
+@dataclass(slots=True)
+class Known:
+    """What is remembered of an episode.
+
+    Attributes:
+        path: digest of the path; None if it has not come.
+        costs: (H,) the costs of the steps, NaN where none has come; under full information the
+            digest of the whole.
+    """
+
+    path: str | None = None
+    costs: Floats | str | None = None
+
+    def copy(self) -> Known:
+        """A copy that can be changed."""
+        costs = self.costs.copy() if isinstance(self.costs, np.ndarray) else self.costs
+        return Known(self.path, costs)
+
+
+@dataclass(slots=True)
+class Sorted:
+    """A batch that was sorted and has changed nothing yet."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    late: list[Record] = field(default_factory=list)
+    known: dict[int, Known] = field(default_factory=dict)
+
+
+class Inbox:
+    """An agent that takes records as a queue delivers them.
+
+    It has the whole contract of an agent, so that it can be simulated and saved like one; episodes
+    are begun through it.
+
+    Args:
+        agent: the agent inside.
+        deadline: how long an episode may wait: so many episodes that begin after it, or seconds if
+            there is a clock. None: for ever.
+        default: the cost, in [0, 1], of every step that has not reported by the deadline. None:
+            the episode is forgotten.
+        clock: gives the time in seconds, such as `time.time`. A clock that goes back stands still.
+        remember: how many closed episodes are remembered, to tell duplicates from conflicts.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        *,
+        deadline: float | None = None,
+        default: float | None = None,
+        clock: Callable[[], float] | None = None,
+        remember: int = 10_000,
+    ) -> None:
+        check_is_agent("agent", agent)
+        if isinstance(agent, Inbox):
+            raise ValueError("agent must not be an Inbox itself; one Inbox is enough")
+        if deadline is None and not (default is None and clock is None):
+            name = "default" if clock is None else "clock"
+            raise ValueError(f"{name} needs a deadline, got None")
+        if clock is not None and not callable(clock):
+            raise ValueError(f"clock must be a function, got {checks.show(clock)}")
+        if deadline is not None:
+            deadline = (
+                checks.integer("deadline", deadline, 0)
+                if clock is None
+                else checks.real("deadline", deadline, 0.0)
+            )
+        self.agent = agent
+        self.problem: Problem = agent.problem
+        self.information: Information = agent.information
+        self.uses_paths = agent.uses_paths
+        self.deadline = deadline
+        self.default = None if default is None else checks.real("default", default, 0.0, 1.0)
+        self.clock = clock
+        self._timed = clock is not None
+        self.remember = checks.integer("remember", remember, 0)
+        self._open: dict[int, Known] = {}  # of which something has come
+        self._closed: dict[int, Known] = {}  # in the order in which they were closed
+        self._crowded = SWEEP
+        waiting = agent.open_episodes()
+        self._kept_from = waiting[0] if waiting else agent.begun  # older ones are past the deadline
+        self._now = -math.inf
+        self._began: deque[float] = deque()  # of the episodes from _kept_from on, by the clock
+        self._counts: Counter[str] = Counter()
+        self._expire(self.begun - 1)
+
+    @property
+    def begun(self) -> int:
+        """How many episodes have begun."""
+        return self.agent.begun
+
+    def open_episodes(self) -> list[int]:
+        """The episodes of which feedback can still be taken, oldest first."""
+        return self.agent.open_episodes()
+
+    def is_open(self, number: int) -> bool:
+        """Whether feedback of this episode can still be taken."""
+        return self.agent.is_open(number)
+
+    def begin_episode(self) -> Episode:
+        """Close what is past the deadline, then begin the next episode."""
+        self._expire(self.begun)
+        episode = self.agent.begin_episode()
+        self._date()
+        return episode
+
+    def expire(self) -> Report:
+        """Close what is past the deadline now, without waiting for the next record or episode."""
+        return Report((), *self._expire(self.begun - 1))
+
+    def take(self, records: Iterable[Record | StepCost]) -> Report:
+        """Take the good records of a batch together, and say what became of each one."""
+        try:
+            batch = list(records)
+        except TypeError:
+            raise FeedbackError(
+                f"records must be a list of records, got {checks.show(records)}"
+            ) from None
+        closed = self._expire(self.begun - 1)
+        found = self._sort(batch)
+        self._enter(found, found.records)
+        return Report(tuple(found.outcomes), *closed)
+
+    def observe(self, records: Iterable[Record]) -> None:
+        """Take a batch whole, or raise `FeedbackError` and take nothing, as agents do.
+
+        Only what is past the deadline is left aside. For a queue, use `take`.
+        """
+        try:
+            batch = list(records)
+        except TypeError:
+            batch = [records]  # type: ignore[list-item]
+        self._expire(self.begun - 1)
+        found = self._sort(batch)
+        for outcome in found.outcomes:
+            if outcome.kind not in ("taken", "late"):
+                raise FeedbackError(outcome.why)
+        past = [record for record in found.late if record.episode >= self._kept_from]
+        self._enter(found, found.records + past)
+
+    def forget(self, episode: int) -> None:
+        """Let go of an episode: no feedback of it will be used."""
+        self.agent.forget(episode)
+        self._close(episode)
+
+    def counts(self) -> dict[str, int]:
+        """Records of each class and episodes closed by the deadline, since the beginning."""
+        return {name: self._counts[name] for name in (*KINDS, *CLOSED)}
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """Those of the agent inside, and the counts as `inbox_taken` and so on."""
+        told = {f"inbox_{name}": count for name, count in self.counts().items()}
+        return {**self.agent.diagnostics(), **told}
+
+    def _sort(self, batch: list[Any]) -> Sorted:
+        """Say what would become of every record; nothing changes."""
+        found = Sorted()
+        for record in batch:
+            outcome = self._outcome(record, found)
+            found.outcomes.append(outcome)
+            if outcome.kind == "late" and not isinstance(record, StepCost):
+                found.late.append(record)
+        return found
+
+    def _outcome(self, record: object, found: Sorted) -> Outcome:
+        if not isinstance(record, Trajectory | Costs | StepCost):
+            such = "Trajectory, Costs or StepCost"
+            why = f"a record must be a {such}, got {checks.show(record)}"
+            return Outcome("invalid", None, None, why)
+        number, part = record.episode, _part(record)
+
+        def is_now(kind: Kind, why: str) -> Outcome:
+            where = f"step {part}" if isinstance(part, int) else part
+            return Outcome(kind, number, part, f"episode {number}, {where}: {why}")
+
+        try:
+            self._check(record)
+        except FeedbackError as error:
+            return Outcome("invalid", number, part, str(error))
+        if number >= self.begun:
+            why = f"the episode must be one that was begun ({newest(self.begun)})"
+            return is_now("unknown", why)
+        open_now = self.agent.is_open(number) and not self._complete(found.known.get(number))
+        known = found.known.get(number) or self._open.get(number) or self._closed.get(number)
+        known = Known() if known is None else known.copy()
+        kind, why = self._compare(record, known)
+        if kind == "taken" and not open_now:
+            return is_now("late", "the episode is closed, and nothing is remembered of this value")
+        if kind == "taken":
+            found.known[number] = known
+            found.records += self._ready(record, known)
+            return Outcome("taken", number, part)
+        return is_now(kind, why)
+
+    def _check(self, record: Record | StepCost) -> None:
+        if isinstance(record, Trajectory):
+            check_path(self.problem, record)
+        elif isinstance(record, Costs):
+            check_costs(self.problem, self.information, record)
+        else:
+            where = f"StepCost of episode {record.episode}"
+            if self.information != "bandit":
+                raise FeedbackError(f"{where}: under full information whole cost functions count")
+            if record.step >= self.problem.horizon:
+                raise FeedbackError(
+                    f"{where}: step must be below {self.problem.horizon}, got {record.step}"
+                )
+
+    def _compare(self, record: Record | StepCost, known: Known) -> tuple[Kind, str]:
+        """Whether a value is new, the same or another one; a new one is entered in `known`."""
+        if isinstance(record, Trajectory):
+            digest = _digest(record.states, record.actions)
+            if known.path is None:
+                known.path = digest
+                return "taken", ""
+            return _seen(known.path == digest, "another path came before")
+        if isinstance(record, Costs) and self.information == "full":
+            digest = _digest(record.values)
+            if known.costs is None:
+                known.costs = digest
+                return "taken", ""
+            return _seen(known.costs == digest, "another cost function came before")
+        H = self.problem.horizon
+        steps = np.arange(H) if isinstance(record, Costs) else np.array([record.step])
+        values = record.values if isinstance(record, Costs) else np.array([record.cost])
+        costs = np.full(H, np.nan) if known.costs is None else known.costs
+        assert isinstance(costs, np.ndarray)
+        before = costs[steps]
+        came = ~np.isnan(before)
+        other = came & (before != values)
+        if other.any():
+            h = int(np.argmax(other))
+            return "conflict", f"step {steps[h]} cost {before[h]:g} before, got {values[h]:g}"
+        if came.all():
+            return "duplicate", "the same value came before"
+        costs[steps] = values
+        known.costs = costs
+        return "taken", ""
+
+    def _ready(self, record: Record | StepCost, known: Known) -> list[Record]:
+        """What can be handed to the agent, now that this record was entered."""
+        if isinstance(record, Trajectory) or self.information == "full":
+            assert not isinstance(record, StepCost)
+            return [record]
+        assert isinstance(known.costs, np.ndarray)
+        if np.isnan(known.costs).any():
+            return []
+        return [Costs(record.episode, known.costs)]
+
+    def _complete(self, known: Known | None) -> bool:
+        """Whether all that the agent waits for has come."""
+        if known is None or known.costs is None or (self.uses_paths and known.path is None):
+            return False
+        return isinstance(known.costs, str) or not bool(np.isnan(known.costs).any())
+
+    def _enter(self, found: Sorted, records: list[Record]) -> None:
+        """Hand records to the agent, then remember what was sorted."""
+        self.agent.observe(records)
+        self._counts.update(outcome.kind for outcome in found.outcomes)
+        for number, known in found.known.items():
+            self._open[number] = known
+            if self._complete(known) or not self.agent.is_open(number):
+                self._close(number)
+        if len(self._open) > self._crowded:  # the agent may have let go of some by itself
+            for number in [n for n in self._open if not self.agent.is_open(n)]:
+                self._close(number)
+            self._crowded = SWEEP + 2 * len(self._open)
+
+    def _close(self, number: int) -> None:
+        """Move what is known of an episode to the closed ones, and drop the oldest of those."""
+        known = self._open.pop(number, None)
+        if known is None:
+            return
+        self._closed[number] = known
+        while len(self._closed) > self.remember:
+            del self._closed[next(iter(self._closed))]
+
+    def _date(self) -> None:
+        """Read the clock, and date the episodes that have begun since."""
+        if self.deadline is None or self.clock is None:
+            if self._timed:
+                raise ValueError("clock must be set again after loading: inbox.clock = time.time")
+            return
+        self._now = max(self._now, checks.real("clock()", self.clock(), -math.inf))
+        missing = self.begun - self._kept_from - len(self._began)
+        self._began.extend([self._now] * missing)
+
+    def _expire(self, episode: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Close what is past the deadline when this episode is the newest."""
+        forgotten: list[int] = []
+        defaulted: list[int] = []
+        self._date()
+        while self._is_past(episode):
+            number = self._kept_from
+            self._kept_from += 1
+            if self._timed:
+                self._began.popleft()
+            if self.agent.is_open(number):
+                self._end(number, forgotten, defaulted)
+            self._close(number)
+        self._counts.update(forgotten=len(forgotten), defaulted=len(defaulted))
+        return tuple(forgotten), tuple(defaulted)
+
+    def _is_past(self, episode: int) -> bool:
+        """Whether the oldest episode that is kept is past the deadline."""
+        if self.deadline is None:
+            return False
+        if self._timed:
+            return bool(self._began) and self._now - self._began[0] > self.deadline
+        return episode - self._kept_from > self.deadline
+
+    def _end(self, number: int, forgotten: list[int], defaulted: list[int]) -> None:
+        """Forget an episode, or give the default to the steps that have not reported."""
+        known = self._open.get(number, Known())
+        H, S, A = self.problem.shape
+        if self.information == "full" and known.costs is not None:
+            pass  # its costs have been used, and only the path is missing
+        elif self.default is None or (self.information == "bandit" and known.path is None):
+            forgotten.append(number)
+        else:
+            values: Floats = np.full((1, S, A), self.default)
+            if self.information == "bandit":
+                came = np.full(H, np.nan) if known.costs is None else known.costs
+                assert isinstance(came, np.ndarray)
+                values = np.where(np.isnan(came), self.default, came)
+            self.agent.observe([Costs(number, values)])
+            defaulted.append(number)
+        self.agent.forget(number)
+
+    def configuration(self) -> dict[str, Any]:
+        """The arguments that make this inbox; a clock by its name."""
+        return {
+            "agent": self.agent,
+            "deadline": self.deadline,
+            "default": self.default,
+            "clock": getattr(self.clock, "__qualname__", "not set") if self._timed else None,
+            "remember": self.remember,
+        }
+
+    def state(self) -> stored.State:
+        """The agent inside, what is remembered, and what the clock said; not the clock itself."""
+        return {
+            "agent": stored.twin(self.agent),
+            "deadline": self.deadline,
+            "default": self.default,
+            "timed": self._timed,
+            "remember": self.remember,
+            "open": self._written(self._open),
+            "closed": self._written(self._closed),
+            "crowded": self._crowded,
+            "kept_from": self._kept_from,
+            "now": None if math.isinf(self._now) else self._now,
+            "began": np.array(self._began, dtype=np.float64),
+            "counts": self.counts(),
+        }
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Self:
+        """The inbox that wrote the state; if it had a clock, `clock` must be set again."""
+        names = ("open", "closed", "crowded", "kept_from", "now", "began", "counts")
+        read = stored.exact(state, "agent", "deadline", "default", "timed", "remember", *names)
+        timed = checks.flag("timed", read["timed"])
+        now = -math.inf if read["now"] is None else checks.real("now", read["now"], -math.inf)
+        made = cls(
+            read["agent"],
+            deadline=read["deadline"],
+            default=read["default"],
+            clock=(lambda: now) if timed else None,
+            remember=read["remember"],
+        )
+        if timed:
+            made.clock = None
+        made._open = made._read(read["open"])
+        made._closed = made._read(read["closed"])
+        made._crowded = checks.integer("crowded", read["crowded"], SWEEP)
+        made._kept_from = checks.integer("kept_from", read["kept_from"], 0, made.begun)
+        made._now = now
+        began = stored.array("began", read["began"], np.float64, (None,))
+        stored.finite("began", began)
+        if len(began) != (made.begun - made._kept_from if timed else 0):
+            raise ValueError("began must date every episode that is kept")
+        made._began = deque(began.tolist())
+        counts = stored.exact(read["counts"], *KINDS, *CLOSED)
+        made._counts = Counter({k: checks.integer(k, n, 0) for k, n in counts.items()})
+        return made
+
+    def _written(self, known: dict[int, Known]) -> stored.State:
+        full, H = self.information == "full", self.problem.horizon
+        nothing = np.full(H, np.nan)
+        costs = [each.costs for each in known.values()]
+        rows = [nothing if row is None else row for row in costs]
+        return {
+            "numbers": np.array(list(known), dtype=np.int64),
+            "paths": [each.path for each in known.values()],
+            "costs": costs if full else np.array(rows, dtype=np.float64).reshape(-1, H),
+        }
+
+    def _read(self, saved: object) -> dict[int, Known]:
+        read = stored.exact(saved, "numbers", "paths", "costs")
+        numbers = stored.array("numbers", read["numbers"], np.int64, (None,))
+        stored.within("numbers", numbers, self.begun)
+        paths = [_checked_digest(path) for path in stored.items("paths", read["paths"])]
+        costs: list[Any]
+        if self.information == "full":
+            costs = [_checked_digest(whole) for whole in stored.items("costs", read["costs"])]
+        else:
+            H = self.problem.horizon
+            rows = stored.array("costs", read["costs"], np.float64, (len(numbers), H))
+            checks.in_unit_interval("costs", rows[~np.isnan(rows)])
+            costs = [None if np.isnan(row).all() else row.copy() for row in rows]
+        pairs = zip(numbers.tolist(), paths, costs, strict=True)
+        return {number: Known(path, each) for number, path, each in pairs}
+
+    def __repr__(self) -> str:
+        plain = {"deadline": None, "default": None, "clock": None, "remember": 10_000}
+        given = self.configuration()
+        return call(self, self.agent, **{k: given[k] for k in plain if given[k] != plain[k]})
+
+
+def _part(record: Record | StepCost) -> str | int:
+    if isinstance(record, StepCost):
+        return record.step
+    return "path" if isinstance(record, Trajectory) else "costs"
+
+
+def _seen(same: bool, why: str) -> tuple[Kind, str]:
+    return ("duplicate", "the same value came before") if same else ("conflict", why)
+
+
+def _digest(*arrays: Floats | Ints) -> str:
+    """A text that differs if a shape or a value does; -0 is 0."""
+    made = hashlib.blake2b(digest_size=DIGEST)
+    for array in arrays:
+        made.update(str(array.shape).encode() + (array + 0).tobytes())
+    return made.hexdigest()
+
+
+def _checked_digest(value: object) -> str | None:
+    if value is None or (isinstance(value, str) and len(value) == 2 * DIGEST):
+        return value
+    raise ValueError(f"a digest must be a text of {2 * DIGEST} letters, got {checks.show(value)}")
