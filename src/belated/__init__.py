@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         FewVisits,
         Lazy,
         Ledger,
+        Locked,
         Mixture,
         Observed,
         Parallel,
@@ -83,6 +84,7 @@ __all__ = [
     "Inbox",
     "Lazy",
     "Ledger",
+    "Locked",
     "Mixture",
     "Observed",
     "Outcome",
@@ -131,7 +133,7 @@ __all__ = [
 
 _NAMES = {
     "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI "
-    "Doubling FewVisits Lazy Ledger Mixture Observed Parallel Pipeline Planned Predicted "
+    "Doubling FewVisits Lazy Ledger Locked Mixture Observed Parallel Pipeline Planned Predicted "
     "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
     "ZimmertSeldin advise recommend",
     "agents.oreps": "DelayedOREPS",

@@ -48,8 +48,8 @@ SMALL = 2**24
 
 _SAVED = (
     "Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI Doubling FewVisits Lazy "
-    "Mixture Observed Parallel Pipeline Planned Predicted RegretMatching Revealed Skipping Softmax "
-    "UniformShare Weighted ZimmertSeldin"
+    "Locked Mixture Observed Parallel Pipeline Planned Predicted RegretMatching Revealed Skipping "
+    "Softmax UniformShare Weighted ZimmertSeldin"
 )
 _TYPES: dict[str, type] = {
     "DelayedOREPS": DelayedOREPS,

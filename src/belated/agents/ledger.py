@@ -202,21 +202,24 @@ class Ledger(Generic[Memory]):
         return told
 
     def state(self, write: Callable[[Memory], Any]) -> stored.State:
-        """The open episodes. write: turns what is remembered of one into a state."""
+        """The open episodes. write: turns what is remembered of one into a state.
+
+        Records are copied: a file must not depend on who else holds them.
+        """
         return {
             "begun": self.begun,
             "forgotten": self.forgotten,
             "delays": self.delays.state(),
             "policy": self.policy,
             "paths": self._paths,
-            "recent": list(self._recent),
+            "recent": [values.copy() for values in self._recent],
             "open": [
                 {
                     "number": entry.number,
                     "memory": None if entry.memory is None else write(entry.memory),
-                    "states": None if entry.path is None else entry.path.states,
-                    "actions": None if entry.path is None else entry.path.actions,
-                    "costs": None if entry.costs is None else entry.costs.values,
+                    "states": None if entry.path is None else entry.path.states.copy(),
+                    "actions": None if entry.path is None else entry.path.actions.copy(),
+                    "costs": None if entry.costs is None else entry.costs.values.copy(),
                     "path_came": entry.path_came,
                     "costs_came": entry.costs_came,
                     "settled": entry.settled,
@@ -426,9 +429,9 @@ def written(record: Record) -> stored.State:
     path = record if isinstance(record, Trajectory) else None
     return {
         "episode": record.episode,
-        "states": None if path is None else path.states,
-        "actions": None if path is None else path.actions,
-        "costs": record.values if isinstance(record, Costs) else None,
+        "states": None if path is None else path.states.copy(),
+        "actions": None if path is None else path.actions.copy(),
+        "costs": record.values.copy() if isinstance(record, Costs) else None,
     }
 
 
