@@ -10,6 +10,7 @@ import kinds
 import pictures
 
 project = "belated"
+copyright = "2026, the belated contributors"
 version = release = belated.__version__
 extensions = [
     "myst_parser",

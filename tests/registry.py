@@ -39,6 +39,9 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     "oppo confidence full exploring": lambda w: bl.DelayedOPPO(
         w.problem, transitions=NARROW, explore=FewVisits(3)
     ),
+    "oppo confidence full exploring, costs used": lambda w: bl.DelayedOPPO(
+        w.problem, transitions=NARROW, explore=FewVisits(3, use_costs=True)
+    ),
     "oppo confidence bandit": lambda w: bl.DelayedOPPO(w.problem, transitions=NARROWER, **BANDIT),
     "oppo confidence bandit exploring": lambda w: bl.DelayedOPPO(
         w.problem, explore=FewVisits(3), **BANDIT
@@ -136,6 +139,9 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         bl.DAPO(w.problem, **RATES, **known(w)), literal=True
     ),
     "skipping dapo unknown": lambda w: bl.Skipping(bl.DAPO(w.problem, episodes=40, **RATES), 3),
+    "bold dilated known": lambda w: bl.Bold(
+        lambda: bl.DilatedBonus(w.problem, **RATES, **known(w))
+    ),
     "lazy ucbvi": lambda w: bl.Lazy(bl.DelayedUCBVI(w.problem, transitions=NARROW), 2),
     "ucbvi": lambda w: bl.DelayedUCBVI(w.problem, transitions=NARROW),
     "ucbvi known": lambda w: bl.DelayedUCBVI(w.problem, costs=Averaged(scale=0.1), **known(w)),
@@ -167,6 +173,18 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     ),
     "parallel bonus full": lambda w: bl.Parallel(
         lambda: bl.DelayedOPPO(w.problem, transitions=Bonus(), update=Softmax(0.3)), 2
+    ),
+    "parallel confidence bandit, shared": lambda w: bl.Parallel(
+        lambda: bl.DelayedOPPO(w.problem, transitions=NARROWER, **BANDIT), 2, share_model=True
+    ),
+    "bold oreps unknown, shared": lambda w: bl.Bold(
+        lambda: bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROWER),
+        share_model=True,
+    ),
+    "parallel ucbvi, shared": lambda w: bl.Parallel(
+        lambda: bl.DelayedUCBVI(w.problem, transitions=NARROW, explore=FewVisits(2)),
+        2,
+        share_model=True,
     ),
     "bold known full": lambda w: bl.Bold(lambda: bl.DelayedOPPO(w.problem, **known(w))),
     "bold confidence bandit": lambda w: bl.Bold(

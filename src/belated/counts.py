@@ -302,13 +302,35 @@ def checked_log_term(value: object) -> float:
 
 
 def log_term(problem: Problem, episodes: int | None, begun: int, delta: float) -> float:
-    """L = ln(H S A K / (4 delta)), at least ln 2, of the confidence radius.
+    """L = ln(H S A K / (4 delta)), at least ln 2, of the confidence radius."""
+    K = episodes_in_union_bound(episodes, begun)
+    rows = problem.horizon * problem.states * problem.actions
+    return max(math.log(rows * K / max(4.0 * delta, SMALLEST)), math.log(2.0))
+
+
+def log_term_of_means(problem: Problem, episodes: int | None, begun: int, delta: float) -> float:
+    """L = ln(2 H S A K / delta) of means: none errs by more than range * sqrt(L / (2 n)) downwards.
+
+    With probability 1 - delta this holds for the mean costs and the mean next values of all rows
+    and all numbers n of visits. Hoeffding's inequality for one mean is exp(-L), and there are
+    H S A K means of either sort; with pooled transitions, H times as many of the second.
+    """
+    K = episodes_in_union_bound(episodes, begun)
+    means = problem.horizon * problem.states * problem.actions * K
+    if problem.homogeneous:
+        means *= problem.horizon
+    return math.log(2.0 * means / max(delta, SMALLEST))
+
+
+def episodes_in_union_bound(episodes: int | None, begun: int) -> int:
+    """K of the log terms, when so many episodes have begun.
 
     Where K is not known it is replaced by N squared, N the smallest power of two above begun + 1:
-    a union bound over time that changes only when N doubles.
+    a union bound over time that changes only when N doubles. A run that becomes longer than a
+    given K uses 4 K up to 2 K episodes, 16 K up to 4 K, and so on: the events of all these stages
+    together have at most 3/2 of the probability delta.
     """
     if episodes is None:
-        episodes = max(2, 1 << (begun + 1).bit_length()) ** 2
-    rows = problem.horizon * problem.states * problem.actions
-    ratio = rows * episodes / max(4.0 * delta, SMALLEST)
-    return max(math.log(ratio), math.log(2.0))
+        return int(max(2, 1 << (begun + 1).bit_length()) ** 2)
+    beyond = max(0, begun - 1) // episodes  # how many times K is used up
+    return int(episodes * 4 ** beyond.bit_length())

@@ -47,9 +47,9 @@ SMALL = 2**24
 """Bytes: agents are made if a policy of each, all together, is no larger than the file and this."""
 
 _SAVED = (
-    "Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI Doubling FewVisits Lazy "
-    "Locked Mixture Observed Parallel Pipeline Planned Predicted RegretMatching Revealed Skipping "
-    "Softmax UniformShare Weighted ZimmertSeldin"
+    "Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI DilatedBonus Doubling "
+    "FewVisits Lazy Locked Mixture Observed Parallel Pipeline Planned Predicted RegretMatching "
+    "Revealed Skipping Softmax UniformShare Weighted ZimmertSeldin"
 )
 _TYPES: dict[str, type] = {
     "DelayedOREPS": DelayedOREPS,

@@ -28,10 +28,11 @@ def filled(low, high, v, sign):
 class Twin:
     """Algorithms 3 and 4, dense and multiplicative. p: (H, S, A, S), or None if unknown."""
 
-    def __init__(self, problem, p, eta, gamma, delta=0.1, ties="together"):
+    def __init__(self, problem, p, eta, gamma, delta=0.1, ties="together", gap=2, factor=1):
         self.problem, self.p, self.eta, self.gamma = problem, p, eta, gamma
         H, S, A = problem.shape
         self.L, self.ties = math.log(10 * H * S * A * K / delta), ties
+        self.gap, self.factor = gap, factor
         self.n = np.zeros((H, S, A, S))
         self.pi, self.open = np.full((H, S, A), 1 / A), {}
 
@@ -80,10 +81,10 @@ class Twin:
             at = (h, path.states[h], path.actions[h])
             Q[at] = r[at] * costs[h:].sum() / (upper[at[:2]][0] * pi[at] + self.gamma)
         b = 3 * self.gamma * H * now * r / (upper * pi + self.gamma)
-        b = b + 2 * H * now * r * (upper * pi - lower * pi) / (upper * pi + self.gamma)
+        b = b + self.gap * H * now * r * (upper * pi - lower * pi) / (upper * pi + self.gamma)
         B, v = np.zeros((H, S, A)), np.zeros(S)
         for h in reversed(range(H)):
-            B[h] = b[h].sum(-1)[:, None] + self.back(box, v, h, 1)
+            B[h] = b[h].sum(-1)[:, None] + self.factor * self.back(box, v, h, 1)
             v = (pi[h] * B[h]).sum(-1)
         return Q - B
 
@@ -194,6 +195,22 @@ def test_unknown_transitions_equal_the_twin(delays, homogeneous, paths):
     play(world, agent, twin, DELAYS[delays](rng, K), paths=paths)
 
 
+class NarrowDilated(Narrow, bl.DilatedBonus):
+    """The same for dilated bonuses."""
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("delays", ["none", "random"])
+def test_dilated_bonuses_equal_the_twin(known, delays):
+    rng = np.random.default_rng(7)
+    world = oracles.random_world(rng, 3, 3, 2)
+    p, dense = (world.mdp.transitions, oracles.dense(world.mdp)) if known else (None, None)
+    agent = NarrowDilated(world.problem, transitions=p, learning_rate=0.1, exploration=0.02)
+    twin = Twin(world.problem, dense, 0.1, 0.02, gap=1, factor=1 + 1 / 3)
+    twin.L = NARROW
+    play(world, agent, twin, DELAYS[delays](rng, K))
+
+
 def test_the_radius_of_the_paper():
     world = oracles.random_world(np.random.default_rng(5), 3, 3, 2)
     agent = bl.DAPO(world.problem, learning_rate=0.1, exploration=0.02, episodes=K, delta=0.3)
@@ -232,7 +249,7 @@ def test_the_mean_of_the_estimate(seed):
             total = np.zeros((H, S, A))
             met = frozen(costs[np.arange(H), states[:-1], actions])
             arguments = (frozen(states), frozen(actions), met, played, newest)
-            delay_adapted.learn(*arguments, upper, reach, gamma, total)
+            delay_adapted.learn(*arguments, upper, reach, gamma, 2.0, total)
             mean += chance * total
         _, Q = oracles.values(p, costs, played)
         r = played / np.maximum(played, newest)

@@ -6,6 +6,7 @@
 from belated.agents.advice import Advice, advise, recommend
 from belated.agents.contract import Agent, Information, Restartable
 from belated.agents.dapo import DAPO
+from belated.agents.dilated import DilatedBonus
 from belated.agents.doubling import Doubling
 from belated.agents.lazy import Lazy
 from belated.agents.ledger import Ledger
@@ -37,6 +38,7 @@ __all__ = [
     "Confidence",
     "DelayedOPPO",
     "DelayedUCBVI",
+    "DilatedBonus",
     "Doubling",
     "FewVisits",
     "Information",

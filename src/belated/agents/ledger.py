@@ -14,6 +14,7 @@ from belated.agents.contract import Agent, Information
 from belated.agents.quantiles import Quantiles
 from belated.agents.waiting import SLACK
 from belated.arrays import Floats
+from belated.counts import Counts
 from belated.feedback import Costs, FeedbackError, Record, Trajectory
 from belated.problem import Problem
 
@@ -392,6 +393,19 @@ def listed(records: Iterable[Record]) -> list[Record]:
         if not isinstance(record, Trajectory | Costs):
             raise FeedbackError(f"records must be Trajectory or Costs, got {checks.show(record)}")
     return batch
+
+
+def paths_of_others(
+    problem: Problem, counts: Counts | None, paths: Iterable[Trajectory]
+) -> list[Trajectory]:
+    """Trajectories that others played, checked; refused where an agent counts nothing."""
+    if counts is None:
+        raise ValueError("count and share_model need unknown transitions; here they are known")
+    checked = list(paths)
+    for path in checked:
+        checks.instance("paths", path, Trajectory)
+        check_path(problem, path)
+    return checked
 
 
 def check_path(problem: Problem, path: Trajectory) -> None:

@@ -88,15 +88,20 @@ def lost_records() -> Experiment:
 
 
 def _table(scale: float) -> tuple[Learner, ...]:
-    """The settings of the paper's table, with its step sizes and confidence radii times `scale`."""
-    radius = part("confidence", radius_scale=scale)
+    """The settings of the paper's table, with its step sizes and confidence radii times `scale`.
+
+    Late paths under full information have explicit exploration and skipping, as its theorem asks.
+    """
+    radius = part("confidence", radius_scale=scale, episodes="known")
     unknown = part("oppo", transitions=radius, update=TUNED)
+    few = part("few_visits", max_delay="tuned")
+    exploring = part("oppo", transitions=radius, update=TUNED, explore=few)
     means = part("oppo", transitions=radius, update=TUNED, costs="averaged")
     late = part("skipping", agent=unknown)
     return (
         Learner("full, known", KNOWN_TUNED),
         Learner("full, unknown, costs late", unknown, paths="at once"),
-        Learner("full, unknown, paths late", unknown),
+        Learner("full, unknown, paths late", part("skipping", agent=exploring)),
         Learner("bandit, known", part("skipping", agent=KNOWN_TUNED), information="bandit"),
         Learner("bandit, unknown, costs late", late, "bandit", "at once"),
         Learner("bandit, unknown, paths late", late, "bandit"),
@@ -190,7 +195,8 @@ def known_unknown() -> Experiment:
     """What knowing the transitions is worth."""
 
     def radius(scale: float) -> Part:
-        return part("oppo", transitions=part("confidence", radius_scale=scale), update=STEP)
+        transitions = part("confidence", radius_scale=scale, episodes="known")
+        return part("oppo", transitions=transitions, update=STEP)
 
     return Experiment(
         name="known-unknown",
@@ -256,9 +262,9 @@ def no_tuning() -> Experiment:
         Learner("anytime", KNOWN),
     )
     about = (
-        "The tuned agent is told the number of episodes and the total delay; doubling restarts "
-        "whenever its estimate of both has doubled; the anytime rule shrinks its steps by what "
-        "is missing and never restarts."
+        "The tuned agent is told the number of episodes and the total delay; doubling takes "
+        "smaller steps whenever its estimate of both has doubled; the anytime rule shrinks its "
+        "steps by what is missing."
     )
     return _moving_goal("no-tuning", "Doubling and anytime against the tuned agent", about, agents)
 

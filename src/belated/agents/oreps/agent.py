@@ -42,7 +42,7 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger, Ledgered
+from belated.agents.ledger import Ledger, Ledgered, paths_of_others
 from belated.agents.oppo import CONFIDENCE, REVEALED
 from belated.agents.oreps.projection import (
     ConfidenceBox,
@@ -53,7 +53,7 @@ from belated.agents.oreps.projection import (
 )
 from belated.agents.parts.transitions import Confidence, Confident, matching
 from belated.arrays import Floats
-from belated.feedback import Episode, Record
+from belated.feedback import Episode, Record, Trajectory
 from belated.problem import Problem
 from belated.transitions import Transitions
 from belated.tuning import Parameters, Setting
@@ -170,6 +170,14 @@ class DelayedOREPS(Ledgered):
     def forget(self, episode: int) -> None:
         """Let go of an episode: no feedback of it will be used."""
         self._ledger.forget(episode)
+
+    def count(self, paths: Iterable[Trajectory]) -> None:
+        """Count trajectories of episodes that others played; their costs are not used."""
+        counts = None if self._model is None else self._model.counts
+        others = paths_of_others(self.problem, counts, paths)
+        if self._model is not None:
+            self._model.learn(others, self.begun)
+        self._counted = self._counted or (self._at_begin and bool(others))
 
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""

@@ -221,7 +221,7 @@ class Averaged:
 
     The deviation of a mean of n costs is scale * w / sqrt(n). The factor w follows from the
     transitions: radius_scale * sqrt(L / 2) for `Confidence`, the scale of `Bonus`, and sqrt(L / 2)
-    for known transitions.
+    for known transitions, with L = ln(2 H S A K / delta).
 
     Attributes:
         pooled: the means are the same at every step, so that observations are pooled.
