@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -300,9 +300,8 @@ def _with_progress(experiment: Experiment, directory: Path, jobs: int, engine: s
         progress.TextColumn("runs, time left"),
         progress.TimeRemainingColumn(),
     )
-    with progress.Progress(
-        *columns, console=err, transient=True, disable=not err.is_terminal
-    ) as bar:
+    bar = progress.Progress(*columns, console=err, transient=True)
+    with bar if err.is_terminal else nullcontext():  # some versions print a line without one
         line = bar.add_task(_printable(experiment.name), total=None)
         return run(
             experiment,
