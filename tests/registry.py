@@ -181,4 +181,7 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     "pipeline around doubling": lambda w: bl.Pipeline(
         bl.Doubling(bl.DelayedOPPO(w.problem, **known(w))), 2
     ),
+    "locked skipping": lambda w: bl.Locked(
+        bl.Skipping(bl.DelayedOPPO(w.problem, update=Softmax(0.3), **known(w)), 3)
+    ),
 }

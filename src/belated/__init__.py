@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         FewVisits,
         Lazy,
         Ledger,
+        Locked,
         Mixture,
         Observed,
         Parallel,
@@ -86,6 +87,7 @@ __all__ = [
     "Inbox",
     "Lazy",
     "Ledger",
+    "Locked",
     "Mixture",
     "Observed",
     "Outcome",
@@ -135,7 +137,7 @@ __all__ = [
 
 _NAMES = {
     "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI "
-    "DilatedBonus Doubling FewVisits Lazy Ledger Mixture Observed Parallel Pipeline Planned "
+    "DilatedBonus Doubling FewVisits Lazy Ledger Locked Mixture Observed Parallel Pipeline Planned "
     "Predicted RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
     "ZimmertSeldin advise recommend",
     "agents.oreps": "DelayedOREPS",

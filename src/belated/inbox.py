@@ -444,7 +444,7 @@ class Inbox:
     def state(self) -> stored.State:
         """The agent inside, what is remembered, and what the clock said; not the clock itself."""
         return {
-            "agent": stored.twin(self.agent),
+            "agent": stored.kept(self.agent),
             "deadline": self.deadline,
             "default": self.default,
             "timed": self._timed,
@@ -466,7 +466,7 @@ class Inbox:
         timed = checks.flag("timed", read["timed"])
         now = -math.inf if read["now"] is None else checks.real("now", read["now"], -math.inf)
         made = cls(
-            read["agent"],
+            stored.made(read["agent"]),
             deadline=read["deadline"],
             default=read["default"],
             clock=(lambda: now) if timed else None,
@@ -485,7 +485,7 @@ class Inbox:
             raise ValueError("began must date every episode that is kept")
         made._began = deque(began.tolist())
         counts = stored.exact(read["counts"], *KINDS, *CLOSED)
-        made._counts = Counter({k: checks.integer(k, n, 0) for k, n in counts.items()})
+        made._counts = Counter({k: stored.count(k, n) for k, n in counts.items()})
         return made
 
     def _written(self, known: dict[int, Known]) -> stored.State:

@@ -10,6 +10,7 @@ from belated.agents.dilated import DilatedBonus
 from belated.agents.doubling import Doubling
 from belated.agents.lazy import Lazy
 from belated.agents.ledger import Ledger
+from belated.agents.locked import Locked
 from belated.agents.mixture import Mixture
 from belated.agents.oppo import DelayedOPPO
 from belated.agents.parallel import Bold, Parallel
@@ -43,6 +44,7 @@ __all__ = [
     "Information",
     "Lazy",
     "Ledger",
+    "Locked",
     "Mixture",
     "Observed",
     "Parallel",

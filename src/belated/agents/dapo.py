@@ -54,7 +54,7 @@ from belated.agents.ledger import Ledger, Ledgered, Open, paths_of_others
 from belated.agents.parts.transitions import NO_TOTAL, matching
 from belated.agents.parts.update import uniform
 from belated.arrays import Floats, frozen
-from belated.counts import ConfidenceSet, Counts, log_term
+from belated.counts import ConfidenceSet, Counts, checked_log_term, log_term
 from belated.feedback import Episode, Record, Trajectory
 from belated.kernels import delay_adapted, optimism, planning
 from belated.kernels.weights import softmax
@@ -122,7 +122,9 @@ class DAPO(Ledgered):
             "transitions": transitions,
             "learning_rate": checks.real("learning_rate", learning_rate, 0.0, above=True),
             "exploration": checks.real("exploration", exploration, LEAST),
-            "episodes": None if episodes is None else checks.integer("episodes", episodes, 1),
+            "episodes": None
+            if episodes is None
+            else checks.integer("episodes", episodes, 1, checks.MOST),
             "delta": checks.real("delta", delta, 0.0, 1.0, above=True),
             "ties": checks.choice("ties", ties, TIES),
         }
@@ -325,10 +327,15 @@ class DAPO(Ledgered):
 
     def _read(self, memory: object) -> Played:
         read = stored.exact(memory, "policy", "arrived", "log_term")
-        arrived = 0 if self._set is None else self._set.counts.arrived
+        counts = None if self._set is None else self._set.counts
+        earliest, newest = (0, 0) if counts is None else (counts.earliest, counts.arrived)
         policy = stored.policy("policy", read["policy"], self.problem.shape)
-        counted = checks.integer("arrived", read["arrived"], 0, arrived)
-        return Played(policy, (counted, checks.real("log_term", read["log_term"], 0.0)))
+        counted = checks.integer("arrived", read["arrived"], earliest, newest)
+        return Played(policy, (counted, checked_log_term(read["log_term"])))
+
+
+def _episodes(given: object) -> int:
+    return checks.integer("episodes", given, 1, checks.MOST)
 
 
 def _write(played: Played) -> stored.State:

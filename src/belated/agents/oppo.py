@@ -241,11 +241,12 @@ class DelayedOPPO(Ledgered):
         names = ("configuration", *LEARNING, "ledger", "threshold", "explored")
         read = stored.exact(state, *names)
         agent = cls(**read["configuration"])
-        for name in LEARNING:
+        for name in LEARNING[:-1]:
             getattr(agent, f"_{name}").restore(read[name])
         agent._ledger.restore(read["ledger"], agent._read)
+        agent._waiting.restore(read["waiting"], agent.begun)
         agent._threshold = checks.threshold("threshold", read["threshold"])
-        agent._explored = checks.integer("explored", read["explored"], 0)
+        agent._explored = stored.count("explored", read["explored"])
         return agent
 
     def __repr__(self) -> str:
@@ -306,10 +307,12 @@ class DelayedOPPO(Ledgered):
 
     def _read(self, memory: object) -> Played:
         read = stored.exact(memory, "policy", "mask", "arrived")
+        counts = self._model.counts
+        earliest = 0 if counts is None else counts.earliest
         return Played(
             stored.policy("policy", read["policy"], self.problem.shape),
             checked_mask(self.problem, read["mask"]),
-            checks.integer("arrived", read["arrived"], 0, self._model.arrived),
+            checks.integer("arrived", read["arrived"], earliest, self._model.arrived),
         )
 
 

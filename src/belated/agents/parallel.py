@@ -128,8 +128,8 @@ class Copies:
     def state(self) -> stored.State:
         """The agent that is copied, the copies, and which of them played what."""
         return {
-            "template": stored.twin(self._template),
-            "agents": [stored.twin(agent) for agent in self.agents],
+            "template": stored.kept(self._template),
+            "agents": [stored.kept(agent) for agent in self.agents],
             "last": self._last,
             "ledger": self.ledger.state(lambda turn: [turn.copy, turn.number]),
             "share_model": self.share_model,
@@ -139,11 +139,12 @@ class Copies:
     def from_state(cls, state: object) -> Self:
         """The copies that wrote the state."""
         read = stored.exact(state, "template", "agents", "last", "ledger", "share_model")
-        made = cls(lambda: read["template"], read["share_model"])
-        made.agents = stored.items("agents", read["agents"])
+        made = cls(lambda: stored.made(read["template"]), read["share_model"])
+        made.agents = [stored.made(agent) for agent in stored.items("agents", read["agents"])]
         for agent in made.agents:
             check_is_agent("agents", agent)
-            if agent.problem != made.problem or agent.information != made.information:
+            same = type(agent) is type(made._template) and agent.problem == made.problem
+            if not same or agent.information != made.information:
                 raise ValueError("agents must be copies of one agent")
         made._last = checks.integer("last", read["last"], 0, len(made.agents) - 1)
 
@@ -153,6 +154,10 @@ class Copies:
             return Turn(copy, checks.integer("number", number, 0, made.agents[copy].begun - 1))
 
         made.ledger.restore(read["ledger"], turn)
+        if sum(agent.begun for agent in made.agents) != made.ledger.begun:
+            raise ValueError("agents must have begun as many episodes as they are said to have")
+        if any(entry.memory is None and not entry.settled for entry in made.ledger):
+            raise ValueError("an open episode must say which copy played it")
         return made
 
     def __repr__(self) -> str:
@@ -234,6 +239,9 @@ class Parallel(_Copied):
         read = stored.exact(state, "copies", "max_delay")
         made = cls.__new__(cls)
         made._wrap(Copies.from_state(read["copies"]), read["max_delay"])
+        expected = max(1, min(made.begun, made.max_delay + 1))
+        if len(made.agents) != expected:
+            raise ValueError(f"agents must be {expected} copies, got {len(made.agents)}")
         return made
 
     def __repr__(self) -> str:

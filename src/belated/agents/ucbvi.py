@@ -32,7 +32,7 @@ from belated.agents.oppo import CONFIDENCE
 from belated.agents.parts.costs import Averaged
 from belated.agents.parts.explore import ExplorePart, FewVisits, no_exploration
 from belated.agents.parts.transitions import Bonus, Confidence, Known, WithBonus, matching
-from belated.arrays import Floats, frozen
+from belated.arrays import Floats, frozen, one_hot
 from belated.feedback import Episode, Record, Trajectory
 from belated.kernels import optimism, planning
 from belated.kernels.optimism import Bonuses
@@ -181,7 +181,7 @@ class DelayedUCBVI(Ledgered):
                 self._costs.visits,
                 H,
             )
-        return frozen(np.eye(A)[actions])
+        return frozen(one_hot(actions, A))
 
     def _width(self, part: Confidence | Bonus) -> float:
         if isinstance(part, Bonus):

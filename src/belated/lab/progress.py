@@ -73,9 +73,8 @@ def bar(name: str, console: Console | None = None) -> Iterator[Bar]:
         progress.TextColumn("runs, time left"),
         progress.TimeRemainingColumn(),
     )
-    with progress.Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as shown:
+    shown = progress.Progress(*columns, console=console, transient=True)
+    with shown if console.is_terminal else contextlib.nullcontext():  # some versions print a line
         yield _Terminal(shown, name)
 
 

@@ -62,6 +62,10 @@ PROJECT = ("every episode", "on arrival")
 """When the measure is projected on a confidence set that has changed."""
 
 
+LARGEST = 1e100
+"""The largest learning rate and the largest factor on it; beyond, sums might become infinite."""
+
+
 class DelayedOREPS(Ledgered):
     """Mirror descent on occupancy measures for delayed full-information feedback.
 
@@ -108,8 +112,8 @@ class DelayedOREPS(Ledgered):
                 "suggests a value, and Doubling replaces any"
             )
         self.problem = problem
-        self._learning_rate = self._rate = checks.real("learning_rate", learning_rate, 0.0)
-        self._scale = checks.real("scale", scale, 0.0, above=True)
+        self._learning_rate = self._rate = checks.real("learning_rate", learning_rate, 0.0, LARGEST)
+        self._scale = checks.real("scale", scale, 0.0, LARGEST, above=True)
         self._tolerance = checks.real("tolerance", tolerance, 0.0, above=True)
         self._transitions = transitions
         self._known: KnownDynamics | None = None
@@ -257,9 +261,9 @@ class DelayedOREPS(Ledgered):
         agent._last = Projection.from_state(
             read["last"], agent.problem.shape, known=agent._known is not None
         )
-        agent._rate = checks.real("rate", read["rate"], 0.0)
-        agent._solves = checks.integer("solves", read["solves"], 0)
-        agent._unconverged = checks.integer("unconverged", read["unconverged"], 0)
+        agent._rate = checks.real("rate", read["rate"], 0.0, LARGEST**2)
+        agent._solves = stored.count("solves", read["solves"])
+        agent._unconverged = stored.count("unconverged", read["unconverged"])
         return agent
 
     def __repr__(self) -> str:

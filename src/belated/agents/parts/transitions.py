@@ -14,8 +14,15 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Information
-from belated.arrays import Floats, Ints, frozen
-from belated.counts import ConfidenceSet, Counts, EmpiricalModel, log_term, log_term_of_means
+from belated.arrays import Floats, Ints, frozen, one_hot
+from belated.counts import (
+    ConfidenceSet,
+    Counts,
+    EmpiricalModel,
+    checked_log_term,
+    log_term,
+    log_term_of_means,
+)
 from belated.feedback import Trajectory
 from belated.kernels import optimism, planning
 from belated.kernels.optimism import Bonuses
@@ -137,7 +144,7 @@ class Confidence:
         checks.fix(self, "radius_scale", checks.real("radius_scale", self.radius_scale, 0.0))
         checks.fix(self, "delta", checks.real("delta", self.delta, 0.0, 1.0, above=True))
         if self.episodes is not None:
-            checks.fix(self, "episodes", checks.integer("episodes", self.episodes, 1))
+            checks.fix(self, "episodes", checks.integer("episodes", self.episodes, 1, checks.MOST))
 
     def start(self, problem: Problem, costs: CostsKind) -> Confident:
         """A fresh model."""
@@ -331,7 +338,7 @@ class Confident:
         """Continue from a saved state."""
         read = stored.exact(saved, "counts", "log_term")
         self.counts.restore(read["counts"])
-        self.set.log_term = checks.real("log_term", read["log_term"], 0.0)
+        self.set.log_term = checked_log_term(read["log_term"])
         self.set.refresh(np.arange(self.counts.visits.size))
 
     def _backward(self, costs: Floats, policy: Floats, total: Floats) -> Floats:
@@ -415,8 +422,7 @@ class WithBonus:
 
 def _greedy(rows: planning.Rows, costs: Floats, problem: Problem) -> Floats:
     actions, _ = planning.best(rows, costs, problem.horizon, True)
-    policy: Floats = np.eye(problem.actions)[actions]
-    return policy
+    return one_hot(actions, problem.actions)
 
 
 def model_of(
