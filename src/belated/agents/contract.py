@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Protocol
 
 from belated import checks
-from belated.feedback import Episode, Record
+from belated.feedback import Episode, Record, Trajectory
 from belated.problem import Problem
 from belated.tuning import Parameters, Setting
 
@@ -61,6 +61,17 @@ class Agent(Protocol):
 
     def diagnostics(self) -> Mapping[str, float]:
         """Numbers worth plotting."""
+        ...
+
+
+class CountsPaths(Agent, Protocol):
+    """An agent that can learn transitions from others, as copies that share their model do."""
+
+    def count(self, paths: Iterable[Trajectory]) -> None:
+        """Count trajectories of episodes that others played; the policy does not follow costs.
+
+        Where the transitions are known there is nothing to count, and this raises ValueError.
+        """
         ...
 
 

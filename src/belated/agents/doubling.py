@@ -64,6 +64,9 @@ LEAST = 1000
 FACTOR = 4
 """How many times the largest delay seen an episode is remembered for."""
 
+HIGHEST = 200
+"""No run is so long that its phase is larger."""
+
 
 class Doubling:
     """An agent that takes new parameters whenever the estimate of K and D doubles.
@@ -187,7 +190,7 @@ class Doubling:
     def state(self) -> stored.State:
         """The agent inside, where the phases are, and what has reported or was let go."""
         return {
-            "agent": stored.twin(self.agent),
+            "agent": stored.kept(self.agent),
             "paths": self._paths,
             "weight": self.weight,
             "literal": self._literal,
@@ -206,12 +209,14 @@ class Doubling:
         given = ("agent", "paths", "weight", "literal")
         counts = ("kept_from", "skipped", "forgotten")
         read = stored.exact(state, *given, "phase", "estimate", "waiting", "reported", *counts)
-        check_is_agent("agent", read["agent"], RESTARTABLE)
+        agent = stored.made(read["agent"])
+        check_is_agent("agent", agent, RESTARTABLE)
         made = cls.__new__(cls)
-        made._wrap(*(read[name] for name in given))
-        made.phase = checks.integer("phase", read["phase"], 1, 1000)
-        made.estimate = checks.real("estimate", read["estimate"], 0.0)
-        made._waiting.restore(read["waiting"])
+        made._wrap(agent, *(read[name] for name in given[1:]))
+        stored.twin(agent).restart(made.parameters)  # which it must be able to do
+        made.phase = checks.integer("phase", read["phase"], 1, HIGHEST)
+        made.estimate = checks.real("estimate", read["estimate"], 0.0, 2.0**HIGHEST)
+        made._waiting.restore(read["waiting"], made.begun)
         made._reported = Reported(
             stored.array("reported", read["reported"], np.bool_, (made.begun,))
         )

@@ -101,7 +101,7 @@ class Skipping:
     def state(self) -> stored.State:
         """The agent inside, and what was let go."""
         return {
-            "agent": stored.twin(self.agent),
+            "agent": stored.kept(self.agent),
             "threshold": self.threshold,
             "kept_from": self._kept_from,
             "skipped": self._skipped,
@@ -111,11 +111,14 @@ class Skipping:
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
         read = stored.exact(state, "agent", "threshold", "kept_from", "skipped")
-        check_is_agent("agent", read["agent"])
+        agent = stored.made(read["agent"])
+        check_is_agent("agent", agent)
         made = cls.__new__(cls)
-        made._wrap(read["agent"], read["threshold"])
-        made._kept_from = checks.integer("kept_from", read["kept_from"], 0, made.begun)
-        made._skipped = checks.integer("skipped", read["skipped"], 0)
+        made._wrap(agent, read["threshold"])
+        made._kept_from = stored.count("kept_from", read["kept_from"], made.begun)
+        if made._kept_from < made.begun - 1 - made.threshold:
+            raise ValueError(f"kept_from must have followed begun, got {made._kept_from}")
+        made._skipped = stored.count("skipped", read["skipped"])
         return made
 
     def __repr__(self) -> str:

@@ -59,7 +59,7 @@ from belated.agents.oreps.projection import (
 )
 from belated.agents.parts.transitions import NO_TOTAL
 from belated.arrays import Floats, Indices, Ints, frozen
-from belated.counts import Counts, assumed
+from belated.counts import SMALLEST, Counts, episodes_in_union_bound
 from belated.feedback import Episode, Record
 from belated.kernels import optimism
 from belated.problem import Problem
@@ -371,8 +371,9 @@ class UOBREPS(Ledgered):
 
     def _log_term(self) -> float:
         """L = ln(K X A / delta)."""
-        K = assumed(self._arguments["episodes"], self.begun)
-        return math.log(K * layered(self.problem) * self.problem.actions / self._arguments["delta"])
+        K = episodes_in_union_bound(self._arguments["episodes"], self.begun)
+        delta = max(self._arguments["delta"], SMALLEST)
+        return math.log(K * layered(self.problem) * self.problem.actions / delta)
 
     def _move(self) -> None:
         """Line 8."""
