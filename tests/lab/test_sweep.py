@@ -22,6 +22,7 @@ from belated.lab import (
     spec,
     toml,
 )
+from belated.lab.selection import sentence
 from lab.small import TINY
 
 RATE = "agents.oppo.update.learning_rate"
@@ -115,6 +116,23 @@ def test_swept_agents_learn_as_if_they_were_written_out(swept):
     assert same.equals(swept.rows.select(same.columns))
 
 
+def test_one_setting_for_all_cases(swept):
+    """By hand: scores of seeds 0 and 1, averaged over the cases; the choice is the same in both."""
+    together = dataclasses.replace(SWEPT, select=Select(2, "together"))
+    assert toml.loads(toml.dumps(together)) == together
+    rows = swept.rows.filter((pl.col("seed") < 2) & pl.col("agent").str.starts_with("OPPO"))
+    sums = rows.group_by("agent", "case", "seed").agg(
+        pl.col("value").sum(), pl.col("comparator").sum(), pl.col("uniform").sum()
+    )
+    gap = pl.col("uniform") - pl.col("comparator")
+    scores = sums.with_columns(score=(pl.col("value") - pl.col("comparator")) / gap)
+    best = scores.group_by("agent").agg(pl.col("score").mean()).sort("score")["agent"][0]
+    results = Results(swept.directory, together)
+    assert [choice.learner for choice in results.choices] == [best, best]
+    assert {line.agent for line in results.lines} == {best, "plain"}
+    assert "one for all cases, by its mean score over cases on seeds 0 to 1" in sentence(together)
+
+
 @pytest.mark.parametrize(
     ("sweep", "says"),
     [
@@ -151,6 +169,10 @@ def test_what_cannot_be_swept_is_refused_in_one_sentence(sweep, says):
         ({"select": {"seeds": 4}}, "select.seeds must be less than seeds = 4"),
         ({"select": {"seeds": 0}}, "select.seeds must be a whole number of at least 1"),
         ({"select": {"seds": 2}}, "select.seds = 2: unknown key.*'seeds'"),
+        (
+            {"select": {"seeds": 2, "cases": "all"}},
+            "select.cases must be one of 'each', 'together'",
+        ),
         ({"select": 2}, "select must be"),
         ({"sweep": {"delays.mean": [1, 2]}}, "select needs a sweep over a parameter of an agent"),
         ({"against": "delays.men"}, "against must be one of .*did you mean 'delays.mean'"),

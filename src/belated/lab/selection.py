@@ -2,13 +2,16 @@
 
 The best of many settings looks better on the seeds it was chosen on than it is. With
 `select = { seeds = 5 }` the choice is made on seeds 0 to 4, for every agent and case by itself, and
-only the other seeds are reported.
+only the other seeds are reported. With `cases = "together"` every agent has one setting for all
+cases: that of the least mean score over cases, since costs of different worlds differ in scale.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from belated.lab import sweep
@@ -27,7 +30,8 @@ class Choice:
         setting: the values, as text.
         among: how many settings were compared.
         seeds: on how many seeds.
-        cost: mean cost per episode on these seeds, the least of all settings.
+        cost: mean cost per episode on these seeds; if cases choose for themselves, the least of all
+            settings.
     """
 
     case: str
@@ -49,7 +53,7 @@ def chosen_on(experiment: Experiment, rows: pl.DataFrame) -> pl.DataFrame:
 def choose(experiment: Experiment, rows: pl.DataFrame) -> list[Choice]:
     """The best setting of every swept agent, by case; settings with a seed missing do not count.
 
-    Of settings with equal costs it is the first.
+    Of settings that are equally good it is the first.
     """
     if experiment.select is None:
         return []
@@ -59,14 +63,43 @@ def choose(experiment: Experiment, rows: pl.DataFrame) -> list[Choice]:
         swept = line.agent != experiment.base(line.agent)
         if swept and line.seeds == experiment.select.seeds:
             found.setdefault((line.case, experiment.base(line.agent)), []).append(line)
-    return [_best(experiment, case, agent, lines) for (case, agent), lines in found.items()]
+    if experiment.select.cases == "together":
+        best = _best_together(experiment, found)
+    else:
+        best = {key: min(lines, key=lambda line: line.cost.mean) for key, lines in found.items()}
+    return [
+        _choice(experiment, agent, line, len(found[case, agent]))
+        for (case, agent), line in best.items()
+    ]
 
 
-def _best(experiment: Experiment, case: str, agent: str, lines: list[Line]) -> Choice:
-    best = min(lines, key=lambda line: line.cost.mean)
-    at = experiment.variants("", best.agent)[-1].at
+def _best_together(
+    experiment: Experiment, found: dict[tuple[str, str], list[Line]]
+) -> dict[tuple[str, str], Line]:
+    """The lines of the settings with the least mean score over all cases, by case and agent."""
+    by_setting: dict[str, dict[str, list[Line]]] = {}
+    for (_, agent), lines in found.items():
+        for line in lines:
+            by_setting.setdefault(agent, {}).setdefault(line.agent, []).append(line)
+    best: dict[tuple[str, str], Line] = {}
+    for agent, settings in by_setting.items():
+        whole = [s for s in settings.values() if len(s) == len(experiment.case_names())]
+        if whole:
+            least = min(whole, key=mean_score)
+            best |= {(line.case, agent): line for line in least}
+    return best
+
+
+def mean_score(lines: Sequence[Line]) -> float:
+    """The mean score over the cases that have one; infinite if none has."""
+    scores = [line.score.mean for line in lines if not np.isnan(line.score.mean)]
+    return float(np.mean(scores)) if scores else np.inf
+
+
+def _choice(experiment: Experiment, agent: str, line: Line, among: int) -> Choice:
+    at = experiment.variants("", line.agent)[-1].at
     setting = ", ".join(f"{sweep.label(experiment, path)} = {shown(v)}" for path, v in at)
-    return Choice(case, agent, best.agent, setting, len(lines), best.seeds, best.cost)
+    return Choice(line.case, agent, line.agent, setting, among, line.seeds, line.cost)
 
 
 def reported(experiment: Experiment, rows: pl.DataFrame, choices: list[Choice]) -> pl.DataFrame:
@@ -90,9 +123,13 @@ def sentence(experiment: Experiment) -> str:
     if experiment.select is None:
         return ""
     n = experiment.select.seeds
+    how = {
+        "each": "in each case by itself, by its cost per episode",
+        "together": "one for all cases, by its mean score over cases",
+    }[experiment.select.cases]
     return (
-        f"The setting of every swept agent was selected, in each case by itself, by its cost per "
-        f"episode on {_seeds(0, n)}; tables, curves and differences show the selected settings on "
+        f"The setting of every swept agent was selected, {how} on {_seeds(0, n)}; tables, "
+        f"curves and differences show the selected settings on "
         f"{_seeds(n, experiment.seeds)} only."
     )
 

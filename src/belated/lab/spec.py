@@ -23,6 +23,7 @@ from belated.tuning import PATHS
 INFORMATION = ("full", "bandit")
 SCORE = "score"
 AGAINST = ("episodes", "total_delay", SCORE)
+SELECT_CASES = ("each", "together")
 REGISTRIES = {"environment": kinds.ENVIRONMENTS, "costs": kinds.COSTS, "delays": kinds.DELAYS}
 """The kinds of the parts that make a scene, by key."""
 MOST_EPISODES = 10**8
@@ -102,7 +103,7 @@ class Experiment:
         sweep: values by path, e.g. {"agents.oppo.update.learning_rate": [0.01, 0.1, 1]}; a path of
             an agent makes several agents of it, any other several cases, several paths a grid.
         select: choose the best setting of every swept agent on the first seeds and report on the
-            others: Select(seeds=5).
+            others: Select(seeds=5); Select(5, "together") chooses one setting for all cases.
     """
 
     name: str
@@ -185,10 +186,11 @@ class Experiment:
             return
         if isinstance(given, Mapping):
             _check_keys("select.", given, Select, "select")
-            given = Select(given.get("seeds", 0))
+            given = Select(**{"seeds": 0, **given})
             object.__setattr__(self, "select", given)
         checks.instance("select", given, Select, ", e.g. { seeds = 5 }")
         checks.integer("select.seeds", given.seeds, 1)
+        checks.choice("select.cases", given.cases, SELECT_CASES)
         if given.seeds >= self.seeds:
             raise ValueError(
                 f"select.seeds must be less than seeds = {self.seeds}, since the other seeds are "
@@ -305,6 +307,8 @@ def to_table(experiment: Experiment) -> dict[str, Any]:
     result["sweep"] = {path: plain(values) for path, values in experiment.sweep}
     if experiment.select is not None:
         result["select"] = {"seeds": experiment.select.seeds}
+        if experiment.select.cases != SELECT_CASES[0]:
+            result["select"]["cases"] = experiment.select.cases
     for key in ("cases", "sweep"):
         if not result[key]:
             del result[key]

@@ -34,6 +34,8 @@ def test_agents_are_told_what_they_ask_for_and_no_more():
 
     tuned = part("oppo", transitions="known", update=TUNED)
     assert rate(made("oppo", **tuned.values)) == step(10, 14)
+    scaled = part("oppo", transitions="known", update=TUNED.replaced("scale", 3.0))
+    assert rate(made("oppo", **scaled.values)) / 3 == step(10, 14)
     radius = part("confidence", radius_scale=0.5)
     assert made("oppo", transitions=radius).configuration()["transitions"] == bl.Confidence(0.5)
     for transitions in ("known", "confidence"):
@@ -95,6 +97,11 @@ def test_dapo_is_tuned_and_scaled():
     unknown = made("dapo", scale=3.0).configuration()
     assert unknown["learning_rate"] == pytest.approx(3 * 4 * tuned["learning_rate"])
     assert unknown["exploration"] == pytest.approx(8 * unknown["learning_rate"])
+    apart = made("dapo", transitions="known", scale=3.0, exploration="tuned").configuration()
+    assert apart["learning_rate"] == pytest.approx(3 * tuned["learning_rate"])
+    assert apart["exploration"] == pytest.approx(tuned["exploration"])
+    with pytest.raises(ValueError, match=r"agent\.exploration \(if not a number\) must be one of"):
+        made("dapo", exploration="large")
     given = made("dilated_bonus", learning_rate=0.1, exploration=0.3).configuration()
     assert (given["learning_rate"], given["exploration"], given["episodes"]) == (0.1, 0.3, None)
     skipping = made("skipping", agent=part("dapo", transitions="known"))

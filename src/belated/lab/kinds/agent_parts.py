@@ -60,13 +60,13 @@ def weighted(told: Told, /, exploration: float | None = None) -> Weighted:
 def softmax(told: Told, /, learning_rate: float | str | None = None, scale: float = 1.0) -> Softmax:
     """The softmax of summed Q-functions, with a learning rate that is anytime, "tuned" or given.
 
-    The tuned learning rate is the paper's for the K and D of the run.
+    The tuned learning rate is the paper's for the K and D of the run, times scale.
     """
     if isinstance(learning_rate, str):
         checks.choice("learning_rate (if not a number)", learning_rate, ("tuned",))
         if told.tuned is None:
             raise ValueError('learning_rate must be a number here, got "tuned"')
-        learning_rate = told.tuned.learning_rate
+        learning_rate = checks.real("scale", scale, 0.0, above=True) * told.tuned.learning_rate
     return Softmax(learning_rate=learning_rate, scale=scale)
 
 

@@ -117,13 +117,14 @@ def dapo(
     /,
     transitions: Inner | None = None,
     learning_rate: float | Literal["tuned"] = "tuned",
-    exploration: float | None = None,
+    exploration: float | Literal["tuned"] | None = None,
     scale: float = 1.0,
     ties: Literal["together", "in turn"] = "together",
 ) -> Agent:
     """`belated.DAPO`, for bandit feedback; transitions may be "known".
 
-    scale: factor on the learning rate. Without an exploration it is 2 eta H.
+    scale: factor on the learning rate. Without an exploration it is 2 eta H; "tuned" is that of the
+    learning rate without the factor.
     """
     return DAPO(
         told.problem, ties=ties, **_rates(told, transitions, learning_rate, exploration, scale)
@@ -135,12 +136,13 @@ def dilated_bonus(
     /,
     transitions: Inner | None = None,
     learning_rate: float | Literal["tuned"] = "tuned",
-    exploration: float | None = None,
+    exploration: float | Literal["tuned"] | None = None,
     scale: float = 1.0,
 ) -> Agent:
     """`belated.DilatedBonus`, for bandit feedback without delay; transitions may be "known".
 
-    scale: factor on the learning rate. Without an exploration it is 2 eta H.
+    scale: factor on the learning rate. Without an exploration it is 2 eta H; "tuned" is that of the
+    learning rate without the factor.
     """
     return DilatedBonus(
         told.problem, **_rates(told, transitions, learning_rate, exploration, scale)
@@ -151,7 +153,7 @@ def _rates(
     told: Told,
     transitions: Inner | None,
     learning_rate: float | str,
-    exploration: float | None,
+    exploration: float | str | None,
     scale: float,
 ) -> dict[str, Any]:
     """What DAPO is made with, besides the problem."""
@@ -163,7 +165,10 @@ def _rates(
         tuned = tuning.dapo(told.problem, told.episodes, told.total_delay, dynamics=dynamics)
         learning_rate, episodes = tuned["learning_rate"], told.episodes
     rate = checks.real("scale", scale, 0.0, above=True) * learning_rate
-    if exploration is None:
+    if isinstance(exploration, str):
+        checks.choice("exploration (if not a number)", exploration, ("tuned",))
+        exploration = 2.0 * learning_rate * told.problem.horizon
+    elif exploration is None:
         exploration = 2.0 * rate * told.problem.horizon
     return {
         "transitions": known,
