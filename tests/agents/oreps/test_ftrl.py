@@ -222,6 +222,42 @@ def test_constants_of_the_paper_and_of_practice():
     assert setting.bound(problem, 100, 400) == pytest.approx(4 * math.sqrt(1500) + 80)
 
 
+def test_the_printed_step_size_misses_its_bound():
+    """The penalty of the proof alone, 2 H ln(S A T) / eta, against all of the bound."""
+    problem, T = bl.Problem(2, 2, 2), 10**18
+    H, S, A = problem.shape
+    eta = tuning.ftrl(problem, T, 0.0, max_delay=0)["learning_rate"]
+    log = math.log(H * S * A * T)
+    bound = 10 * H * math.sqrt(S * A * T * log) + 7e5 * H**2 * S**2 * A
+    assert eta < 1 / (256 * H)
+    assert 2 * H * math.log(S * A * T) / eta > 1.5 * bound
+    right = math.sqrt(log / (S * A * T))
+    assert 2 * H * math.log(S * A * T) / right < 0.3 * bound
+
+
+def test_the_measure_of_lemma_6_is_not_in_its_set():
+    """Where a state is out of reach, w~ is 1 / (T^3 H^2 S^4 A^3) there; the set has A^2."""
+    T, H, S, A = 10, 2, 3, 2
+    p = np.zeros((H, S, A, S))
+    p[..., 0] = 1.0  # states 1 and 2 are never reached
+    near = (1 - 1 / (T * H * S * A)) * p + 1 / (T * H * S**2 * A)
+    start = np.eye(S)[0]
+    uniform = np.full((H, S, A), 1 / A)
+    mixed = [
+        (1 - 1 / T) * w[..., None] * law + 1 / T * v[..., None] * other
+        for w, law, v, other in zip(
+            oracles.occupancy(p, uniform, start),
+            p,
+            oracles.occupancy(near, uniform, start),
+            near,
+            strict=True,
+        )
+    ]
+    least = 1 / (T**3 * H**2 * S**4 * A**2)
+    assert mixed[1].min() == pytest.approx(least / A)
+    assert mixed[0][1:].max() == 0.0 < least  # nothing but the start at the first step
+
+
 @pytest.mark.slow
 def test_it_learns_with_delays():
     world = bl.environments.random_mdp(4, 2, 3, seed=5)

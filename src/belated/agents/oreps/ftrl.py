@@ -87,7 +87,7 @@ class DelayedFTRL(Ledgered):
         checks.instance("problem", problem, Problem)
         checks.instance("transitions", transitions, Transitions, ": DelayedFTRL must know them")
         self.problem = problem
-        self._arguments = {
+        self._arguments: dict[str, Any] = {
             "transitions": matching(problem, transitions),
             "learning_rate": checks.real("learning_rate", learning_rate, 0.0, above=True),
             "barrier": checks.real("barrier", barrier, LEAST_BARRIER),

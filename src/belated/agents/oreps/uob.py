@@ -41,16 +41,18 @@ first state may be drawn; where K is not given, L is one for any number of episo
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger, Ledgered, Open
+from belated.agents.ledger import Ledger, Ledgered, Open, paths_of_others
 from belated.agents.oreps.projection import (
     ConfidenceBox,
     Projection,
@@ -58,12 +60,14 @@ from belated.agents.oreps.projection import (
     project,
 )
 from belated.agents.parts.transitions import NO_TOTAL
-from belated.arrays import Floats, Indices, Ints, frozen
+from belated.arrays import Floats, Ints, frozen
 from belated.counts import SMALLEST, Counts, episodes_in_union_bound
-from belated.feedback import Episode, Record
+from belated.feedback import Episode, Record, Trajectory
 from belated.kernels import optimism
 from belated.problem import Problem
 from belated.tuning import Parameters, Setting, layered
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 LEAST = 1e-100
 """Least exploration: no sum of estimates is infinite."""
@@ -80,7 +84,7 @@ class Epoch:
         number: i, from 1 on.
         log_term: L.
         radius_scale: factor on the radius.
-        successors, counts: (T, S, A, W), T is 1 or H. known: (T, S, A).
+        counts: the transitions, but for the last step.
         last: (S, A), visits of the last step.
         problem: states, actions, horizon, start.
         box: the bounds, as backward passes take them.
@@ -90,46 +94,47 @@ class Epoch:
     number: int
     log_term: float
     radius_scale: float
-    successors: Indices
-    counts: Ints
-    known: Indices
+    counts: Counts
     last: Ints
     problem: Problem
     box: optimism.Box = field(init=False)
     dynamics: ConfidenceBox = field(init=False)
 
     def __post_init__(self) -> None:
-        visits = self.visits[..., None]
-        p, m = self.counts / np.maximum(visits, 1), np.maximum(visits - 1, 1)
+        counts, visits = self.counts, self.counts.visits[..., None]
+        p, m = counts.counts / np.maximum(visits, 1), np.maximum(visits - 1, 1)
         L, scale = self.log_term, self.radius_scale
         wide = scale * 14.0 * L / (3.0 * m)
         radius = scale * 2.0 * np.sqrt(p * L / m) + wide
-        seen = (visits > 0) & (np.arange(p.shape[3]) < self.known[..., None])
+        seen = (visits > 0) & (np.arange(counts.width) < counts.known[..., None])
         lower = np.where(seen, np.maximum(p - radius, 0.0), 0.0)
         upper = np.where(seen, np.minimum(p + radius, 1.0), 0.0)
         unseen = np.where(visits > 0, np.minimum(wide, 1.0), 1.0)[..., 0]
         rest = np.maximum(1.0 - lower.sum(axis=3), 0.0)
-        box = optimism.Box(self.successors, self.known, lower, upper - lower, unseen, rest)
+        box = optimism.Box(counts.successors, counts.known, lower, upper - lower, unseen, rest)
         object.__setattr__(self, "box", box)
         H = self.problem.horizon
-        every = [
-            np.array(np.broadcast_to(a, (H, *a.shape[1:])))
-            for a in (self.successors, self.known, lower, upper, unseen)
-        ]
-        every[1][-1], every[4][-1] = 0, 1.0  # the last step leads to the end, whatever is said
-        dynamics = ConfidenceBox(*every, self.problem.start_probabilities, H)  # type: ignore[arg-type]
+        known, others = _every(counts.known, H), _every(unseen, H)
+        known[-1], others[-1] = 0, 1.0  # the last step leads to the end, whatever was seen
+        dynamics = ConfidenceBox(
+            _every(counts.successors, H),
+            known,
+            _every(lower, H),
+            _every(upper, H),
+            others,
+            self.problem.start_probabilities,
+            H,
+        )
         object.__setattr__(self, "dynamics", dynamics)
-
-    @property
-    def visits(self) -> Ints:
-        """N of the steps before the last, (T, S, A)."""
-        total: Ints = self.counts.sum(axis=3)
-        return total
 
     def state(self) -> stored.State:
         """What the set is made of."""
-        names = ("number", "log_term", "successors", "counts", "known", "last")
-        return {name: getattr(self, name) for name in names}
+        return {
+            "number": self.number,
+            "log_term": self.log_term,
+            "counts": self.counts.state(),
+            "last": self.last,
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,7 +193,7 @@ class UOBREPS(Ledgered):
     ) -> None:
         checks.instance("problem", problem, Problem)
         self.problem = problem
-        self._arguments = {
+        self._arguments: dict[str, Any] = {
             "learning_rate": checks.real("learning_rate", learning_rate, 0.0, above=True),
             "exploration": checks.real("exploration", exploration, LEAST),
             "episodes": None if episodes is None else checks.integer("episodes", episodes, 1),
@@ -201,6 +206,8 @@ class UOBREPS(Ledgered):
         self._last_visits: Ints = np.zeros((problem.states, problem.actions), dtype=np.int64)
         self._solves = self._unconverged = 0
         self._epoch = self._new_epoch(1)
+        self._now: Played | None = None  # what the newest episode played
+        self._batch: Floats | None = None
         self._restart(self._arguments["learning_rate"], self._arguments["exploration"])
 
     def begin_episode(self) -> Episode:
@@ -226,9 +233,11 @@ class UOBREPS(Ledgered):
             if entry.path is not None and entry.costs is not None:
                 self._learn(entry)
                 self._ledger.settle(entry)
-        for path in paths:
-            self._counts.add(path)
-            self._last_visits[path.states[-2], path.actions[-1]] += 1
+        self._count(paths)
+
+    def count(self, paths: Iterable[Trajectory]) -> None:
+        """Count trajectories of episodes that others played; their costs are not used."""
+        self._count(paths_of_others(self.problem, self._counts, paths))
 
     def forget(self, episode: int) -> None:
         """Let go of an episode: no feedback of it will be used."""
@@ -334,8 +343,7 @@ class UOBREPS(Ledgered):
         self._measure = self._noted(
             project(dynamics, initial_reference(dynamics), tolerance=TOLERANCE, fine=FINE)
         )
-        self._batch: Floats | None = None
-        self._now: Played | None = None  # what the newest episode played
+        self._batch, self._now = None, None
 
     def _learn(self, entry: Open[Played]) -> None:
         """Line 5 for an episode, unless it belongs to an earlier phase."""
@@ -350,21 +358,24 @@ class UOBREPS(Ledgered):
         at = (np.arange(self.problem.horizon), path.states[:-1], path.actions)
         self._batch[at] += costs.values / (bound + self._exploration)
 
+    def _count(self, paths: list[Trajectory]) -> None:
+        """Line 6."""
+        for path in paths:
+            self._counts.add(path)
+            self._last_visits[path.states[-2], path.actions[-1]] += 1
+
     def _doubled(self) -> bool:
         """Line 7: whether the visits of some pair have doubled in this epoch."""
         epoch = self._epoch
-        pairs = ((self._counts.visits, epoch.visits), (self._last_visits, epoch.last))
+        pairs = ((self._counts.visits, epoch.counts.visits), (self._last_visits, epoch.last))
         return any(bool(np.any(now >= np.maximum(1, 2 * then))) for now, then in pairs)
 
     def _new_epoch(self, number: int) -> Epoch:
-        counts = self._counts
         return Epoch(
             number,
             self._log_term(),
             self._arguments["radius_scale"],
-            counts.successors.copy(),
-            counts.counts.copy(),
-            counts.known.copy(),
+            copy.deepcopy(self._counts),
             self._last_visits.copy(),
             self.problem,
         )
@@ -397,23 +408,22 @@ class UOBREPS(Ledgered):
         return solved
 
     def _read_epoch(self, item: object) -> Epoch:
-        names = ("number", "log_term", "successors", "counts", "known", "last")
-        read = stored.exact(item, *names)
+        read = stored.exact(item, "number", "log_term", "counts", "last")
         counts = Counts(self.problem, steps=self.problem.horizon - 1)
-        arrays = {name: read[name] for name in ("successors", "counts", "known")}
-        visits = np.asarray(read["counts"]).sum(axis=-1)
-        recent = np.zeros((0, 2, self.problem.horizon - 1), dtype=np.int64)
-        counts.restore({**arrays, "visits": visits, "arrived": 0, "recent": recent})
+        counts.restore(read["counts"])
         return Epoch(
             checks.integer("number", read["number"], 1),
             checks.real("log_term", read["log_term"], 0.0),
             self._arguments["radius_scale"],
-            counts.successors,
-            counts.counts,
-            counts.known,
+            counts,
             _visits(read["last"], self.problem.shape[1:]),
             self.problem,
         )
+
+
+def _every(array: npt.NDArray[Scalar], horizon: int) -> npt.NDArray[Scalar]:
+    """The array (1 or H, ...) as a copy for each of H steps."""
+    return np.array(np.broadcast_to(array, (horizon, *array.shape[1:])))
 
 
 def _visits(saved: object, shape: tuple[int, ...]) -> Ints:
