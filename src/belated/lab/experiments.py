@@ -15,6 +15,7 @@ from typing import Any
 from belated import checks
 from belated.environments.gridworld import PAPER_WALLS
 from belated.lab.kinds.part import Part, part, shown
+from belated.lab.later import LATER
 from belated.lab.spec import Case, Experiment, Learner
 from belated.lab.suite import SUITES
 
@@ -300,6 +301,7 @@ EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
     "explicit-exploration": explicit_exploration,
     "no-tuning": no_tuning,
     "oreps-oppo": oreps_oppo,
+    **LATER,
     **SUITES,
 }
 

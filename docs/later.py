@@ -1,0 +1,186 @@
+"""The tables and figures of docs/later.md.
+
+    belated run bandit-feedback-tuning     # and delayed-bandits-tuning, bandit-feedback,
+    python docs/later.py out               # bandit-feedback-theory, delayed-bandits
+
+takes the results in `out`: numbers go to docs/later/*.csv, figures to docs, tables to the page.
+Without a directory the tables are made again from the numbers.
+"""
+
+import csv
+import io
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from belated.lab import Results, named, selection, toml
+from belated.lab.table import number
+
+DOCS = Path(__file__).parent
+PAGE = DOCS / "later.md"
+MDPS, THEORY, ARMS = "bandit-feedback", "bandit-feedback-theory", "delayed-bandits"
+TUNINGS = ("bandit-feedback-tuning", "delayed-bandits-tuning")
+OURS = "recommended"
+RIVALS = ("PSRL", "Thompson sampling", "UCB1", "EXP3")
+GROWTH = ("no delay", "", "delay 100", "K = 4000")
+"""How cases of the random MDP end."""
+
+Row = dict[str, str]
+
+
+def gather(out: Path) -> None:
+    """Copy numbers and figures out of the directories of results."""
+    for name in (MDPS, THEORY, ARMS):
+        results = _finished(out / name)
+        _file(name).write_text(results.table("costs").csv(), encoding="utf-8")
+    for name in TUNINGS:
+        results = _finished(out / name)
+        tried: dict[str, list[selection.Line]] = {}
+        for line in results.swept_lines:
+            tried.setdefault(line.agent, []).append(line)
+        taken = {choice.learner for choice in results.choices}
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(["agent", "setting", "mean score", "taken"])
+        for learner, lines in tried.items():
+            agent = results.experiment.base(learner)
+            setting = learner.removeprefix(f"{agent}, ")
+            score = selection.mean_score(lines)
+            writer.writerow([agent, setting, score, "yes" if learner in taken else ""])
+        _file(name).write_text(buffer.getvalue(), encoding="utf-8")
+    for name, figure in ((MDPS, "later.png"), (ARMS, "arms.png")):
+        shutil.copyfile(out / name / "figures" / "scores.png", DOCS / figure)
+
+
+def _finished(directory: Path) -> Results:
+    results = Results(directory)
+    known = toml.dumps(named(results.experiment.name))
+    if toml.dumps(results.experiment) != known:
+        raise ValueError(f"{directory} must be a whole run of {results.experiment.name}")
+    return results
+
+
+def _file(name: str) -> Path:
+    return DOCS / "later" / f"{name}.csv"
+
+
+def rows(name: str) -> list[Row]:
+    """The numbers of an experiment."""
+    with _file(name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def band(row: Row) -> str:
+    """A score and its interval, which is that of the regret on another scale."""
+    score, regret = float(row["score"]), float(row["regret"])
+    low, high = (score * float(row[f"regret {end}"]) / regret for end in ("low", "high"))
+    return f"{number(score)} [{number(low)}, {number(high)}]"
+
+
+def winners(name: str) -> str:
+    """The best of every case, the best of the later algorithms, and our own default."""
+    found: dict[str, list[Row]] = {}
+    for row in rows(name):
+        found.setdefault(row["case"], []).append(row)
+    table = []
+    for case, lines in found.items():
+        lines.sort(key=lambda row: float(row["score"]))
+        later = next(row for row in lines if row["agent"] not in (OURS, *RIVALS))
+        (ours,) = [row for row in lines if row["agent"] == OURS]
+        table.append([case, *map(_named, (lines[0], later)), band(ours)])
+    return _table(["case", "best", "best of the other papers' agents", OURS], table)
+
+
+def _named(row: Row) -> str:
+    return f"{short(row['agent'])}: {band(row)}"
+
+
+def short(agent: str) -> str:
+    """An agent without its factors."""
+    return re.sub(r", \w*scale = .*", "", agent)
+
+
+def growth() -> str:
+    """Scores on the random MDP as delays and K grow: noise / cycle."""
+    by = {(row["case"], row["agent"]): row for row in rows(MDPS)}
+    table = []
+    for agent in dict.fromkeys(agent for _, agent in by):
+        cells = []
+        for end in GROWTH:
+            pair = [", ".join(filter(None, [start, end])) for start in (NOISE, CYCLE)]
+            cells.append(" / ".join(number(float(by[case, agent]["score"])) for case in pair))
+        table.append([short(agent), *cells])
+    head = ["agent", "no delay", "mean 10", "fixed 100", "mean 10, K = 4000"]
+    return _table(head, table, "---:")
+
+
+NOISE, CYCLE = "random MDP", "random MDP, cycle"
+
+
+def theory() -> str:
+    """Mean scores with the constants of the theory and with the factors, on the same cases."""
+    plain = rows(THEORY)
+    cases = {row["case"] for row in plain}
+    chosen = [row for row in rows(MDPS) if row["case"] in cases]
+    table = []
+    for agent in dict.fromkeys(row["agent"] for row in plain):
+        own = [float(row["score"]) for row in plain if row["agent"] == agent]
+        scaled = [row for row in chosen if short(row["agent"]) == agent]
+        (name,) = {row["agent"] for row in scaled}
+        factor = name.removeprefix(f"{agent}, ")
+        scores = [float(row["score"]) for row in scaled]
+        table.append([agent, *map(_mean, (own, scores)), f"{min(own):.2f}", factor])
+    head = ["agent", "theory", "with the factor", "theory, its best case", "factor"]
+    return _table(head, table)
+
+
+def _mean(values: list[float]) -> str:
+    return number(sum(values) / len(values))
+
+
+def tried(name: str) -> str:
+    """The mean score of every setting on the seeds that were selected on."""
+    found: dict[str, list[Row]] = {}
+    for row in rows(name):
+        found.setdefault(row["agent"], []).append(row)
+    table = []
+    for agent, lines in found.items():
+        cells = [f"{row['setting']}: {number(float(row['mean score']))}" for row in lines]
+        (taken,) = [row["setting"] for row in lines if row["taken"]]
+        table.append([agent, "; ".join(cells), taken])
+    return _table(["agent", "tried, and its mean score", "taken"], table)
+
+
+def _table(head: list[str], cells: list[list[str]], align: str = "---") -> str:
+    rule = ["---"] + [align] * (len(head) - 1)
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *cells))
+
+
+def tables() -> dict[str, str]:
+    """All tables of the page, by name."""
+    return {
+        "winners": winners(MDPS),
+        "growth": growth(),
+        "theory": theory(),
+        "arms": winners(ARMS),
+        **{name: tried(name) for name in TUNINGS},
+    }
+
+
+def text() -> str:
+    """The page with its tables made anew; each follows a comment with its name."""
+    page = PAGE.read_text(encoding="utf-8")
+    for name, table in tables().items():
+        page, found = re.subn(
+            rf"(<!-- {name} -->\n\n)(?:\|.*\n)*", lambda m, t=table: f"{m[1]}{t}\n", page
+        )
+        if found != 1:
+            raise ValueError(f"{PAGE} must have one place <!-- {name} -->, got {found}")
+    return page
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        gather(Path(sys.argv[1]))
+    PAGE.write_text(text(), encoding="utf-8")
