@@ -116,6 +116,21 @@ def test_swept_agents_learn_as_if_they_were_written_out(swept):
     assert same.equals(swept.rows.select(same.columns))
 
 
+def test_another_swept_agent_has_a_figure_of_its_own():
+    other = "agents.plain.update.learning_rate"
+    both = dataclasses.replace(
+        SWEPT,
+        agents=(*SWEPT.agents, Learner("third", part("oppo", transitions="known"))),
+        episodes=5,
+        seeds=1,
+        sweep={RATE: [0.1, 1], other: [0.1, 1]},
+        select=None,
+    )
+    results = run(both, engine="here")
+    for path, name in ((RATE, "OPPO"), (other, "plain")):
+        assert [one.name for one in figures.over(results, path)] == [name, "third"]
+
+
 def test_one_setting_for_all_cases(swept):
     """By hand: scores of seeds 0 and 1, averaged over the cases; the choice is the same in both."""
     together = dataclasses.replace(SWEPT, select=Select(2, "together"))

@@ -378,7 +378,7 @@ def swept(results: Results, path: str, layout: Layout = DEFAULT) -> Drawing:
     )
     caption = (
         f"Regret of whole runs over {path}, mean over seeds with 95 % bootstrap intervals; an "
-        "agent without this parameter is a level line"
+        "agent that is not swept is a level line"
     )
     if experiment.select is not None:
         first = experiment.select.seeds
@@ -405,7 +405,10 @@ def paint_sweep(axes: Axes, results: Results, path: str, focus: str | None = Non
 
 
 def over(results: Results, path: str) -> list[Series]:
-    """The curves over a parameter: one for each agent, and each setting of all else."""
+    """The curves over a parameter: one for each agent, and each setting of all else.
+
+    Over a parameter of an agent, other agents that are swept are left out: they have their own.
+    """
     experiment = results.experiment
     values = dict(experiment.sweep)[path]
     places = dict(zip(values, values if _numeric(values) else range(len(values)), strict=True))
@@ -414,6 +417,9 @@ def over(results: Results, path: str) -> list[Series]:
     levels = set()
     for line in results.swept_lines:
         at = experiment.at(line.case, line.agent)
+        elsewhere = line.agent != experiment.base(line.agent) and path not in at
+        if elsewhere and path.startswith(f"{sweep.AGENTS}."):
+            continue
         name = sweep.series(experiment, line.case, line.agent, path)
         picked = (line.case, line.agent) in chosen
         if path not in at:
