@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from belated.lab import Results, named, selection, toml
+from belated.lab.statistics import Line
 from belated.lab.table import number
 
 DOCS = Path(__file__).parent
@@ -22,7 +23,9 @@ PAGE = DOCS / "later.md"
 MDPS, THEORY, ARMS = "bandit-feedback", "bandit-feedback-theory", "delayed-bandits"
 TUNINGS = ("bandit-feedback-tuning", "delayed-bandits-tuning")
 OURS = "recommended"
-RIVALS = ("PSRL", "Thompson sampling", "UCB1", "EXP3")
+FIXED_LAWS = ("PSRL", "Thompson sampling", "UCB1", "UCBVI", "Lazy UCBVI")
+"""Agents made for costs that come from fixed laws."""
+NOISE, CYCLE = "random MDP", "random MDP, cycle"
 GROWTH = ("no delay", "", "delay 100", "K = 4000")
 """How cases of the random MDP end."""
 
@@ -36,21 +39,21 @@ def gather(out: Path) -> None:
         _file(name).write_text(results.table("costs").csv(), encoding="utf-8")
     for name in TUNINGS:
         results = _finished(out / name)
-        tried: dict[str, list[selection.Line]] = {}
+        settings: dict[str, list[Line]] = {}
         for line in results.swept_lines:
-            tried.setdefault(line.agent, []).append(line)
+            settings.setdefault(line.agent, []).append(line)
         taken = {choice.learner for choice in results.choices}
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(["agent", "setting", "mean score", "taken"])
-        for learner, lines in tried.items():
+        for learner, lines in settings.items():
             agent = results.experiment.base(learner)
             setting = learner.removeprefix(f"{agent}, ")
             score = selection.mean_score(lines)
             writer.writerow([agent, setting, score, "yes" if learner in taken else ""])
         _file(name).write_text(buffer.getvalue(), encoding="utf-8")
-    for name, figure in ((MDPS, "later.png"), (ARMS, "arms.png")):
-        shutil.copyfile(out / name / "figures" / "scores.png", DOCS / figure)
+    for name, figure in ((MDPS, "later.svg"), (ARMS, "arms.svg")):
+        shutil.copyfile(out / name / "figures" / "scores.svg", DOCS / figure)
 
 
 def _finished(directory: Path) -> Results:
@@ -79,17 +82,17 @@ def band(row: Row) -> str:
 
 
 def winners(name: str) -> str:
-    """The best of every case, the best of the later algorithms, and our own default."""
+    """The best of every case, the best of those made for adversarial costs, and our own default."""
     found: dict[str, list[Row]] = {}
     for row in rows(name):
         found.setdefault(row["case"], []).append(row)
     table = []
     for case, lines in found.items():
         lines.sort(key=lambda row: float(row["score"]))
-        later = next(row for row in lines if row["agent"] not in (OURS, *RIVALS))
+        for_any = next(row for row in lines if short(row["agent"]) not in (OURS, *FIXED_LAWS))
         (ours,) = [row for row in lines if row["agent"] == OURS]
-        table.append([case, *map(_named, (lines[0], later)), band(ours)])
-    return _table(["case", "best", "best of the other papers' agents", OURS], table)
+        table.append([case, *map(_named, (lines[0], for_any)), band(ours)])
+    return _table(["case", "best", "best of those for adversarial costs", OURS], table)
 
 
 def _named(row: Row) -> str:
@@ -113,9 +116,6 @@ def growth() -> str:
         table.append([short(agent), *cells])
     head = ["agent", "no delay", "mean 10", "fixed 100", "mean 10, K = 4000"]
     return _table(head, table, "---:")
-
-
-NOISE, CYCLE = "random MDP", "random MDP, cycle"
 
 
 def theory() -> str:

@@ -22,7 +22,7 @@ from belated.lab import (
     spec,
     toml,
 )
-from belated.lab.selection import sentence
+from belated.lab.selection import reported, sentence
 from lab.small import TINY
 
 RATE = "agents.oppo.update.learning_rate"
@@ -114,6 +114,11 @@ def test_swept_agents_learn_as_if_they_were_written_out(swept):
     )
     same = run(written, engine="here").rows
     assert same.equals(swept.rows.select(same.columns))
+
+
+def test_nothing_is_reported_while_nothing_is_chosen(swept):
+    alone = dataclasses.replace(SWEPT, agents=SWEPT.agents[:1])
+    assert len(reported(alone, swept.rows, [])) == 0
 
 
 def test_another_swept_agent_has_a_figure_of_its_own():

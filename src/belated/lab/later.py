@@ -25,9 +25,9 @@ SELECTED: tuple[str, ...] = (
 )
 """What `belated run bandit-feedback-tuning` selected."""
 SELECTED_ARMS: tuple[str, ...] = (
-    "DAPO, scale = 3",
-    "FTRL, scale = 1",
-    "delayed EXP3, scale = 1",
+    "DAPO, scale = 100",
+    "FTRL, scale = 30",
+    "delayed EXP3, scale = 30",
 )
 """What `belated run delayed-bandits-tuning` selected."""
 
@@ -240,9 +240,9 @@ def _arms_tuning() -> Experiment:
             Case("switches", costs=_switches(3, 300, 74)),
         ),
         sweep=(
-            ("agents.DAPO.scale", (1, 3, 10, 30)),
-            ("agents.FTRL.scale", (0.3, 1, 3, 10)),
-            ("agents.delayed EXP3.update.scale", (0.3, 1, 3, 10)),
+            ("agents.DAPO.scale", (1, 10, 30, 100)),
+            ("agents.FTRL.scale", (1, 10, 30, 100)),
+            ("agents.delayed EXP3.update.scale", (1, 10, 30, 100)),
         ),
         select=Select(3, "together"),
     )

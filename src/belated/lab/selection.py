@@ -113,7 +113,7 @@ def reported(experiment: Experiment, rows: pl.DataFrame, choices: list[Choice]) 
     ]
     kept = [(choice.case, choice.learner) for choice in choices]
     kept += [(case, name) for case in experiment.case_names() for name in plain]
-    wanted = pl.DataFrame(kept, schema=["case", "agent"], orient="row")
+    wanted = pl.DataFrame(kept, {"case": pl.String, "agent": pl.String}, orient="row")
     others = rows.filter(pl.col("seed") >= experiment.select.seeds)
     return others.join(wanted, on=["case", "agent"], how="semi", maintain_order="left")
 
