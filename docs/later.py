@@ -91,12 +91,14 @@ def winners(name: str) -> str:
         lines.sort(key=lambda row: float(row["score"]))
         for_any = next(row for row in lines if short(row["agent"]) not in (OURS, *FIXED_LAWS))
         (ours,) = [row for row in lines if row["agent"] == OURS]
-        table.append([case, *map(_named, (lines[0], for_any)), band(ours)])
+        table.append([case, *(_named(row, name) for row in (lines[0], for_any)), band(ours)])
     return _table(["case", "best", "best of those for adversarial costs", OURS], table)
 
 
-def _named(row: Row) -> str:
-    return f"{short(row['agent'])}: {band(row)}"
+def _named(row: Row, name: str) -> str:
+    """An agent and its score; for arms, theory and factors are told apart."""
+    agent = row["agent"] if name == ARMS else short(row["agent"])
+    return f"{agent}: {band(row)}"
 
 
 def short(agent: str) -> str:
@@ -105,7 +107,7 @@ def short(agent: str) -> str:
 
 
 def growth() -> str:
-    """Scores on the random MDP as delays and K grow: noise / cycle."""
+    """Scores on the random MDP as delays and K grow: noise / cycle; then over all cases."""
     by = {(row["case"], row["agent"]): row for row in rows(MDPS)}
     table = []
     for agent in dict.fromkeys(agent for _, agent in by):
@@ -113,8 +115,10 @@ def growth() -> str:
         for end in GROWTH:
             pair = [", ".join(filter(None, [start, end])) for start in (NOISE, CYCLE)]
             cells.append(" / ".join(number(float(by[case, agent]["score"])) for case in pair))
-        table.append([short(agent), *cells])
+        scores = [float(row["score"]) for (_, other), row in by.items() if other == agent]
+        table.append([short(agent), *cells, _mean(scores), number(max(scores))])
     head = ["agent", "no delay", "mean 10", "fixed 100", "mean 10, K = 4000"]
+    head += ["all cases: mean", "worst"]
     return _table(head, table, "---:")
 
 

@@ -40,7 +40,6 @@ def played(experiment, learner, case, seed, episodes=None):
     return bl.simulate(world, agent, delays=delays, episodes=scene.episodes, seed=seed)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "agent"), [(name, one.name) for name in REPORTED for one in named(name).learners]
 )
@@ -88,7 +87,6 @@ def test_the_tables_of_the_page_are_made_of_the_numbers(page):
     assert page.text() == page.PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "agent", "case"),
     [
