@@ -39,9 +39,10 @@ Axes = tuple[tuple[str, Values], ...]
 class Select:
     """Choose the best setting of every agent on the first seeds, and report on the others.
 
-    seeds: on how many seeds the choice is made: 0 to seeds - 1.
-    cases: "each" chooses in every case by itself, by costs; "together" chooses one setting for all
-        cases, by mean scores.
+    Attributes:
+        seeds: on how many seeds the choice is made: 0 to seeds - 1.
+        cases: "each" chooses in every case by itself, by costs; "together" chooses one setting for
+            all cases, by mean scores.
     """
 
     seeds: int
