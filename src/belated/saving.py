@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from belated import agents, checks, stored
-from belated.agents.contract import check_is_agent
+from belated.agents.contract import AGENT, check_is_agent
 from belated.agents.oreps import DelayedOREPS
 from belated.inbox import Inbox
 from belated.problem import Problem
@@ -86,13 +86,7 @@ def save(agent: agents.Agent, path: str | os.PathLike[str]) -> None:
     The bytes go to a temporary file beside it, which then takes the name.
     """
     check_is_agent("agent", agent)
-    writer = _Writer()
-    root = writer.encode(agent, "agent")
-    text = json.dumps(
-        {"configuration": configuration(agent), "agent": root, "arrays": writer.arrays}
-    ).encode()
-    body = struct.pack("<Q", len(text)) + text + b"".join(writer.chunks)
-    content = MARK + struct.pack("<I", VERSION) + hashlib.sha256(body).digest() + body
+    content = to_bytes(agent)
     target = Path(path)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
@@ -108,23 +102,40 @@ def save(agent: agents.Agent, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str]) -> agents.Agent:
     """Read an agent back; it continues bit for bit. Raises `SavedFileError` on any other file."""
-    header, data = _read(Path(path))
+    agent = from_bytes(_content(Path(path)), str(path))
+    if any(not hasattr(agent, name) for name in AGENT):
+        raise SavedFileError(f"{path} holds no agent that can be used: it holds no agent")
+    return agent  # type: ignore[no-any-return]
+
+
+def to_bytes(item: Any) -> bytes:
+    """What a file of an agent holds. Also for dictionaries and lists of agents and values."""
+    writer = _Writer()
+    root = writer.encode(item, "agent")
+    text = json.dumps(
+        {"configuration": configuration(item), "agent": root, "arrays": writer.arrays}
+    ).encode()
+    body = struct.pack("<Q", len(text)) + text + b"".join(writer.chunks)
+    return MARK + struct.pack("<I", VERSION) + hashlib.sha256(body).digest() + body
+
+
+def from_bytes(content: bytes, where: str) -> Any:
+    """The inverse of `to_bytes`. where: what an error calls these bytes."""
+    header, data = _parsed(content, where)
     try:
         stored.exact(header, "configuration", "agent", "arrays")
-        agent = _Reader(_arrays(header["arrays"], data), len(data)).decode(header["agent"])
-        check_is_agent("the file", agent)
+        return _Reader(_arrays(header["arrays"], data), len(data)).decode(header["agent"])
     except (
         *(ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError),
         *(RecursionError, MemoryError),
     ) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise SavedFileError(f"{path} holds no agent that can be used: {reason}") from None
-    return agent  # type: ignore[no-any-return]
+        raise SavedFileError(f"{where} holds no agent that can be used: {reason}") from None
 
 
 def saved_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a file says of its agent: class and arguments, without loading it."""
-    header, _ = _read(Path(path))
+    header, _ = _parsed(_content(Path(path)), str(path))
     found = header.get("configuration") if isinstance(header, dict) else None
     if not isinstance(found, dict):
         raise SavedFileError(f"{path} holds no configuration of an agent")
@@ -156,11 +167,14 @@ def _saved(cls: Any) -> list[Any]:
     return [field for field in fields(cls) if field.init]
 
 
-def _read(path: Path) -> tuple[dict[str, Any], memoryview]:
+def _content(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise SavedFileError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _parsed(content: bytes, path: str) -> tuple[dict[str, Any], memoryview]:
     if len(content) < HEAD.size or not content.startswith(MARK):
         raise SavedFileError(f"{path} is not a saved agent")
     _, version, digest, length = HEAD.unpack_from(content)
