@@ -79,7 +79,7 @@ def test_messages_point_at_the_entry():
     assert "values[1, 2, 0] = nan" in message
     p = np.full((3, 2, 3), 1 / 3)
     p[1, 0] = [0.4, 0.4, 0.4]
-    assert "p[0, 1, 0] sums to 1.2" in refuses("p", lambda: bl.Transitions.from_dense(p))
+    assert "p[1, 0] sums to 1.2" in refuses("p", lambda: bl.Transitions.from_dense(p))
     p[1, 0] = [1.5, -0.5, 0]
     assert "[0, 1]" in refuses("p", lambda: bl.Transitions.from_dense(p))
     policy = np.full((4, 3, 2), 0.5)

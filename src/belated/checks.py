@@ -11,6 +11,8 @@ from belated.arrays import Floats, Ints, frozen
 from belated.kernels.weights import are_distributions
 
 ROW_TOLERANCE = 1e-8
+LARGEST = 2**62
+"""The largest whole number that is taken; as a delay it is `belated.NEVER`."""
 
 
 def show(value: object) -> str:
@@ -33,6 +35,8 @@ def integer(name: str, value: object, low: int, high: int | None = None) -> int:
     except TypeError:
         pass
     allowed = f"of at least {low}" if high is None else f"from {low} to {high}"
+    if high == LARGEST:
+        allowed = f"of at least {low} (and at most belated.NEVER)"
     raise ValueError(f"{name} must be a whole number {allowed}, got {show(value)}")
 
 
@@ -129,9 +133,11 @@ def whole_numbers(name: str, value: object, low: int, high: int | None = None) -
         raise ValueError(
             f"{name} must be a one-dimensional array of whole numbers {allowed}, got {show(value)}"
         ) from None
-    most = 2**62 if high is None else high
+    most = LARGEST if high is None else high
     if raw.size and (int(raw.min()) < low or int(raw.max()) > most):
         i = int(np.argmax((raw < low) | (raw > most)))
+        if high is None and raw[i] > most:
+            allowed = "at most 2**62"
         raise ValueError(f"{name} must be {allowed}, got {name}[{i}] = {raw[i]}")
     array: Ints = np.array(raw, dtype=np.int64)
     return array

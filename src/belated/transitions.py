@@ -48,14 +48,12 @@ class Transitions:
     def from_dense(cls, p: object) -> Self:
         """From p (S, A, S), the same at every step, or (H, S, A, S), one per step."""
         dense = checks.floats("p", p, "(S, A, S) or (H, S, A, S)", (3, 4))
-        if dense.ndim == 3:
-            dense = dense[None]
-        T, S, A, last = dense.shape
-        if last != S:
+        if dense.shape[-1] != dense.shape[-3]:
             raise ValueError(
                 f"p must have shape (S, A, S) or (H, S, A, S), got shape {dense.shape}"
             )
         checks.distributions("p", dense)
+        T, S, A, _ = (1, *dense.shape)[-4:]
         rows = dense.reshape(-1, S)
         row, state = np.nonzero(rows)
         lengths = np.bincount(row, minlength=len(rows))

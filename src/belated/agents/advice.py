@@ -81,6 +81,8 @@ def _wrapped(label: str, text: str) -> list[str]:
 
 def recommend(problem: Problem, **known: Any) -> Agent:
     """A ready agent for what is seen and known; takes what `advise` takes."""
+    for name in known:
+        checks.choice("keyword", name, advise.__kwdefaults__)
     return advise(problem, **known).make()
 
 

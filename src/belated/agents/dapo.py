@@ -49,7 +49,7 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger, Open
+from belated.agents.ledger import Ledger, Ledgered, Open
 from belated.agents.parts.transitions import NO_TOTAL, matching
 from belated.agents.parts.update import uniform
 from belated.arrays import Floats, frozen
@@ -82,7 +82,7 @@ class Played:
     bounds: tuple[Floats, Floats] | None = None
 
 
-class DAPO:
+class DAPO(Ledgered):
     """Delay-adapted policy optimization for bandit feedback; see the module for the algorithm.
 
     Args:
@@ -133,11 +133,6 @@ class DAPO:
         self._ledger: Ledger[Played] = Ledger(problem, "bandit", uses_paths=True)
         self._restart(self._arguments["learning_rate"], self._arguments["exploration"])
 
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._ledger.begun
-
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         if self._stale:
@@ -148,7 +143,7 @@ class DAPO:
         last = self._last
         if last is None or last.policy is not self._policy or last.set != (arrived, term):
             self._last = last = Played(self._policy, (arrived, term))
-        return Episode(self._ledger.begin(last), self._policy.copy())
+        return Episode(self._ledger.begin(last, self._policy), self._policy.copy())
 
     def observe(self, records: Iterable[Record]) -> None:
         """Count the episodes that are complete now, and move the policy by them."""
@@ -186,11 +181,9 @@ class DAPO:
             self._let_go()
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Episodes begun, open and not used, and the rates."""
+        """What the ledger says, and the rates."""
         return {
-            "begun": self.begun,
-            "open": len(self._ledger),
-            "unused": self._ledger.unsettled,
+            **self._ledger.diagnostics(),
             "learning_rate": self._rate,
             "exploration": self._exploration,
         }

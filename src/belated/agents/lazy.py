@@ -27,7 +27,7 @@ import numpy as np
 from belated import checks, stored
 from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
 from belated.agents.doubling import Doubling
-from belated.agents.ledger import Ledger, listed, read_record, written
+from belated.agents.ledger import Ledger, Ledgered, listed, read_record, written
 from belated.agents.parallel import Parallel
 from belated.agents.pipeline import Pipeline
 from belated.agents.skipping import Skipping
@@ -39,7 +39,7 @@ EQUAL = 1.0 - 1e-12
 """A product that is smaller only by rounding counts as equal."""
 
 
-class Lazy:
+class Lazy(Ledgered):
     """An agent that learns at the start of every epoch.
 
     Args:
@@ -78,11 +78,6 @@ class Lazy:
         self._since: Ints = np.zeros((steps, S, A), dtype=np.int64)
         self._epochs = 0
 
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._ledger.begun
-
     def begin_episode(self) -> Episode:
         """Begin a new epoch if it is time, then the next episode."""
         if np.any(self._since >= np.maximum(self._before, 1) / self.alpha * EQUAL):
@@ -118,8 +113,8 @@ class Lazy:
 
     def diagnostics(self) -> Mapping[str, float]:
         """Those of the agent inside, the epochs, and the episodes whose feedback is held."""
-        own = {"open": len(self._ledger), "epochs": self._epochs, "held": len(self._held)}
-        return {**self.agent.diagnostics(), **own}
+        own = {"epochs": self._epochs, "held": len(self._held)}
+        return {**self.agent.diagnostics(), **self._ledger.tally(), **own}
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent."""

@@ -33,7 +33,7 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger
+from belated.agents.ledger import Ledger, Ledgered
 from belated.arrays import Floats, frozen
 from belated.feedback import Episode, Record
 from belated.kernels import hybrid
@@ -44,7 +44,7 @@ SMALLEST = 1e-100
 """Floor of a probability that a cost is divided by, so that sums of estimates stay finite."""
 
 
-class ZimmertSeldin:
+class ZimmertSeldin(Ledgered):
     """The best known delayed bandit: for one state and one step.
 
     Args:
@@ -70,18 +70,14 @@ class ZimmertSeldin:
         self._total = 0
         self._given_up = 0
 
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._ledger.begun
-
     def begin_episode(self) -> Episode:
         """The next episode number and the weights of the arms, a policy (1, 1, A)."""
         entropy = self._count()
         weights = frozen(hybrid.weights(self._losses, math.sqrt(self.begun + 1.0), entropy))
-        number = self._ledger.begin(weights)
+        policy = weights.reshape(1, 1, -1)
+        number = self._ledger.begin(weights, policy)
         self._counted[number] = None
-        return Episode(number, weights.reshape(1, 1, -1).copy())
+        return Episode(number, policy.copy())
 
     def _count(self) -> float:
         """Lines 2 to 4 for the round that begins. Returns 1 / eta."""
@@ -115,11 +111,9 @@ class ZimmertSeldin:
             self._counted.pop(entry.number, None)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Episodes begun, open, not used and given up, and the sum of those that were missing."""
+        """What the ledger says, episodes given up, and the sum of those that were missing."""
         return {
-            "begun": self.begun,
-            "open": len(self._ledger),
-            "unused": self._ledger.unsettled,
+            **self._ledger.diagnostics(),
             "given_up": self._given_up,
             "outstanding": self._total,
         }

@@ -7,7 +7,7 @@ import numpy as np
 from belated import checks
 from belated.arrays import Ints
 
-NEVER = 2**62
+NEVER = checks.LARGEST
 """The delay of feedback that is lost. Models print it as `NEVER`."""
 
 

@@ -78,7 +78,10 @@ REFUSED = {
         oppo(costs=Weighted(0.1), update=Blend(Softmax(), RegretMatching())),
         r"^update=Softmax\(learning_rate\) must be given .* horizon 4",
     ),
-    "a blend of one": (lambda: Blend(Softmax()), "Blend takes at least two updates, got 1"),
+    "a blend of one": (
+        lambda: Blend(Softmax()),
+        "Blend takes at least two updates, each an argument, got 1",
+    ),
     "a blend of classes": (lambda: Blend(Softmax(), Planned), r"updates\[1\] must be a part"),
     "doubling without a step size": (
         lambda: bl.Doubling(DelayedOPPO(PROBLEM, transitions=KNOWN, update=Planned())),

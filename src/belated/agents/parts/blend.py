@@ -47,7 +47,9 @@ class Blend:
 
     def __init__(self, *updates: UpdatePart) -> None:
         if len(updates) < 2:
-            raise ValueError(f"Blend takes at least two updates, got {len(updates)}")
+            raise ValueError(
+                f"Blend takes at least two updates, each an argument, got {len(updates)}"
+            )
         for i, update in enumerate(updates):
             if isinstance(update, Blend):
                 raise ValueError(f"updates[{i}] must not be a Blend itself; name its updates here")
