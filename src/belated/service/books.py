@@ -84,6 +84,7 @@ class Books:
         self.policies: dict[int, Floats] = {}
         self.decisions: dict[int, dict[int, tuple[int, int]]] = {}
         self.ends: dict[int, int] = {}
+        self._closed_ends: dict[int, int] = {}  # in the order in which episodes were closed
         self.opened: dict[int, float] = {}
         self.keys: dict[str, int] = {}
         self._key_of: dict[int, str] = {}
@@ -203,10 +204,11 @@ class Books:
             return is_now("invalid", f"end must be below {S}, got {record.state}")
         if number >= self.begun:
             return is_now("unknown", "the episode must be one that was begun")
-        if number in self.ends:
-            if self.ends[number] == record.state:
+        known = self.ends.get(number, self._closed_ends.get(number))
+        if known is not None:
+            if known == record.state:
                 return Outcome("duplicate", number, part, "the same value came before")
-            return is_now("conflict", f"it ended in state {self.ends[number]} before")
+            return is_now("conflict", f"it ended in state {known} before")
         if not self.is_open(number):
             return is_now("late", "the episode is closed, and nothing is remembered of this value")
         return Outcome("taken", number, part)
@@ -240,7 +242,10 @@ class Books:
         del self.opened[episode]
         self.policies.pop(episode, None)
         self.decisions.pop(episode, None)
-        self.ends.pop(episode, None)
+        if episode in self.ends:
+            self._closed_ends[episode] = self.ends.pop(episode)
+            while len(self._closed_ends) > self.terms.remember:
+                del self._closed_ends[next(iter(self._closed_ends))]
         key = self._key_of.pop(episode, None)
         if key is not None:
             self._old_keys.append(key)
@@ -265,6 +270,7 @@ class Books:
             "policies": np.array([self.policies[n] for n in open_]).reshape(-1, H, S, A),
             "decisions": np.array(made, dtype=np.int64).reshape(-1, 4),
             "ends": np.array(list(self.ends.items()), dtype=np.int64).reshape(-1, 2),
+            "closed_ends": np.array(list(self._closed_ends.items()), np.int64).reshape(-1, 2),
             "keys": [[key, number] for key, number in self.keys.items()],
             "old_keys": list(self._old_keys),
             "history": np.array([(t, c, float(d)) for t, c, d in self.history]).reshape(-1, 3),
@@ -275,7 +281,7 @@ class Books:
     def from_state(cls, terms: Terms, saved: stored.State) -> Books:
         """The books that wrote the state, kept on these terms."""
         names = ("inbox", "now", "open", "opened", "policies", "decisions", "ends")
-        read = stored.exact(saved, *names, "keys", "old_keys", "history", "delays")
+        read = stored.exact(saved, *names, "closed_ends", "keys", "old_keys", "history", "delays")
         made = cls(terms)
         inbox = Inbox.from_state(read["inbox"])
         recorder = inbox.agent
@@ -299,6 +305,8 @@ class Books:
         ).tolist():
             made.decisions.setdefault(e, {})[h] = (s, a)
         made.ends = dict(stored.array("ends", read["ends"], np.int64, (None, 2)).tolist())
+        closed = stored.array("closed_ends", read["closed_ends"], np.int64, (None, 2))
+        made._closed_ends = dict(closed.tolist())
         made.keys = {str(key): int(number) for key, number in read["keys"]}
         made._key_of = {n: key for key, n in made.keys.items() if n in made.opened}
         made._old_keys = deque(map(str, read["old_keys"]))

@@ -11,7 +11,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+import numpy as np
+
 from belated.agents.contract import Agent
+from belated.feedback import Costs, Trajectory
 from belated.service.books import Terms
 from belated.service.log import LogError
 from belated.service.refusal import unavailable
@@ -22,6 +25,21 @@ from belated.service.storage import Storage, StorageError, Taken
 RETRY = 1.0
 """Seconds between two attempts to open a learner."""
 logger = logging.getLogger("belated.service")
+
+
+def rehearse(agent: Agent) -> None:
+    """Play two episodes with an agent that is thrown away, so that everything is compiled."""
+    H, S, A = agent.problem.shape
+    first = int(agent.problem.start_probabilities.argmax())
+    states = np.full(H + 1, first)
+    costs = np.full((1, S, A) if agent.information == "full" else (H,), 0.5)
+    for _ in range(2):
+        number = agent.begin_episode().number
+        path = Trajectory(number, states, np.zeros(H, dtype=np.int64))
+        agent.observe([path] if agent.uses_paths else [])
+        agent.observe([Costs(number, costs)])
+    agent.forget(agent.begin_episode().number)
+    agent.diagnostics()
 
 
 class Live:
@@ -54,6 +72,7 @@ class Live:
         self._address: str | None = None
         self._broken: asyncio.Future[str] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._rehearsed = False
         self.why = "it is being opened"
 
     @property
@@ -130,6 +149,9 @@ class Live:
 
     def _opened(self) -> tuple[Storage, Restored]:
         """In a thread: the storage and the learner in it."""
+        if not self._rehearsed:
+            rehearse(self._make())
+            self._rehearsed = True
         storage = self._open()
         try:
             return storage, restore(storage, self.terms, self._make)
