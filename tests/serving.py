@@ -1,5 +1,6 @@
 """A server in its own process, for tests; and what a learner is, to the last bit."""
 
+import asyncio
 import hashlib
 import json
 import os
@@ -7,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,7 @@ import tomli_w
 from belated import saving
 from belated.service.config import from_table
 from belated.service.replay import restore
+from belated.service.run import application
 from belated.service.storage_sqlite import SQLiteStorage
 
 SHOP = {
@@ -152,3 +155,59 @@ def books_fingerprint(books):
 
 def full():
     return os.environ.get("BELATED_FULL_TESTS") == "1"
+
+
+class InProcess:
+    """An application in this process, in an event loop of its own thread."""
+
+    def __init__(self, table):
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.app = application(from_table(table))
+        self._call(self._open())
+        self.ready()
+
+    def _call(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+
+    async def _open(self):
+        self._lifespan = self.app.router.lifespan_context(self.app)
+        await self._lifespan.__aenter__()
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=True)
+        self._client = httpx.AsyncClient(transport=transport, base_url="http://localhost")
+
+    def ready(self):
+        for _ in range(6000):
+            if self.request("GET", "/readyz").status_code == 200:
+                return
+            time.sleep(0.005)
+        raise AssertionError([live.why for live in self.app.state.server.learners.values()])
+
+    def request(self, method, path, **options):
+        return self._call(self._client.request(method, path, **options))
+
+    def get(self, path, **options):
+        return self.request("GET", path, **options)
+
+    def post(self, path, **options):
+        return self.request("POST", path, **options)
+
+    def delete(self, path, **options):
+        return self.request("DELETE", path, **options)
+
+    def close(self):
+        async def end():
+            await self._client.aclose()
+            await self._lifespan.__aexit__(None, None, None)
+
+        self._call(end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()

@@ -10,7 +10,7 @@ import pytest
 
 from serving import Server, books_fingerprint, config, fingerprint, full, restored
 
-KILLS = 100 if full() else 3
+KILLS = 100 if full() else 2
 WORKERS = 8
 
 

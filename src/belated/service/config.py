@@ -250,9 +250,7 @@ def _learner(key: str, given: object) -> LearnerConfig:
 def _check_deadline(key: str, values: dict[str, Any]) -> None:
     seconds, episodes = values.get("deadline_seconds"), values.get("deadline_episodes")
     if seconds is not None and episodes is not None:
-        raise ValueError(
-            f"{key} must have one deadline, got deadline_seconds and deadline_episodes"
-        )
+        raise ValueError(f"{key} must have deadline_seconds or deadline_episodes, got both")
     if seconds is not None:
         values["deadline_seconds"] = checks.real(f"{key}.deadline_seconds", seconds, 0.0)
     if episodes is not None:

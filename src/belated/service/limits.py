@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_HOLDERS = 10_000
@@ -39,10 +40,6 @@ class Rate:
             self._left.clear()
         self._left[holder] = (left - 1.0, now)
         return 0.0
-
-
-class TooLarge(Exception):
-    """A body beyond the limit."""
 
 
 class Gate:
@@ -74,26 +71,16 @@ class Gate:
                 await _answer(send, 415, "Content-Type must be application/json")
                 return
         size = 0
-        started = False
 
         async def counted() -> Message:
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
             if size > self._body:
-                raise TooLarge
+                raise HTTPException(413, f"a body must have at most {self._body} bytes")
             return message
 
-        async def noted(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
-        try:
-            await self._app(scope, counted, noted)
-        except TooLarge:
-            if not started:
-                await _answer(send, 413, f"a body must have at most {self._body} bytes")
+        await self._app(scope, counted, send)
 
 
 def _name(host: str) -> str:

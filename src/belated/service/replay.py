@@ -66,12 +66,19 @@ def _check_same(made: Event, now: dict[str, Any]) -> None:
     if not isinstance(made, Made):
         raise LogError("the first event of the log must say how the learner was made")
     for name, value in now.items():
-        if made.terms.get(name) != value:
+        if not _agrees(made.terms.get(name), value):
             raise LogError(
                 f"{name} must stay as it was when the learner was made: "
                 f"{checks.show(made.terms.get(name))}, got {checks.show(value)}; "
                 "a changed learner needs another name"
             )
+
+
+def _agrees(before: Any, now: Any) -> bool:
+    """Whether nothing of what was written has changed; what is new since then is not there."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        return all(name in now and _agrees(value, now[name]) for name, value in before.items())
+    return bool(before == now)
 
 
 def happen(restored: Restored, event: Event) -> None:
