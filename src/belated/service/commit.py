@@ -16,6 +16,8 @@ from collections.abc import Callable
 from belated.service.log import FORMAT, Event, checksum, write
 from belated.service.storage import Row, Storage, StorageError
 
+IDLE = 1.0
+"""Seconds without events after which the storage is checked."""
 Snapshot = tuple[int, bytes]
 
 
@@ -96,11 +98,11 @@ class Committer:
     def _run(self) -> None:
         while True:
             with self._wake:
-                while not (self._pending or self._snapshot or self._stopping):
-                    self._wake.wait()
+                if not (self._pending or self._snapshot or self._stopping):
+                    self._wake.wait(IDLE)
                 rows, self._pending = self._pending, []
                 snapshot, self._snapshot = self._snapshot, None
-                if not rows and snapshot is None:
+                if not rows and snapshot is None and self._stopping:
                     return
                 done, self._current, self._next = self._next, self._next, None
             try:
@@ -109,6 +111,8 @@ class Committer:
                 with self._wake:
                     self._current = None
                 self._tell(done, None)
+                if not rows:
+                    self._storage.check()
                 if snapshot is not None:
                     self._storage.add_snapshot(*snapshot)
             except Exception as error:  # whatever it is, nothing more may be acknowledged

@@ -51,6 +51,10 @@ class Storage(Protocol):
         """Those that are kept, newest first."""
         ...
 
+    def check(self) -> None:
+        """Raise `StorageError` if the learner is not ours any more."""
+        ...
+
     def close(self) -> None:
         """Let another process drive the learner."""
         ...

@@ -107,6 +107,9 @@ class SQLiteStorage:
         """See `Storage`."""
         yield from self._db.execute("SELECT number, content FROM snapshots ORDER BY number DESC")
 
+    def check(self) -> None:
+        """See `Storage`; a file stays locked."""
+
     def _undo(self) -> None:
         with contextlib.suppress(sqlite3.Error):  # the file will be opened again anyway
             if self._db.in_transaction:
