@@ -14,7 +14,12 @@ endif
 VENV ?= .venv-$(VERSION)
 endif
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# The isolated build of this package takes its hatchling from constraints.txt too; older and newer
+# versions of pip read the one or the other variable.
+PIP := PIP_CONSTRAINT="$(CURDIR)/constraints.txt" PIP_BUILD_CONSTRAINT="$(CURDIR)/constraints.txt" \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL := $(PIP) --constraint constraints.txt
+LEAST := .venv-minimum
 MADE := $(VENV)/.made
 LAB := $(VENV)/.lab
 SERVICE := $(VENV)/.serve
@@ -25,7 +30,7 @@ PLAIN := tests/kernels tests/agents/parts tests/agents/oreps tests/agents/test_o
 	tests/test_planning.py tests/test_simulation.py \
 	--deselect tests/agents/oreps/test_projection.py::test_a_learner_with_unknown_transitions
 
-.PHONY: demo serve test quick lint coverage bench docs clean
+.PHONY: demo serve test quick minimum lint coverage bench docs clean
 
 demo: $(LAB)
 	$(BIN)/belated run paper-grid --seeds 3
@@ -38,6 +43,14 @@ test: $(DEV) lint
 
 quick: $(DEV)
 	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+# The quick tests with the least versions that pyproject.toml allows of what is needed to run. Old
+# packages use what newer ones below them call deprecated.
+minimum:
+	$(PYTHON) -m venv $(LEAST)
+	$(LEAST)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints-minimum.txt --editable ".[dev,lab]"
+	$(LEAST)/bin/python -m pytest -n 2 -m "not slow" -W ignore::DeprecationWarning
 
 lint: $(DEV)
 	$(BIN)/ruff check .

@@ -6,10 +6,10 @@ from pathlib import Path
 import belated
 
 sys.path.insert(0, str(Path(__file__).parent))
-import kinds
 import pictures
 
 project = "belated"
+copyright = "2026, the belated contributors"
 version = release = belated.__version__
 extensions = [
     "myst_parser",
@@ -33,8 +33,7 @@ pygments_style = "tango"
 
 
 def setup(app) -> None:
-    """Draw the pictures and write the tables before anything is read."""
+    """Draw the pictures before anything is read."""
     static = Path(__file__).parent / "_static"
     static.mkdir(exist_ok=True)
     app.connect("builder-inited", lambda app: pictures.main(static))
-    app.connect("builder-inited", lambda app: kinds.main(static))

@@ -1,48 +1,22 @@
-"""Tables of the kinds that an experiment may name, written when the documentation is built."""
+"""Write docs/kinds.md, the list of all kinds: python docs/kinds.py."""
 
-import inspect
-import json
 from pathlib import Path
 
-from belated.lab import kinds
-from belated.lab.kinds import agent_parts
-from belated.lab.kinds.make import Inner
-from belated.lab.kinds.registry import Registry, accepted
+from belated.lab.kinds.listing import markdown
 
-SECTIONS = {
-    "Environments": kinds.ENVIRONMENTS,
-    "Costs": kinds.COSTS,
-    "Delays": kinds.DELAYS,
-    "Agents": kinds.AGENTS,
-    "Transitions of an agent": agent_parts.TRANSITIONS,
-    "Costs of an agent": agent_parts.COST_PARTS,
-    "Updates of an agent": agent_parts.UPDATES,
-    "Exploration of an agent": agent_parts.EXPLORES,
-}
+HEAD = """# Kinds
+
+Everything that an experiment of [the lab](lab.md) can name, with parameters and defaults;
+`belated kinds` prints the same list, and `belated kinds NAME` all that is said about one. This page
+is made from the code: `python docs/kinds.py`.
+
+"""
 
 
-def main(directory: Path) -> None:
-    """Write kinds.md into the directory."""
-    sections = [f"### {name}\n\n{table(registry)}" for name, registry in SECTIONS.items()]
-    (directory / "kinds.md").write_text("\n".join(sections), encoding="utf-8")
+def text() -> str:
+    """The page."""
+    return HEAD + markdown()
 
 
-def table(registry: Registry) -> str:
-    """The kinds of a registry: what each is, and its parameters with their defaults."""
-    lines = ["| kind | what it is | parameters |", "| --- | --- | --- |"]
-    for kind, maker in registry.kinds.items():
-        what = (inspect.getdoc(maker) or "").splitlines()[0]
-        given = [parameter(item) for item in accepted(maker).values()]
-        lines.append(f"| `{kind}` | {what} | {', '.join(given) or 'none'} |")
-    return "\n".join(lines) + "\n"
-
-
-def parameter(item: inspect.Parameter) -> str:
-    """A parameter as a file would give it."""
-    default = item.default.part.kind if isinstance(item.default, Inner) else item.default
-    if default is item.empty:
-        return f"`{item.name}`"
-    if default is None:
-        return f"`{item.name}` (optional)"
-    plain = list(default) if isinstance(default, tuple) else default
-    return f"`{item.name} = {json.dumps(plain)}`"
+if __name__ == "__main__":
+    Path(__file__).with_name("kinds.md").write_text(text(), encoding="utf-8")

@@ -185,7 +185,7 @@ def skipping(path: Path) -> None:
 
 
 def doubling(path: Path) -> None:
-    """Restarts against the anytime rule, all step sizes times 20."""
+    """Phases with and without restarts against the anytime rule, all step sizes times 20."""
 
     def inside(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedOPPO:
         return bl.DelayedOPPO(problem, transitions=p, update=bl.Softmax(scale=20))
@@ -193,6 +193,7 @@ def doubling(path: Path) -> None:
     agents = {
         "anytime rule": inside,
         "Doubling": lambda problem, p, d: bl.Doubling(inside(problem, p, d)),
+        "Doubling, literal": lambda problem, p, d: bl.Doubling(inside(problem, p, d), literal=True),
     }
     world = bl.environments.gridworld(size=4, horizon=8)
     learning(path, world, bl.delays.geometric(5), 1000, agents, seeds=1)
@@ -291,6 +292,62 @@ def blend(path: Path) -> None:
     learning(path, changing(2000, 1000, 5), bl.delays.geometric(20), 2000, agents, smooth=3)
 
 
+def dapo(path: Path) -> None:
+    """DAPO and OPPO under bandit feedback, with the theory's rates and with ten times them."""
+
+    def tuned(problem: bl.Problem, d: np.ndarray, scale: float) -> dict[str, float]:
+        rates = bl.tuning.dapo(problem, len(d), bl.delays.total_delay(d))
+        return {name: scale * rate for name, rate in rates.items()}
+
+    def opponent(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedOPPO:
+        rates = bl.tuning.oppo_bandit(problem, len(d), bl.delays.total_delay(d))
+        costs, update = bl.Weighted(rates["exploration"]), bl.Softmax(rates["learning_rate"])
+        return bl.DelayedOPPO(problem, transitions=p, costs=costs, update=update)
+
+    agents = {
+        "DAPO, tuned": lambda problem, p, d: bl.DAPO(
+            problem, transitions=p, **tuned(problem, d, 1.0)
+        ),
+        "DAPO, both rates\ntimes 10": lambda problem, p, d: bl.DAPO(
+            problem, transitions=p, **tuned(problem, d, 10.0)
+        ),
+        "Delayed OPPO, tuned": opponent,
+    }
+    world = changing(6000, 6000, 3)
+    learning(path, world, bl.delays.geometric(10), 6000, agents, smooth=3)
+
+
+def zimmert_seldin(path: Path) -> None:
+    """Arms, where a tenth of the feedback is lost."""
+    agents = {
+        "ZimmertSeldin,\nadvanced": lambda problem, p, d: bl.ZimmertSeldin(problem),
+        "ZimmertSeldin,\nsimple": lambda problem, p, d: bl.ZimmertSeldin(problem, "simple"),
+        "delayed EXP3,\nanytime": lambda problem, p, d: bl.DelayedOPPO(
+            problem, transitions=p, costs=bl.Weighted()
+        ),
+    }
+    world = bl.environments.bandit([0.3, 0.5, 0.5, 0.5, 0.5])
+    delays = bl.delays.lost(0.1, bl.delays.geometric(30))
+    learning(path, world, delays, 3000, agents, regret=True, seeds=5)
+
+
+def lazy(path: Path) -> None:
+    """Active updating and three degrees of laziness."""
+
+    def active(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedUCBVI:
+        costs = bl.Averaged(pooled=True)
+        return bl.DelayedUCBVI(problem, transitions=bl.Confidence(radius_scale=0.1), costs=costs)
+
+    agents: dict[str, MakeAgent] = {"active": active}
+    for alpha in (10, 2, 1):
+        agents[f"lazy, alpha = {alpha}"] = lambda problem, p, d, alpha=alpha: bl.Lazy(
+            active(problem, p, d), alpha
+        )
+    chain = bl.environments.chain(states=6, horizon=8)
+    world = bl.World(chain.mdp, bl.costs.stochastic(chain.costs.at(0)))
+    learning(path, world, bl.delays.fixed(20), 1000, agents, regret=True)
+
+
 def save(figure: plt.Figure, path: Path) -> None:
     """Write an SVG without the date, so that drawing again changes nothing."""
     for on in figure.axes:
@@ -313,6 +370,7 @@ def main(folder: Path) -> None:
 
 LEARNING = (
     oppo, regret_matching, predicted, blend, oreps, ucbvi, skipping, doubling, parallel, pipeline,
+    dapo, zimmert_seldin, lazy,
 )  # fmt: skip
 
 if __name__ == "__main__":

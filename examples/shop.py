@@ -8,6 +8,8 @@ visitors an hour have come, and for one visit in six never (blocked tracking).
 
 The figure compares the recommended agent, told at once and told late, with an agent whose constants
 were set by hand for this shop, and with the paper's agent, whose constants are for far longer runs.
+A second table reads silence in two ways, with a deadline of 300 visits (`bl.Inbox`): as lost, or as
+no sale. Which one is right depends on who reports: every visit, or only those that end in a sale.
 
 pip install 'belated[lab]'
 """
@@ -21,6 +23,7 @@ KINDS = ("photos", "reviews", "price")
 PAGES, VISITS, SEEDS, PER_HOUR = 4, 4000, 5, 30
 BUYS = (0.01, 0.06, 0.05, 0.14, 0.02, 0.16, 0.14, 0.40)  # by what was seen: bits of KINDS
 GONE = 8
+DEADLINE = 300  # visits
 
 
 def shop() -> bl.World:
@@ -66,6 +69,28 @@ def guaranteed(world: bl.World) -> bl.Agent:
     return bl.recommend(
         world.problem, information="bandit", paths="at once", lost=True, aim="guarantee"
     )
+
+
+def silence(world: bl.World, only_sales: bool, default: float | None, seed: int) -> float:
+    """Sales in the last 1000 visits, in per cent; default: the cost of silence."""
+    rng = np.random.default_rng(seed)
+    delays = reports(rng).draw(VISITS, rng)
+    costs = world.costs.seeded(seed)
+    inbox = bl.Inbox(recommended(world), deadline=DEADLINE, default=default)
+    line = bl.DelayLine()
+    sold = 0.0
+    for visit in range(VISITS):
+        episode = inbox.begin_episode()
+        path = world.mdp.play(episode.policy, rng, visit)
+        checkout = costs.at(visit)[PAGES, path.states[PAGES], path.actions[PAGES]]
+        inbox.take([path, *(bl.StepCost(visit, page, 0.0) for page in range(PAGES))])
+        if checkout == 0.0 or not only_sales:
+            line.push([bl.StepCost(visit, PAGES, checkout)], int(delays[visit]))
+        inbox.take(line.release(visit))
+        if visit >= VISITS - 1000:
+            values, _ = bl.policy_values(world.mdp, episode.policy, world.costs.means)
+            sold += 100 * (1 - values[0][world.problem.start]) / 1000
+    return sold
 
 
 def main() -> None:
@@ -120,7 +145,11 @@ def main() -> None:
     right.set(ylabel="visits")
     right.set_title("When a visit is reported (one seed)", fontsize=10)
     figure.suptitle("What to show in a shop")
-    print(f"Figure: {save(figure, 'shop')}")
+    print(f"Figure: {save(figure, 'shop')}\n\nSales in the last 1000 visits if silence is read as")
+    print(f"{'':28} {'lost':>8} {'no sale':>8}")
+    for only_sales, who in ((False, "every visit reports"), (True, "only sales report")):
+        read = [silence(world, only_sales, default, seed=0) for default in (None, 1.0)]
+        print(f"{who:28} {read[0]:7.1f}% {read[1]:7.1f}%")
 
 
 if __name__ == "__main__":

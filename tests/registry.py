@@ -47,7 +47,7 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         w.problem, transitions=Bonus(), update=Softmax(0.3)
     ),
     "oppo bonus full exploring": lambda w: bl.DelayedOPPO(
-        w.problem, transitions=Bonus(), update=Softmax(0.3), explore=FewVisits(2)
+        w.problem, transitions=Bonus(), update=Softmax(0.3), explore=FewVisits(2, use_costs=True)
     ),
     "oppo stochastic known": lambda w: bl.DelayedOPPO(
         w.problem, costs=Averaged(scale=0.1), **known(w)
@@ -122,14 +122,12 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     ),
     "oreps known": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, **known(w)),
     "oreps unknown": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROWER),
-    "oreps unknown on arrival": lambda w: bl.DelayedOREPS(
-        w.problem, learning_rate=0.3, transitions=NARROWER, project="on arrival"
-    ),
     "doubling oreps": lambda w: bl.Doubling(
         bl.DelayedOREPS(w.problem, learning_rate=1, **known(w))
     ),
     "skipping oreps unknown": lambda w: bl.Skipping(
-        bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROW), 3
+        bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROW, project="on arrival"),
+        3,
     ),
     "dapo known in turn": lambda w: bl.DAPO(w.problem, ties="in turn", **RATES, **known(w)),
     "doubling dapo known": lambda w: bl.Doubling(
@@ -166,7 +164,9 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         lambda: bl.DelayedOPPO(w.problem, update=Softmax(0.3), **known(w)), 6
     ),
     "parallel bonus full": lambda w: bl.Parallel(
-        lambda: bl.DelayedOPPO(w.problem, transitions=Bonus(), update=Softmax(0.3)), 2
+        lambda: bl.DelayedOPPO(w.problem, transitions=Bonus(), update=Softmax(0.3)),
+        2,
+        share_model=True,
     ),
     "bold known full": lambda w: bl.Bold(lambda: bl.DelayedOPPO(w.problem, **known(w))),
     "bold confidence bandit": lambda w: bl.Bold(
@@ -180,5 +180,8 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     ),
     "pipeline around doubling": lambda w: bl.Pipeline(
         bl.Doubling(bl.DelayedOPPO(w.problem, **known(w))), 2
+    ),
+    "locked skipping": lambda w: bl.Locked(
+        bl.Skipping(bl.DelayedOPPO(w.problem, update=Softmax(0.3), **known(w)), 3)
     ),
 }

@@ -222,6 +222,8 @@ def test_environment_arguments():
     refuses("successors", lambda: make.random_mdp(3, successors=4))
     refuses("states", lambda: make.chain(1))
     refuses("delay", lambda: make.delay_lower_bound(-1))
+    refuses("states must be an even number, got 3", lambda: make.dynamics_lower_bound(99, 3))
+    refuses("7 H S A / 32 = 28, got 27", lambda: make.dynamics_lower_bound(27, 4, 4, 8))
     hint = refuses("noise", lambda: make.bandit([0.5], noise="bernouli"))
     assert "did you mean 'bernoulli'" in hint
 

@@ -1,5 +1,7 @@
 """The command line, as a newcomer meets it."""
 
+import csv
+import io
 import shutil
 import subprocess
 import sys
@@ -10,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from belated import cli
-from belated.lab import EXPERIMENTS, tables
+from belated.lab import EXPERIMENTS, comparison, store
 
 TINY = ["--seeds", "2", "--episodes", "15", "--jobs", "1"]
 
@@ -77,7 +79,7 @@ def test_plot_report_and_compare_need_the_directory_only(results, tmp_path, caps
         (moved / name).write_bytes((results / name).read_bytes())
     (results / "runs").rename(moved / "runs")
     try:
-        code, out, _ = call(capsys, "plot", str(moved), "--pdf")
+        code, out, _ = call(capsys, "plot", str(moved), "--format", "png,svg,pdf")
         assert code == 0
         heads = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
         for form, head in heads.items():
@@ -85,7 +87,8 @@ def test_plot_report_and_compare_need_the_directory_only(results, tmp_path, caps
             assert f"cost.{form}" in out
         assert call(capsys, "report", str(moved))[0] == 0
         assert (moved / "report.html").stat().st_size > 50_000
-        code, out, _ = call(capsys, "compare", str(moved))
+        code, out, _ = call(capsys, "compare", str(moved), "--out", str(tmp_path / "both"))
+        assert (tmp_path / "both" / "figures" / "cost.png").exists()
         assert code == 0
         assert "seed by seed" in out
     finally:
@@ -96,19 +99,24 @@ def test_plot_report_and_compare_need_the_directory_only(results, tmp_path, caps
     ("arguments", "says"),
     [
         (["run", "paper-gird"], "did you mean 'paper-grid'?"),
-        (["run", "nowhere.toml"], "nowhere.toml must be a readable TOML file"),
+        (["run", "nowhere.toml"], "nowhere.toml is missing: there is no such file"),
         (["run", "paper-grid", "--seeds", "many"], "--seeds"),
         (["run", "paper-grid", "--seeds", "1.5"], "must be a whole number, got '1.5'"),
         (["run", "grid-episodes", "--episodes", "9"], "--episodes must be left out if cases"),
         (["run", "paper-grid", "--seeds", "0"], "seeds must be a whole number"),
         (["run", "paper-grid", "--jobs", "0"], "jobs must be a whole number"),
-        (["run", "paper-grid", "--engine", "steam"], "engine must be one of 'local', 'ray'"),
+        (["run", "paper-grid", "--engine", "steam"], "engine must be one of 'local', 'ray',"),
         (["run"], "EXPERIMENT"),
         (["rnu", "paper-grid"], 'Did you mean "run"?'),
         (["plot", "nowhere"], "must be a directory of results"),
         (["report", "nowhere"], "must be a directory of results"),
         (["compare"], "at least one directory"),
         (["export", "grid"], "experiment must be one of"),
+        (["kinds", "opo"], "did you mean 'oppo'?"),
+        (["plot", "x", "--width", "wide"], "width must be 'column', 'page' or a number of inches"),
+        (["plot", "x", "--format", "gif"], "--format must be one of 'png', 'svg', 'pdf'"),
+        (["plot", "x", "--block", "0"], "block must be a whole number of at least 1"),
+        (["table", "x", "--format", "word"], "--format must be one of 'latex', 'markdown', 'csv'"),
     ],
 )  # fmt: skip
 def test_wrong_input_gets_one_line_and_exit_code_2(capsys, monkeypatch, tmp_path, arguments, says):
@@ -120,6 +128,55 @@ def test_wrong_input_gets_one_line_and_exit_code_2(capsys, monkeypatch, tmp_path
     assert err.startswith("belated: ")
     assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_kinds_lists_every_kind_with_its_parameters(capsys):
+    code, out, _ = call(capsys, "kinds")
+    assert code == 0
+    assert "  geometric: mean (required)\n      Delays are geometric on 0, 1, 2, ..." in out
+    assert '  oppo: transitions = "confidence", costs (optional), update = "softmax"' in out
+    code, out, _ = call(capsys, "kinds", "random")
+    assert out.startswith("Costs\n  random: seed = 0, noise")
+    code, out, _ = call(capsys, "kinds", "gridworld")
+    assert "walls:" in out  # all that is said about it
+
+
+def test_a_wrong_value_is_named_with_its_file(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("odd.toml").write_text(ODD.replace("probability = 1", "probability = 2"))
+    code, _, err = call(capsys, "run", "odd.toml", "--jobs", "1")
+    assert code == 2
+    assert err.startswith("belated: odd.toml: delays.probability must be")
+    assert not Path("out").exists()
+
+
+@pytest.mark.slow
+def test_what_was_said_of_a_named_experiment_does_not_travel(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, text, _ = call(capsys, "export", "paper-grid")
+    assert "learns at once" not in text
+    assert "title" not in text
+    Path("my.toml").write_text(text.replace("mean = 10", "mean = 30"))
+    small = ["--seeds", "1", "--episodes", "5", "--jobs", "1"]
+    assert call(capsys, "run", "my.toml", *small, "--out", "o")[0] == 0
+    page = Path("o/report.html").read_text()
+    assert "learns at once" not in page
+    assert "mean 10" not in page
+    assert "<h1>paper-grid: gridworld, delays geometric (mean = 30), 5 episodes</h1>" in page
+
+
+@pytest.mark.slow
+def test_tables_for_papers_and_spreadsheets(results, capsys):
+    code, text, _ = call(capsys, "table", str(results), "--format", "latex")
+    assert code == 0
+    assert r"\begin{tabular}{lrrrr}" in text
+    code, text, _ = call(capsys, "table", str(results), "--which", "costs", "--format", "csv")
+    (row, *_) = csv.DictReader(io.StringIO(text))
+    rows = store.rows(results).filter(agent="Delayed OPPO")
+    assert float(row["cost per episode"]) == pytest.approx(rows["value"].mean())
+    assert float(row["cost per episode low"]) <= float(row["cost per episode"])
+    _, text, _ = call(capsys, "table", str(results), "--which", "differences")
+    assert "| Delayed OPPO | Pipeline-OPPO | +" in text or "| Pipeline-OPPO | -" in text
 
 
 ODD = """
@@ -171,7 +228,7 @@ def test_nothing_of_a_table_is_cut(tmp_path, capsys, monkeypatch):
 
 def cli_pairs(directories):
     """Which directories `compare` takes differences between."""
-    tables_ = tables.compared([Path(directory) for directory in directories])
+    tables_ = comparison.read([Path(directory) for directory in directories]).tables()
     return [(row[0].split(":")[0], row[1].split(":")[0]) for row in tables_[1].cells]
 
 
@@ -227,7 +284,7 @@ delays = {{ kind = "trace", delays = "{trace}" }}
 name = "A"
 kind = "oppo"
 """)
-    monkeypatch.setattr("belated.lab.build.rehearse", lambda experiment: trace.unlink())
+    monkeypatch.setattr("belated.lab.build.rehearse", lambda *given: trace.unlink())
     code, out, err = call(
         capsys, "run", str(tmp_path / "x.toml"), "--jobs", "1", "--out", str(tmp_path / "o")
     )
@@ -237,7 +294,7 @@ kind = "oppo"
     report = (tmp_path / "o" / "report.html").read_text()
     assert "1 of 2 runs are finished; raised: broken/a/seed-0" in report
     trace.write_text("delay\n1\n1\n1\n")
-    monkeypatch.setattr("belated.lab.build.rehearse", lambda experiment: None)
+    monkeypatch.setattr("belated.lab.build.rehearse", lambda *given: None)
     call(capsys, "run", str(tmp_path / "x.toml"), "--jobs", "1", "--out", str(tmp_path / "o"))
     assert not list((tmp_path / "o" / "failed").rglob("*.txt"))
     assert "raised" not in (tmp_path / "o" / "report.html").read_text()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import belated as bl
-from belated.counts import ConfidenceSet, Counts, EmpiricalModel, log_term
+from belated.counts import ConfidenceSet, Counts, EmpiricalModel, log_term, log_term_of_means
 
 
 def paths(world, n, seed):
@@ -122,6 +122,34 @@ def test_log_term():
     terms = [log_term(problem, None, k, 0.1) for k in range(1000)]
     assert all(terms[k] >= math.log(30 * (k + 1) ** 2 / 0.4) for k in range(1000))
     assert len(set(terms)) <= 11  # it changes only when the episodes double
+
+
+def test_a_run_longer_than_its_episodes_has_a_larger_radius():
+    """4 K for the second K episodes, 16 K for the next 2 K, 64 K for the next 4 K, ..."""
+    problem, K = bl.Problem(5, 2, 3), 100
+    factors = {0: 1, 1: 1, 100: 1, 101: 4, 200: 4, 201: 16, 400: 16, 401: 64, 800: 64, 801: 256}
+    for begun, factor in factors.items():
+        assert log_term(problem, K, begun, 0.1) == pytest.approx(math.log(30 * factor * K / 0.4))
+    # new numbers of visits in each stage, over the factor of its log term: at most K / 2 in all
+    stages = [(2**m - 2 ** (m - 1)) * K / 4**m for m in range(1, 60)]
+    assert sum(stages) <= K / 2
+    agent = bl.DelayedOPPO(problem, transitions=bl.Confidence(episodes=4))
+    terms = []
+    for k in range(9):
+        agent.begin_episode()
+        agent.observe([bl.Trajectory(k, [0] * 4, [0] * 3), bl.Costs(k, np.zeros((1, 5, 2)))])
+        terms.append(agent._model.set.log_term)
+    expected = [math.log(30 * 4 * factor / 0.4) for factor in (1,) * 4 + (4,) * 4 + (16,)]
+    np.testing.assert_allclose(terms, expected)
+
+
+def test_log_term_of_means():
+    """2 H S A K means; pooled transitions have H values of the next state in each row."""
+    problem, pooled = (bl.Problem(5, 2, 3, homogeneous=h) for h in (False, True))
+    assert log_term_of_means(problem, 100, 7, 0.1) == pytest.approx(math.log(2 * 30 * 100 / 0.1))
+    assert log_term_of_means(pooled, 100, 7, 0.1) == pytest.approx(math.log(2 * 90 * 100 / 0.1))
+    assert log_term_of_means(problem, 100, 101, 0.1) == pytest.approx(math.log(2 * 30 * 400 / 0.1))
+    assert log_term_of_means(problem, None, 1, 0.1) == pytest.approx(math.log(2 * 30 * 16 / 0.1))
 
 
 def test_changing_the_log_term_recomputes_every_row():

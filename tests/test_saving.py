@@ -568,3 +568,50 @@ def test_what_can_be_registered():
             register(wrong)
     with pytest.raises(ValueError, match="name must be one that is not taken, got 'Softmax'"):
         register(Slow, "Softmax")
+
+
+AGENT = bl.DelayedOPPO(bl.Problem(2, 2, 2))
+
+
+def mode(path):
+    return path.stat().st_mode & 0o7777
+
+
+def test_a_link_stays_a_link_and_its_target_is_written(tmp_path):
+    target, link = tmp_path / "real" / "agent", tmp_path / "link"
+    target.parent.mkdir()
+    link.symlink_to(target)
+    for _ in range(2):  # a link to nothing, then to a file
+        bl.save(AGENT, link)
+        assert link.is_symlink()
+        assert target.is_file()
+        assert not target.is_symlink()
+    bl.load(target)
+    assert [p.name for p in target.parent.iterdir()] == ["agent"]
+
+
+def test_an_existing_file_keeps_its_mode_and_a_new_one_gets_that_of_the_umask(tmp_path):
+    path = tmp_path / "agent"
+    before = os.umask(0o027)
+    try:
+        bl.save(AGENT, path)
+    finally:
+        os.umask(before)
+    assert mode(path) == 0o640
+    path.chmod(0o604)
+    bl.save(AGENT, path)
+    assert mode(path) == 0o604
+
+
+def test_what_is_no_regular_file_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    (tmp_path / "device").symlink_to("/dev/null")
+    kinds = {"directory": "a directory", "pipe": "a pipe", "circle": "a link in a circle",
+             "device": "a device"}  # fmt: skip
+    for name, kind in kinds.items():
+        with pytest.raises(ValueError, match=f"{name} must be a regular file.*; it is {kind}$"):
+            bl.save(AGENT, tmp_path / name)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(kinds)
+    assert Path("/dev/null").is_char_device()

@@ -244,7 +244,7 @@ class Phases:
             beta = math.sqrt(N / (H * S * A)) if self.late_paths else math.sqrt(N)
             return N ** (-2 / 3) / H, N ** (-1 / 3), beta
         skips = self.late_paths or self.costs == "averaged"
-        return N**-0.5 / H, 0.0, math.sqrt(N / (H * S)) if skips else math.inf
+        return N**-0.5 / H, 0.0, math.sqrt(N / (H * S * A)) if skips else math.inf
 
     def begin(self, k):
         counted, _ = self.counting.begin(k)
@@ -301,7 +301,8 @@ class Phases:
         if self.costs == "revealed":
             given[:] = values
         elif self.costs == "averaged":
-            width = 0.0 if self.known is not None else self.width * math.sqrt(self.log / 2)
+            log = math.log(8) + self.log  # ln(2 H S A K / delta), not ln(H S A K / (4 delta))
+            width = 0.0 if self.known is not None else self.width * math.sqrt(log / 2)
             visits = np.maximum(self.seen, 1)
             given = np.maximum(self.sums / visits - width / np.sqrt(visits), 0) * (self.seen > 0)
         else:

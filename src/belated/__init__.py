@@ -16,10 +16,12 @@ if TYPE_CHECKING:
         Confidence,
         DelayedOPPO,
         DelayedUCBVI,
+        DilatedBonus,
         Doubling,
         FewVisits,
         Lazy,
         Ledger,
+        Locked,
         Mixture,
         Observed,
         Parallel,
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from belated.saving import SavedFileError, load, save, saved_configuration
     from belated.simulation import Run, simulate
     from belated.transitions import Transitions
+    from belated.watching import write_diagnostics
     from belated.world import MDP, World
 
 __version__ = "0.2.0"
@@ -75,6 +78,7 @@ __all__ = [
     "DelayedOPPO",
     "DelayedOREPS",
     "DelayedUCBVI",
+    "DilatedBonus",
     "Doubling",
     "Episode",
     "FeedbackError",
@@ -83,6 +87,7 @@ __all__ = [
     "Inbox",
     "Lazy",
     "Ledger",
+    "Locked",
     "Mixture",
     "Observed",
     "Outcome",
@@ -126,13 +131,14 @@ __all__ = [
     "testing",
     "transitions_from",
     "tuning",
+    "write_diagnostics",
 ]
 
 
 _NAMES = {
     "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI "
-    "Doubling FewVisits Lazy Ledger Mixture Observed Parallel Pipeline Planned Predicted "
-    "RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
+    "DilatedBonus Doubling FewVisits Lazy Ledger Locked Mixture Observed Parallel Pipeline Planned "
+    "Predicted RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
     "ZimmertSeldin advise recommend",
     "agents.oreps": "DelayedOREPS",
     "delays": "NEVER DelayLine",
@@ -145,6 +151,7 @@ _NAMES = {
     "saving": "SavedFileError load save saved_configuration",
     "simulation": "Run simulate",
     "transitions": "Transitions",
+    "watching": "write_diagnostics",
     "world": "MDP World",
 }
 """Where names live. They are imported when they are first asked for: numba takes its time."""
@@ -166,6 +173,10 @@ def __getattr__(name: str) -> object:
         try:
             value = import_module(f"belated.{name}")
         except ModuleNotFoundError as error:
+            if name == "lab" and error.name and not error.name.startswith("belated"):
+                raise ImportError(
+                    f"belated.lab needs {error.name}: pip install 'belated[lab]'"
+                ) from None
             if error.name != f"belated.{name}":
                 raise
             raise AttributeError(f"module 'belated' has no attribute {name!r}") from None

@@ -30,6 +30,13 @@ def frozen(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
     return view
 
 
+def one_hot(actions: Ints, count: int) -> Floats:
+    """A policy (..., A) that plays the action of each place."""
+    policy: Floats = np.zeros((*actions.shape, count))
+    np.put_along_axis(policy, actions[..., None], 1.0, axis=-1)
+    return policy
+
+
 def same_memory(first: Floats, second: Floats) -> bool:
     """Whether two arrays of one shape are views of the same numbers."""
     return first is second or first.ctypes.data == second.ctypes.data

@@ -13,6 +13,8 @@ from belated.kernels.weights import are_distributions
 ROW_TOLERANCE = 1e-8
 LARGEST = 2**62
 """The largest whole number that is taken; as a delay it is `belated.NEVER`."""
+MOST = 2**53
+"""The most that is counted of anything; floats are exact up to here."""
 
 
 def show(value: object) -> str:

@@ -23,9 +23,10 @@ from rich.console import Console
 from belated import checks
 
 if TYPE_CHECKING:
-    from belated.lab.run import Sweep
+    from belated.lab.drawing import Drawing, Layout
+    from belated.lab.run import Done
     from belated.lab.spec import Experiment
-    from belated.lab.tables import Table
+    from belated.lab.table import Table
 
 app = App(
     name="belated",
@@ -158,22 +159,24 @@ def run(
         seeds: Number of repetitions (seeds 0 to N-1), instead of the experiment's.
         episodes: Episodes per run, instead of the experiment's.
         jobs: Number of runs at once; all cores by default.
-        engine: local (processes on this machine) or ray (the cluster at RAY_ADDRESS, else one
-            that is started here).
+        engine: local (processes on this machine), ray (the cluster at RAY_ADDRESS, else one
+            that is started here), or here (this process, one run after the other).
         out_dir: Directory for the results; out/NAME by default.
         no_own_code: Refuse a file that names code of its own (module:function).
     """
     with _uninterrupted():
-        from belated.lab.spec import own_code, slug  # noqa: PLC0415
+        from belated.lab.names import slug  # noqa: PLC0415
+        from belated.lab.spec import own_code  # noqa: PLC0415
 
     with _input():
-        chosen = _changed(_find(experiment), seeds, episodes)
+        found, source = _find(experiment)
+        chosen = _changed(found, seeds, episodes)
         if no_own_code and (own := own_code(chosen)):
             raise ValueError(f"{own[0]} is code, which --no-own-code refuses to run")
         directory = out_dir or Path("out") / slug(chosen.name)
-        done = _with_progress(chosen, directory, _cores() if jobs is None else jobs, engine)
-    from belated.lab import drawing, figures, report, statistics, store, tables  # noqa: PLC0415
-
+        if jobs is None:
+            jobs = 1 if engine == "here" else _cores()
+        done = _with_progress(chosen, directory, jobs, engine, source)
     for outcome in done.failed:
         err.print(f"failed: {outcome.task.name}: {outcome.reason}", style="red", soft_wrap=True)
     if done.found:
@@ -182,35 +185,84 @@ def run(
         err.print(f"Failed: {_runs(len(done.failed))}; see {directory / 'failed'}.")
         if done.found + done.done == 0:
             return 1
+    from belated.lab import drawing, figures, report, selection, tables  # noqa: PLC0415
+    from belated.lab.results import Results  # noqa: PLC0415
+
     with _input():
-        rows = store.rows(directory, chosen)
-        lines = statistics.summary(rows)
-        drawings = figures.draw(directory, rows, lines)
-    title = chosen.title or chosen.name
-    _print(tables.results(chosen, lines, title))
-    for warning in tables.warnings(lines):
+        results = Results(directory, chosen)
+        drawings = figures.draw(results)
+        shown = [results.table()]
+        if results.choices:
+            shown.insert(0, results.table("selected"))
+    for table in shown:
+        _print(table)
+    if chosen.select is not None:
+        out.print(selection.sentence(chosen), highlight=False, soft_wrap=True)
+    for warning in tables.warnings(results.lines):
         out.print(warning, style="bold red", highlight=False, soft_wrap=True)
     drawing.save(directory, drawings, ("png", "svg"))
-    report.write(directory, drawings, lines, statistics.differences(rows))
+    report.write(results, drawings)
     _say("figures", directory / "figures")
     _say("report", directory / "report.html")
     return 1 if done.failed else 0
 
 
+@Parameter(name="*")
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """How figures are drawn, and in which formats."""
+
+    width: Annotated[
+        str | None, Parameter(help="column (3.4 inches), page (7 inches) or a number of inches.")
+    ] = None
+    no_title: Annotated[bool, Parameter(negative=(), help="Leave titles out, for papers.")] = False
+    legend: Annotated[
+        bool,
+        Parameter(negative=(), help="All curves in one plot, with a legend instead of labels."),
+    ] = False
+    block: Annotated[
+        Whole | None, Parameter(help="Curves over time show means of so many episodes.")
+    ] = None
+    form: Annotated[
+        str, Parameter(name="--format", help="png, svg or pdf, or several: png,svg,pdf.")
+    ] = "png,svg"
+
+    def layout(self) -> Layout:
+        """The layout that is asked for."""
+        from belated.lab.drawing import layout_of  # noqa: PLC0415
+
+        return layout_of(self.width, title=not self.no_title, legend=self.legend, block=self.block)
+
+    def forms(self) -> list[str]:
+        """The formats that are asked for."""
+        from belated.lab.drawing import FORMS  # noqa: PLC0415
+
+        return [checks.choice("--format", form.strip(), FORMS) for form in self.form.split(",")]
+
+
+LOOK = Look()
+
+
 @app.command
-def plot(directory: Path, /, *, pdf: bool = False) -> None:
+def plot(directory: Path, /, *, look: Look = LOOK) -> None:
     """Draw the figures of a directory of results again.
 
     Args:
         directory: Where `belated run` put the results.
-        pdf: Write PDF as well as PNG and SVG.
+        look: How figures are drawn.
     """
-    from belated.lab import drawing, figures, statistics, store  # noqa: PLC0415
+    from belated.lab import figures  # noqa: PLC0415
+    from belated.lab.results import Results  # noqa: PLC0415
 
     with _input():
-        rows = store.rows(directory)
-        drawings = figures.draw(directory, rows, statistics.summary(rows))
-    forms = ("png", "svg", "pdf") if pdf else ("png", "svg")
+        forms, layout = look.forms(), look.layout()
+        drawings = figures.draw(Results(directory), layout)
+    _save(directory, drawings, forms)
+
+
+def _save(directory: Path, drawings: Sequence[Drawing], forms: Sequence[str]) -> None:
+    from belated.lab import drawing  # noqa: PLC0415
+
     for path in drawing.save(directory, drawings, forms):
         out.print(str(path), highlight=False, soft_wrap=True)
 
@@ -222,32 +274,88 @@ def report_(directory: Path, /) -> None:
     Args:
         directory: Where `belated run` put the results.
     """
-    from belated.lab import figures, report, statistics, store  # noqa: PLC0415
+    from belated.lab.results import Results  # noqa: PLC0415
 
     with _input():
-        rows = store.rows(directory)
-        lines = statistics.summary(rows)
-        drawings = figures.draw(directory, rows, lines)
-        path = report.write(directory, drawings, lines, statistics.differences(rows))
+        path = Results(directory).report()
     out.print(str(path), highlight=False, soft_wrap=True)
 
 
+@app.command(name="table")
+def table_(
+    directory: Path,
+    /,
+    *,
+    which: str = "results",
+    form: Annotated[str, Parameter(name="--format")] = "markdown",
+) -> None:
+    """Print a table of a directory of results, for a paper or a spreadsheet.
+
+    Args:
+        directory: Where `belated run` put the results.
+        which: results (what `belated run` prints), costs, differences or selected.
+        form: markdown, latex (with the rules of booktabs) or csv (numbers in full).
+    """
+    from belated.lab.results import Results  # noqa: PLC0415
+    from belated.lab.table import FORMS  # noqa: PLC0415
+
+    with _input():
+        checks.choice("--format", form, FORMS)
+        found = Results(directory).table(which)
+    sys.stdout.write(FORMS[form](found))
+
+
 @app.command
-def compare(*directories: Path) -> None:
-    """Compare the agents of several directories of results.
+def compare(
+    *directories: Path,
+    out_dir: Annotated[Path, Parameter(name="--out")] = Path("out/compare"),
+    look: Look = LOOK,
+) -> None:
+    """Compare the agents of several directories of results: tables, and curves in one plot.
 
     Args:
         directories: Directories of results. If world, costs, delays and episodes are the same,
             differences are taken seed by seed.
+        out_dir: Directory for the figures.
+        look: How figures are drawn.
     """
-    from belated.lab import tables  # noqa: PLC0415
+    from belated.lab import comparison, figures  # noqa: PLC0415
 
     with _input():
         if not directories:
             raise ValueError("compare needs at least one directory of results")
-        found = tables.compared(directories)
-    for table in found:
+        forms, layout = look.forms(), look.layout()
+        found = comparison.read(directories)
+    for table in found.tables():
         _print(table)
+    with _input():
+        _save(out_dir, figures.compared(found.scenes, found.names, layout), forms)
+
+
+@app.command(name="kinds")
+def kinds_(name: str | None = None, /) -> None:
+    """List the kinds that an experiment can name, with parameters and defaults.
+
+    Args:
+        name: A kind, to print all that is said about it.
+    """
+    from belated.lab.kinds.listing import all_kinds  # noqa: PLC0415
+
+    found = list(all_kinds())
+    section = ""
+    if name is not None:
+        with _input():
+            checks.choice("kind", name, dict.fromkeys(kind.name for kind in found))
+        found = [kind for kind in found if kind.name == name]
+    for kind in found:
+        if kind.section != section:
+            section = kind.section
+            out.print(f"\n{section}" if name is None else section, style="bold", highlight=False)
+        given = ", ".join(kind.parameters) or "no parameters"
+        text = kind.what if name is None else kind.about
+        out.print(f"  {kind.name}: {given}", highlight=False, soft_wrap=True)
+        for line in text.splitlines():
+            out.print(f"      {line}" if line else "", highlight=False, soft_wrap=True)
 
 
 @app.command
@@ -260,7 +368,7 @@ def export(experiment: str, /) -> None:
     from belated.lab import toml  # noqa: PLC0415
 
     with _input():
-        found = _find(experiment)
+        found, _ = _find(experiment)
     sys.stdout.write(toml.dumps(found))
 
 
@@ -295,13 +403,14 @@ def _service(name: str) -> Any:
         raise _Mistake(f"the service needs {error.name}: pip install 'belated[serve]'") from None
 
 
-def _find(name: str) -> Experiment:
+def _find(name: str) -> tuple[Experiment, str]:
+    """An experiment, and the file it is from, if it is from one."""
     from belated.lab import toml  # noqa: PLC0415
     from belated.lab.experiments import named  # noqa: PLC0415
 
     if name.endswith(".toml") or os.sep in name or Path(name).is_file():
-        return toml.read(Path(name))
-    return named(name)
+        return toml.read(Path(name)), name
+    return named(name), ""
 
 
 def _changed(experiment: Experiment, seeds: int | None, episodes: int | None) -> Experiment:
@@ -319,30 +428,22 @@ def _changed(experiment: Experiment, seeds: int | None, episodes: int | None) ->
     return dataclasses.replace(experiment, **changes)  # type: ignore[arg-type]
 
 
-def _with_progress(experiment: Experiment, directory: Path, jobs: int, engine: str) -> Sweep:
-    from rich import progress  # noqa: PLC0415
+def _with_progress(
+    experiment: Experiment, directory: Path, jobs: int, engine: str, source: str
+) -> Done:
+    from belated.lab.progress import bar  # noqa: PLC0415
+    from belated.lab.run import execute  # noqa: PLC0415
 
-    from belated.lab.run import run  # noqa: PLC0415
-
-    columns = (
-        progress.TextColumn("{task.description}", markup=False),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TextColumn("runs, time left"),
-        progress.TimeRemainingColumn(),
-    )
-    with progress.Progress(
-        *columns, console=err, transient=True, disable=not err.is_terminal
-    ) as bar:
-        line = bar.add_task(_printable(experiment.name), total=None)
-        return run(
+    with bar(_printable(experiment.name), err) as shown:
+        return execute(
             experiment,
             directory,
             jobs=jobs,
             engine=engine,
-            begun=lambda left: bar.update(line, total=left),
+            source=source,
+            begun=shown.begun,
             meanwhile=_prepare,
-            progress=lambda outcome: bar.advance(line),
+            progress=lambda outcome: shown.advance(),
         )
 
 

@@ -132,7 +132,7 @@ class Counts:
         self.counts = stored.copied("counts", read["counts"], np.int64, self.successors.shape)
         self.known = stored.copied("known", read["known"], np.int32, rows)
         self.visits = stored.copied("visits", read["visits"], np.int64, rows)
-        self.arrived = checks.integer("arrived", read["arrived"], 0)
+        self.arrived = stored.count("arrived", read["arrived"])
         recent = stored.copied("recent", read["recent"], np.int64, (None, 2, self._steps))
         if len(recent) > (self.arrived if self._recall else 0):
             raise ValueError("recent must not hold more trajectories than have arrived")
@@ -140,12 +140,35 @@ class Counts:
         stored.within("known", self.known, self.width + 1)
         stored.within("recent rows", recent[:, 0], self.visits.size)
         stored.within("recent states", recent[:, 1], self._problem.states)
+        if not 1 <= self.width <= self._problem.states:
+            raise ValueError(f"successors must have at least one slot, got {self.width}")
+        stored.between("counts", self.counts, 0, min(checks.MOST, self.arrived * self._steps))
+        stored.between("visits", self.visits, 0, min(checks.MOST, self.arrived * self._steps))
         used = np.arange(self.width) < self.known[..., None]
-        if np.any(self.counts < 0) or np.any(np.where(used, 0, self.counts)):
-            raise ValueError("counts must be at least 0, and 0 in unused slots")
+        if np.any(np.where(used, 0, self.counts)):
+            raise ValueError("counts must be 0 in unused slots")
+        listed = np.sort(np.where(used, self.successors, -1 - np.arange(self.width)), axis=3)
+        if np.any(listed[..., 1:] == listed[..., :-1]):
+            raise ValueError("successors must be listed once in a row")
         if not np.array_equal(self.counts.sum(axis=3), self.visits):
             raise ValueError("visits must be the sums of the counts")
+        self._check_recent(recent[:, 0].reshape(-1), recent[:, 1].reshape(-1))
         self._recent = deque((rows, following) for rows, following in recent)
+
+    @property
+    def earliest(self) -> int:
+        """The earliest time, in trajectories, that `as_of` can go back to."""
+        return self.arrived - len(self._recent) if self._recall else 0
+
+    def _check_recent(self, rows: Ints, following: Ints) -> None:
+        """Whether these transitions, flat, can be subtracted; the kernel does not check again."""
+        tally = self.tally
+        used = np.arange(self.width) < tally.known[rows][:, None]
+        found = (tally.successors[rows] == following[:, None]) & used
+        left = tally.counts.copy()
+        np.subtract.at(left, (rows, found.argmax(axis=1)), 1)
+        if not found.any(axis=1).all() or left.min() < 0:
+            raise ValueError("recent must be trajectories that were counted")
 
     def _widen(self) -> None:
         slots = min(self._problem.states, self.width + max(1, self.width // 2))
@@ -269,13 +292,45 @@ class EmpiricalModel:
         )
 
 
+SMALLEST = 1e-200
+"""A smaller probability of failure would not fit into a number."""
+
+
+def checked_log_term(value: object) -> float:
+    """L of a saved state."""
+    return checks.real("log_term", value, 0.0, 1e6)
+
+
 def log_term(problem: Problem, episodes: int | None, begun: int, delta: float) -> float:
-    """L = ln(H S A K / (4 delta)), at least ln 2, of the confidence radius.
+    """L = ln(H S A K / (4 delta)), at least ln 2, of the confidence radius."""
+    K = episodes_in_union_bound(episodes, begun)
+    rows = problem.horizon * problem.states * problem.actions
+    return max(math.log(rows * K / max(4.0 * delta, SMALLEST)), math.log(2.0))
+
+
+def log_term_of_means(problem: Problem, episodes: int | None, begun: int, delta: float) -> float:
+    """L = ln(2 H S A K / delta) of means: none errs by more than range * sqrt(L / (2 n)) downwards.
+
+    With probability 1 - delta this holds for the mean costs and the mean next values of all rows
+    and all numbers n of visits. Hoeffding's inequality for one mean is exp(-L), and there are
+    H S A K means of either sort; with pooled transitions, H times as many of the second.
+    """
+    K = episodes_in_union_bound(episodes, begun)
+    means = problem.horizon * problem.states * problem.actions * K
+    if problem.homogeneous:
+        means *= problem.horizon
+    return math.log(2.0 * means / max(delta, SMALLEST))
+
+
+def episodes_in_union_bound(episodes: int | None, begun: int) -> int:
+    """K of the log terms, when so many episodes have begun.
 
     Where K is not known it is replaced by N squared, N the smallest power of two above begun + 1:
-    a union bound over time that changes only when N doubles.
+    a union bound over time that changes only when N doubles. A run that becomes longer than a
+    given K uses 4 K up to 2 K episodes, 16 K up to 4 K, and so on: the events of all these stages
+    together have at most 3/2 of the probability delta.
     """
     if episodes is None:
-        episodes = max(2, 1 << (begun + 1).bit_length()) ** 2
-    rows = problem.horizon * problem.states * problem.actions
-    return max(math.log(rows * episodes / (4.0 * delta)), math.log(2.0))
+        return int(max(2, 1 << (begun + 1).bit_length()) ** 2)
+    beyond = max(0, begun - 1) // episodes  # how many times K is used up
+    return int(episodes * 4 ** beyond.bit_length())

@@ -36,7 +36,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from belated import checks, stored
-from belated.agents.contract import Agent, Information, call, check_is_agent
+from belated.agents.contract import Agent, Information, Wrapper, call, check_is_agent
 from belated.agents.ledger import check_costs, check_path, newest
 from belated.arrays import Floats, Ints
 from belated.feedback import Costs, Episode, FeedbackError, Record, StepCost, Trajectory
@@ -106,17 +106,22 @@ class Known:
 
     Attributes:
         path: digest of the path; None if it has not come.
-        costs: (H,) the costs of the steps, NaN where none has come; under full information the
-            digest of the whole.
+        costs: the H costs of the steps, None where none has come; under full information the
+            digest of the whole, None if it has not come.
     """
 
-    path: str | None = None
-    costs: Floats | str | None = None
+    path: str | None
+    costs: list[float | None] | str | None
 
     def copy(self) -> Known:
         """A copy that can be changed."""
-        costs = self.costs.copy() if isinstance(self.costs, np.ndarray) else self.costs
-        return Known(self.path, costs)
+        return Known(self.path, self.costs[:] if isinstance(self.costs, list) else self.costs)
+
+    @property
+    def steps(self) -> list[float | None]:
+        """The costs of the steps, under bandit feedback."""
+        assert isinstance(self.costs, list)
+        return self.costs
 
 
 @dataclass(slots=True)
@@ -129,7 +134,7 @@ class Sorted:
     known: dict[int, Known] = field(default_factory=dict)
 
 
-class Inbox:
+class Inbox(Wrapper):
     """An agent that takes records as a queue delivers them.
 
     It has the whole contract of an agent, so that it can be simulated and saved like one; episodes
@@ -186,19 +191,6 @@ class Inbox:
         self._began: deque[float] = deque()  # of the episodes from _kept_from on, by the clock
         self._counts: Counter[str] = Counter()
         self._expire(self.begun - 1)
-
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self.agent.begun
-
-    def open_episodes(self) -> list[int]:
-        """The episodes of which feedback can still be taken, oldest first."""
-        return self.agent.open_episodes()
-
-    def is_open(self, number: int) -> bool:
-        """Whether feedback of this episode can still be taken."""
-        return self.agent.is_open(number)
 
     def begin_episode(self) -> Episode:
         """Close what is past the deadline, then begin the next episode."""
@@ -266,34 +258,38 @@ class Inbox:
         return found
 
     def _outcome(self, record: object, found: Sorted) -> Outcome:
-        if not isinstance(record, Trajectory | Costs | StepCost):
+        if not isinstance(record, StepCost | Costs | Trajectory):
             such = "Trajectory, Costs or StepCost"
             why = f"a record must be a {such}, got {checks.show(record)}"
             return Outcome("invalid", None, None, why)
         number, part = record.episode, _part(record)
-
-        def is_now(kind: Kind, why: str) -> Outcome:
-            where = f"step {part}" if isinstance(part, int) else part
-            return Outcome(kind, number, part, f"episode {number}, {where}: {why}")
-
         try:
             self._check(record)
         except FeedbackError as error:
             return Outcome("invalid", number, part, str(error))
+        kind: Kind = "unknown"
         if number >= self.begun:
             why = f"the episode must be one that was begun ({newest(self.begun)})"
-            return is_now("unknown", why)
-        open_now = self.agent.is_open(number) and not self._complete(found.known.get(number))
-        known = found.known.get(number) or self._open.get(number) or self._closed.get(number)
-        known = Known() if known is None else known.copy()
-        kind, why = self._compare(record, known)
-        if kind == "taken" and not open_now:
-            return is_now("late", "the episode is closed, and nothing is remembered of this value")
-        if kind == "taken":
-            found.known[number] = known
-            found.records += self._ready(record, known)
-            return Outcome("taken", number, part)
-        return is_now(kind, why)
+        else:
+            entered = found.known.get(number)
+            known = entered or self._open.get(number) or self._closed.get(number)
+            kind, why = self._compare(record, known or self._nothing())
+            if kind == "taken" and self._is_open(number, entered):
+                found.known[number] = entered or (known.copy() if known else self._nothing())
+                found.records += self._entered(record, found.known[number])
+                return Outcome("taken", number, part)
+            if kind == "taken":
+                kind, why = "late", "the episode is closed, and this value did not come before"
+        where = f"step {part}" if isinstance(part, int) else part
+        return Outcome(kind, number, part, f"episode {number}, {where}: {why}")
+
+    def _nothing(self) -> Known:
+        """What is known of an episode at first."""
+        return Known(None, None if self.information == "full" else [None] * self.problem.horizon)
+
+    def _is_open(self, number: int, entered: Known | None) -> bool:
+        """Whether an episode still waits, after what was entered of this batch."""
+        return not (entered and self._complete(entered)) and self.agent.is_open(number)
 
     def _check(self, record: Record | StepCost) -> None:
         if isinstance(record, Trajectory):
@@ -310,51 +306,44 @@ class Inbox:
                 )
 
     def _compare(self, record: Record | StepCost, known: Known) -> tuple[Kind, str]:
-        """Whether a value is new, the same or another one; a new one is entered in `known`."""
+        """Whether a value is new ("taken"), the same or another one."""
         if isinstance(record, Trajectory):
-            digest = _digest(record.states, record.actions)
             if known.path is None:
-                known.path = digest
                 return "taken", ""
-            return _seen(known.path == digest, "another path came before")
+            same = known.path == _digest(record.states, record.actions)
+            return _seen(same, "another path came before")
         if isinstance(record, Costs) and self.information == "full":
-            digest = _digest(record.values)
             if known.costs is None:
-                known.costs = digest
                 return "taken", ""
-            return _seen(known.costs == digest, "another cost function came before")
-        H = self.problem.horizon
-        steps = np.arange(H) if isinstance(record, Costs) else np.array([record.step])
-        values = record.values if isinstance(record, Costs) else np.array([record.cost])
-        costs = np.full(H, np.nan) if known.costs is None else known.costs
-        assert isinstance(costs, np.ndarray)
-        before = costs[steps]
-        came = ~np.isnan(before)
-        other = came & (before != values)
-        if other.any():
-            h = int(np.argmax(other))
-            return "conflict", f"step {steps[h]} cost {before[h]:g} before, got {values[h]:g}"
-        if came.all():
-            return "duplicate", "the same value came before"
-        costs[steps] = values
-        known.costs = costs
-        return "taken", ""
+            return _seen(known.costs == _digest(record.values), "other costs came before")
+        kind: Kind = "duplicate"
+        for step, value in _by_step(record):
+            before = known.steps[step]
+            if before is None:
+                kind = "taken"
+            elif before != value:
+                return "conflict", f"step {step} cost {before:g} before, got {value:g}"
+        return kind, "the same value came before"
 
-    def _ready(self, record: Record | StepCost, known: Known) -> list[Record]:
-        """What can be handed to the agent, now that this record was entered."""
-        if isinstance(record, Trajectory) or self.information == "full":
-            assert not isinstance(record, StepCost)
+    def _entered(self, record: Record | StepCost, known: Known) -> list[Record]:
+        """Enter a new value, and return what can now be handed to the agent."""
+        if isinstance(record, Trajectory):
+            known.path = _digest(record.states, record.actions)
             return [record]
-        assert isinstance(known.costs, np.ndarray)
-        if np.isnan(known.costs).any():
+        if isinstance(record, Costs) and self.information == "full":
+            known.costs = _digest(record.values)
+            return [record]
+        for step, value in _by_step(record):
+            known.steps[step] = value
+        if None in known.steps:
             return []
-        return [Costs(record.episode, known.costs)]
+        return [record if isinstance(record, Costs) else Costs(record.episode, _array(known.steps))]
 
-    def _complete(self, known: Known | None) -> bool:
+    def _complete(self, known: Known) -> bool:
         """Whether all that the agent waits for has come."""
-        if known is None or known.costs is None or (self.uses_paths and known.path is None):
+        if self.uses_paths and known.path is None:
             return False
-        return isinstance(known.costs, str) or not bool(np.isnan(known.costs).any())
+        return None not in known.costs if isinstance(known.costs, list) else known.costs is not None
 
     def _enter(self, found: Sorted, records: list[Record]) -> None:
         """Hand records to the agent, then remember what was sorted."""
@@ -401,7 +390,8 @@ class Inbox:
             if self.agent.is_open(number):
                 self._end(number, forgotten, defaulted)
             self._close(number)
-        self._counts.update(forgotten=len(forgotten), defaulted=len(defaulted))
+        if forgotten or defaulted:
+            self._counts.update(forgotten=len(forgotten), defaulted=len(defaulted))
         return tuple(forgotten), tuple(defaulted)
 
     def _is_past(self, episode: int) -> bool:
@@ -414,8 +404,8 @@ class Inbox:
 
     def _end(self, number: int, forgotten: list[int], defaulted: list[int]) -> None:
         """Forget an episode, or give the default to the steps that have not reported."""
-        known = self._open.get(number, Known())
-        H, S, A = self.problem.shape
+        known = self._open.get(number) or self._nothing()
+        _, S, A = self.problem.shape
         if self.information == "full" and known.costs is not None:
             pass  # its costs have been used, and only the path is missing
         elif self.default is None or (self.information == "bandit" and known.path is None):
@@ -423,9 +413,7 @@ class Inbox:
         else:
             values: Floats = np.full((1, S, A), self.default)
             if self.information == "bandit":
-                came = np.full(H, np.nan) if known.costs is None else known.costs
-                assert isinstance(came, np.ndarray)
-                values = np.where(np.isnan(came), self.default, came)
+                values = _array([self.default if c is None else c for c in known.steps])
             self.agent.observe([Costs(number, values)])
             defaulted.append(number)
         self.agent.forget(number)
@@ -443,7 +431,7 @@ class Inbox:
     def state(self) -> stored.State:
         """The agent inside, what is remembered, and what the clock said; not the clock itself."""
         return {
-            "agent": stored.twin(self.agent),
+            "agent": stored.kept(self.agent),
             "deadline": self.deadline,
             "default": self.default,
             "timed": self._timed,
@@ -465,7 +453,7 @@ class Inbox:
         timed = checks.flag("timed", read["timed"])
         now = -math.inf if read["now"] is None else checks.real("now", read["now"], -math.inf)
         made = cls(
-            read["agent"],
+            stored.made(read["agent"]),
             deadline=read["deadline"],
             default=read["default"],
             clock=(lambda: now) if timed else None,
@@ -484,18 +472,17 @@ class Inbox:
             raise ValueError("began must date every episode that is kept")
         made._began = deque(began.tolist())
         counts = stored.exact(read["counts"], *KINDS, *CLOSED)
-        made._counts = Counter({k: checks.integer(k, n, 0) for k, n in counts.items()})
+        made._counts = Counter({k: stored.count(k, n) for k, n in counts.items()})
         return made
 
     def _written(self, known: dict[int, Known]) -> stored.State:
-        full, H = self.information == "full", self.problem.horizon
-        nothing = np.full(H, np.nan)
-        costs = [each.costs for each in known.values()]
-        rows = [nothing if row is None else row for row in costs]
+        costs: Any = [each.costs for each in known.values()]
+        if self.information == "bandit":
+            costs = _array(costs).reshape(-1, self.problem.horizon)
         return {
             "numbers": np.array(list(known), dtype=np.int64),
             "paths": [each.path for each in known.values()],
-            "costs": costs if full else np.array(rows, dtype=np.float64).reshape(-1, H),
+            "costs": costs,
         }
 
     def _read(self, saved: object) -> dict[int, Known]:
@@ -510,7 +497,7 @@ class Inbox:
             H = self.problem.horizon
             rows = stored.array("costs", read["costs"], np.float64, (len(numbers), H))
             checks.in_unit_interval("costs", rows[~np.isnan(rows)])
-            costs = [None if np.isnan(row).all() else row.copy() for row in rows]
+            costs = [[None if math.isnan(c) else c for c in row] for row in rows.tolist()]
         pairs = zip(numbers.tolist(), paths, costs, strict=True)
         return {number: Known(path, each) for number, path, each in pairs}
 
@@ -526,6 +513,18 @@ def _part(record: Record | StepCost) -> str | int:
     return "path" if isinstance(record, Trajectory) else "costs"
 
 
+def _by_step(record: Costs | StepCost) -> Iterable[tuple[int, float]]:
+    """The costs of single steps in a record."""
+    if isinstance(record, StepCost):
+        return ((record.step, record.cost),)
+    return enumerate(record.values.tolist())
+
+
+def _array(costs: Any) -> Floats:
+    """Costs as numbers, NaN where there is none."""
+    return np.array(costs, dtype=np.float64)
+
+
 def _seen(same: bool, why: str) -> tuple[Kind, str]:
     return ("duplicate", "the same value came before") if same else ("conflict", why)
 
@@ -534,7 +533,8 @@ def _digest(*arrays: Floats | Ints) -> str:
     """A text that differs if a shape or a value does; -0 is 0."""
     made = hashlib.blake2b(digest_size=DIGEST)
     for array in arrays:
-        made.update(str(array.shape).encode() + (array + 0).tobytes())
+        made.update(str(array.shape).encode())
+        made.update((array + 0.0 if array.dtype == np.float64 else array).tobytes())
     return made.hexdigest()
 
 

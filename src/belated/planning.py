@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from belated import checks
-from belated.arrays import Floats
+from belated.arrays import Floats, one_hot
 from belated.kernels import planning
 from belated.transitions import Transitions
 from belated.world import MDP
@@ -37,7 +37,7 @@ def best_policy(mdp: MDP, costs: object) -> tuple[Floats, float]:
     cost = checks.costs("costs", costs, H, S, A, unit=False)
     t = mdp.transitions
     actions, V = planning.best(t.rows, cost, H, False)
-    policy: Floats = np.eye(A)[actions]
+    policy = one_hot(actions, A)
     return policy, float(mdp.problem.start_probabilities @ V[0])
 
 

@@ -9,7 +9,7 @@ which checks every field; this module knows the frame of the file and which clas
     4        its version, little-endian
     32       SHA-256 of everything behind it
     8        length of the JSON text
-    ...      the JSON text: the agent and its parts, and the types and shapes of the arrays
+    ...      the JSON text: versions, the agent and its parts, the types and shapes of the arrays
     ...      the arrays, one after the other
 """
 
@@ -19,17 +19,19 @@ import hashlib
 import json
 import math
 import os
+import platform
 import struct
-import tempfile
+import sys
 from dataclasses import fields, is_dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from belated import agents, checks, stored
-from belated.agents.contract import AGENT, check_is_agent
+from belated import agents, checks, files, stored
+from belated.agents.contract import check_is_agent
 from belated.agents.oreps import DelayedOREPS
 from belated.inbox import Inbox
 from belated.problem import Problem
@@ -42,12 +44,12 @@ DTYPES = ("<f8", "<i8", "<i4", "|b1")
 DEEPEST = 200
 """Levels of nesting that a file may have."""
 SMALL = 2**24
-"""Bytes: a problem whose policies are no larger than the file and this is made without question."""
+"""Bytes: agents are made if a policy of each, all together, is no larger than the file and this."""
 
 _SAVED = (
-    "Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI Doubling FewVisits Lazy "
-    "Mixture Observed Parallel Pipeline Planned Predicted RegretMatching Revealed Skipping Softmax "
-    "UniformShare Weighted ZimmertSeldin"
+    "Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI DilatedBonus Doubling "
+    "FewVisits Lazy Locked Mixture Observed Parallel Pipeline Planned Predicted RegretMatching "
+    "Revealed Skipping Softmax UniformShare Weighted ZimmertSeldin"
 )
 _TYPES: dict[str, type] = {
     "DelayedOREPS": DelayedOREPS,
@@ -83,28 +85,20 @@ def register(cls: type, name: str | None = None) -> type:
 def save(agent: agents.Agent, path: str | os.PathLike[str]) -> None:
     """Write an agent, open episodes included, to a file: complete, or not at all.
 
-    The bytes go to a temporary file beside it, which then takes the name.
+    The bytes go to a temporary file beside it, which then takes the name. A link is followed; an
+    existing file keeps its permissions; what is not a regular file is refused.
     """
     check_is_agent("agent", agent)
-    content = to_bytes(agent)
-    target = Path(path)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    files.write(Path(path), to_bytes(agent))
 
 
 def load(path: str | os.PathLike[str]) -> agents.Agent:
     """Read an agent back; it continues bit for bit. Raises `SavedFileError` on any other file."""
     agent = from_bytes(_content(Path(path)), str(path))
-    if any(not hasattr(agent, name) for name in AGENT):
-        raise SavedFileError(f"{path} holds no agent that can be used: it holds no agent")
+    try:
+        check_is_agent("the file", agent)
+    except ValueError as error:
+        raise SavedFileError(f"{path} holds no agent that can be used: {error}") from None
     return agent  # type: ignore[no-any-return]
 
 
@@ -112,9 +106,13 @@ def to_bytes(item: Any) -> bytes:
     """What a file of an agent holds. Also for dictionaries and lists of agents and values."""
     writer = _Writer()
     root = writer.encode(item, "agent")
-    text = json.dumps(
-        {"configuration": configuration(item), "agent": root, "arrays": writer.arrays}
-    ).encode()
+    header = {
+        "versions": _versions(),
+        "configuration": configuration(item),
+        "agent": root,
+        "arrays": writer.arrays,
+    }
+    text = json.dumps(header).encode()
     body = struct.pack("<Q", len(text)) + text + b"".join(writer.chunks)
     return MARK + struct.pack("<I", VERSION) + hashlib.sha256(body).digest() + body
 
@@ -123,14 +121,36 @@ def from_bytes(content: bytes, where: str) -> Any:
     """The inverse of `to_bytes`. where: what an error calls these bytes."""
     header, data = _parsed(content, where)
     try:
-        stored.exact(header, "configuration", "agent", "arrays")
+        stored.exact(header, "versions", "configuration", "agent", "arrays")
         return _Reader(_arrays(header["arrays"], data), len(data)).decode(header["agent"])
     except (
         *(ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError),
         *(RecursionError, MemoryError),
     ) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise SavedFileError(f"{where} holds no agent that can be used: {reason}") from None
+        raise SavedFileError(
+            f"{where} holds no agent that can be used: {reason}{_written_by(header)}"
+        ) from None
+
+
+def _release() -> str:
+    """The version of the package, which imports this module and not the other way round."""
+    return str(sys.modules["belated"].__version__)
+
+
+def _versions() -> dict[str, str]:
+    """What a file is written with."""
+    versions = {name: metadata.version(name) for name in ("numpy", "numba")}
+    return {"belated": _release(), "python": platform.python_version(), **versions}
+
+
+def _written_by(header: object) -> str:
+    """The release that wrote a file, for a message, if it is another one."""
+    versions = header.get("versions") if isinstance(header, dict) else None
+    release = versions.get("belated") if isinstance(versions, dict) else None
+    if release is None or release == _release():
+        return ""
+    return f" (written by belated {checks.show(release)}, this is {_release()})"
 
 
 def saved_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -216,17 +236,17 @@ class _Writer:
             return {
                 "dict": {_key(k, where): self.encode(v, f"{where}.{k}") for k, v in item.items()}
             }
-        name = next((name for name, cls in _TYPES.items() if cls is type(item)), None)
+        if not isinstance(item, stored.Kept):
+            item = stored.kept(item)
+        name = next((name for name, cls in _TYPES.items() if cls is item.cls), None)
         if name is None:
             raise ValueError(
                 f"{where} must be of a class that can be saved (belated.saving.register adds one), "
-                f"got {checks.show(item)}"
+                f"got one of {item.cls.__name__}"
             )
-        written = (
-            item.state()
-            if hasattr(item, "from_state")
-            else {field.name: getattr(item, field.name) for field in _saved(type(item))}
-        )
+        written = item.state
+        if not hasattr(item.cls, "from_state"):
+            written = {field.name: getattr(written, field.name) for field in _saved(item.cls)}
         return {"class": name, "state": self.encode(written, where)["dict"]}
 
     def _keep(self, array: npt.NDArray[Any], where: str) -> int:
@@ -256,7 +276,7 @@ class _Reader:
 
     def __init__(self, arrays: list[npt.NDArray[Any]], size: int) -> None:
         self._arrays = arrays
-        self._largest = size + SMALL
+        self._left = size + SMALL  # bytes for policies
         self._values: dict[str, Any] = {}
 
     def decode(self, value: Any, depth: int = 0) -> Any:
@@ -283,15 +303,17 @@ class _Reader:
         key = json.dumps(value, sort_keys=True)
         if key not in self._values:
             self._values[key] = self._made(cls, value["state"], depth)
-        return self._values[key]
+        made = self._values[key]
+        if isinstance(made, Problem):
+            self._left -= 8 * math.prod(made.shape)
+            if self._left < 0:
+                raise ValueError(f"{made} is too large for the arrays of the file")
+        return made
 
     def _made(self, cls: Any, fields: Any, depth: int) -> Any:
         """A dataclass of its fields."""
         state = self._fields(fields, depth)
-        made = cls(**stored.exact(state, *(field.name for field in _saved(cls))))
-        if isinstance(made, Problem) and 8 * math.prod(made.shape) > self._largest:
-            raise ValueError(f"{made} is too large for the arrays of the file")
-        return made
+        return cls(**stored.exact(state, *(field.name for field in _saved(cls))))
 
     def _fields(self, value: Any, depth: int) -> dict[str, Any]:
         if not isinstance(value, dict):

@@ -1,7 +1,7 @@
 """Has it learned? Costs on a scale from the best fixed policy (0) to uniform play (1).
 
 A score below 0 follows changes that no fixed policy can follow. Where uniform play costs no more
-than the best fixed policy there is nothing to learn, and the score is 0 by definition.
+than the best fixed policy there is nothing to learn, and the score is undefined (NaN).
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ SHORTEST = 20
 
 
 def score(values: Floats, comparator: Floats, uniform: Floats) -> float:
-    """(cost - best fixed policy) / (uniform play - best fixed policy), all arrays (K,)."""
+    """(cost - best fixed policy) / (uniform play - best fixed policy), all arrays (K,).
+
+    NaN if uniform play costs no more than the best fixed policy.
+    """
     scale = float(np.sum(uniform - comparator))
     if scale <= 1e-9 * max(float(np.sum(uniform)), 1.0):
-        return 0.0
+        return float("nan")
     return float(np.sum(values - comparator)) / scale
 
 

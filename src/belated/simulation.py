@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -63,7 +64,10 @@ class Run:
 
     @property
     def score(self) -> float:
-        """Cost on a scale from the best fixed policy (0) to uniform play (1)."""
+        """Cost on a scale from the best fixed policy (0) to uniform play (1).
+
+        NaN if uniform play is as good as the best fixed policy.
+        """
         return score(self.values, self.comparator, self.uniform)
 
     @property
@@ -79,11 +83,12 @@ class Run:
     def __repr__(self) -> str:
         K = len(self.values)
         tenth = max(1, K // 10)
+        score = "undefined" if math.isnan(self.score) else f"{self.score:.2f}"
         text = (
             f"Run of {K} episodes: cost per episode {self.values[:tenth].mean():.3f} at first, "
             f"{self.values[-tenth:].mean():.3f} at the end; best fixed policy "
             f"{self.optimum / K:.3f}, uniform play {self.uniform.mean():.3f}; "
-            f"regret {self.regret[-1]:.1f}, score {self.score:.2f}"
+            f"regret {self.regret[-1]:.1f}, score {score}"
         )
         return f"{text}\nWARNING: {self.verdict}" if self.verdict else text
 

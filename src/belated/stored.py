@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -17,6 +18,9 @@ import numpy.typing as npt
 
 from belated import checks
 from belated.arrays import frozen
+
+LARGEST = 1e280
+"""The largest number that a learned array may hold."""
 
 State = dict[str, Any]
 """What a class says of itself: its fields by name."""
@@ -106,16 +110,50 @@ def within(name: str, value: npt.NDArray[Any], high: int) -> None:
 
 
 def finite(name: str, value: npt.NDArray[np.float64]) -> None:
-    """No entry is infinite or NaN."""
-    if not np.all(np.isfinite(value)):
-        raise ValueError(f"{name} must be finite, got an entry that is not")
+    """No entry is NaN, infinite or so large that sums and multiples might become infinite."""
+    between(name, value, -LARGEST, LARGEST)
+
+
+def between(name: str, value: npt.NDArray[Any], low: float, high: float) -> None:
+    """Every entry is in [low, high]; NaN is not."""
+    if value.size and not (value.min() >= low and value.max() <= high):
+        raise ValueError(f"{name} must be from {low:g} to {high:g}, got an entry that is not")
+
+
+def count(name: str, value: object, high: int = checks.MOST) -> int:
+    """A number of things that happened: whole, and no larger than could have happened."""
+    return checks.integer(name, value, 0, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An object inside a state, as it was when the state was written.
+
+    Attributes:
+        cls: its class.
+        state: its state; the object itself, copied, if the class has none.
+    """
+
+    cls: type
+    state: Any
+
+
+def kept(item: Any) -> Kept:
+    """An object as a field of a state; it does not follow the object."""
+    return Kept(type(item), item.state() if hasattr(item, "from_state") else copy.deepcopy(item))
+
+
+def made(value: Any) -> Any:
+    """The object that `kept` wrote, new in every call; what a file gave is new already."""
+    if not isinstance(value, Kept):
+        return value
+    cls: Any = value.cls
+    return cls.from_state(value.state) if hasattr(cls, "from_state") else copy.deepcopy(value.state)
 
 
 def twin(item: Any) -> Any:
     """An object that continues where this one is and shares nothing that changes with it."""
-    if hasattr(item, "from_state"):
-        return type(item).from_state(item.state())
-    return copy.deepcopy(item)
+    return made(kept(item))
 
 
 def items(name: str, value: object) -> list[Any]:

@@ -8,24 +8,30 @@ in phase e.
     full, known                           1          1 / (H sqrt N)      -         never skip
     full, unknown, paths at once          1          1 / (H sqrt N)      -         never skip
     full, unknown, paths late             1          1 / (H sqrt N)      -         sqrt(D / (H S))
+    the same, in order                    1          1 / (H sqrt N)      -         never skip
     bandit, known                         A^{3/2}    1 / (H N^{2/3})     N^{-1/3}  sqrt D
     bandit, unknown, paths at once        A^{3/2}    1 / (H N^{2/3})     N^{-1/3}  sqrt D
     bandit, unknown, paths late           A^{3/2}    1 / (H N^{2/3})     N^{-1/3}  sqrt(D / (H S A))
-    stochastic                            1          1 / (H sqrt N)      -         sqrt(D / (H S))
+    stochastic, OPPO or UCBVI             1          1 / (H sqrt N)      -         sqrt(D / (H S))
     arms (one step from one state)        A          sqrt(ln A / N)      0         never skip
     O-REPS                                1          sqrt(2 ln(SA) / N)  -         never skip
     DAPO, known                           1+SA/H^2   1 / (H^2 sqrt N)    2 eta H   sqrt(D) / H
     DAPO, unknown                         1+SA/H^2   1 / (H sqrt N)      2 eta H   sqrt(D/A) / (H S)
 
-The bound of O-REPS with unknown transitions is unproved (`Setting.proved`): for paths at once it is
-what the paper states, and for late paths there is none.
+The two thresholds sqrt(D / (H S)) are for explicit exploration (`explores`). Without it the term of
+the largest delay has a factor A more, and the threshold is sqrt(D / (H S A)).
+
+Two bounds are not proved (`Setting.proved`). That of O-REPS with unknown transitions is what the
+paper states for paths at once; for late paths there is none. That of OPPO for stochastic costs is
+what the paper states in a sentence: the bound of full information.
 
 Lancewicki, Rosenberg & Mansour (AAAI 2022), Corollary on skipping and the doubling algorithm.
 Departures: the threshold is beta = sqrt D in the first two bandit rows, as in the doubling
-pseudo-code; the Corollary has sqrt(D / (H S)). Only the "bandit, known" row of the doubling table
-is printed; the others are what its proof needs. O-REPS has no printed step size; with K and D known
-its bound asks for N = K + 3 D. DAPO: Lancewicki, Rosenberg & Sotnikov (ICML 2023), Theorems B.1 and
-C.1 and Remark C.2; its eta is (H^2 S A K + H^4 (K + D))^(-1/2), times H if transitions are unknown.
+pseudo-code; the Corollary has sqrt(D / (H S)), which has the same rate. Only the "bandit, known"
+row of the doubling table is printed; the others are what its proof needs. O-REPS has no printed
+step size; with K and D known its bound asks for N = K + 3 D. DAPO: Lancewicki, Rosenberg & Sotnikov
+(ICML 2023), Theorems B.1 and C.1 and Remark C.2; its eta is (H^2 S A K + H^4 (K + D))^(-1/2), times
+H if transitions are unknown.
 """
 
 import math
@@ -62,6 +68,12 @@ class Setting:
         arms: importance-weighted costs of one step from one state.
         oreps: mirror descent on occupancy measures.
         dapo: delay-adapted policy optimization, under bandit feedback.
+        ucbvi: optimistic planning; costs are stochastic.
+        explores: states with few observed visits are played uniformly (`FewVisits`).
+        in_order: no feedback overtakes earlier feedback. Under full information late paths are then
+            as good as paths at once: when the costs of an episode come, so have all earlier paths.
+            Under bandit feedback this does not help, since an episode is weighted with the counts
+            of its start.
     """
 
     information: str = "full"
@@ -71,13 +83,18 @@ class Setting:
     arms: bool = False
     oreps: bool = False
     dapo: bool = False
+    ucbvi: bool = False
+    explores: bool = False
+    in_order: bool = False
 
     def __post_init__(self) -> None:
         checks.choice("information", self.information, ("full", "bandit"))
         checks.choice("dynamics", self.dynamics, ("known", "unknown"))
         checks.choice("paths", self.paths, PATHS)
-        for name in ("stochastic", "arms", "oreps", "dapo"):
+        for name in ("stochastic", "arms", "oreps", "dapo", "ucbvi", "explores", "in_order"):
             checks.flag(name, getattr(self, name))
+        if self.ucbvi and not self.stochastic:
+            raise ValueError("ucbvi must go with stochastic=True, got stochastic=False")
 
     def weight(self, problem: Problem) -> float:
         """Kappa: how much an episode counts against a missing one."""
@@ -106,11 +123,15 @@ class Setting:
 
     @property
     def proved(self) -> bool:
-        """Whether the bound has a proof. That of O-REPS with unknown transitions has a gap.
+        """Whether the bound has a proof, the paper's or ours.
 
-        A lemma takes the last measure to be in the new confidence set, but the sets are not nested.
+        O-REPS with unknown transitions has none: a lemma takes the last measure to be in the new
+        confidence set, but the sets are not nested. Neither has OPPO with stochastic costs, where
+        the paper only says that the bound of full information holds.
         """
-        return not (self.oreps and self.dynamics == "unknown")
+        return not (
+            (self.oreps and self.dynamics == "unknown") or (self.stochastic and not self.ucbvi)
+        )
 
     def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
         """The regret bound for K episodes and a total delay D, at the best threshold.
@@ -127,7 +148,8 @@ class Setting:
         if self.arms:
             return 2.0 * math.sqrt(2.0 * math.log(A) * (A * K + D))
         if self.stochastic:
-            return H * H * S * math.sqrt(A * K) + H * H * S * self._threshold(problem, D)
+            late = self._rare_rows(problem) * self._threshold(problem, D)
+            return H * H * (S * math.sqrt(A * K) + late + (0.0 if self.ucbvi else math.sqrt(D)))
         if self.information == "bandit":
             return H * S * math.sqrt(A) * math.pow(K, 2 / 3) + H * H * math.pow(D, 2 / 3)
         if self.oreps and self.dynamics == "known":
@@ -138,9 +160,10 @@ class Setting:
             return math.pow(H, 1.5) * S * math.sqrt(A * K) + H * math.sqrt(D)
         if self.dynamics == "known":
             return H * (H + 1) * math.sqrt(2.0 * math.log(A) * (K + D))
-        if self.paths == "at once":
+        if not self._late:
             return math.pow(H, 1.5) * S * math.sqrt(A * K) + H * H * math.sqrt(D)
-        return H * H * (S * math.sqrt(A * K) + math.sqrt(D) + S * self._threshold(problem, D))
+        late = self._rare_rows(problem) * self._threshold(problem, D)
+        return H * H * (S * math.sqrt(A * K) + math.sqrt(D) + late)
 
     def useful_from(self, problem: Problem, mean_delay: float = 0.0) -> int:
         """The least K from which on the bound, with D = mean_delay K, is below H K."""
@@ -162,6 +185,16 @@ class Setting:
     @property
     def _weighted(self) -> bool:
         return self.information == "bandit" and not self.stochastic
+
+    @property
+    def _late(self) -> bool:
+        """Whether the counts lag behind where a set or an estimate is made from them."""
+        ordered = self.in_order and self.information == "full"
+        return self.dynamics == "unknown" and self.paths == "late" and not ordered
+
+    def _rare_rows(self, problem: Problem) -> int:
+        """What has to be visited while its first visits are not observed: states, or rows."""
+        return problem.states if self.explores else problem.states * problem.actions
 
     def _parameters(self, problem: Problem, N: float, D: float) -> Parameters:
         rate = self._rate(problem, N)
@@ -187,14 +220,13 @@ class Setting:
         H, S, A = problem.shape
         if self.dapo:
             return math.sqrt(D) / (H if self.dynamics == "known" else H * S * math.sqrt(A))
-        late = self.dynamics == "unknown" and self.paths == "late"
         if self.oreps or self.arms:
             return math.inf
         if self.stochastic:
-            return math.sqrt(D / (H * S))
+            return math.sqrt(D / (H * self._rare_rows(problem)))
         if self.information == "bandit":
-            return math.sqrt(D / (H * S * A)) if late else math.sqrt(D)
-        return math.sqrt(D / (H * S)) if late else math.inf
+            return math.sqrt(D / (H * S * A)) if self._late else math.sqrt(D)
+        return math.sqrt(D / (H * self._rare_rows(problem))) if self._late else math.inf
 
 
 PATHS = ("late", "at once")

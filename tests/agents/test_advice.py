@@ -72,15 +72,53 @@ def test_the_decision_table(about, name):
     assert "update=Blend(RegretMatching(hints=True), Planned(" in practice.call
 
 
+def test_order_helps_under_full_information_only():
+    about = {"aim": "guarantee", "in_order": True}
+    full = bl.advise(WORLD.problem, **about)
+    assert "needs no explicit exploration" in str(full.notes)
+    bandit = bl.advise(WORLD.problem, information="bandit", **about)
+    assert "does not help under bandit feedback" in str(bandit.notes)
+    plain = bl.advise(WORLD.problem, information="bandit", aim="guarantee")
+    assert bandit.call == plain.call  # and its phases are those of late paths
+    assert "paths='late'" in bandit.call
+    for known in ({"transitions": WORLD.mdp.transitions}, {"paths": "at once"}):
+        assert bl.advise(WORLD.problem, **about, **known).notes == ()
+    K = 10**6
+    late, order = (
+        bl.advise(
+            bl.Problem(50, 3, 4), aim="guarantee", episodes=K, total_delay=1e7, in_order=in_order
+        )
+        for in_order in (False, True)
+    )
+    assert "Skipping" in late.name
+    assert order.name == "DelayedOPPO"
+    useful = [
+        int(a.reason.split("K = ")[1].split(" on")[0].replace(",", "")) for a in (late, order)
+    ]
+    assert useful[1] < useful[0]
+
+
 def test_explicit_exploration_only_where_it_can_help():
     stochastic = {"information": "bandit", "costs": "stochastic", "max_delay": 100}
     stochastic["aim"] = "guarantee"
     many = bl.advise(ARMS.problem, **stochastic)
     few = bl.advise(bl.Problem(1, 5, 1), **stochastic)
-    assert "explore=FewVisits(threshold=None, max_delay=100.0)" in many.call
+    assert "explore=FewVisits(threshold=None, max_delay=100.0, use_costs=False)" in many.call
     assert "explore=None" in few.call
 
 
 def test_wrong_words():
     with pytest.raises(ValueError, match="did you mean 'practice'"):
         bl.advise(WORLD.problem, aim="practise")
+
+
+def test_later_algorithms_are_mentioned():
+    arms, more = bl.Problem(1, 3, 1), bl.Problem(4, 3, 2)
+
+    def last(problem, **known):
+        return bl.advise(problem, information="bandit", aim="guarantee", **known).notes[-1]
+
+    assert "ZimmertSeldin" in last(arms)
+    assert "DAPO" in last(more)
+    assert "Lazy" in last(more, costs="stochastic")
+    assert bl.advise(more, aim="guarantee").notes == ()

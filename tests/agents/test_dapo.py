@@ -10,6 +10,7 @@ import belated as bl
 import oracles
 from belated.arrays import frozen
 from belated.kernels import delay_adapted
+from belated.testing import Step, drive
 from belated.tuning import Setting
 
 K = 60
@@ -28,10 +29,11 @@ def filled(low, high, v, sign):
 class Twin:
     """Algorithms 3 and 4, dense and multiplicative. p: (H, S, A, S), or None if unknown."""
 
-    def __init__(self, problem, p, eta, gamma, delta=0.1, ties="together"):
+    def __init__(self, problem, p, eta, gamma, delta=0.1, ties="together", gap=2, factor=1):
         self.problem, self.p, self.eta, self.gamma = problem, p, eta, gamma
         H, S, A = problem.shape
         self.L, self.ties = math.log(10 * H * S * A * K / delta), ties
+        self.gap, self.factor = gap, factor
         self.n = np.zeros((H, S, A, S))
         self.pi, self.open = np.full((H, S, A), 1 / A), {}
 
@@ -80,10 +82,10 @@ class Twin:
             at = (h, path.states[h], path.actions[h])
             Q[at] = r[at] * costs[h:].sum() / (upper[at[:2]][0] * pi[at] + self.gamma)
         b = 3 * self.gamma * H * now * r / (upper * pi + self.gamma)
-        b = b + 2 * H * now * r * (upper * pi - lower * pi) / (upper * pi + self.gamma)
+        b = b + self.gap * H * now * r * (upper * pi - lower * pi) / (upper * pi + self.gamma)
         B, v = np.zeros((H, S, A)), np.zeros(S)
         for h in reversed(range(H)):
-            B[h] = b[h].sum(-1)[:, None] + self.back(box, v, h, 1)
+            B[h] = b[h].sum(-1)[:, None] + self.factor * self.back(box, v, h, 1)
             v = (pi[h] * B[h]).sum(-1)
         return Q - B
 
@@ -194,6 +196,46 @@ def test_unknown_transitions_equal_the_twin(delays, homogeneous, paths):
     play(world, agent, twin, DELAYS[delays](rng, K), paths=paths)
 
 
+class NarrowDilated(Narrow, bl.DilatedBonus):
+    """The same for dilated bonuses."""
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("delays", ["none", "random"])
+def test_dilated_bonuses_equal_the_twin(known, delays):
+    rng = np.random.default_rng(7)
+    world = oracles.random_world(rng, 3, 3, 2)
+    p, dense = (world.mdp.transitions, oracles.dense(world.mdp)) if known else (None, None)
+    agent = NarrowDilated(world.problem, transitions=p, learning_rate=0.1, exploration=0.02)
+    twin = Twin(world.problem, dense, 0.1, 0.02, gap=1, factor=1 + 1 / 3)
+    twin.L = NARROW
+    play(world, agent, twin, DELAYS[delays](rng, K))
+
+
+def test_dilated_bonuses_are_saved_and_printed(tmp_path):
+    world = oracles.random_world(np.random.default_rng(8), 3, 3, 2)
+    agent = bl.DilatedBonus(world.problem, learning_rate=0.1, exploration=0.02)
+    drive(world, agent, [Step(1, 2)] * 10, 0)
+    bl.save(agent, tmp_path / "a.belated")
+    again = bl.load(tmp_path / "a.belated")
+    assert repr(again) == repr(agent)
+    path = world.mdp.play(agent.begin_episode().policy, np.random.default_rng(0), 10)
+    again.begin_episode()
+    for one in (agent, again):
+        one.observe([path, bl.Costs(10, np.ones(3))])
+    assert np.array_equal(agent.begin_episode().policy, again.begin_episode().policy)
+
+
+def test_copies_share_what_they_count():
+    world = oracles.random_world(np.random.default_rng(9), 3, 3, 2)
+    rates = {"learning_rate": 0.1, "exploration": 0.05}
+    bold = bl.Bold(lambda: bl.DilatedBonus(world.problem, **rates), share_model=True)
+    bl.simulate(world, bold, delays=bl.delays.fixed(2), episodes=30)
+    assert {agent._set.counts.arrived for agent in bold.agents} == {28}
+    with pytest.raises(ValueError, match="here they are known"):
+        bl.DAPO(world.problem, transitions=world.mdp.transitions, **rates).count([])
+
+
 def test_the_radius_of_the_paper():
     world = oracles.random_world(np.random.default_rng(5), 3, 3, 2)
     agent = bl.DAPO(world.problem, learning_rate=0.1, exploration=0.02, episodes=K, delta=0.3)
@@ -232,7 +274,7 @@ def test_the_mean_of_the_estimate(seed):
             total = np.zeros((H, S, A))
             met = frozen(costs[np.arange(H), states[:-1], actions])
             arguments = (frozen(states), frozen(actions), met, played, newest)
-            delay_adapted.learn(*arguments, upper, reach, gamma, total)
+            delay_adapted.learn(*arguments, upper, reach, gamma, 2.0, total)
             mean += chance * total
         _, Q = oracles.values(p, costs, played)
         r = played / np.maximum(played, newest)

@@ -1,16 +1,19 @@
 """Learning rates of 100, degenerate sizes, degenerate costs: no NaN, sensible results."""
 
+import dataclasses
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
 
 import belated as bl
 import oracles
-from belated import Bonus, Confidence, Revealed, Softmax, Weighted
+from belated import Blend, Bonus, Confidence, Revealed, Softmax, Weighted
 from belated.agents.parts.costs import importance_weighted
 from belated.kernels.weights import softmax
+from belated.testing import check_policy, feedback
 from registry import AGENTS
 
 SIZES = [(1, 1, 1), (1, 1, 3), (3, 1, 2), (1, 3, 2), (3, 3, 1), (3, 4, 2)]
@@ -93,3 +96,88 @@ def test_rare_costs_get_their_whole_weight():
     path, policy = bl.Trajectory(0, [0, 0], [0]), np.array([[[1e-200, 1.0]]])
     costs = importance_weighted(np.array([0.5]), path, policy, np.array([1e-40]), 0.0)
     assert costs[0, 0, 0] == pytest.approx(0.5e240)
+
+
+EXTREMES = (1e308, 10**400, 5e-324, math.inf, math.nan)
+TINY = oracles.random_world(np.random.default_rng(0), 2, 3, 2)
+
+
+def arguments(item):
+    """The arguments of an agent or a part, or the items of a list, by name."""
+    if isinstance(item, list | tuple):
+        return dict(enumerate(item))
+    if isinstance(item, Blend):
+        return {"updates": item.updates}
+    if hasattr(item, "configuration"):
+        return item.configuration()
+    if dataclasses.is_dataclass(item) and not isinstance(item, bl.Problem | bl.Transitions):
+        return {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+    return {}
+
+
+def numeric(item, *path):
+    """The places of all arguments that are, or may be, numbers."""
+    for name, value in arguments(item).items():
+        if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+            yield (*path, name)
+        yield from numeric(value, *path, name)
+
+
+def remade(item, path, value):
+    """The same agent, part or list with another value in one place."""
+    if not path:
+        return value
+    given = dict(arguments(item))
+    given[path[0]] = remade(given[path[0]], path[1:], value)
+    if isinstance(item, list | tuple):
+        return [*given.values()]
+    if isinstance(item, Blend):
+        return Blend(*given["updates"])
+    if isinstance(item, bl.Mixture):
+        return bl.Mixture(*given.pop("agents"), **given)
+    if isinstance(item, bl.Parallel | bl.Bold):
+        agent = given.pop("agent")
+        return type(item)(lambda: agent, **given)
+    if "agent" in given:
+        return type(item)(given.pop("agent"), **given)
+    return type(item)(**given)
+
+
+def places():
+    """One agent for every place of a number that the registry has."""
+    found = {}
+    for name, make in AGENTS.items():
+        for path in numeric(make(TINY)):
+            found[name, path] = make
+    return found
+
+
+@pytest.mark.slow
+def test_extreme_arguments_give_one_sentence_or_a_sane_agent():
+    """Every number of every registered agent; 0.1.0 raised OverflowError and gave NaN."""
+    refused = sane = 0
+    for (name, path), make in places().items():
+        for value in EXTREMES:
+            try:
+                agent = remade(make(TINY), path, value)
+                short_run(agent)
+                sane += 1
+            except ValueError as error:
+                text = str(error)
+                assert "got" in text, (name, path, value, text)
+                assert "\n" not in text
+                assert len(text) < 400
+                refused += 1
+    assert refused > 300
+    assert sane > 100
+
+
+def short_run(agent):
+    rng = np.random.default_rng(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # costs that overflow to infinity
+        for k in range(4):
+            policy = agent.begin_episode().policy
+            check_policy(agent.problem, policy)
+            agent.observe(feedback(TINY, agent, k, policy, rng))
+        assert not any(math.isnan(value) for value in agent.diagnostics().values())

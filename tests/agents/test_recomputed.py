@@ -91,7 +91,8 @@ def test_mean_costs_on_unknown_transitions(homogeneous, pooled, optimism):
     counts, sums, n = observed.counts, observed.sums, observed.n
     total, history, line = np.zeros((H, S, A)), [], bl.DelayLine()
     L = math.log(H * S * A * K / 0.4)
-    deviation = 0.3 if optimism == "bonus" else 0.05 * math.sqrt(L / 2)
+    pairs = H * S * A * K * (H if homogeneous else 1)
+    deviation = 0.3 if optimism == "bonus" else 0.05 * math.sqrt(math.log(2 * pairs / 0.1) / 2)
     for k in range(K):
         policy = agent.begin_episode().policy
         np.testing.assert_allclose(policy, softmax(total, 0.5), atol=1e-9)
@@ -132,21 +133,25 @@ def backup(seen, cost, V, L, left, optimism):
 
 @pytest.mark.parametrize("homogeneous", [True, False])
 @pytest.mark.parametrize("pooled", [True, False])
-def test_ucbvi_over_several_steps(homogeneous, pooled):
+@pytest.mark.parametrize("known", [True, False])
+def test_ucbvi_over_several_steps(homogeneous, pooled, known):
     rng = np.random.default_rng(4)
     H, S, A, K = 4, 4, 3, 80
     world = oracles.random_world(rng, H, S, A, homogeneous, start=(0.4, 0.6, 0.0, 0.0))
     T, C = 1 if homogeneous else H, 1 if pooled else H
     agent = bl.DelayedUCBVI(
         world.problem,
-        transitions=Confidence(0.1, episodes=K),
-        costs=Averaged(pooled=pooled),
-        explore=FewVisits(2),
+        transitions=world.mdp.transitions if known else Confidence(0.1, episodes=K),
+        costs=Averaged(pooled=pooled, scale=0.1 if known else 1.0),
+        explore=None if known else FewVisits(2),
     )
     line, observed = bl.DelayLine(), Observed((H, S, A), T, C)
     counts, sums, n = observed.counts, observed.sums, observed.n
-    width = 0.1 * math.sqrt(math.log(H * S * A * K / 0.4) / 2)
     for k in range(K):
+        # known transitions: an anytime log term, and the true p without a bonus
+        number = max(2, 1 << (k + 1).bit_length()) ** 2 if known else K
+        pairs = H * S * A * number * (H if homogeneous else 1)
+        width = 0.1 * math.sqrt(math.log(2 * pairs / 0.1) / 2)
         V, expected = np.zeros(S), np.zeros((H, S, A))
         for h in reversed(range(H)):
             seen, c = counts[min(h, T - 1)], min(h, C - 1)
@@ -154,8 +159,10 @@ def test_ucbvi_over_several_steps(homogeneous, pooled):
             low = np.maximum(mean - width / np.sqrt(np.maximum(n[c], 1)), 0)
             Q = low - (H - 1 - h) * width / np.sqrt(m) + (seen / m[..., None]) @ V
             Q = np.where((seen.sum(-1) > 0) & (n[c] > 0), np.clip(Q, 0, H - h), 0.0)
+            if known:
+                Q = np.where(n[c] > 0, low, 0.0) + oracles.dense(world.mdp)[h] @ V
             V, expected[h] = Q.min(-1), np.eye(A)[Q.argmin(-1)]
-            expected[h][seen.sum((-1, -2)) <= 2] = 1 / A
+            expected[h][(seen.sum((-1, -2)) <= 2) & (not known)] = 1 / A
         policy = agent.begin_episode().policy
         np.testing.assert_allclose(policy, expected)
         line.push([world.mdp.play(policy, rng, k)], int(rng.integers(0, 6)))

@@ -1,5 +1,6 @@
 """The optimistic algorithm for stochastic costs, and what explicit exploration is worth (T23)."""
 
+import itertools
 import math
 
 import numpy as np
@@ -21,7 +22,7 @@ def test_one_state_and_one_step_is_ucb_with_explicit_exploration():
             explore=FewVisits(max_delay=d) if explicit else None,
         )
         line, sums, n = bl.DelayLine(), np.zeros(A), np.zeros(A)
-        L = math.log(A * K / (4 * delta))
+        L = math.log(2 * A * K / delta)
         for k in range(K):
             policy = agent.begin_episode().policy[0, 0]
             index = np.where(n > 0, sums / np.maximum(n, 1) - np.sqrt(L / 2 / np.maximum(n, 1)), 0)
@@ -38,6 +39,26 @@ def test_one_state_and_one_step_is_ucb_with_explicit_exploration():
                 else:
                     sums[arm] += record.values[0]
             agent.observe(batch)
+
+
+def failure(means, H, K):
+    """The exact probability that a lowered mean cost of some step exceeds the true mean."""
+    agent = bl.DelayedUCBVI(bl.Problem(1, 1, H), transitions=Confidence(episodes=K))
+    width, fails = agent._width(agent._part), np.zeros(len(means))
+    for costs in itertools.product((0.0, 1.0), repeat=K):  # of one step; the steps are alike
+        averaging, low = Averaged().start(bl.Problem(1, 1, 1)), 0.0
+        for cost in costs:
+            averaging.learn(bl.Trajectory(0, [0, 0], [0]), np.array([cost]))
+            low = max(low, averaging.lowered(width).max())
+        ones = sum(costs)
+        fails += (low > means) * means**ones * (1 - means) ** (K - ones)
+    return 1 - (1 - fails) ** H
+
+
+@pytest.mark.parametrize(("H", "K"), [(2, 2), (1, 3), (10, 6)])
+def test_delta_is_the_probability_that_a_bonus_fails(H, K):
+    """Coins of every mean; with ln(H S A K / (4 delta)) it was 0.112 at H = K = 2, mean 0.24."""
+    assert failure(np.array([0.24, *np.linspace(0.01, 0.99, 99)]), H, K).max() <= 0.1
 
 
 @pytest.mark.parametrize(("arms", "gap", "helps"), [(50, 0.5, True), (10, 0.2, False)])

@@ -457,4 +457,4 @@ def test_doubling_knows_when_paths_come():
     at_once = bl.Doubling(bl.DelayedOPPO(problem), paths="at once")
     delayed = bl.Doubling(bl.DelayedOPPO(problem))
     assert at_once.parameters.threshold == math.inf
-    assert delayed.parameters.threshold == math.sqrt(2 / 4)
+    assert delayed.parameters.threshold == math.sqrt(2 / 8)

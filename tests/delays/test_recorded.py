@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import belated as bl
 
+NOON, MINUTE = datetime(2024, 3, 1, 12, tzinfo=UTC), timedelta(minutes=1)
 waits = st.one_of(st.integers(0, 40), st.just(np.inf))
 
 
@@ -61,21 +62,26 @@ def test_csv_in_units_of_time(tmp_path):
     assert draw(bl.delays.trace(path, "hours", rate=2), 6) == [
         4, bl.NEVER, 0, bl.NEVER, 1999, 0,
     ]  # fmt: skip
-    with pytest.raises(ValueError, match=r"give decided or rate .* got '2.5' in line 2"):
+    with pytest.raises(ValueError, match=r"give decided or rate .* got 2.5 in line 2"):
         bl.delays.trace(path, "hours")
     with pytest.raises(ValueError, match="decided must be one of 'at', 'hours', got 'att'"):
         bl.delays.trace(path, "hours", decided="att")
-    with pytest.raises(ValueError, match="column of numbers or dates with times, got ''"):
+    with pytest.raises(ValueError, match=r"a time in every row, got none in line 3 of visits.csv"):
         bl.delays.trace(path, "at", decided="hours")
 
 
-def test_dates_are_seconds_and_time_zones_count(tmp_path):
+def test_time_zones_count_and_units_are_said(tmp_path):
     path = tmp_path / "visits.csv"
     path.write_text(
         "at,seconds\n2024-03-01T12:00:00Z,90\n2024-03-01T14:01:00+02:00,10\n"
-        "2024-03-01 12:02:00,\n2024-03-01T12:03:00Z,1\n"
+        "2024-03-01 12:02:00Z,\n2024-03-01T12:03:00Z,1\n"
     )
-    assert draw(bl.delays.trace(path, "seconds", decided="at"), 4) == [1, 0, bl.NEVER, 0]
+    model = bl.delays.trace(path, "seconds", decided="at", unit="s")
+    assert draw(model, 4) == [1, 0, bl.NEVER, 0]
+    model = bl.delays.trace(path, "seconds", decided="at", unit="ms")
+    assert draw(model, 4) == [0, 0, bl.NEVER, 0]
+    with pytest.raises(ValueError, match="unit must be one of 'ms', 's', 'min', 'h', 'd' where"):
+        bl.delays.trace(path, "seconds", decided="at")
 
 
 def test_parquet_with_numbers_dates_and_durations(tmp_path):
@@ -92,10 +98,11 @@ def test_parquet_with_numbers_dates_and_durations(tmp_path):
         }
     ).write_parquet(path)
     expected = [1, 0, bl.NEVER, 0]
-    for column in ("wait", "seconds", "text"):
-        assert draw(bl.delays.trace(path, column, decided="at"), 4) == expected
+    assert draw(bl.delays.trace(path, "wait", decided="at"), 4) == expected
+    for column in ("seconds", "text"):
+        assert draw(bl.delays.trace(path, column, decided="at", unit="s"), 4) == expected
     assert draw(bl.delays.trace(str(path), "episodes"), 4) == expected
-    assert draw(bl.delays.trace(path, "wait", rate=1 / 30), 4) == [2, 0, bl.NEVER, 1]
+    assert draw(bl.delays.trace(path, "wait", rate=2, unit="min"), 4) == [2, 0, bl.NEVER, 1]
     with pytest.raises(ValueError, match="column must be one of 'at', 'wait'"):
         bl.delays.trace(path, decided="at")
     broken = tmp_path / "broken.parquet"
@@ -105,6 +112,78 @@ def test_parquet_with_numbers_dates_and_durations(tmp_path):
     assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match="readable Parquet file"):
         bl.delays.trace(tmp_path / "absent.parquet", "wait")
+
+
+MESSY = """\ufeffvisit,decided,converted
+a,2024-03-31T00:30:00+01:00,2024-03-31T03:10:00+02:00
+b,2024-03-30T23:45:00Z,
+a,2024-03-31T00:30:00+01:00,2024-03-31T03:20:00+02:00
+c,2024-03-31T00:00:00Z,NA
+d,2024-03-31T00:00:00Z,2024-03-31T00:00:30Z
+ c,2024-03-31T00:00:00+00:00,2024-03-31T01:10:00Z
+e,2024-03-31T03:10:00+02:00,2024-03-31 03:10:00+02:00
+f,2024-03-31T01:30:00Z,null
+g,2024-03-31T01:40:00Z,2024-03-31T09:00:00Z
+"""
+"""A log with a byte order mark, two zones, a change of summer time, doubled rows and empty cells.
+
+In UTC: a is decided at 23:30 and converts at 01:10, when e is decided, three decisions later (b, c
+and d pass). b never converts. c, decided at 00:00 with d, first without and then with an outcome,
+converts at 01:10 as well: d passes. d converts before the next decision, e at once. f never does. g
+converts after the last decision.
+"""
+CONVERTED = [3, bl.NEVER, 1, 0, 0, bl.NEVER, 0]
+
+
+def test_a_messy_file_worked_out_by_hand(tmp_path):
+    path = tmp_path / "visits.csv"
+    path.write_text(MESSY, encoding="utf-8")
+    model = bl.delays.trace(path, decided="decided", arrived="converted", key="visit")
+    assert draw(model, 7) == CONVERTED
+    assert str(model) == (
+        "7 recorded delays, 28.6% lost; of the others 50 % within 0, 90 % within 3, "
+        "99 % within 3 and all within 3 episodes"
+    )
+    assert repr(model) == "trace([3, NEVER, 1, 0, 0, NEVER, 0])"
+    with pytest.raises(ValueError, match=r"must not decrease .* got line 4 of visits.csv"):
+        bl.delays.trace(path, decided="decided", arrived="converted")
+    with pytest.raises(ValueError, match="column must hold waiting times, got times in line 2"):
+        bl.delays.trace(path, "converted", decided="decided")
+    with pytest.raises(ValueError, match=r"column must be the name .* got times in line 2"):
+        bl.delays.trace(path, "converted")
+    path.write_text(MESSY.replace("d,2024-03-31T00:00:00Z", "d,2024-03-31T00:00:00"))
+    with pytest.raises(ValueError, match=r"with a time zone in line 2 .* without a .* in line 6"):
+        bl.delays.trace(path, decided="decided", arrived="converted", key="visit")
+    path.write_text(MESSY.replace(" c,2024-03-31T00:00:00", "c,2024-03-31T00:01:00"))
+    with pytest.raises(ValueError, match="same in all rows with visit = 'c', got others in line 5"):
+        bl.delays.trace(path, decided="decided", arrived="converted", key="visit")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "numpy", "lists", "texts", "numbers"])
+def test_two_columns_of_times_from_anywhere(kind):
+    """The same seven decisions, whoever holds them."""
+    lines = [line.split(",") for line in MESSY.splitlines()[1:]]
+    keep = [lines[i] for i in (0, 1, 5, 4, 6, 7, 8)]
+    texts = [[row[i] if len(row[i]) > 4 else None for row in keep] for i in (1, 2)]
+    times = [[t and datetime.fromisoformat(t).astimezone(UTC) for t in column] for column in texts]
+    if kind == "pandas":
+        pandas = pytest.importorskip("pandas")
+        times = [pandas.Series(pandas.to_datetime(column)) for column in times]
+        assert times[0].dt.tz is not None
+    elif kind == "polars":
+        times = [polars.Series(column) for column in times]
+    elif kind == "numpy":
+        plain = [[t and t.replace(tzinfo=None) for t in column] for column in times]
+        times = [np.array(column, dtype="datetime64[ns]") for column in plain]
+    elif kind == "texts":
+        times = texts
+    elif kind == "numbers":
+        times = [np.array([t.timestamp() if t else np.nan for t in column]) for column in times]
+    model = bl.delays.trace(decided=times[0], arrived=times[1])
+    assert draw(model, 7) == CONVERTED
+    if kind in ("pandas", "polars"):
+        waited = times[1] - times[0]
+        assert draw(bl.delays.trace(waited, decided=times[0]), 7) == CONVERTED
 
 
 def test_lost_records_stay_lost_in_a_run():
@@ -126,8 +205,32 @@ def test_lost_records_stay_lost_in_a_run():
         (lambda: bl.delays.trace([1.0, 2.0], decided=[1, 0]), r"decided\[1\] = 0 after 1"),
         (lambda: bl.delays.trace([1.0, 2.0], decided=[1, np.nan]), "decided must be finite"),
         (lambda: bl.delays.trace([1.0], decided="at"), "decided is the name of a column for"),
+        (lambda: bl.delays.trace([1.0], unit="h"), "unit needs decided or rate"),
+        (lambda: bl.delays.trace([1.0], rate=1, unit="hours"), "unit must be one of 'ms', 's'"),
+        (lambda: bl.delays.trace([1.0], key="id"), "key is the name of a column for files only"),
+        (lambda: bl.delays.trace([1.0], decided=[0], arrived=[1]), "delays must be None where arr"),
+        (lambda: bl.delays.trace(decided=[0], arrived=[1], rate=2), "rate must be None where arr"),
+        (lambda: bl.delays.trace(decided=[0], arrived=[1], unit="s"), "unit must be None where"),
+        (lambda: bl.delays.trace(arrived=[1.0]), "decided must be given where arrived is"),
+        (lambda: bl.delays.trace([MINUTE], rate=1), "unit of the rate must be one of"),
+        (lambda: bl.delays.trace([MINUTE], decided=[0.0]), "decided must be dates where"),
+        (lambda: bl.delays.trace([NOON], rate=1), r"got times in delays\[0\]: give times of arr"),
+        (lambda: bl.delays.trace([1, NOON], rate=1), "one kind of thing, got numbers in delays"),
+        (lambda: bl.delays.trace([True, None], rate=1), r"got True in delays\[0\]"),
+        (lambda: bl.delays.trace(decided=[MINUTE], arrived=[NOON]), "decided must hold times"),
+        (lambda: bl.delays.trace(decided=[NOON], arrived=[3.0]), "arrived must hold times like"),
+        (lambda: bl.delays.trace(decided=[NOON], arrived=[MINUTE]), "arrived must hold times like"),
+        (lambda: bl.delays.trace(decided=[9.0, 10.0], arrived=[9.5, 2.0]), "before in arrived.1."),
+        (
+            lambda: bl.delays.trace(decided=[NOON], arrived=[NOON.replace(tzinfo=None)]),
+            "both have time zones or neither, got them for decided",
+        ),
+        (
+            lambda: bl.delays.trace([1.7e9 + 5, 1.7e9 + 90], decided=[1.7e9, 1.7e9 + 60]),
+            "like those of decided: give times of arrival as arrived, or let decided begin at 0",
+        ),
         (lambda: bl.delays.trace([1.0], "at"), "column is the name of a column for files only"),
-        (lambda: bl.delays.trace(["a"], rate=1), "delays must be numbers"),
+        (lambda: bl.delays.trace(["a"], rate=1), r"delays must hold numbers.* got 'a'"),
     ],
 )
 def test_bad_input_gets_one_sentence(call, message):

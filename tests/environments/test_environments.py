@@ -71,3 +71,82 @@ def test_bandit_and_lower_bound_shapes():
     world = bl.environments.delay_lower_bound(4, states=3, actions=2, horizon=2)
     assert world.problem.shape == (2, 3, 2)
     assert np.array_equal(world.costs.at(0), world.costs.at(4))
+
+
+def exact_gap(world):
+    """Best value, and the value of playing blindly, per episode."""
+    _, best = bl.best_policy(world.mdp, world.costs.at(0))
+    H, S, A = world.problem.shape
+    uniform = np.full((H, S, A), 1 / A)
+    start = world.problem.start_probabilities
+    return best, start @ bl.policy_values(world.mdp, uniform, world.costs.at(0))[0][0]
+
+
+def test_before_learning_all_policies_cost_the_same_on_the_dynamics_lower_bound():
+    """Averaged over all secrets (2 steps, 2 actions), and exactly."""
+    worlds = {}
+    for seed in range(40):
+        world = bl.environments.dynamics_lower_bound(10, 2, 2, 4, seed)
+        p = world.mdp.transitions.dense()
+        worlds[tuple(p[:2, 0, :, 1].argmax(-1))] = world
+    assert len(worlds) == 4
+    rng, means = np.random.default_rng(0), []
+    for _ in range(20):
+        policy = np.eye(2)[rng.integers(0, 2, (4, 2))]
+        means.append(
+            np.mean(
+                [bl.policy_values(w.mdp, policy, w.costs.at(0))[0][0, 0] for w in worlds.values()]
+            )
+        )
+    assert np.ptp(means) < 1e-13
+    best, blind = exact_gap(world)
+    assert means[0] == pytest.approx(blind)
+    assert best < blind - 0.01
+
+
+@pytest.mark.parametrize("H", [2, 5, 16, 40])
+@pytest.mark.parametrize(("S", "A"), [(2, 2), (2, 9), (10, 3)])
+def test_what_is_lost_and_what_can_be_known_on_the_dynamics_lower_bound(H, S, A):
+    """The steps of the proof, exactly, for several K.
+
+    A blind learner loses more than the floor, which is of the order H^{3/2} sqrt(S A K); and what
+    a visit says about a better action is so little that 2 K / S visits say at most 1/16 each.
+    """
+    for K in (7 * H * S * A, 100 * H * S * A):
+        world = bl.environments.dynamics_lower_bound(K, S, A, H, seed=3)
+        p, m = world.mdp.transitions.dense(), H // 2
+        leave, more = 1 / (8 * H), np.ptp(p[0, 0, :, 1])
+        np.testing.assert_allclose(np.sort(p[:m, ::2, :, 1::2].max(-1), -1)[..., :-1], leave)
+        assert more <= leave
+        assert np.all(p[m:, range(S), :, range(S)] == 1)
+        floor = 7 / 64 * m * (H - m) * more * K
+        rate = H**1.5 * np.sqrt(S * A * K)
+        assert 0.0009 * rate < floor < 0.002 * rate
+        best, blind = exact_gap(world)
+        assert floor < K * (blind - best) < 0.02 * rate
+        q = leave + more
+        kl = leave * np.log(leave / q) + (1 - leave) * np.log((1 - leave) / (1 - q))
+        assert 2 * K / S / A * kl <= 1 / 16
+        stays = bl.occupancy(world.mdp, bl.best_policy(world.mdp, world.costs.at(0))[0])
+        assert stays[m, ::2].sum() >= 7 / 8  # so a bad state is met at every step
+
+
+def test_no_learner_is_below_the_dynamics_lower_bound_unless_it_knows_the_transitions():
+    """Six secrets; the mean regret over them is at least the floor, whatever learns."""
+    K, S, A, H = 128, 2, 4, 8
+    floor = 7 / 64 * 4 * 4 * np.sqrt(7 * S * A / (2048 * H * K)) * K
+
+    def regret(make):
+        worlds = [bl.environments.dynamics_lower_bound(K, S, A, H, seed) for seed in range(6)]
+        return np.mean([bl.simulate(w, make(w), episodes=K, seed=0).regret[-1] for w in worlds])
+
+    narrow = bl.Confidence(radius_scale=0.01, episodes=K)
+    learners = [
+        lambda w: bl.recommend(w.problem),
+        lambda w: bl.DelayedOPPO(w.problem, transitions=narrow, update=bl.Softmax(1.0)),
+        lambda w: bl.DelayedUCBVI(w.problem, transitions=narrow),
+    ]
+    assert all(regret(make) >= floor for make in learners)
+    eager = bl.Softmax(1000.0)
+    knows = regret(lambda w: bl.DelayedOPPO(w.problem, transitions=w.mdp.transitions, update=eager))
+    assert knows < floor / 2

@@ -9,10 +9,7 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.passive_env_checker import (
-    env_reset_passive_checker,
-    env_step_passive_checker,
-)
+from gymnasium.utils.env_checker import check_env
 
 import belated as bl
 from belated.environments import Rewards
@@ -339,7 +336,7 @@ def test_late_rewards_come_in_info_on_time_and_once():
     env = late([2, 0, bl.NEVER, 1, 0, 0])
     got = {}
     for k in range(6):
-        _, info = env.reset(seed=k)
+        _, info = env.reset(seed=None if k else 0)
         assert info["episode_number"] == k
         assert info["late_rewards"] == ()
         for action in goal if k in (0, 2) else stay:
@@ -376,19 +373,119 @@ def test_an_episode_broken_off_ends_at_the_reset():
     assert [r.episode for r in info["late_rewards"]] == [1, 2]
 
 
-def test_the_wrapper_is_an_ordinary_environment():
-    with pytest.raises(ValueError, match="episodes must be given"):
-        late(bl.delays.geometric(2))
-    with pytest.raises(ValueError, match="episodes = 3 numbers, got 2"):
-        late([0, 1], episodes=3)
-    env = late(bl.delays.geometric(2), episodes=100, seed=4)
-    env_reset_passive_checker(env, seed=1)
-    env_step_passive_checker(env, 2)
-    assert env.observation_space == gymnasium.spaces.Discrete(16)
-    unit = gymnasium.make("CartPole-v1")
-    cart = bl.LateRewards(unit, bl.delays.fixed(1), episodes=2)
-    cart.reset(seed=0)
-    assert cart.step(0)[1] == 0.0
+LATE = {
+    "model": lambda: late(bl.delays.geometric(2), seed=4),
+    "array": lambda: late([1] * 30),
+    "trace": lambda: late(bl.delays.trace([0, 1, 2] * 10)),
+    "by name": lambda: gymnasium.make(
+        "belated/LateRewards-v0", env="CartPole-v1", delays=bl.delays.fixed(1)
+    ),
+    "inside a time limit": lambda: gymnasium.wrappers.TimeLimit(late([1] * 30), 4),
+    "with statistics": lambda: gymnasium.wrappers.RecordEpisodeStatistics(late([1] * 30)),
+    "around statistics": lambda: bl.LateRewards(
+        gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make("Taxi-v4")),
+        bl.delays.uniform(0, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+@pytest.mark.filterwarnings(
+    "ignore:.*is different from the unwrapped version:UserWarning",
+    "ignore:.*A Box observation space m:UserWarning",
+)
+def test_gymnasium_finds_nothing_wrong(name):
+    """Its own checker; other warnings, such as of versions out of date, are errors."""
+    assert bl.LateRewards is not None
+    check_env(LATE[name](), skip_render_check=True)
+
+
+def episodes_of(env, count, seed=None):
+    """What came in each episode of six steps: (when, episode, rewards)."""
+    got = []
+    for k in range(count):
+        _, info = env.reset(seed=seed if k == 0 else None)
+        assert info["episode_number"] == k
+        over = False
+        while not over:
+            _, _, terminated, truncated, info = env.step(2)
+            over = terminated or truncated
+        got += [(k, late.episode, late.rewards.tolist()) for late in info["late_rewards"]]
+    return got
+
+
+def test_a_reset_with_a_seed_starts_over():
+    """Numbering and delays; other seeds have other delays, as copies in a vector need."""
+    env = late(bl.delays.geometric(3), seed=1)
+    first = episodes_of(env, 40, seed=5)
+    assert episodes_of(env, 40, seed=5) == first == episodes_of(geometric_twin(), 40, seed=5)
+    assert episodes_of(env, 40, seed=6) != first
+    env.reset(seed=5)
+    env.step(2)
+    _, info = env.reset(seed=5)
+    assert (info["episode_number"], info["late_rewards"]) == (0, ())
+
+
+def geometric_twin():
+    return late(bl.delays.geometric(3), seed=1)
+
+
+def test_delays_are_drawn_as_episodes_come():
+    """Past the first block of 1,024; the mean over 1,500 within four standard errors."""
+    env = late(bl.delays.geometric(2))
+    env.reset(seed=0)
+    drawn = []
+    for k in range(1500):
+        if k:
+            env.reset()
+        drawn.append(env._delay())
+    assert len(env._drawn) == 2048
+    assert np.mean(drawn) == pytest.approx(2, abs=4 * np.sqrt(6 / 1500))
+    with pytest.raises(ValueError, match="at most 3, the number of delays"):
+        episodes_of(late(bl.delays.trace([0, 1, 0])), 4)
+
+
+def test_copies_in_a_vector_each_have_their_own_episodes():
+    def copies():
+        return gymnasium.vector.SyncVectorEnv([geometric_twin] * 2)
+
+    def played(envs):
+        _, info = envs.reset(seed=3)
+        came = [[], []]
+        for step in range(300):
+            _, rewards, _, _, info = envs.step(np.array([2, 2]))
+            assert not rewards.any()
+            for i in range(2):
+                came[i] += [(step, late.episode) for late in info["late_rewards"][i]]
+        return came
+
+    came = played(copies())
+    assert came == played(copies())
+    assert came[0] != came[1]
+    assert all(len({episode for _, episode in each}) == len(each) > 20 for each in came)
+
+
+def test_a_time_limit_outside_ends_the_episode_at_the_reset():
+    env = gymnasium.wrappers.TimeLimit(late([0, 0]), 2)
+    env.reset(seed=0)
+    env.step(0)
+    assert env.step(0)[3]
+    _, info = env.reset()
+    assert [late.episode for late in info["late_rewards"]] == [0]
+
+
+def test_gymnasium_finds_the_name_with_nothing_else_imported():
+    """The part before the colon is imported by Gymnasium itself."""
+    code = """
+import gymnasium
+name = "belated.gymnasium.wrapper:belated/LateRewards-v0"
+env = gymnasium.make(name, env="FrozenLake-v1", delays=[0, 0], is_slippery=False)
+assert env.reset(seed=0)[1]["episode_number"] == 0
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_without_gymnasium_the_rest_works_and_the_message_says_what_to_install():

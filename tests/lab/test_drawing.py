@@ -1,10 +1,13 @@
-"""Labels at the ends of curves."""
+"""Labels at the ends of curves, panels for many of them, and files for print."""
 
+import re
+
+import matplotlib
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belated.lab import drawing
+from belated.lab import drawing, figures, statistics
 
 
 @given(st.lists(st.floats(0, 1), max_size=8))
@@ -20,3 +23,66 @@ def test_labels_are_moved_apart_in_their_order(wanted):
 def test_labels_that_must_move_down_leave_the_others_where_they_are():
     placed = drawing.spread(np.array([0.3, 0.98, 0.99, 1.0]), gap=0.06)
     np.testing.assert_allclose(placed, [0.3, 0.88, 0.94, 1.0])
+
+
+def test_looks_are_different_for_eighty_agents_and_colours_for_sixteen():
+    names = [f"a{i}" for i in range(80)]
+    looks = [drawing.look(names, name) for name in names]
+    assert len(set(looks)) == 80
+    assert len({colour for colour, _ in looks[:16]}) == 16
+
+
+def drawn(N, **layout):
+    def paint(axes, focus):
+        for name in names:
+            axes.plot([1, 2], [0, names.index(name)], label=name)
+        return [(float(i), name, "k") for i, name in enumerate(names)]
+
+    names = [f"agent {i}" for i in range(N)]
+    with matplotlib.rc_context(drawing.STYLE):
+        return drawing.plot(names, paint, drawing.layout_of(**layout), "A title")
+
+
+def test_many_curves_have_panels_of_their_own():
+    for N, panels in ((7, 1), (8, 8), (9, 9), (13, 13)):
+        figure, axes = drawn(N)
+        assert len(axes) == panels
+        if panels > 1:
+            titles = [one.get_title(loc="left") for one in axes]
+            assert titles == [f"agent {i}" for i in range(N)]
+            assert figure.get_suptitle() == "A title"
+    figure, axes = drawn(9, legend=True, title=False)
+    assert len(axes) == 1
+    assert len(figure.legends[0].get_texts()) == 9
+    assert axes[0].get_title(loc="left") == ""
+    figure, _ = drawn(3, width="column")
+    assert figure.get_figwidth() == 3.4
+    assert len(figure.legends[0].get_texts()) == 3  # labels would leave no room
+
+
+def test_files_are_fit_for_print():
+    figure, _ = drawn(3, width=4)
+    made = drawing.Drawing("x", "X.", figure)
+    pdf = made.encoded("pdf")
+    kinds = set(re.findall(rb"/Subtype /(Type\w+|CIDFontType\w+)", pdf))
+    assert kinds == {b"Type0", b"CIDFontType2"}  # Type 42, embedded as TrueType
+    svg = made.encoded("svg").decode()
+    assert ">A title</text>" in svg
+    assert ">agent 1</text>" in svg
+    png = made.encoded("png")
+    width = int.from_bytes(png[16:20], "big")
+    assert width == 4 * 300
+    at = png.index(b"pHYs") + 4
+    assert round(int.from_bytes(png[at : at + 4], "big") * 0.0254) == 300
+
+
+def test_jagged_curves_are_drawn_in_longer_blocks():
+    rng = np.random.default_rng(0)
+    falling = np.exp(-np.arange(300) / 40)
+    assert not figures.jagged(falling)
+    assert not figures.jagged(falling + 0.01 * rng.normal(size=300))
+    assert not figures.jagged(np.zeros(300))
+    assert figures.jagged(rng.normal(size=300))
+    curves = [statistics.Curves(np.arange(1), rng.normal(size=(1, 300)))]
+    assert figures._block(curves, drawing.Layout()) == 5
+    assert figures._block(curves, drawing.Layout(block=7)) == 7

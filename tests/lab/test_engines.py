@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from belated.lab import Sweep, part, run, store, toml
+from belated.lab import part, run, store, toml
 from belated.lab.engines import cluster, local
+from belated.lab.run import Done, execute
 from belated.lab.spec import Case, Learner
 from belated.lab.task import perform
 from lab.small import BONUS, STEP, TINY, files
@@ -35,11 +36,11 @@ SMALL = dataclasses.replace(
 @pytest.mark.slow
 def test_one_job_and_two_jobs_give_the_same_bytes(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
-    assert run(SMALL, one, jobs=1) == Sweep(0, 6, ())
+    assert execute(SMALL, one, jobs=1) == Done(0, 6, ())
     run(SMALL, two, jobs=2)
     assert len(files(one)) == 2 * 6 + 2  # rows, checksums, and the visits of the first seed
     assert files(one) == files(two)
-    assert run(SMALL, two, jobs=2) == Sweep(6, 0, ())
+    assert execute(SMALL, two, jobs=2) == Done(6, 0, ())
 
 
 needs_ray = pytest.mark.skipif(
@@ -56,7 +57,7 @@ def test_ray_gives_the_same_bytes_and_names_runs_that_raise(tmp_path):
     cases = (Case("fine"), Case("broken", delays=part("trace", delays=str(trace))))
     experiment = dataclasses.replace(SMALL, cases=cases)
     run(experiment, tmp_path / "one", jobs=2)
-    done = run(
+    done = execute(
         experiment, tmp_path / "ray", jobs=2, engine="ray", begun=lambda left: trace.unlink()
     )
     assert done.done == 6
@@ -217,13 +218,13 @@ def test_a_run_that_raises_is_named_and_the_others_finish(tmp_path):
     cases = (Case("fine"), Case("broken", delays=part("trace", delays=str(trace))))
     experiment = dataclasses.replace(SMALL, cases=cases, seeds=1)
     out = tmp_path / "out"
-    done = run(experiment, out, jobs=2, begun=lambda left: trace.unlink())
+    done = execute(experiment, out, jobs=2, begun=lambda left: trace.unlink())
     assert sorted(o.task.name for o in done.failed) == ["broken/a/seed-0", "broken/b/seed-0"]
     assert all("delays.csv" in o.reason and "\n" not in o.reason for o in done.failed)
     assert "Traceback" in (out / "failed" / "broken" / "a" / "seed-0.txt").read_text()
     assert store.rows(out)["case"].unique().to_list() == ["fine"]
     trace.write_text("delay\n" + "1\n" * 60)
-    assert run(experiment, out) == Sweep(2, 2, ())
+    assert execute(experiment, out) == Done(2, 2, ())
 
 
 def outcomes_of(experiment, tasks, jobs):

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from belated.lab import figures, knowledge, maps, part, report, run, statistics, store
+from belated.lab import Results, figures, knowledge, maps, part, report, run, statistics, store
 from belated.lab.spec import Case, Experiment, Learner
 
 TUNED = part("oppo", update=part("softmax", learning_rate="tuned"))
@@ -34,8 +34,7 @@ def cased(tmp_path_factory):
 
 
 def drawn(directory):
-    rows = store.rows(directory)
-    return figures.draw(directory, rows, statistics.summary(rows))
+    return figures.draw(Results(directory))
 
 
 @pytest.mark.slow
@@ -114,7 +113,7 @@ def test_a_sweep_is_drawn_against_its_axis(tmp_path):
 
 
 def test_the_map_shows_where_the_policy_goes(cased):
-    learned = maps.learned(cased, CASED, "plain")
+    learned = maps.learned(cased, CASED, "plain", store.rows(cased))
     assert [item.name for item in learned] == ["A", "B", "C"]
     for item in learned:
         assert item.walls.tolist() == [[False, True, False], [False, False, False]]
@@ -127,9 +126,7 @@ def test_the_map_shows_where_the_policy_goes(cased):
 
 @pytest.mark.slow
 def test_the_report_is_one_file_that_needs_nothing_else(cased):
-    rows = store.rows(cased)
-    lines, pairs = statistics.summary(rows), statistics.differences(rows)
-    text = report.write(cased, drawn(cased), lines, pairs).read_text()
+    text = report.write(Results(cased), drawn(cased)).read_text()
     sources = re.findall(r'(?:src|href)\s*=\s*["\']([^"\']{0,30})', text)
     assert len(sources) == 8
     assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
@@ -154,5 +151,4 @@ def test_a_part_of_the_runs_is_said_to_be_a_part(cased, tmp_path):
         (kept / path.name).write_bytes(path.read_bytes())
     drawings = drawn(tmp_path)
     assert [d.name for d in drawings] == ["cost-plain", "regret-plain", "delays-plain"]
-    lines = statistics.summary(store.rows(tmp_path))
-    assert "1 of 18 runs are finished" in report.html(tmp_path, drawings, lines, [])
+    assert "1 of 18 runs are finished" in report.html(Results(tmp_path), drawings)

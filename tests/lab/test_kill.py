@@ -23,9 +23,16 @@ EXPERIMENT = dataclasses.replace(
         Learner("A", BONUS),
         Learner("B", part("oppo", transitions="known", update=STEP)),
     ),
-    episodes=700,
-    seeds=12,
+    episodes=280,
+    seeds=5,
+    sweep={
+        "agents.a.update.learning_rate": [0.03, 0.1, 0.3, 1.0],
+        "agents.b.update.learning_rate": [0.1, 1.0],
+        "delays.mean": [2, 10],
+    },
+    against="delays.mean",
 )
+"""A sweep of 12 settings."""
 KILLS = 12
 
 

@@ -77,6 +77,17 @@ def test_numbers_that_are_the_default_are_not_set_by_hand():
     )
 
 
+def test_words_of_the_radius_and_of_explicit_exploration():
+    radius = part("confidence", episodes="known")
+    few = part("few_visits", max_delay="tuned")
+    one, other = told(
+        part("oppo", transitions=radius),
+        part("skipping", agent=part("oppo", update=softmax(learning_rate="tuned"), explore=few)),
+    )
+    assert one.startswith("the number of episodes. ")
+    assert other.startswith(BOTH)
+
+
 def test_copies_are_tuned_as_if_undelayed():
     explore = part("few_visits", max_delay="realised")
     update = softmax(learning_rate="tuned")

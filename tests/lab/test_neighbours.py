@@ -82,11 +82,10 @@ if __name__ == "__main__":
     thread = threading.Thread(target=sweep)
     thread.start()
     try:
-        done = run(toml.read(Path("both.toml")), out, jobs=1)
+        run(toml.read(Path("both.toml")), out, jobs=1)
     finally:
         stop.set()
         thread.join()
-    assert not done.failed
 """
     (tmp_path / "both.toml").write_text(toml.dumps(experiment))
     (tmp_path / "both.py").write_text(code)

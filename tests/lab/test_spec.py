@@ -177,3 +177,18 @@ def test_a_kind_alone_is_a_part_without_parameters():
     whole = toml.loads('environment = "chain"\n' + GOOD[: GOOD.index("[environment]")]
                        + GOOD[GOOD.index("[delays]") :])  # fmt: skip
     assert whole.environment == part("chain")
+
+
+def test_the_files_of_recorded_delays_are_beside_the_specification(tmp_path, monkeypatch):
+    """From any directory, and the copy among the results means the same."""
+    inside = 'otherwise = { kind = "trace", delays = "data/waits.csv", repeat = true }'
+    text = GOOD.replace('otherwise = { kind = "geometric", mean = 2 }', inside)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "waits.csv").write_text("waited\n3\n0\nnever\n")
+    (tmp_path / "mine.toml").write_text(text)
+    monkeypatch.chdir(tmp_path / "data")
+    experiment = toml.read(tmp_path / "mine.toml")
+    build.rehearse(experiment)
+    copy = tmp_path / "data" / "spec.toml"
+    copy.write_text(toml.dumps(experiment))
+    assert toml.read(copy) == experiment == toml.read(copy.relative_to(tmp_path / "data"))

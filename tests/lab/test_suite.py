@@ -13,6 +13,7 @@ import pytest
 import belated as bl
 from belated import cli
 from belated.lab import (
+    Results,
     build,
     figures,
     named,
@@ -117,9 +118,9 @@ def test_an_agent_that_does_not_learn_is_named(tiny):
         text.replace("; blocks", "") for text in found
     ]
     assert not any("learns (in bandit" in text for text in found)
-    drawings = figures.draw(tiny, store.rows(tiny), lines)
+    drawings = figures.draw(Results(tiny))
     assert [drawing.name for drawing in drawings] == ["profile", "scores"]
-    page = report.html(tiny, drawings, lines, [])
+    page = report.html(Results(tiny), drawings)
     assert "WARNING: lazy (in bandit" in page
     assert "Whole cost functions come back in full, and blocks" in page.replace("&#x27;", "'")
 

@@ -6,9 +6,11 @@
 from belated.agents.advice import Advice, advise, recommend
 from belated.agents.contract import Agent, Information, Restartable
 from belated.agents.dapo import DAPO
+from belated.agents.dilated import DilatedBonus
 from belated.agents.doubling import Doubling
 from belated.agents.lazy import Lazy
 from belated.agents.ledger import Ledger
+from belated.agents.locked import Locked
 from belated.agents.mixture import Mixture
 from belated.agents.oppo import DelayedOPPO
 from belated.agents.parallel import Bold, Parallel
@@ -36,11 +38,13 @@ __all__ = [
     "Confidence",
     "DelayedOPPO",
     "DelayedUCBVI",
+    "DilatedBonus",
     "Doubling",
     "FewVisits",
     "Information",
     "Lazy",
     "Ledger",
+    "Locked",
     "Mixture",
     "Observed",
     "Parallel",

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from belated import checks, tuning
@@ -82,7 +82,7 @@ def _wrapped(label: str, text: str) -> list[str]:
 def recommend(problem: Problem, **known: Any) -> Agent:
     """A ready agent for what is seen and known; takes what `advise` takes."""
     for name in known:
-        checks.choice("keyword", name, advise.__kwdefaults__)
+        checks.choice("keyword", name, advise.__kwdefaults__ or ())
     return advise(problem, **known).make()
 
 
@@ -131,7 +131,8 @@ def advise(
         problem,
         information,
         transitions,
-        "at once" if in_order else paths,
+        paths,
+        in_order,
         costs == "stochastic",
         None if episodes is None else checks.integer("episodes", episodes, 1),
         None if total_delay is None else checks.real("total_delay", total_delay, 0.0),
@@ -148,8 +149,10 @@ def advise(
     bound = f"Its regret bound {kind} the trivial H K from K = {useful:,} on"
     if known.mean_delay:
         bound += f" (at a mean delay of {known.mean_delay:g})"
-    if in_order:
-        notes = (IN_ORDER, *notes)
+    if in_order and transitions is None and paths == "late":
+        notes = (IN_ORDER if information == "full" else IN_ORDER_BANDIT, *notes)
+    if information == "bandit":
+        notes = (*notes, _later(known))
     return Advice(
         choice.name, repr(choice.make()), f"{choice.reason}. {bound}.", notes, choice.make
     )
@@ -157,12 +160,13 @@ def advise(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """What was said to `advise`; paths that come in order count as paths at once."""
+    """What was said to `advise`."""
 
     problem: Problem
     information: Information
     transitions: Transitions | None
     paths: str
+    in_order: bool
     stochastic: bool
     episodes: int | None
     total_delay: float | None
@@ -180,16 +184,16 @@ class _Known:
             information=self.information,
             dynamics="unknown" if self.transitions is None else "known",
             paths=self.paths,
+            in_order=self.in_order,
             stochastic=self.information == "bandit" and self.stochastic,
             arms=self.information == "bandit" and not self.stochastic and is_bandit(self.problem),
         )
 
-    @property
-    def tuned(self) -> Parameters | None:
-        """The parameters for K and D, if both are known."""
+    def tuned(self, setting: Setting) -> Parameters | None:
+        """The parameters of a setting for K and D, if both are known."""
         if self.episodes is None or self.total_delay is None:
             return None
-        return self.setting.at(self.problem, self.episodes, self.total_delay)
+        return setting.at(self.problem, self.episodes, self.total_delay)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,10 +204,29 @@ class _Choice:
     setting: Setting
 
 
+IN_ORDER_BANDIT = (
+    "That feedback keeps its order does not help under bandit feedback: an episode is weighted "
+    "with the counts of its start, and what was missing then stays missing."
+)
 IN_ORDER = (
     "Feedback that keeps its order needs no explicit exploration and no skipping, and the bound "
     "is that of paths that come at once. This holds only while nothing overtakes."
 )
+
+
+def _later(known: _Known) -> str:
+    """What later papers offer under bandit feedback."""
+    if known.stochastic:
+        return "belated.Lazy(agent, alpha) plans less often, with a bound for random delays."
+    if is_bandit(known.problem) and known.problem.states == 1:
+        return (
+            "belated.ZimmertSeldin(problem) has the best known bound for arms, 4 sqrt(A K) + "
+            "sqrt(8 D ln A) in expectation, and needs neither K nor D."
+        )
+    return (
+        "belated.DAPO has a bound of order sqrt(K + D) and learns slowly with the rates of "
+        "belated.tuning.dapo(problem, episodes, total_delay)."
+    )
 
 
 def _notes(information: Information, lost: bool, only_successes: bool) -> tuple[str, ...]:
@@ -249,7 +272,7 @@ def _guarantee(known: _Known) -> _Choice:
         return _arms(known)
     if bandit:
         return _bandit(known)
-    if known.transitions is None and known.paths == "late":
+    if known.transitions is None and known.paths == "late" and not known.in_order:
         return _late_paths(known)
     update = Softmax()
     reason = "The anytime step size needs neither K nor D, and the largest delay plays no role"
@@ -257,7 +280,7 @@ def _guarantee(known: _Known) -> _Choice:
         problem, K, D = known.problem, known.episodes, known.total_delay
         update = Softmax(**tuning.oppo_full(problem, K, D, log_actions=True))
         reason = "It is tuned for K and D, and the largest delay plays no role"
-    return _oppo(known, reason, update=update)
+    return _oppo(known, reason, known.setting, update=update)
 
 
 def _dynamics(known: _Known) -> Transitions | Confidence:
@@ -266,16 +289,18 @@ def _dynamics(known: _Known) -> Transitions | Confidence:
     return known.transitions
 
 
-def _oppo(known: _Known, reason: str, **parts: Any) -> _Choice:
+def _oppo(known: _Known, reason: str, setting: Setting, **parts: Any) -> _Choice:
     def make() -> Agent:
         return DelayedOPPO(known.problem, transitions=_dynamics(known), **parts)
 
-    return _Choice("DelayedOPPO", make, reason, known.setting)
+    return _Choice("DelayedOPPO", make, reason, setting)
 
 
-def _skipping(known: _Known, tuned: Parameters, reason: str, **parts: Any) -> _Choice:
+def _skipping(
+    known: _Known, tuned: Parameters, reason: str, setting: Setting, **parts: Any
+) -> _Choice:
     """The agent inside Skipping, unless that would skip too much or nothing."""
-    inside = _oppo(known, reason, **parts)
+    inside = _oppo(known, reason, setting, **parts)
     K, D, beta = known.episodes or 0, known.total_delay or 0.0, tuned.threshold
     if beta * K <= D or (known.max_delay is not None and known.max_delay <= 2 * beta):
         return inside
@@ -283,53 +308,58 @@ def _skipping(known: _Known, tuned: Parameters, reason: str, **parts: Any) -> _C
         "Skipping(DelayedOPPO)",
         lambda: Skipping(inside.make(), beta),
         f"{reason}; feedback beyond the threshold costs more than it gives",
-        known.setting,
+        setting,
     )
 
 
-def _doubling(known: _Known, reason: str, **parts: Any) -> _Choice:
+def _doubling(known: _Known, reason: str, setting: Setting, **parts: Any) -> _Choice:
     def make() -> Agent:
         inside = DelayedOPPO(known.problem, transitions=_dynamics(known), **parts)
         return Doubling(inside, paths=known.paths)
 
-    return _Choice("Doubling(DelayedOPPO)", make, reason, known.setting)
+    return _Choice("Doubling(DelayedOPPO)", make, reason, setting)
 
 
 def _arms(known: _Known) -> _Choice:
-    tuned = known.tuned
+    setting = known.setting
+    tuned = known.tuned(setting)
     if tuned is None:
         reason = "This is delayed EXP3; its anytime step size needs neither K nor D"
-        return _oppo(known, reason, costs=Weighted())
+        return _oppo(known, reason, setting, costs=Weighted())
     reason = "This is delayed EXP3, tuned for K and D"
-    return _oppo(known, reason, costs=Weighted(), update=Softmax(tuned.learning_rate))
+    return _oppo(known, reason, setting, costs=Weighted(), update=Softmax(tuned.learning_rate))
 
 
 def _bandit(known: _Known) -> _Choice:
-    tuned = known.tuned
+    setting = known.setting
+    tuned = known.tuned(setting)
     if tuned is None:
         reason = "Step size, exploration and skipping follow the phases; K and D are not needed"
-        return _doubling(known, reason, costs=Weighted(1.0), update=Softmax(1.0))
+        return _doubling(known, reason, setting, costs=Weighted(1.0), update=Softmax(1.0))
     return _skipping(
         known,
         tuned,
         "It is tuned for K and D",
+        setting,
         costs=Weighted(tuned.exploration),
         update=Softmax(tuned.learning_rate),
     )
 
 
 def _late_paths(known: _Known) -> _Choice:
-    tuned = known.tuned
+    setting = replace(known.setting, explores=True)
+    tuned = known.tuned(setting)
     if tuned is None:
         # the phases replace the threshold of explicit exploration from the start
         reason = "Step size, skipping and explicit exploration follow the phases"
-        return _doubling(known, reason, explore=FewVisits(max_delay=1.0))
+        return _doubling(known, reason, setting, explore=FewVisits(max_delay=1.0))
     largest = tuned.threshold if known.max_delay is None else min(known.max_delay, tuned.threshold)
     reason = "It is tuned for K and D; explicit exploration follows the largest delay that counts"
     return _skipping(
         known,
         tuned,
         reason,
+        setting,
         update=Softmax(tuned.learning_rate),
         explore=FewVisits(max_delay=largest),
     )
@@ -352,4 +382,5 @@ def _stochastic(known: _Known) -> _Choice:
             problem, transitions=_dynamics(known), costs=Averaged(), explore=explore
         )
 
-    return _Choice("DelayedUCBVI", make, reason, known.setting)
+    setting = replace(known.setting, ucbvi=True, explores=explore is not None)
+    return _Choice("DelayedUCBVI", make, reason, setting)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Protocol
 
 from belated import checks
-from belated.feedback import Episode, Record
+from belated.feedback import Episode, Record, Trajectory
 from belated.problem import Problem
 from belated.tuning import Parameters, Setting
 
@@ -62,6 +62,36 @@ class Agent(Protocol):
     def diagnostics(self) -> Mapping[str, float]:
         """Numbers worth plotting."""
         ...
+
+
+class CountsPaths(Agent, Protocol):
+    """An agent that can learn transitions from others, as copies that share their model do."""
+
+    def count(self, paths: Iterable[Trajectory]) -> None:
+        """Count trajectories of episodes that others played; the policy does not follow costs.
+
+        Where the transitions are known there is nothing to count, and this raises ValueError.
+        """
+        ...
+
+
+class Wrapper:
+    """What a wrapper says of its episodes if they are those of the agent inside."""
+
+    agent: Agent
+
+    @property
+    def begun(self) -> int:
+        """How many episodes have begun."""
+        return self.agent.begun
+
+    def open_episodes(self) -> list[int]:
+        """The episodes of which feedback can still be taken, oldest first."""
+        return self.agent.open_episodes()
+
+    def is_open(self, number: int) -> bool:
+        """Whether feedback of this episode can still be taken."""
+        return self.agent.is_open(number)
 
 
 class Restartable(Agent, Protocol):

@@ -41,6 +41,7 @@ update without its underflow. Where K is not given, the radius is one for any nu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -49,12 +50,12 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger, Ledgered, Open
+from belated.agents.ledger import Ledger, Ledgered, Open, paths_of_others
 from belated.agents.parts.transitions import NO_TOTAL, matching
 from belated.agents.parts.update import uniform
 from belated.arrays import Floats, frozen
-from belated.counts import ConfidenceSet, Counts, log_term
-from belated.feedback import Episode, Record
+from belated.counts import ConfidenceSet, Counts, checked_log_term, log_term
+from belated.feedback import Episode, Record, Trajectory
 from belated.kernels import delay_adapted, optimism, planning
 from belated.kernels.weights import softmax
 from belated.problem import Problem
@@ -97,6 +98,7 @@ class DAPO(Ledgered):
 
     information: Information = "bandit"
     uses_paths = True
+    _gap = 2.0  # the factor of H (upper - lower) in the bonus
 
     def __init__(
         self,
@@ -116,11 +118,13 @@ class DAPO(Ledgered):
                 "transitions", transitions, Transitions, ", or None if they are unknown"
             )
             matching(problem, transitions)
-        self._arguments = {
+        self._arguments: dict[str, Any] = {
             "transitions": transitions,
             "learning_rate": checks.real("learning_rate", learning_rate, 0.0, above=True),
             "exploration": checks.real("exploration", exploration, LEAST),
-            "episodes": None if episodes is None else checks.integer("episodes", episodes, 1),
+            "episodes": None
+            if episodes is None
+            else checks.integer("episodes", episodes, 1, checks.MOST),
             "delta": checks.real("delta", delta, 0.0, 1.0, above=True),
             "ties": checks.choice("ties", ties, TIES),
         }
@@ -131,6 +135,8 @@ class DAPO(Ledgered):
             counts = Counts(problem, recall=True, steps=problem.horizon - 1)
             self._set = ConfidenceSet(counts, self._log_term(), 1.0, variance=False)
         self._ledger: Ledger[Played] = Ledger(problem, "bandit", uses_paths=True)
+        self._threshold = math.inf  # of the phase: what is later does not move the policy
+        self._last: Played | None = None
         self._restart(self._arguments["learning_rate"], self._arguments["exploration"])
 
     def begin_episode(self) -> Episode:
@@ -164,6 +170,14 @@ class DAPO(Ledgered):
         self._ledger.forget(episode)
         self._let_go()
 
+    def count(self, paths: Iterable[Trajectory]) -> None:
+        """Count trajectories of episodes that others played; their costs are not used."""
+        counts = None if self._set is None else self._set.counts
+        for path in paths_of_others(self.problem, counts, paths):
+            assert self._set is not None
+            self._set.add(path)
+        self._let_go()
+
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""
         dynamics = "unknown" if self._transitions is None else "known"
@@ -175,6 +189,7 @@ class DAPO(Ledgered):
         carry_over: whether feedback of open episodes will still move the policy.
         """
         self._restart(parameters.learning_rate, parameters.exploration or LEAST)
+        self._threshold = parameters.threshold
         if not carry_over:
             for entry in self._ledger:
                 entry.memory = None
@@ -203,12 +218,13 @@ class DAPO(Ledgered):
             "stale": self._stale,
             "rate": self._rate,
             "exploration": self._exploration,
+            "threshold": self._threshold,
         }
 
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
-        names = ("counts", "ledger", "total", "policy", "stale", "rate", "exploration")
+        names = ("counts", "ledger", "total", "policy", "stale", "rate", "exploration", "threshold")
         read = stored.exact(state, "configuration", *names)
         agent = cls(**read["configuration"])
         agent._restart(
@@ -225,17 +241,19 @@ class DAPO(Ledgered):
         stored.finite("total", agent._total)
         agent._policy = stored.policy("policy", read["policy"], agent.problem.shape)
         agent._stale = checks.flag("stale", read["stale"])
+        agent._threshold = checks.threshold("threshold", read["threshold"])
         return agent
 
     def __repr__(self) -> str:
-        return call(self, self.problem, **self._arguments)
+        arguments = self.configuration()
+        return call(self, arguments.pop("problem"), **arguments)
 
     def _restart(self, learning_rate: float, exploration: float) -> None:
         self._rate, self._exploration = learning_rate, exploration
         self._total: Floats = np.zeros(self.problem.shape)
         self._policy = uniform(self.problem)
         self._stale = False  # whether the total has changed since the policy was made
-        self._last: Played | None = None
+        self._last = None
 
     def _update(self) -> None:
         """Line 8: the policy of the sum."""
@@ -245,9 +263,10 @@ class DAPO(Ledgered):
         self._stale = False
 
     def _learn(self, entry: Open[Played]) -> None:
-        """Lines 4 to 7 for an episode, unless it belongs to an earlier phase."""
+        """Lines 4 to 7 for an episode, unless it is too late or of an earlier phase."""
         played, path, costs = entry.memory, entry.path, entry.costs
-        if played is None or path is None or costs is None:
+        too_late = self.begun - 1 - entry.number > self._threshold
+        if played is None or path is None or costs is None or too_late:
             return
         chosen = None if self._set is None else self._set.as_of(*played.set)
         if played.bounds is None:
@@ -262,17 +281,23 @@ class DAPO(Ledgered):
             upper,
             lower,
             self._exploration,
+            self._gap,
             self._total,
         )
-        if self._transitions is not None:
-            planning.evaluate(self._transitions.rows, frozen(bonus), played.policy, self._total)
-        elif chosen is not None:
-            H, S, _ = self.problem.shape
-            last = np.zeros(S)
-            optimism.confident(chosen.box, frozen(bonus), played.policy, self._total, last, H)
+        self._subtract(bonus, played.policy, chosen, self._total)
         self._stale = True
         if self._arguments["ties"] == "in turn":
             self._update()
+
+    def _subtract(
+        self, bonus: Floats, policy: Floats, chosen: ConfidenceSet | None, total: Floats
+    ) -> None:
+        """Line 7: subtract B from the total; the bonus comes as negative costs (H, S, A)."""
+        if self._transitions is not None:
+            planning.evaluate(self._transitions.rows, frozen(bonus), policy, total)
+        elif chosen is not None:
+            H, S, _ = self.problem.shape
+            optimism.confident(chosen.box, frozen(bonus), policy, total, np.zeros(S), H)
 
     def _bounds(self, policy: Floats, chosen: ConfidenceSet | None) -> tuple[Floats, Floats]:
         """The upper and the lower occupancy (H, S) of a policy."""
@@ -302,10 +327,15 @@ class DAPO(Ledgered):
 
     def _read(self, memory: object) -> Played:
         read = stored.exact(memory, "policy", "arrived", "log_term")
-        arrived = 0 if self._set is None else self._set.counts.arrived
+        counts = None if self._set is None else self._set.counts
+        earliest, newest = (0, 0) if counts is None else (counts.earliest, counts.arrived)
         policy = stored.policy("policy", read["policy"], self.problem.shape)
-        counted = checks.integer("arrived", read["arrived"], 0, arrived)
-        return Played(policy, (counted, checks.real("log_term", read["log_term"], 0.0)))
+        counted = checks.integer("arrived", read["arrived"], earliest, newest)
+        return Played(policy, (counted, checked_log_term(read["log_term"])))
+
+
+def _episodes(given: object) -> int:
+    return checks.integer("episodes", given, 1, checks.MOST)
 
 
 def _write(played: Played) -> stored.State:

@@ -49,6 +49,7 @@ from belated.agents.contract import (
     RESTARTABLE,
     Information,
     Restartable,
+    Wrapper,
     call,
     check_fresh,
     check_is_agent,
@@ -64,8 +65,11 @@ LEAST = 1000
 FACTOR = 4
 """How many times the largest delay seen an episode is remembered for."""
 
+HIGHEST = 200
+"""No run is so long that its phase is larger."""
 
-class Doubling:
+
+class Doubling(Wrapper):
     """An agent that takes new parameters whenever the estimate of K and D doubles.
 
     Args:
@@ -90,7 +94,7 @@ class Doubling:
         self._begin_phase()
 
     def _wrap(self, agent: Restartable, paths: str, weight: float | None, literal: bool) -> None:
-        self.agent = agent
+        self.agent: Restartable = agent
         self.problem: Problem = agent.problem
         self.information: Information = agent.information
         self.uses_paths = agent.uses_paths
@@ -114,19 +118,6 @@ class Doubling:
     def parameters(self) -> Parameters:
         """The parameters of the phase."""
         return self._setting.phase(self.problem, 2.0**self.phase)
-
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self.agent.begun
-
-    def open_episodes(self) -> list[int]:
-        """The episodes of which feedback can still be taken, oldest first."""
-        return self.agent.open_episodes()
-
-    def is_open(self, number: int) -> bool:
-        """Whether feedback of this episode can still be taken."""
-        return self.agent.is_open(number)
 
     def begin_episode(self) -> Episode:
         """Close the episode before, move to the next phase if it is time, begin the next."""
@@ -187,7 +178,7 @@ class Doubling:
     def state(self) -> stored.State:
         """The agent inside, where the phases are, and what has reported or was let go."""
         return {
-            "agent": stored.twin(self.agent),
+            "agent": stored.kept(self.agent),
             "paths": self._paths,
             "weight": self.weight,
             "literal": self._literal,
@@ -206,12 +197,14 @@ class Doubling:
         given = ("agent", "paths", "weight", "literal")
         counts = ("kept_from", "skipped", "forgotten")
         read = stored.exact(state, *given, "phase", "estimate", "waiting", "reported", *counts)
-        check_is_agent("agent", read["agent"], RESTARTABLE)
+        agent = stored.made(read["agent"])
+        check_is_agent("agent", agent, RESTARTABLE)
         made = cls.__new__(cls)
-        made._wrap(*(read[name] for name in given))
-        made.phase = checks.integer("phase", read["phase"], 1, 1000)
-        made.estimate = checks.real("estimate", read["estimate"], 0.0)
-        made._waiting.restore(read["waiting"])
+        made._wrap(agent, *(read[name] for name in given[1:]))
+        stored.twin(agent).restart(made.parameters)  # which it must be able to do
+        made.phase = checks.integer("phase", read["phase"], 1, HIGHEST)
+        made.estimate = checks.real("estimate", read["estimate"], 0.0, 2.0**HIGHEST)
+        made._waiting.restore(read["waiting"], made.begun)
         made._reported = Reported(
             stored.array("reported", read["reported"], np.bool_, (made.begun,))
         )

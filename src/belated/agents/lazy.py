@@ -27,7 +27,7 @@ import numpy as np
 from belated import checks, stored
 from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
 from belated.agents.doubling import Doubling
-from belated.agents.ledger import Ledger, Ledgered, listed, read_record, written
+from belated.agents.ledger import Ledger, Ledgered, listed, read_held, written
 from belated.agents.parallel import Parallel
 from belated.agents.pipeline import Pipeline
 from belated.agents.skipping import Skipping
@@ -123,7 +123,7 @@ class Lazy(Ledgered):
     def state(self) -> stored.State:
         """The agent inside, the counts and the records that are held."""
         return {
-            "agent": stored.twin(self.agent),
+            "agent": stored.kept(self.agent),
             "alpha": self.alpha,
             "ledger": self._ledger.state(bool),
             "held": [written(record) for held in self._held.values() for record in held],
@@ -137,19 +137,18 @@ class Lazy(Ledgered):
         """The agent that wrote the state."""
         names = ("agent", "alpha", "ledger", "held", "before", "since", "epochs")
         read = stored.exact(state, *names)
-        check_is_agent("agent", read["agent"])
+        agent = stored.made(read["agent"])
+        check_is_agent("agent", agent)
         made = cls.__new__(cls)
-        made._wrap(read["agent"], read["alpha"])
+        made._wrap(agent, read["alpha"])
         made._ledger.restore(read["ledger"], bool)
-        for item in stored.items("held", read["held"]):
-            record = read_record(made.problem, made.information, made.begun, item)
-            made._held.setdefault(record.episode, []).append(record)
+        made._held = read_held(agent, made._ledger, read["held"])
         shape = made._before.shape
         made._before = stored.copied("before", read["before"], np.int64, shape)
         made._since = stored.copied("since", read["since"], np.int64, shape)
-        if made._before.min() < 0 or made._since.min() < 0:
-            raise ValueError("before and since must be at least 0")
-        made._epochs = checks.integer("epochs", read["epochs"], 0)
+        for name, visits in (("before", made._before), ("since", made._since)):
+            stored.between(name, visits, 0, checks.MOST)
+        made._epochs = stored.count("epochs", read["epochs"])
         return made
 
     def __repr__(self) -> str:

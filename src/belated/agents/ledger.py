@@ -10,10 +10,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from belated import checks, stored
-from belated.agents.contract import Information
+from belated.agents.contract import Agent, Information
 from belated.agents.quantiles import Quantiles
 from belated.agents.waiting import SLACK
 from belated.arrays import Floats
+from belated.counts import Counts
 from belated.feedback import Costs, FeedbackError, Record, Trajectory
 from belated.problem import Problem
 
@@ -156,6 +157,18 @@ class Ledger(Generic[Memory]):
             self.forgotten += 1
         return entry
 
+    def awaited(self) -> list[Record]:
+        """Records like those that can still come, with costs of 0."""
+        H, S, A = self._problem.shape
+        start = int(self._problem.start_probabilities.argmax())
+        shape = (H,) if self._information == "bandit" else (1, S, A)
+        paths = [entry.number for entry in self if not entry.path_came]
+        costs = [entry.number for entry in self if not entry.costs_came]
+        return [
+            *(Trajectory(k, np.full(H + 1, start), np.zeros(H, dtype=int)) for k in paths),
+            *(Costs(k, np.zeros(shape)) for k in costs),
+        ]
+
     @property
     def newest(self) -> Floats | None:
         """The costs that came last; None if none came."""
@@ -190,21 +203,24 @@ class Ledger(Generic[Memory]):
         return told
 
     def state(self, write: Callable[[Memory], Any]) -> stored.State:
-        """The open episodes. write: turns what is remembered of one into a state."""
+        """The open episodes. write: turns what is remembered of one into a state.
+
+        Records are copied: a file must not depend on who else holds them.
+        """
         return {
             "begun": self.begun,
             "forgotten": self.forgotten,
             "delays": self.delays.state(),
             "policy": self.policy,
             "paths": self._paths,
-            "recent": list(self._recent),
+            "recent": [values.copy() for values in self._recent],
             "open": [
                 {
                     "number": entry.number,
                     "memory": None if entry.memory is None else write(entry.memory),
-                    "states": None if entry.path is None else entry.path.states,
-                    "actions": None if entry.path is None else entry.path.actions,
-                    "costs": None if entry.costs is None else entry.costs.values,
+                    "states": None if entry.path is None else entry.path.states.copy(),
+                    "actions": None if entry.path is None else entry.path.actions.copy(),
+                    "costs": None if entry.costs is None else entry.costs.values.copy(),
                     "path_came": entry.path_came,
                     "costs_came": entry.costs_came,
                     "settled": entry.settled,
@@ -217,7 +233,7 @@ class Ledger(Generic[Memory]):
         """Continue from a saved state. read: the inverse of what `state` was given."""
         names = ("begun", "forgotten", "delays", "policy", "paths", "recent", "open")
         fields = stored.exact(saved, *names)
-        self.begun = checks.integer("begun", fields["begun"], 0)
+        self.begun = stored.count("begun", fields["begun"])
         self.forgotten = checks.integer("forgotten", fields["forgotten"], 0, self.begun)
         self.delays.restore(fields["delays"])
         self.policy = (
@@ -225,7 +241,7 @@ class Ledger(Generic[Memory]):
             if fields["policy"] is None
             else stored.policy("policy", fields["policy"], self._problem.shape)
         )
-        self._paths = checks.integer("paths", fields["paths"], 0)
+        self._paths = stored.count("paths", fields["paths"], self.begun)
         self._recent.clear()
         for values in stored.items("recent", fields["recent"]):
             costs = Costs(0, values)
@@ -379,6 +395,19 @@ def listed(records: Iterable[Record]) -> list[Record]:
     return batch
 
 
+def paths_of_others(
+    problem: Problem, counts: Counts | None, paths: Iterable[Trajectory]
+) -> list[Trajectory]:
+    """Trajectories that others played, checked; refused where an agent counts nothing."""
+    if counts is None:
+        raise ValueError("count and share_model need unknown transitions; here they are known")
+    checked = list(paths)
+    for path in checked:
+        checks.instance("paths", path, Trajectory)
+        check_path(problem, path)
+    return checked
+
+
 def check_path(problem: Problem, path: Trajectory) -> None:
     """Length, ranges and start of a trajectory fit the problem."""
     H, S, A = problem.shape
@@ -414,10 +443,32 @@ def written(record: Record) -> stored.State:
     path = record if isinstance(record, Trajectory) else None
     return {
         "episode": record.episode,
-        "states": None if path is None else path.states,
-        "actions": None if path is None else path.actions,
-        "costs": record.values if isinstance(record, Costs) else None,
+        "states": None if path is None else path.states.copy(),
+        "actions": None if path is None else path.actions.copy(),
+        "costs": record.values.copy() if isinstance(record, Costs) else None,
     }
+
+
+def check_in_step(agent: Agent, begun: int) -> None:
+    """An agent inside another one has begun as many episodes."""
+    if agent.begun != begun:
+        raise ValueError(f"begun must be {begun} for the agent inside too, got {agent.begun}")
+
+
+def read_held(agent: Agent, ledger: Ledger[Any], items: object) -> dict[int, list[Record]]:
+    """Records that were held back, by episode.
+
+    The agent inside will refuse neither these nor what the ledger still awaits: a copy of it has
+    taken them, with costs of 0 for what has not come.
+    """
+    check_in_step(agent, ledger.begun)
+    held: dict[int, list[Record]] = {}
+    for item in stored.items("held", items):
+        record = read_record(agent.problem, agent.information, ledger.begun, item)
+        held.setdefault(record.episode, []).append(record)
+    records = [record for records in held.values() for record in records]
+    stored.twin(agent).observe([*records, *ledger.awaited()])
+    return held
 
 
 def read_record(problem: Problem, information: Information, begun: int, item: object) -> Record:

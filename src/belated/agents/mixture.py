@@ -28,7 +28,7 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
-from belated.agents.ledger import Ledger, Ledgered
+from belated.agents.ledger import Ledger, Ledgered, check_in_step
 from belated.agents.parts.transitions import Known, matching
 from belated.agents.waiting import Waiting
 from belated.arrays import Floats, frozen
@@ -133,7 +133,7 @@ class Mixture(Ledgered):
     def state(self) -> stored.State:
         """The members, what they would have cost, and their policies of open episodes."""
         return {
-            "agents": [stored.twin(agent) for agent in self.agents],
+            "agents": [stored.kept(agent) for agent in self.agents],
             "transitions": self._transitions,
             "ledger": self._ledger.state(list),
             "waiting": self._waiting.state(),
@@ -144,7 +144,7 @@ class Mixture(Ledgered):
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
         read = stored.exact(state, "agents", "transitions", "ledger", "waiting", "losses")
-        agents = stored.items("agents", read["agents"])
+        agents = [stored.made(agent) for agent in stored.items("agents", read["agents"])]
         for agent in agents:
             check_is_agent("agents", agent)
         made = cls.__new__(cls)
@@ -157,7 +157,9 @@ class Mixture(Ledgered):
             return tuple(stored.policy("policy", p, made.problem.shape) for p in found)
 
         made._ledger.restore(read["ledger"], policies)
-        made._waiting.restore(read["waiting"])
+        made._waiting.restore(read["waiting"], made.begun)
+        for agent in agents:
+            check_in_step(agent, made.begun)
         made._losses = stored.copied("losses", read["losses"], np.float64, (len(agents),))
         stored.finite("losses", made._losses)
         return made

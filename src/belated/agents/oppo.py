@@ -47,10 +47,10 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger, Ledgered, Open
+from belated.agents.ledger import Ledger, Ledgered, Open, paths_of_others
 from belated.agents.parts.blend import Blend
 from belated.agents.parts.costs import CostsPart, Observation, Revealed, Weighted
-from belated.agents.parts.explore import ExplorePart, checked_mask, no_exploration
+from belated.agents.parts.explore import ExplorePart, FewVisits, checked_mask, no_exploration
 from belated.agents.parts.planned import Planned
 from belated.agents.parts.predicted import KEEP, Predicted
 from belated.agents.parts.regret_matching import RegretMatching
@@ -64,7 +64,7 @@ from belated.agents.parts.transitions import (
 from belated.agents.parts.update import Arrival, Outlook, Softmax, UpdatePart
 from belated.agents.waiting import Waiting
 from belated.arrays import Bools, Floats, frozen
-from belated.feedback import Episode, Record
+from belated.feedback import Episode, Record, Trajectory
 from belated.problem import Problem
 from belated.transitions import Transitions
 from belated.tuning import Parameters, Setting
@@ -114,7 +114,7 @@ class DelayedOPPO(Ledgered):
         explore: ExplorePart | None = None,
     ) -> None:
         checks.instance("problem", problem, Problem)
-        _check_composition(problem, transitions, costs, update)
+        _check_composition(problem, transitions, costs, update, explore)
         self.problem = problem
         self.information: Information = costs.information
         self._parts = {
@@ -129,6 +129,7 @@ class DelayedOPPO(Ledgered):
             dynamics="known" if isinstance(transitions, Transitions) else "unknown",
             stochastic=costs.averaged,
             arms=costs.weighted and is_bandit(problem),
+            explores=isinstance(explore, FewVisits),
         )
         self._tunable = costs.weighted or not all(
             isinstance(rule, RegretMatching | Planned) for rule in _rules(update)
@@ -183,6 +184,11 @@ class DelayedOPPO(Ledgered):
         self._waiting.forget(episode)
         self._let_go()
 
+    def count(self, paths: Iterable[Trajectory]) -> None:
+        """Count trajectories of episodes that others played; their costs are not used."""
+        self._model.learn(paths_of_others(self.problem, self._model.counts, paths), self.begun)
+        self._let_go()
+
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""
         return self._setting(paths=paths)
@@ -235,11 +241,12 @@ class DelayedOPPO(Ledgered):
         names = ("configuration", *LEARNING, "ledger", "threshold", "explored")
         read = stored.exact(state, *names)
         agent = cls(**read["configuration"])
-        for name in LEARNING:
+        for name in LEARNING[:-1]:
             getattr(agent, f"_{name}").restore(read[name])
         agent._ledger.restore(read["ledger"], agent._read)
+        agent._waiting.restore(read["waiting"], agent.begun)
         agent._threshold = checks.threshold("threshold", read["threshold"])
-        agent._explored = checks.integer("explored", read["explored"], 0)
+        agent._explored = stored.count("explored", read["explored"])
         return agent
 
     def __repr__(self) -> str:
@@ -300,10 +307,12 @@ class DelayedOPPO(Ledgered):
 
     def _read(self, memory: object) -> Played:
         read = stored.exact(memory, "policy", "mask", "arrived")
+        counts = self._model.counts
+        earliest = 0 if counts is None else counts.earliest
         return Played(
             stored.policy("policy", read["policy"], self.problem.shape),
             checked_mask(self.problem, read["mask"]),
-            checks.integer("arrived", read["arrived"], 0, self._model.arrived),
+            checks.integer("arrived", read["arrived"], earliest, self._model.arrived),
         )
 
 
@@ -325,11 +334,18 @@ def _rules(update: UpdatePart) -> tuple[UpdatePart, ...]:
     return update.updates if isinstance(update, Blend) else (update,)
 
 
-def _check_composition(problem: Problem, transitions: Any, costs: Any, update: Any) -> None:
+def _check_composition(
+    problem: Problem, transitions: Any, costs: Any, update: Any, explore: Any
+) -> None:
     """Refuse what is not a part, and parts that cannot work together."""
     such = "Revealed(), Weighted(), Averaged() or Predicted()"
     checks.part("costs", costs, such, ("information", "weighted", "averaged"))
     checks.part("update", update, "Softmax() or RegretMatching()")
+    if isinstance(explore, FewVisits) and explore.use_costs and costs.information != "full":
+        raise ValueError(
+            "explore=FewVisits(use_costs=True) needs full information, where costs do not depend "
+            f"on what was played, got costs={costs!r}"
+        )
     rules = _rules(update)
     if any(isinstance(rule, Planned) for rule in rules):
         if isinstance(transitions, Confidence):

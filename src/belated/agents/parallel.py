@@ -12,9 +12,12 @@ again, the feedback of its last episode is there. `Bold` opens a copy only when 
 at most max_k M^k + 1 of them (M^k: episodes missing at the end of k). It needs no largest delay,
 and a lost record costs it one copy.
 
+With share_model=True every path that arrives is counted by all copies, and by those that are made
+later. The costs are not shared: each copy still learns from its own episodes only.
+
 Departures: the paper speaks of d_max copies in one place and of d_max + 1 in others; d_max + 1 is
 right. Copies are made when they are first needed. A copy of `Parallel` whose feedback is late
-against the promise plays on without it.
+against the promise plays on without it. share_model=True is not in the paper.
 """
 
 from __future__ import annotations
@@ -22,12 +25,19 @@ from __future__ import annotations
 import copy
 import heapq
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 from belated import checks, stored
-from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
+from belated.agents.contract import (
+    Agent,
+    CountsPaths,
+    Information,
+    call,
+    check_fresh,
+    check_is_agent,
+)
 from belated.agents.ledger import Ledger, Ledgered
-from belated.feedback import Episode, Record, renumbered
+from belated.feedback import Episode, Record, Trajectory, renumbered
 from belated.problem import Problem
 
 
@@ -41,7 +51,8 @@ class Turn(NamedTuple):
 class Copies:
     """Copies of a learner, and which of them played what."""
 
-    def __init__(self, make_agent: Callable[[], Agent]) -> None:
+    def __init__(self, make_agent: Callable[[], Agent], share_model: bool) -> None:
+        self.share_model = checks.flag("share_model", share_model)
         if not callable(make_agent):
             raise ValueError(
                 f"make_agent must be a function that makes a fresh agent, got "
@@ -49,6 +60,13 @@ class Copies:
             )
         self._template = make_agent()
         check_fresh("make_agent()", self._template)
+        if share_model:
+            if not hasattr(self._template, "count"):
+                raise ValueError(
+                    "share_model=True needs copies with a method count(paths), got "
+                    f"{checks.show(self._template)}"
+                )
+            self._template.count([])  # refuses known transitions
         self.agents = [copy.deepcopy(self._template)]
         self._last = 0  # the copy that played last
         self.problem = self.agents[0].problem
@@ -83,9 +101,21 @@ class Copies:
             entry.path = entry.costs = None
             if entry.costs_came and (entry.path_came or not self.uses_paths):
                 self.ledger.settle(entry)
+        if self.share_model:
+            self._share(mail)
         for index, letters in mail.items():
             self.agents[index].observe(letters)
         return served
+
+    def _share(self, mail: dict[int, list[Record]]) -> None:
+        """Let every copy count the paths of the others, and the template those of all."""
+        paths = {
+            index: [record for record in letters if isinstance(record, Trajectory)]
+            for index, letters in mail.items()
+        }
+        for index, agent in [*enumerate(self.agents), (-1, self._template)]:
+            others = [path for other, list_ in paths.items() if other != index for path in list_]
+            cast(CountsPaths, agent).count(others)
 
     def forget(self, episode: int) -> int | None:
         """Let go of an episode. Returns its copy if that was still waiting for the costs."""
@@ -98,21 +128,23 @@ class Copies:
     def state(self) -> stored.State:
         """The agent that is copied, the copies, and which of them played what."""
         return {
-            "template": self._template,
-            "agents": [stored.twin(agent) for agent in self.agents],
+            "template": stored.kept(self._template),
+            "agents": [stored.kept(agent) for agent in self.agents],
             "last": self._last,
             "ledger": self.ledger.state(lambda turn: [turn.copy, turn.number]),
+            "share_model": self.share_model,
         }
 
     @classmethod
     def from_state(cls, state: object) -> Self:
         """The copies that wrote the state."""
-        read = stored.exact(state, "template", "agents", "last", "ledger")
-        made = cls(lambda: read["template"])
-        made.agents = stored.items("agents", read["agents"])
+        read = stored.exact(state, "template", "agents", "last", "ledger", "share_model")
+        made = cls(lambda: stored.made(read["template"]), read["share_model"])
+        made.agents = [stored.made(agent) for agent in stored.items("agents", read["agents"])]
         for agent in made.agents:
             check_is_agent("agents", agent)
-            if agent.problem != made.problem or agent.information != made.information:
+            same = type(agent) is type(made._template) and agent.problem == made.problem
+            if not same or agent.information != made.information:
                 raise ValueError("agents must be copies of one agent")
         made._last = checks.integer("last", read["last"], 0, len(made.agents) - 1)
 
@@ -122,6 +154,10 @@ class Copies:
             return Turn(copy, checks.integer("number", number, 0, made.agents[copy].begun - 1))
 
         made.ledger.restore(read["ledger"], turn)
+        if sum(agent.begun for agent in made.agents) != made.ledger.begun:
+            raise ValueError("agents must have begun as many episodes as they are said to have")
+        if any(entry.memory is None and not entry.settled for entry in made.ledger):
+            raise ValueError("an open episode must say which copy played it")
         return made
 
     def __repr__(self) -> str:
@@ -160,10 +196,14 @@ class Parallel(_Copied):
         make_agent: makes the fresh agent that is copied, tuned for K / (max_delay + 1) episodes
             without delay.
         max_delay: the largest delay, which must be known.
+        share_model: whether all copies count the paths of all episodes. Transitions must be
+            unknown.
     """
 
-    def __init__(self, make_agent: Callable[[], Agent], max_delay: int) -> None:
-        self._wrap(Copies(make_agent), max_delay)
+    def __init__(
+        self, make_agent: Callable[[], Agent], max_delay: int, *, share_model: bool = False
+    ) -> None:
+        self._wrap(Copies(make_agent, share_model), max_delay)
 
     def _wrap(self, copies: Copies, max_delay: int) -> None:
         self.max_delay = checks.integer("max_delay", max_delay, 0)
@@ -183,7 +223,11 @@ class Parallel(_Copied):
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent; a copy stands for the function that makes it."""
-        return {"agent": self.agents[0], "max_delay": self.max_delay}
+        return {
+            "agent": self.agents[0],
+            "max_delay": self.max_delay,
+            "share_model": self._copies.share_model,
+        }
 
     def state(self) -> stored.State:
         """The copies."""
@@ -195,10 +239,13 @@ class Parallel(_Copied):
         read = stored.exact(state, "copies", "max_delay")
         made = cls.__new__(cls)
         made._wrap(Copies.from_state(read["copies"]), read["max_delay"])
+        expected = max(1, min(made.begun, made.max_delay + 1))
+        if len(made.agents) != expected:
+            raise ValueError(f"agents must be {expected} copies, got {len(made.agents)}")
         return made
 
     def __repr__(self) -> str:
-        return call(self, self._copies, self.max_delay)
+        return call(self, self._copies, self.max_delay, share_model=self._copies.share_model)
 
 
 class Bold(_Copied):
@@ -206,10 +253,12 @@ class Bold(_Copied):
 
     Args:
         make_agent: makes the fresh agent that is copied.
+        share_model: whether all copies count the paths of all episodes. Transitions must be
+            unknown.
     """
 
-    def __init__(self, make_agent: Callable[[], Agent]) -> None:
-        self._wrap(Copies(make_agent), [0])
+    def __init__(self, make_agent: Callable[[], Agent], *, share_model: bool = False) -> None:
+        self._wrap(Copies(make_agent, share_model), [0])
 
     def _wrap(self, copies: Copies, idle: object) -> None:
         self._hold(copies)
@@ -235,7 +284,7 @@ class Bold(_Copied):
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent; a copy stands for the function that makes it."""
-        return {"agent": self.agents[0]}
+        return {"agent": self.agents[0], "share_model": self._copies.share_model}
 
     def state(self) -> stored.State:
         """The copies, and those that do not wait."""
@@ -250,4 +299,4 @@ class Bold(_Copied):
         return made
 
     def __repr__(self) -> str:
-        return call(self, self._copies)
+        return call(self, self._copies, share_model=self._copies.share_model)

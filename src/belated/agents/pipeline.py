@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from belated import checks, stored
 from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
-from belated.agents.ledger import Ledger, Ledgered, read_record, split, written
+from belated.agents.ledger import Ledger, Ledgered, read_held, split, written
 from belated.feedback import Costs, Episode, Record
 from belated.problem import Problem
 from belated.tuning import PATHS
@@ -97,7 +97,7 @@ class Pipeline(Ledgered):
     def state(self) -> stored.State:
         """The agent inside, and the records that wait."""
         return {
-            "agent": stored.twin(self.agent),
+            "agent": stored.kept(self.agent),
             "max_delay": self.max_delay,
             "paths": self.paths,
             "ledger": self._ledger.state(bool),
@@ -109,14 +109,15 @@ class Pipeline(Ledgered):
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
         read = stored.exact(state, "agent", "max_delay", "paths", "ledger", "held", "late")
-        check_is_agent("agent", read["agent"])
+        agent = stored.made(read["agent"])
+        check_is_agent("agent", agent)
         made = cls.__new__(cls)
-        made._wrap(read["agent"], read["max_delay"], read["paths"])
+        made._wrap(agent, read["max_delay"], read["paths"])
         made._ledger.restore(read["ledger"], bool)
-        for item in stored.items("held", read["held"]):
-            record = read_record(made.problem, made.information, made.begun, item)
-            made._held.setdefault(record.episode, []).append(record)
-        made._late = checks.integer("late", read["late"], 0)
+        made._held = read_held(agent, made._ledger, read["held"])
+        if any(episode < made.begun - 1 - made.max_delay for episode in made._held):
+            raise ValueError("held must be records whose time has not come")
+        made._late = stored.count("late", read["late"])
         return made
 
     def __repr__(self) -> str:

@@ -54,7 +54,7 @@ class Quantiles:
         for pair in stored.items("buckets", read["buckets"]):
             bucket, count = stored.items("bucket", pair)
             bucket = checks.integer("bucket", bucket, 0, _bucket(2**62))
-            self._buckets[bucket] = checks.integer("count", count, 1)
+            self._buckets[bucket] = checks.integer("count", count, 1, checks.MOST)
 
 
 def _bucket(number: int) -> int:

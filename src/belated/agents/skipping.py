@@ -27,14 +27,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from belated import checks, stored
-from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
+from belated.agents.contract import Agent, Information, Wrapper, call, check_fresh, check_is_agent
 from belated.agents.ledger import split
 from belated.agents.pipeline import Pipeline
 from belated.feedback import Costs, Episode, Record
 from belated.problem import Problem
 
 
-class Skipping:
+class Skipping(Wrapper):
     """An agent that uses only feedback with a delay of at most `threshold`.
 
     Args:
@@ -59,19 +59,6 @@ class Skipping:
         self.threshold = threshold if threshold == math.inf else math.floor(threshold)
         self._kept_from = 0  # episodes before this one have been let go
         self._skipped = 0
-
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self.agent.begun
-
-    def open_episodes(self) -> list[int]:
-        """The episodes of which feedback can still be taken, oldest first."""
-        return self.agent.open_episodes()
-
-    def is_open(self, number: int) -> bool:
-        """Whether feedback of this episode can still be taken."""
-        return self.agent.is_open(number)
 
     def begin_episode(self) -> Episode:
         """Let go of the episodes that are now too old, then begin the next."""
@@ -101,7 +88,7 @@ class Skipping:
     def state(self) -> stored.State:
         """The agent inside, and what was let go."""
         return {
-            "agent": stored.twin(self.agent),
+            "agent": stored.kept(self.agent),
             "threshold": self.threshold,
             "kept_from": self._kept_from,
             "skipped": self._skipped,
@@ -111,11 +98,14 @@ class Skipping:
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
         read = stored.exact(state, "agent", "threshold", "kept_from", "skipped")
-        check_is_agent("agent", read["agent"])
+        agent = stored.made(read["agent"])
+        check_is_agent("agent", agent)
         made = cls.__new__(cls)
-        made._wrap(read["agent"], read["threshold"])
-        made._kept_from = checks.integer("kept_from", read["kept_from"], 0, made.begun)
-        made._skipped = checks.integer("skipped", read["skipped"], 0)
+        made._wrap(agent, read["threshold"])
+        made._kept_from = stored.count("kept_from", read["kept_from"], made.begun)
+        if made._kept_from < made.begun - 1 - made.threshold:
+            raise ValueError(f"kept_from must have followed begun, got {made._kept_from}")
+        made._skipped = stored.count("skipped", read["skipped"])
         return made
 
     def __repr__(self) -> str:

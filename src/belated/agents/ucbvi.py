@@ -13,8 +13,9 @@ feedback. The optimistic algorithm here is UCBVI with Hoeffding bonuses: Azar, O
     6          V_h = min over a of Q_h
     7      play greedily in Q, uniformly in states to be explored
 
-The factor w is radius_scale * sqrt(L / 2) for `Confidence`, with L = ln(H S A K / (4 delta)), and
-the scale of `Bonus`. Known transitions have no second term. `Averaged.scale` multiplies the first.
+The factor w is radius_scale * sqrt(L / 2) for `Confidence`, with L = ln(2 H S A K / delta), and the
+scale of `Bonus`. With radius_scale = 1 no Q is above the true optimal one, with probability
+1 - delta. Known transitions have no second term. `Averaged.scale` multiplies the first.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger, Ledgered
+from belated.agents.ledger import Ledger, Ledgered, paths_of_others
 from belated.agents.oppo import CONFIDENCE
 from belated.agents.parts.costs import Averaged
-from belated.agents.parts.explore import ExplorePart, no_exploration
+from belated.agents.parts.explore import ExplorePart, FewVisits, no_exploration
 from belated.agents.parts.transitions import Bonus, Confidence, Known, WithBonus, matching
-from belated.arrays import Floats, frozen
-from belated.feedback import Episode, Record
+from belated.arrays import Floats, frozen, one_hot
+from belated.feedback import Episode, Record, Trajectory
 from belated.kernels import optimism, planning
 from belated.kernels.optimism import Bonuses
 from belated.problem import Problem
@@ -72,6 +73,11 @@ class DelayedUCBVI(Ledgered):
                 "transitions must be Transitions, Confidence() or Bonus(), got "
                 f"{checks.show(transitions)}"
             )
+        if isinstance(explore, FewVisits) and explore.use_costs:
+            raise ValueError(
+                "explore=FewVisits(use_costs=True) has no effect here: the costs of all episodes "
+                "are averaged, exploring or not"
+            )
         self.problem = problem
         self._parts = {"transitions": transitions, "costs": costs, "explore": explore}
         self._part = transitions
@@ -108,6 +114,12 @@ class DelayedUCBVI(Ledgered):
                 self._costs.learn(entry.path, entry.costs.values)
                 self._ledger.settle(entry)
         self._stale = self._stale or bool(paths) or bool(entries)
+
+    def count(self, paths: Iterable[Trajectory]) -> None:
+        """Count trajectories of episodes that others played; their costs are not used."""
+        others = paths_of_others(self.problem, self._model.counts, paths)
+        self._model.learn(others, self.begun)
+        self._stale = self._stale or bool(others)
 
     def forget(self, episode: int) -> None:
         """Let go of an episode: no feedback of it will be used."""
@@ -169,9 +181,9 @@ class DelayedUCBVI(Ledgered):
                 self._costs.visits,
                 H,
             )
-        return frozen(np.eye(A)[actions])
+        return frozen(one_hot(actions, A))
 
     def _width(self, part: Confidence | Bonus) -> float:
         if isinstance(part, Bonus):
             return part.scale
-        return part.hoeffding(self.problem, self.begun)
+        return part.hoeffding(self.problem, max(self.begun, self._model.arrived))

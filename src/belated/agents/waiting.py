@@ -137,11 +137,15 @@ class Waiting:
             "late": self.late,
         }
 
-    def restore(self, saved: stored.State) -> None:
-        """Continue from a saved state."""
+    def restore(self, saved: stored.State, begun: int) -> None:
+        """Continue from a saved state of an agent that has begun so many episodes."""
         names = ("begun", "largest", "arrived", "delays", "total", "given_up", "late")
         read = stored.exact(saved, "counted", *names)
-        numbers = [checks.integer(name, read[name], 0) for name in names]
+        squares = begun * (begun + 1)
+        most = (begun, begun, begun, squares, squares, begun, begun)
+        numbers = [stored.count(name, read[name], n) for name, n in zip(names, most, strict=True)]
+        if numbers[0] != begun:
+            raise ValueError(f"begun must be {begun}, as for the agent, got {numbers[0]}")
         self._begun, self.largest, self.arrived, self._delays = numbers[:4]
         self.total, self.given_up, self.late = numbers[4:]
         counted = stored.items("counted", read["counted"])

@@ -143,8 +143,8 @@ class ZimmertSeldin(Ledgered):
         agent._ledger.restore(read["ledger"], lambda saved: _weights(saved, A))
         agent._losses = stored.copied("losses", read["losses"], np.float64, (A,))
         stored.finite("losses", agent._losses)
-        agent._total = checks.integer("total", read["total"], 0)
-        agent._given_up = checks.integer("given_up", read["given_up"], 0)
+        agent._total = stored.count("total", read["total"], checks.MOST**2)
+        agent._given_up = stored.count("given_up", read["given_up"])
         counted = [
             checks.integer("counted", k, 0, agent.begun - 1)
             for k in stored.items("counted", read["counted"])

@@ -1,12 +1,9 @@
-"""Recorded delays: from an array, or from a column of a CSV or Parquet file."""
+"""Recorded delays: waiting times or times of arrival, in episodes or by the clock."""
 
 from __future__ import annotations
 
-import csv
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +11,13 @@ import numpy as np
 from belated import checks
 from belated.arrays import Floats, Ints, frozen
 from belated.delays.arithmetic import NEVER, as_delays
+from belated.delays.columns import Column, Source
 from belated.delays.models import LARGEST_DRAW, Independent, shown
 
-PARQUET = (".parquet", ".pq")
+SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+"""Units of time that can be said."""
+QUANTILES = (50, 90, 99)
+"""Per cent, in the summary."""
 PRINTED = 12
 """A longer trace prints only its first delays."""
 
@@ -62,177 +63,245 @@ class Recorded(Independent):
         repeat = ", repeat=True" if self.repeat else ""
         return f"trace([{', '.join(first)}]{repeat})"
 
+    def __str__(self) -> str:
+        """How many, how many of them lost, and how long the others take."""
+        came = self.delays[self.delays != NEVER]
+        lost = 1 - len(came) / len(self.delays)
+        text = f"{len(self.delays)} recorded delays, {lost:.1%} lost"
+        if not len(came):
+            return text
+        found = np.quantile(came, [q / 100 for q in QUANTILES], method="inverted_cdf")
+        quantiles = ", ".join(f"{q} % within {n}" for q, n in zip(QUANTILES, found, strict=True))
+        return f"{text}; of the others {quantiles} and all within {came.max()} episodes"
+
 
 def trace(
-    delays: object,
+    delays: object = None,
     column: str | None = None,
     *,
     decided: object = None,
+    arrived: object = None,
+    unit: str | None = None,
     rate: float | None = None,
+    key: str | None = None,
     repeat: bool = False,
 ) -> Recorded:
-    """Delays are those of a record, in its order. They are counted in episodes or in time.
+    """Delays are those of a record, in its order, in one of three layouts.
 
-    Without `decided` and `rate`, the delays are whole numbers of episodes.
+    - Whole numbers of episodes: `trace(delays)` or `trace(file, column)`.
+    - Two times, of the decision and of the outcome: `decided` and `arrived`.
+    - Waiting times: `delays` or `column`, with the times of the decisions (`decided`) or how many
+      there are per unit of time (`rate`).
 
-    With one of them, the delays are waiting times. Feedback on a decision made at time t that
-    waits w can be used by the first later decision at time t + w or after; the delay is the number
-    of decisions in between. Feedback that arrives after the last decision is counted as arriving
-    right after it.
+    Feedback that arrives at time t can be used by the first later decision at time t or after; the
+    delay is the number of decisions in between. Feedback that arrives after the last decision is
+    counted as arriving right after it. Nothing is guessed: a column of times is not taken for
+    waiting times, times with and without a time zone are not mixed, and numbers beside dates need
+    their unit.
 
     Args:
-        delays: numbers (K,), with `NEVER`, NaN or infinity for lost feedback; or the path of a CSV
-            file with a header, or of a Parquet file (which needs polars).
-        column: the column of the file. Empty cells, "never", "nan", "inf" and null mean lost
-            feedback. Durations are read as seconds.
-        decided: the times of the decisions, (K,) numbers that do not decrease, in the unit of the
-            delays; or the name of a column of the file. Dates with times are read as seconds.
+        delays: numbers (K,) or durations, NaN, infinity, None or `NEVER` for lost feedback; or the
+            path of a CSV file with a header, or of a Parquet file (which needs polars). Columns of
+            pandas and polars are taken as they are, here and below.
+        column: the column of the file that holds the waiting times or the numbers of episodes.
+            Empty cells, "NA", "null", "never" and the like mean lost feedback.
+        decided: the times of the decisions, which do not decrease; or the name of their column.
+        arrived: the times of the outcomes; or the name of their column.
+        unit: "ms", "s", "min", "h" or "d": the unit of waiting times that are numbers where the
+            decisions are dates, and of the rate where the waiting times are durations.
         rate: the number of decisions per unit of time, evenly spaced, instead of `decided`.
+        key: a column of the file that tells decisions apart. Rows with the same key are one
+            decision, whose first outcome counts; without it every row is a decision.
         repeat: whether to start again at the end of the trace; otherwise drawing more delays than
             it holds is an error.
     """
     repeat = checks.flag("repeat", repeat)
     path = Path(delays) if isinstance(delays, str | Path) else None
-    if path is None and (column is not None or isinstance(decided, str)):
-        name = "column" if column is not None else "decided"
-        raise ValueError(f"{name} is the name of a column for files only, got an array of delays")
-    timed = decided is not None or rate is not None
-    if path is not None:
-        if isinstance(decided, str):
-            decided = read_column(path, decided, TIMES)
-        delays = read_column(path, column, DURATIONS if timed else EPISODES)
+    if path is None:
+        for name, given in (("column", column), ("key", key)):
+            if given is not None:
+                raise ValueError(
+                    f"{name} is the name of a column for files only, got an array of delays"
+                )
+    seconds = None if unit is None else SECONDS[checks.choice("unit", unit, SECONDS)]
+    source = Source(path)
+    if arrived is not None:
+        _exclude(delays=delays if path is None else None, column=column, rate=rate, unit=unit)
+        if decided is None:
+            raise ValueError("decided must be given where arrived is, got None")
+        told = [source.column("decided", decided), source.column("arrived", arrived)]
+        return Recorded(_by_arrival(*_once(source, key, told)), repeat)
+    waited = source.column("column", column) if path is not None else delays
+    if decided is None and rate is None:
+        if unit is not None:
+            raise ValueError(f"unit needs decided or rate, got unit = {unit!r} alone")
+        if isinstance(waited, Column):
+            (waited,) = _once(source, key, [waited])
+            waited = _whole(waited)
+        return Recorded(as_delays("delays", waited), repeat)
     if decided is not None and rate is not None:
         raise ValueError(f"rate must be None where decided is given, got {checks.show(rate)}")
-    recorded = _in_episodes(delays, decided, rate) if timed else as_delays("delays", delays)
-    return Recorded(recorded, repeat)
+    if not isinstance(waited, Column):
+        waited = source.column("delays", waited)
+    if decided is None:
+        (waited,) = _once(source, key, [waited])
+        return Recorded(
+            _by_rate(waited, checks.real("rate", rate, 0.0, above=True), seconds), repeat
+        )
+    times, waited = _once(source, key, [source.column("decided", decided), waited])
+    return Recorded(_by_wait(times, waited, seconds), repeat)
 
 
-def _in_episodes(delays: object, decided: object, rate: float | None) -> Ints:
-    """Convert waiting times to numbers of decisions; see `trace`."""
-    waits = checks.floats("delays", delays, "(K,)", (1,))
-    waits = np.where(np.isnan(waits) | (waits >= NEVER), np.inf, waits)
+def _exclude(**given: object) -> None:
+    """Waiting times are not given beside times of arrival."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} must be None where arrived is given (times of arrival, not waiting "
+                f"times), got {checks.show(value)}"
+            )
+
+
+def _whole(column: Column) -> Floats:
+    """The numbers of a column of whole numbers of episodes."""
+    wrong = np.isfinite(column.values) & (
+        (column.values < 0) | (column.values != np.floor(column.values))
+    )
+    if column.kind in ("times", "durations") or wrong.any():
+        k = int(np.argmax(wrong)) if wrong.any() else int(np.argmax(np.isfinite(column.values)))
+        found = column.kind if column.kind != "numbers" else f"{column.values[k]:g}"
+        raise ValueError(
+            "column must be the name of a column of whole numbers from 0 or 'never' (give decided "
+            f"or rate for units of time), got {found} in {column.place(k)}"
+        )
+    return column.values
+
+
+def _by_rate(waited: Column, rate: float, seconds: float | None) -> Ints:
+    """The delays of waiting times between evenly spaced decisions."""
+    waits = _waits(waited)
+    if waited.kind == "durations":
+        if seconds is None:
+            raise ValueError(f"unit of the rate must be one of {_listed(SECONDS)}, got None")
+        waits = waits / seconds
+    lost = np.isinf(waits)
+    spans = np.minimum(np.where(lost, 0.0, waits) * rate, float(LARGEST_DRAW))
+    passed = np.ceil(spans * (1 - 1e-12)) - 1  # a tiny excess over a whole number is rounding
+    return np.where(lost, NEVER, np.maximum(passed, 0).astype(np.int64))
+
+
+def _by_wait(decided: Column, waited: Column, seconds: float | None) -> Ints:
+    """The delays of waiting times after decisions at these times."""
+    waits, times = _waits(waited), _times(decided, len(waited.values))
+    dates = decided.kind == "times"
+    if waited.kind == "durations" and not dates:
+        raise ValueError("decided must be dates where the waiting times are durations, got numbers")
+    if waited.kind == "numbers" and dates:
+        if seconds is None:
+            raise ValueError(
+                f"unit must be one of {_listed(SECONDS)} where decided are dates and the waiting "
+                "times are numbers, got None"
+            )
+        waits = waits * seconds
+    came = waits[np.isfinite(waits)]
+    if waited.kind == "numbers" and not dates and len(came) > 1:
+        low, high = min(came.min(), times.min()), max(came.max(), times.max())
+        if high - low < 0.1 * low and np.all(waits >= times):
+            raise ValueError(
+                f"{waited.name} must hold waiting times, got numbers from {came.min():g} to "
+                f"{came.max():g} like those of decided: give times of arrival as arrived, or let "
+                "decided begin at 0"
+            )
+    return _passed(times, times + waits)
+
+
+def _by_arrival(decided: Column, arrived: Column) -> Ints:
+    """The delays of what arrived at these times after decisions at these times."""
+    times = _times(decided, len(arrived.values))
+    if arrived.kind == "durations" or (arrived.kind or decided.kind) != decided.kind:
+        raise ValueError(
+            f"arrived must hold times like decided ({decided.kind}), got {arrived.kind}; "
+            "waiting times go into column or delays"
+        )
+    if arrived.zoned is not None and arrived.zoned != decided.zoned:
+        with_zone = ("arrived", "decided")[bool(decided.zoned)]
+        raise ValueError(
+            f"decided and arrived must both have time zones or neither, got them for {with_zone}"
+        )
+    early = arrived.values < times
+    if early.any():
+        k = int(np.argmax(early))
+        raise ValueError(
+            f"arrived must not be before decided, got it {times[k] - arrived.values[k]:g} "
+            f"{'seconds ' if decided.kind == 'times' else ''}before in {arrived.place(k)} "
+            "(waiting times go into column or delays)"
+        )
+    return _passed(times, arrived.values)
+
+
+def _passed(times: Floats, arrivals: Floats) -> Ints:
+    """How many decisions pass until the first later one at the time of arrival or after."""
+    first_after = np.searchsorted(times, arrivals, side="left")
+    passed = np.maximum(first_after - np.arange(len(times)) - 1, 0)
+    return np.where(np.isinf(arrivals), NEVER, passed)
+
+
+def _waits(column: Column) -> Floats:
+    """Waiting times, infinity where nothing came."""
+    if column.kind == "times":
+        raise ValueError(
+            f"{column.name} must hold waiting times, got times in "
+            f"{column.place(int(np.argmax(np.isfinite(column.values))))}: give times of arrival "
+            "as arrived"
+        )
+    waits = np.where(column.values >= NEVER, np.inf, column.values)
     if np.any(waits < 0):
         k = int(np.argmax(waits < 0))
-        raise ValueError(f"delays must be at least 0, got delays[{k}] = {waits[k]:g}")
-    lost = np.isinf(waits)
-    waits = np.where(lost, 0.0, waits)
-    if decided is None:
-        spans = waits * checks.real("rate", rate, 0.0, above=True)
-        spans = np.minimum(spans, float(LARGEST_DRAW))
-        passed = np.ceil(spans * (1 - 1e-12)) - 1  # a tiny excess over a whole number is rounding
-        return np.where(lost, NEVER, np.maximum(passed, 0).astype(np.int64))
-    times = checks.floats("decided", decided, "(K,)", (1,))
-    if times.shape != waits.shape:
-        raise ValueError(f"decided must hold {len(waits)} times like delays, got {len(times)}")
+        raise ValueError(f"{column.name} must be at least 0, got {column.place(k)} = {waits[k]:g}")
+    return waits
+
+
+def _times(column: Column, length: int) -> Floats:
+    """Times of decisions: finite, as many as there are outcomes, never going back."""
+    times = column.values
+    if column.kind == "durations":
+        raise ValueError("decided must hold times, got durations")
+    if len(times) != length:
+        raise ValueError(f"decided must hold {length} times like delays, got {len(times)}")
     if not np.all(np.isfinite(times)):
         k = int(np.argmax(~np.isfinite(times)))
-        raise ValueError(f"decided must be finite, got decided[{k}] = {times[k]}")
+        raise ValueError(
+            f"decided must be finite: a time in every row, got none in {column.place(k)}"
+        )
     if np.any(np.diff(times) < 0):
         k = int(np.argmax(np.diff(times) < 0)) + 1
         raise ValueError(
-            f"decided must not decrease, got decided[{k}] = {times[k]:g} after {times[k - 1]:g}"
+            f"decided must not decrease (sort the records by it), got {column.place(k)} = "
+            f"{times[k]:g} after {times[k - 1]:g}"
         )
-    first_after = np.searchsorted(times, times + waits, side="left")
-    passed = np.maximum(first_after - np.arange(len(times)) - 1, 0)
-    return np.where(lost, NEVER, passed)
+    return times
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """What the cells of a column may hold, and the argument that names the column."""
-
-    name: str
-    words: str
-    test: Callable[[float], bool]
-
-
-EPISODES = Allowed(
-    "column",
-    "whole numbers from 0 or 'never' (give decided or rate for units of time)",
-    lambda x: x == math.inf or (x >= 0 and x == math.floor(x)),
-)
-DURATIONS = Allowed("column", "durations of at least 0 or 'never'", lambda x: x >= 0)
-TIMES = Allowed("decided", "numbers or dates with times", math.isfinite)
-
-
-def read_column(path: Path, column: str | None, allowed: Allowed) -> Floats:
-    """Read one column of a CSV or Parquet file as numbers, one per row.
-
-    Empty cells, "never", "nan", "inf" and null become infinity. Dates with times (ISO 8601 text or
-    Parquet timestamps) become seconds since 1970, and durations become seconds.
-
-    Args:
-        path: the file.
-        column: the name of the column; None if the file has only one.
-        allowed: what the cells may hold.
-    """
-    read = _parquet if path.suffix.lower() in PARQUET else _csv
+def _once(source: Source, key: str | None, columns: list[Column]) -> list[Column]:
+    """The columns with one row per key: equal decisions, and the first outcome."""
+    if key is None:
+        return columns
+    rows: dict[object, list[int]] = {}
+    for k, cell in enumerate(source.cells("key", key) or []):
+        rows.setdefault(cell.strip() if isinstance(cell, str) else cell, []).append(k)
     found = []
-    for cell, where in read(path, column, allowed.name):
-        number = _number(cell)
-        if number is None or not allowed.test(number):
-            raise ValueError(
-                f"{allowed.name} must be the name of a column of {allowed.words}, "
-                f"got {checks.show(cell)} in {where} of {path.name}"
-            )
-        found.append(number)
-    return np.array(found, dtype=np.float64)
+    for column in columns:
+        if column.name == "decided":
+            for value, same in rows.items():
+                if len(set(column.values[same])) > 1:
+                    raise ValueError(
+                        f"decided must be the same in all rows with {key} = {checks.show(value)}, "
+                        f"got others in {column.place(same[0])} and {column.place(same[-1])}"
+                    )
+        least = np.array([np.min(column.values[same]) for same in rows.values()])
+        found.append(replace(column, values=least, file="", shift=0))
+    return found
 
 
-def _csv(path: Path, column: str | None, name: str) -> list[tuple[object, str]]:
-    """The cells of a column of a CSV file, each with its place."""
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"delays must be a readable CSV file, got {path}: {error}") from None
-    column = _chosen(name, column, [key for key in rows[0] if key] if rows else [])
-    return [(row[column], f"line {line}") for line, row in enumerate(rows, start=2)]
-
-
-def _parquet(path: Path, column: str | None, name: str) -> list[tuple[object, str]]:
-    """The cells of a column of a Parquet file, each with its place."""
-    try:
-        import polars  # noqa: PLC0415
-    except ImportError:
-        raise ImportError(f"reading {path.name} needs polars: pip install polars") from None
-    try:
-        frame = polars.read_parquet(path)
-    except (OSError, polars.exceptions.PolarsError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"delays must be a readable Parquet file, got {path}: {reason}") from None
-    cells = frame[_chosen(name, column, frame.columns)].to_list()
-    return [(cell, f"row {row}") for row, cell in enumerate(cells)]
-
-
-def _chosen(name: str, column: str | None, names: list[str]) -> str:
-    if column is None and len(names) == 1:
-        return names[0]
-    return checks.choice(name, column, names)
-
-
-def _number(cell: object) -> float | None:
-    """A cell as a number, or None if it is not one."""
-    value = _parsed(cell) if isinstance(cell, str) else cell
-    if value is None:
-        return math.inf
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return math.inf if math.isnan(value) else float(value)
-
-
-def _parsed(text: str) -> object:
-    """The text of a cell as a number or a date, None for a lost record, else the text."""
-    text = text.strip()
-    if text.lower() in ("", "never"):
-        return None
-    for parse in (float, datetime.fromisoformat):
-        try:
-            return parse(text)
-        except ValueError:
-            continue
-    return text
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(repr(name) for name in names)

@@ -1,7 +1,13 @@
 """Functions that make ready worlds."""
 
 from belated.environments.gridworld import goal_costs, gridworld, paper_grid, paper_walled_grid
-from belated.environments.tabular import bandit, chain, delay_lower_bound, random_mdp
+from belated.environments.tabular import (
+    bandit,
+    chain,
+    delay_lower_bound,
+    dynamics_lower_bound,
+    random_mdp,
+)
 from belated.gymnasium.world import Rewards, from_gymnasium, gym_problem, table_rewards
 
 __all__ = [
@@ -9,6 +15,7 @@ __all__ = [
     "bandit",
     "chain",
     "delay_lower_bound",
+    "dynamics_lower_bound",
     "from_gymnasium",
     "goal_costs",
     "gridworld",

@@ -1,4 +1,6 @@
-"""Small standard worlds: a random MDP, a chain, a bandit, and the delay lower bound."""
+"""Small standard worlds: a random MDP, a chain, a bandit, and two lower bounds."""
+
+import math
 
 import numpy as np
 
@@ -73,6 +75,52 @@ def delay_lower_bound(delay: int, states: int = 1, actions: int = 2, horizon: in
     delay = checks.integer("delay", delay, 0)
     mdp = _circle(states, actions, horizon)
     return World(mdp, processes.blocks(states, actions, delay + 1))
+
+
+def dynamics_lower_bound(
+    episodes: int, states: int = 2, actions: int = 2, horizon: int = 4, seed: int = 0
+) -> World:
+    """A world whose unknown transitions cost every learner of the order H^{3/2} sqrt(S A K).
+
+    The states come in pairs: in a bad one every step costs 1, in a good one nothing. An episode
+    begins in a bad state, each as likely. At the first H / 2 steps (rounded down) every action
+    leads from there to the good state with probability delta = 1 / (8 H); one action, which the
+    seed draws for each pair and step, does so with delta + epsilon,
+    epsilon = sqrt(7 S A / (2048 H K)). After that nothing moves. Averaged over the seeds, the
+    regret of every learner that is not told the transitions is at least
+    7/64 m (H - m) epsilon K, m = floor(H / 2). With costs that never change this holds under full
+    information and without delays too.
+
+    Args:
+        episodes: K, for which the world is made; at least 7 H S A / 32.
+        states: an even number.
+        actions: at least 2.
+        horizon: at least 2.
+        seed: decides which actions are better.
+    """
+    K = checks.integer("episodes", episodes, 1)
+    S = checks.integer("states", states, 2)
+    A = checks.integer("actions", actions, 2)
+    H = checks.integer("horizon", horizon, 2)
+    if S % 2:
+        raise ValueError(f"states must be an even number, got {S}")
+    if 32 * K < 7 * H * S * A:
+        least = math.ceil(7 * H * S * A / 32)
+        raise ValueError(f"episodes must be at least 7 H S A / 32 = {least}, got {K}")
+    leave, more = 1 / (8 * H), math.sqrt(7 * S * A / (2048 * H * K))
+    rng = np.random.default_rng(checks.integer("seed", seed, 0))
+    better = rng.integers(0, A, (H // 2, S // 2))
+    p = np.zeros((H, S, A, S))
+    p[:, np.arange(S), :, np.arange(S)] = 1.0
+    for h, pair in np.ndindex(H // 2, S // 2):
+        bad, good = 2 * pair, 2 * pair + 1
+        out = np.full(A, leave)
+        out[better[h, pair]] += more
+        p[h, bad, :, good], p[h, bad, :, bad] = out, 1.0 - out
+    start = np.tile([2.0 / S, 0.0], S // 2)
+    costs = np.zeros((1, S, A))
+    costs[0, ::2] = 1.0
+    return World(MDP(Transitions.from_dense(p), H, tuple(start)), costs)
 
 
 def _circle(states: int, actions: int, horizon: int) -> MDP:

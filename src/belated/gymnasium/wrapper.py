@@ -14,6 +14,7 @@ from gymnasium.utils import RecordConstructorArgs
 from belated import checks
 from belated.arrays import Floats, Ints
 from belated.delays import DelayLine, DelayModel, as_delays
+from belated.delays.recorded import Recorded
 
 
 class LateReward(NamedTuple):
@@ -21,6 +22,12 @@ class LateReward(NamedTuple):
 
     episode: int
     rewards: Floats
+
+
+NAME = "belated/LateRewards-v0"
+"""What Gymnasium calls it, once this module is imported."""
+BLOCK = 1024
+"""Delays that are drawn at a time."""
 
 
 class LateRewards(
@@ -35,34 +42,35 @@ class LateRewards(
     info of `reset`. Lost rewards (`NEVER`) never arrive. Every info has the key `"late_rewards"`,
     with an empty tuple if nothing is due, and `"episode_number"`, counted from 0.
 
+    A `reset` with a seed starts over: episodes are numbered from 0 again, delays are drawn anew by
+    the seed, and what was on its way is gone. Seed the first reset only.
+
     Args:
         env: any environment.
-        delays: a model, or an array of whole numbers, one per episode.
-        episodes: the number of episodes, required with a model. Playing more is an error.
-        seed: decides the delays.
+        delays: a model, from which delays are drawn as episodes come; or an array of whole numbers,
+            one per episode, after which there are no more episodes.
+        seed: decides the delays, together with the seed of `reset`.
     """
 
     def __init__(
-        self,
-        env: gymnasium.Env[Any, Any],
-        delays: DelayModel | Ints,
-        episodes: int | None = None,
-        seed: int = 0,
+        self, env: gymnasium.Env[Any, Any], delays: DelayModel | Ints, seed: int = 0
     ) -> None:
-        RecordConstructorArgs.__init__(self, delays=delays, episodes=episodes, seed=seed)
+        RecordConstructorArgs.__init__(self, delays=delays, seed=seed)
         gymnasium.Wrapper.__init__(self, env)
-        if hasattr(delays, "draw"):
-            if episodes is None:
-                raise ValueError("episodes must be given with a delay model, got None")
-            rng = np.random.default_rng(checks.integer("seed", seed, 0))
-            self._delays = delays.draw(checks.integer("episodes", episodes, 1), rng)
+        self._model: DelayModel | None = None
+        self._given: Ints = np.zeros(0, dtype=np.int64)
+        if isinstance(delays, Recorded) and not delays.repeat:
+            self._given = delays.delays
+        elif hasattr(delays, "draw"):
+            self._model = delays
         else:
-            self._delays = as_delays("delays", delays)
-            if episodes is not None and episodes != len(self._delays):
-                raise ValueError(
-                    f"delays must hold episodes = {checks.show(episodes)} numbers, "
-                    f"got {len(self._delays)}"
-                )
+            self._given = as_delays("delays", delays)
+        self._seed = checks.integer("seed", seed, 0)
+        self._start_over(None)
+
+    def _start_over(self, seed: int | None) -> None:
+        self._entropy = [self._seed] if seed is None else [self._seed, seed]
+        self._drawn = self._given
         self._episode = -1
         self._rewards: list[float] = []
         self._playing = False
@@ -73,9 +81,12 @@ class LateRewards(
     ) -> tuple[Any, dict[str, Any]]:
         """Begin the next episode; ending one early puts the rewards that are due into the info."""
         due = self._end() if self._playing else ()
-        if self._episode + 1 >= len(self._delays):
+        if seed is not None:
+            self._start_over(seed)
+            due = ()
+        if self._model is None and self._episode + 1 >= len(self._given):
             raise ValueError(
-                f"episodes must be at most {len(self._delays)}, the number of delays, "
+                f"episodes must be at most {len(self._given)}, the number of delays, "
                 f"got a reset for episode {self._episode + 1}"
             )
         observation, info = self.env.reset(seed=seed, options=options)
@@ -93,12 +104,39 @@ class LateRewards(
             due = self._end()
         return observation, 0.0, terminated, truncated, self._told(info, due)
 
+    def _delay(self) -> int:
+        """The delay of the episode.
+
+        The model is asked for the delays of all episodes up to the end of the block, and those of
+        the block are used, so that a delay belongs to its position; a block has its own generator.
+        """
+        while self._model is not None and self._episode >= len(self._drawn):
+            known = len(self._drawn)
+            rng = np.random.default_rng([*self._entropy, known])
+            drawn = as_delays("delays", self._model.draw(max(BLOCK, 2 * known), rng))
+            self._drawn = np.concatenate([self._drawn, drawn[known:]])
+        return int(self._drawn[self._episode])
+
     def _end(self) -> tuple[LateReward, ...]:
         """Put the rewards of the episode in line and return those due, oldest episode first."""
         self._playing = False
         late = LateReward(self._episode, np.array(self._rewards))
-        self._line.push([late], int(self._delays[self._episode]))
+        self._line.push([late], self._delay())
         return tuple(self._line.release(self._episode))
 
     def _told(self, info: dict[str, Any], due: tuple[LateReward, ...]) -> dict[str, Any]:
         return {**info, "late_rewards": due, "episode_number": self._episode}
+
+
+def made(
+    env: str, delays: DelayModel | Ints, delays_seed: int = 0, **options: Any
+) -> gymnasium.Env[Any, Any]:
+    """What `gymnasium.make("belated/LateRewards-v0", env=..., delays=...)` makes.
+
+    env: the id of an environment. options: go to it, e.g. `render_mode`.
+    """
+    return LateRewards(gymnasium.make(env, **options), delays, delays_seed)
+
+
+if NAME not in gymnasium.registry:
+    gymnasium.register(NAME, entry_point="belated.gymnasium.wrapper:made")

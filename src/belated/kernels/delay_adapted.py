@@ -16,6 +16,7 @@ def learn(
     upper: Floats,
     lower: Floats,
     exploration: float,
+    gap: float,
     total: Floats,
 ) -> Floats:
     """Add the estimate of Q to the total, and return the bonuses as negative costs.
@@ -23,7 +24,7 @@ def learn(
     With pi = played, nu = newest, u and l the bounds of the occupancy and g the exploration:
 
         Q_h(s, a) = min(1, pi / nu) * cost to go / (u pi + g), on the path, and
-        b_h(s)    = sum over a of min(pi, nu) * (3 g H + 2 H (u - l) pi) / (u pi + g).
+        b_h(s)    = sum over a of min(pi, nu) * H * (3 g + gap (u - l) pi) / (u pi + g).
 
     states: (H + 1,), actions: (H,), suffered: (H,); played, newest, total: (H, S, A); upper,
     lower: (H, S). Returns -b as (H, S, A), the same for every action.
@@ -41,7 +42,7 @@ def learn(
     for h in range(H):
         for s in range(S):
             reach = upper[h, s]
-            wide = 2.0 * H * (reach - lower[h, s])
+            wide = gap * H * (reach - lower[h, s])
             bonus = 0.0
             for a in range(A):
                 was = played[h, s, a]

@@ -1,18 +1,22 @@
 """The lab: experiments as data, runs that can be stopped and continued, figures and reports.
 
-    experiment = lab.named("paper-grid")           or lab.read(Path("my.toml"))
-    lab.run(experiment, Path("out/paper-grid"), jobs=2)
-    lab.rows(Path("out/paper-grid"))               a polars DataFrame, one row per episode
+    result = lab.run("paper-grid", "out/paper-grid", jobs=2)     or lab.run(lab.read("my.toml"))
+    result = lab.run(environment=my_world, agents={"mine": my_agent, "OPPO": "oppo"}, seeds=5)
+    result.rows, result.table(), result.figure("cost")           a notebook shows table and curves
 
 The same from a shell: `belated --help`.
 """
 
+import importlib
+
 from belated.lab.experiments import EXPERIMENTS, named
 from belated.lab.kinds.part import Part, part
 from belated.lab.kinds.told import Told
-from belated.lab.run import Sweep, run
+from belated.lab.results import Results
 from belated.lab.spec import Case, Experiment, Learner
+from belated.lab.start import RunsFailed, experiment, run
 from belated.lab.store import rows
+from belated.lab.sweep import Select
 from belated.lab.toml import dumps, read
 
 __all__ = [
@@ -21,12 +25,23 @@ __all__ = [
     "Experiment",
     "Learner",
     "Part",
-    "Sweep",
+    "Results",
+    "RunsFailed",
+    "Select",
     "Told",
     "dumps",
+    "experiment",
     "named",
     "part",
+    "plot",
     "read",
     "rows",
     "run",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import `lab.plot` when it is asked for, since Matplotlib takes half a second."""
+    if name == "plot":
+        return importlib.import_module("belated.lab.plot")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from belated import checks
 from belated.agents.contract import Agent, check_fresh
 from belated.arrays import Ints
@@ -41,7 +44,8 @@ def agent(
         world.mdp.transitions,
         delays,
     )
-    key = f"agents[{experiment.agents.index(learner)}]"
+    base = experiment.base(learner.name)
+    key = f"agents[{[item.name for item in experiment.agents].index(base)}]"
     made: Agent = make(key, learner.agent, kinds.AGENTS, told)
     check_fresh(key, made)
     if made.information != told.information:
@@ -52,13 +56,14 @@ def agent(
     return made
 
 
-def rehearse(experiment: Experiment) -> None:
-    """Build everything once, so that a wrong value is found before anything is run."""
+def rehearse(experiment: Experiment, source: str = "") -> None:
+    """Build everything once, so that a wrong value is found before anything is run.
+
+    source: the file that the experiment is from, to be named in errors.
+    """
     for case in experiment.case_names():
-        try:
+        with _in(source), _in(f"case {case!r}" if case else ""):
             _rehearse(experiment, case)
-        except ValueError as error:
-            raise ValueError(f"case {case!r}: {error}" if case else str(error)) from None
 
 
 def _rehearse(experiment: Experiment, case: str) -> None:
@@ -67,5 +72,16 @@ def _rehearse(experiment: Experiment, case: str) -> None:
     H, S, A = made.problem.shape
     checks.costs("costs of episode 0", made.costs.seeded(0).at(0), H, S, A)
     drawn = delays(scene, made, 0)
-    for learner in experiment.agents:
-        agent(experiment, learner, made, drawn, case)
+    for learner in experiment.learners:
+        swept = learner.name != experiment.base(learner.name)
+        with _in(f"sweep, {learner.name!r}" if swept else ""):
+            agent(experiment, learner, made, drawn, case)
+
+
+@contextlib.contextmanager
+def _in(place: str) -> Iterator[None]:
+    """Prefix errors with the place, if it has a name."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}" if place else str(error)) from None

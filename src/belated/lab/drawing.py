@@ -1,13 +1,17 @@
 """How figures look, for print and for colour-blind readers.
 
-Colours are those of Okabe & Ito (2008) without the yellow, and a wine red. Every agent has its own
-dash as well, and curves are labelled at their ends.
+The first colours are those of Okabe & Ito (2008) without the yellow, the others of Tol's muted
+scheme. Every agent has its own dash as well. Few curves are labelled at their ends; from `MANY` on,
+each has a panel of its own, with the others in grey. PDF files hold their fonts as Type 42, and
+text in SVG files is text.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import math
+import textwrap
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,16 +22,30 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
+from belated import checks
 from belated.arrays import Floats
 from belated.lab import store
-from belated.lab.spec import Experiment
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255")
+COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255",
+    "#999933", "#332288", "#44AA99", "#661100", "#888888", "#AA4499", "#117733", "#DDAA33",
+)  # fmt: skip
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", (0, (6, 1.5)), (0, (3, 1.2, 1, 1.2)), (0, (1.2, 1.2)), (0, (8, 2, 1, 2)))
+OTHERS: dict[str, Any] = {"color": "0.8", "linewidth": 0.9, "zorder": 1}
+"""The other curves of a panel."""
+MANY = 8
+"""From so many curves on, each has a panel of its own."""
 WIDEST = 32
 """Most characters of a label; longer names are cut."""
+WIDTHS = {"column": 3.4, "page": 7.0}
+"""Inches, for papers in two columns."""
+NARROW = 5.0
+"""Narrower figures have a legend below, since labels would leave no room for the curves."""
+DPI = 300
+FORMS = ("png", "svg", "pdf")
 INK = "0.2"
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -38,12 +56,84 @@ STYLE: dict[Any, Any] = {
     "axes.titlelocation": "left",
     "font.size": 9,
     "lines.linewidth": 1.6,
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "svg.fonttype": "none",
     "svg.hashsalt": "belated",
     "text.color": INK,
     "text.parse_math": False,
     "xtick.color": INK,
     "ytick.color": INK,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How figures are laid out.
+
+    Attributes:
+        width: in inches; None for the width that suits the figure best.
+        title: whether a figure says its title.
+        legend: all curves in one plot with a legend below, instead of labels or panels.
+        block: curves over time show means of so many episodes; None chooses, by how long and how
+            jagged they are.
+    """
+
+    width: float | None = None
+    title: bool = True
+    legend: bool = False
+    block: int | None = None
+
+    def size(self, width: float, height: float) -> tuple[float, float]:
+        """The size of a figure that suits this size best."""
+        if self.width is None:
+            return width, height
+        return self.width, height * (0.5 + 0.5 * min(1.5, self.width / width))
+
+    @property
+    def style(self) -> dict[Any, Any]:
+        """Settings of Matplotlib; narrow figures have smaller letters."""
+        if self.width is None or self.width >= NARROW:
+            return STYLE
+        return STYLE | {"font.size": 7.5, "axes.titlesize": 8, "lines.linewidth": 1.2}
+
+
+def layout_of(
+    width: str | float | None = None,
+    *,
+    title: bool = True,
+    legend: bool = False,
+    block: int | None = None,
+) -> Layout:
+    """A checked layout; width is "column", "page" or a number of inches."""
+    if block is not None:
+        checks.integer("block", block, 1)
+    return Layout(None if width is None else _inches(width), title, legend, block)
+
+
+def _inches(width: str | float) -> float:
+    if isinstance(width, str) and width in WIDTHS:
+        return WIDTHS[width]
+    try:
+        return checks.real("width", float(width), 1.0, 40.0)
+    except (ValueError, TypeError):
+        raise ValueError(
+            f"width must be 'column', 'page' or a number of inches from 1 to 40, got {width!r}"
+        ) from None
+
+
+class Sheet(Figure):
+    """A figure that is saved in the lab's style, whatever the settings of Matplotlib are."""
+
+    def savefig(self, *args: Any, **kwargs: Any) -> None:
+        """Save the figure, as Matplotlib does; with 300 dots per inch unless told otherwise."""
+        with matplotlib.rc_context(STYLE):
+            super().savefig(*args, **{"dpi": DPI, **kwargs})
+
+    def _repr_svg_(self) -> str:
+        buffer = io.StringIO()
+        self.savefig(buffer, format="svg", metadata={"Date": None})
+        return buffer.getvalue()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +159,7 @@ class Drawing:
         """Print PNG and SVG without savefig, which draws everything twice."""
         canvas: Any
         if form == "png":
-            self.figure.dpi = 160
+            self.figure.dpi = DPI
             canvas = FigureCanvasAgg(self.figure)
             canvas.print_png(buffer)
         elif form == "svg":
@@ -90,21 +180,82 @@ def save(directory: Path, drawings: Sequence[Drawing], forms: Sequence[str]) -> 
     return paths
 
 
-def one_axes() -> tuple[Figure, Axes]:
-    """An empty figure with room for one plot."""
-    figure = Figure(figsize=(6.2, 3.5), layout="constrained")
-    return figure, figure.subplots()
-
-
-def look(experiment: Experiment, agent: str) -> tuple[str, Any]:
-    """The colour and the dash of an agent."""
-    i = [learner.name for learner in experiment.agents].index(agent)
+def look(names: Sequence[str], name: str) -> tuple[str, Any]:
+    """The colour and the dash of an agent among all agents."""
+    i = names.index(name)
     return COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
 
 
-def label_ends(
-    axes: Axes, ends: Sequence[tuple[float, str, str]], *, logarithmic: bool = False
-) -> None:
+End = tuple[float, str, str]
+"""Where a curve ends, its name and its colour."""
+Paint = Callable[[Axes, str | None], list[End]]
+"""Draws all curves into axes, all but one of them in grey if a name is given."""
+
+
+def plot(
+    names: Sequence[str], paint: Paint, layout: Layout, title: str, *, logarithmic: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """Curves in one plot, or each in a panel of its own if there are many."""
+    if len(names) >= MANY and not layout.legend:
+        return _panels(names, paint, layout, title)
+    figure = Sheet(figsize=layout.size(6.2, 3.5), layout="constrained")
+    axes = figure.subplots()
+    ends = paint(axes, None)
+    if layout.legend or figure.get_figwidth() < NARROW:
+        legend_below(figure, axes)
+    else:
+        label_ends(axes, ends, logarithmic=logarithmic)
+    if layout.title:
+        axes.set_title(wrapped(title, figure.get_figwidth()))
+    return figure, [axes]
+
+
+def _panels(
+    names: Sequence[str], paint: Paint, layout: Layout, title: str
+) -> tuple[Figure, list[Axes]]:
+    width = layout.width or 7.4
+    most = max(2, round(width / 1.85))
+    across = min((most, max(2, most - 1)), key=lambda n: -len(names) % n)  # fewest empty places
+    down = math.ceil(len(names) / across)
+    figure = Sheet(figsize=(width, 0.8 + down * 0.72 * width / across), layout="constrained")
+    panels = list(figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel())
+    for axes, name in zip(panels, names, strict=False):
+        paint(axes, name)
+        axes.set_title(in_two_lines(name, round(14 * width / across)), fontsize=8)
+    for i, axes in enumerate(panels):
+        axes.set_visible(i < len(names))
+        below = i + across >= len(names)
+        axes.tick_params(labelbottom=below, labelsize=7)
+        first = i == across * (down // 2)
+        axes.set_xlabel(axes.get_xlabel() if below else "", fontsize=8)
+        axes.set_ylabel(axes.get_ylabel() if first else "", fontsize=8)
+    head(figure, layout, title)
+    return figure, panels[: len(names)]
+
+
+def legend_below(figure: Figure, axes: Axes) -> None:
+    """A legend below the plot, with the curves that have labels."""
+    handles, labels = axes.get_legend_handles_labels()
+    longest = max((len(label) for label in labels), default=1)
+    columns = max(1, int((figure.get_figwidth() - 0.2) / (0.5 + 0.068 * longest)))
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels) or 1),
+                  frameon=False, fontsize="small", handlelength=2.6)  # fmt: skip
+
+
+def head(figure: Figure, layout: Layout, title: str) -> None:
+    """A title above a figure of several panels, if it is to have one."""
+    if layout.title:
+        size = matplotlib.rcParams["axes.titlesize"]
+        text = wrapped(title, figure.get_figwidth())
+        figure.suptitle(text, x=0.01, ha="left", fontsize=size)
+
+
+def wrapped(title: str, width: float) -> str:
+    """A title in lines that fit a width in inches."""
+    return textwrap.fill(title, max(20, round(12.1 * width)))
+
+
+def label_ends(axes: Axes, ends: Sequence[End], *, logarithmic: bool = False) -> None:
     """Write names at the right ends of curves, moved apart if they would overlap."""
     low, high = axes.get_ylim()
     axes.set_ylim(low, high)  # no longer automatic
@@ -112,10 +263,13 @@ def label_ends(
         low, high = np.log(low), np.log(high)
     wanted = np.array([np.log(y) if logarithmic else y for y, _, _ in ends])
     wanted = (wanted - low) / (high - low)
-    placed = spread(wanted, gap=0.066)
+    figure = axes.get_figure(root=True)
+    tall = figure.get_figheight() if figure is not None else 3.5
+    placed = spread(wanted, gap=0.19 / max(tall - 0.7, 1.0))
     for (_, text, colour), at, to in zip(ends, wanted, placed, strict=True):
-        axes.plot((1.005, 1.04), (at, to), color=colour, linewidth=1.4, transform=axes.transAxes,
-                  clip_on=False)  # fmt: skip
+        line = Line2D((1.005, 1.04), (at, to), color=colour, linewidth=1.4,
+                      transform=axes.transAxes, clip_on=False)  # fmt: skip
+        axes.add_artist(line)
         axes.text(1.05, to, short(text, WIDEST), va="center", color="0.1",
                   transform=axes.transAxes)  # fmt: skip
 
@@ -139,6 +293,11 @@ def spread(wanted: Floats, gap: float) -> Floats:
     placed = np.empty(len(wanted))
     placed[order] = np.minimum(flat + steps, highest)
     return placed
+
+
+def in_two_lines(name: str, longest: int) -> str:
+    """A name in at most two lines of so many characters."""
+    return textwrap.fill(name, longest, max_lines=2, placeholder="…")
 
 
 def short(name: str, longest: int) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from belated import checks
 from belated.environments.gridworld import PAPER_WALLS
-from belated.lab.kinds.part import Part, part
+from belated.lab.kinds.part import Part, part, shown
 from belated.lab.spec import Case, Experiment, Learner
 from belated.lab.suite import SUITES
 
@@ -88,15 +88,20 @@ def lost_records() -> Experiment:
 
 
 def _table(scale: float) -> tuple[Learner, ...]:
-    """The settings of the paper's table, with its step sizes and confidence radii times `scale`."""
-    radius = part("confidence", radius_scale=scale)
+    """The settings of the paper's table, with its step sizes and confidence radii times `scale`.
+
+    Late paths under full information have explicit exploration and skipping, as its theorem asks.
+    """
+    radius = part("confidence", radius_scale=scale, episodes="known")
     unknown = part("oppo", transitions=radius, update=TUNED)
+    few = part("few_visits", max_delay="tuned")
+    exploring = part("oppo", transitions=radius, update=TUNED, explore=few)
     means = part("oppo", transitions=radius, update=TUNED, costs="averaged")
     late = part("skipping", agent=unknown)
     return (
         Learner("full, known", KNOWN_TUNED),
         Learner("full, unknown, costs late", unknown, paths="at once"),
-        Learner("full, unknown, paths late", unknown),
+        Learner("full, unknown, paths late", part("skipping", agent=exploring)),
         Learner("bandit, known", part("skipping", agent=KNOWN_TUNED), information="bandit"),
         Learner("bandit, unknown, costs late", late, "bandit", "at once"),
         Learner("bandit, unknown, paths late", late, "bandit"),
@@ -190,7 +195,8 @@ def known_unknown() -> Experiment:
     """What knowing the transitions is worth."""
 
     def radius(scale: float) -> Part:
-        return part("oppo", transitions=part("confidence", radius_scale=scale), update=STEP)
+        transitions = part("confidence", radius_scale=scale, episodes="known")
+        return part("oppo", transitions=transitions, update=STEP)
 
     return Experiment(
         name="known-unknown",
@@ -256,9 +262,9 @@ def no_tuning() -> Experiment:
         Learner("anytime", KNOWN),
     )
     about = (
-        "The tuned agent is told the number of episodes and the total delay; doubling restarts "
-        "whenever its estimate of both has doubled; the anytime rule shrinks its steps by what "
-        "is missing and never restarts."
+        "The tuned agent is told the number of episodes and the total delay; doubling takes "
+        "smaller steps whenever its estimate of both has doubled; the anytime rule shrinks its "
+        "steps by what is missing."
     )
     return _moving_goal("no-tuning", "Doubling and anytime against the tuned agent", about, agents)
 
@@ -299,5 +305,56 @@ EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
 
 
 def named(name: str) -> Experiment:
-    """An experiment by its name."""
-    return EXPERIMENTS[checks.choice("experiment", name, EXPERIMENTS)]()
+    """An experiment by its name. Its title and remarks are not part of it: see `words`."""
+    return dataclasses.replace(
+        EXPERIMENTS[checks.choice("experiment", name, EXPERIMENTS)](), title="", about=""
+    )
+
+
+def title(experiment: Experiment, case: str = "") -> str:
+    """The title of an experiment, or of one of its cases."""
+    found, _ = words(experiment)
+    if case and found == _made(experiment):
+        found = found.removesuffix(_cases(experiment))
+    return ": ".join(filter(None, [found, case]))
+
+
+def words(experiment: Experiment) -> tuple[str, str]:
+    """The title of an experiment, and remarks about it.
+
+    They are its own if it has any. What was written about a named experiment is used only as long
+    as it is still that one: the title if nothing but the number of seeds has changed, the remarks,
+    which may be conclusions, with at least as many seeds. Any other title is made from the data.
+    """
+    title, about = experiment.title, experiment.about
+    if experiment.name in EXPERIMENTS:
+        whole = EXPERIMENTS[experiment.name]()
+        if dataclasses.replace(experiment, seeds=whole.seeds, title="", about="") == (
+            dataclasses.replace(whole, title="", about="")
+        ):
+            title = title or whole.title
+            about = about or (whole.about if experiment.seeds >= whole.seeds else "")
+    return title or _made(experiment), about
+
+
+def _made(experiment: Experiment) -> str:
+    """A title from what the cases have in common."""
+    scenes = [experiment.scene(case) for case in experiment.case_names()]
+    described = [
+        [_brief(scene.environment) for scene in scenes],
+        [f"costs {_brief(scene.costs)}" if scene.costs else "" for scene in scenes],
+        [f"delays {_brief(scene.delays)}" for scene in scenes],
+        [f"{scene.episodes} episodes" for scene in scenes],
+    ]
+    common = [found[0] for found in described if len(set(found)) == 1 and found[0]]
+    return f"{experiment.name}: {', '.join(common)}" + _cases(experiment)
+
+
+def _cases(experiment: Experiment) -> str:
+    number = len(experiment.case_names())
+    return f", {number} cases" if number > 1 else ""
+
+
+def _brief(part: Part) -> str:
+    """A part in a title; long values are left out."""
+    return shown(Part(part.kind, tuple(p for p in part.parameters if len(shown(p[1])) <= 32)))

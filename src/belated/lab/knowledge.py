@@ -21,9 +21,11 @@ TUNED = "the number of episodes and the total delay, from which its parameters a
 TOLD = {
     ("transitions", "known"): "the true transitions",
     ("costs", "averaged"): "that costs come from fixed laws",
+    ("episodes", "known"): "the number of episodes",
     ("max_delay", "realised"): "the largest delay of the run, which nobody knows beforehand",
     ("learning_rate", "tuned"): TUNED,
     ("threshold", "tuned"): TUNED,
+    ("max_delay", "tuned"): TUNED,
 }
 """What an agent is told by a parameter with this word or kind as its value."""
 UNDELAYED = {
@@ -38,7 +40,7 @@ REPLACED = ("learning_rate", "exploration")
 
 def sentences(experiment: Experiment) -> list[str]:
     """What all agents are told, then one sentence for each agent."""
-    told = (_sentence(experiment, learner) for learner in experiment.agents)
+    told = (_sentence(experiment, learner) for learner in experiment.learners)
     return [COMMON, *_by_case(experiment), *told]
 
 

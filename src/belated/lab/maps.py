@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from belated.arrays import Bools, Floats
 from belated.environments.gridworld import MOVES
 from belated.lab import kinds, store
-from belated.lab.drawing import short
+from belated.lab.drawing import Layout, Sheet, head, in_two_lines
 from belated.lab.kinds.registry import with_defaults
 from belated.lab.spec import Experiment, Scene, Task
 
@@ -40,12 +41,14 @@ class Learned:
     goal: bool
 
 
-def learned(directory: Path, experiment: Experiment, case: str) -> list[Learned]:
-    """One map per agent of a case; none if the world is not a grid."""
+def learned(
+    directory: Path, experiment: Experiment, case: str, rows: pl.DataFrame
+) -> list[Learned]:
+    """One map per agent of a case that has rows; none if the world is not a grid."""
     scene = experiment.scene(case)
     kept = [
-        (learner.name, store.visits(directory, Task(case, learner.name, 0)))
-        for learner in experiment.agents
+        (name, store.visits(directory, Task(case, name, 0)))
+        for name in rows["agent"].unique(maintain_order=True)
     ]
     return [_map(scene, name, visits) for name, visits in kept if visits is not None]
 
@@ -69,11 +72,14 @@ def _map(scene: Scene, name: str, taken: Floats) -> Learned:
     )
 
 
-def draw(maps: list[Learned]) -> Figure:
+def draw(maps: list[Learned], layout: Layout, title: str) -> Figure:
     """One map per agent, side by side, with a common colour scale."""
-    across = min(3, len(maps))
+    across = min(3 if layout.width is None else max(1, int(layout.width / 1.6)), len(maps))
     down = math.ceil(len(maps) / across)
-    figure = Figure(figsize=(2.6 * across + 0.7, 3.1 * down), layout="constrained")
+    wide = layout.width or max(2.6 * across + 0.7, 4.2)
+    tall = (wide - 0.7) / across + 0.5
+    figure = Sheet(figsize=(wide, tall * down + 0.3), layout="constrained")
+    head(figure, layout, title)
     panels = figure.subplots(down, across, squeeze=False).ravel()
     top = max(float(np.delete(item.visits.ravel(), -1).max(initial=0.1)) for item in maps)
     for axes, item in zip(panels, maps, strict=False):
@@ -100,7 +106,7 @@ def draw(maps: list[Learned]) -> Figure:
             )  # fmt: skip
         axes.set(xticks=[], yticks=[])
         axes.spines[:].set(visible=True, color="0.7")
-        axes.set_title(short(item.name, 24), pad=15, fontsize=9)
+        axes.set_title(in_two_lines(item.name, 24), pad=15, fontsize=9)
     for axes in panels[len(maps) :]:
         axes.set_visible(False)
     figure.colorbar(shade, ax=list(panels), shrink=0.7, extend="max", label="visits per episode")

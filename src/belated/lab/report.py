@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from belated.lab import knowledge, statistics, store, tables, toml
+from belated.lab import knowledge, selection, statistics, store, tables, toml
 from belated.lab.drawing import Drawing
-from belated.lab.spec import SCORE, Experiment
-from belated.lab.statistics import Difference, Line
-from belated.lab.tables import Table
+from belated.lab.experiments import words
+from belated.lab.results import Results
+from belated.lab.spec import AGAINST, SCORE, Experiment
+from belated.lab.table import Table
 
 STYLE = """
 :root { color-scheme: light; }
@@ -46,27 +47,18 @@ LONG = 40
 """Tables with more rows are folded."""
 
 
-def write(
-    directory: Path,
-    drawings: Sequence[Drawing],
-    lines: Sequence[Line],
-    pairs: Sequence[Difference],
-) -> Path:
+def write(results: Results, drawings: Sequence[Drawing]) -> Path:
     """Write report.html into the directory; the file needs no other file."""
-    path = directory / "report.html"
-    store.write(path, html(directory, drawings, lines, pairs).encode())
+    path = results.directory / "report.html"
+    store.write(path, html(results, drawings).encode())
     return path
 
 
-def html(
-    directory: Path,
-    drawings: Sequence[Drawing],
-    lines: Sequence[Line],
-    pairs: Sequence[Difference],
-) -> str:
+def html(results: Results, drawings: Sequence[Drawing]) -> str:
     """The report as text."""
-    experiment = store.spec(directory)
-    title = experiment.title or experiment.name
+    directory, experiment = results.directory, results.experiment
+    lines, pairs = results.lines, results.differences
+    title, about = words(experiment)
     total = len(experiment.tasks())
     finished = total - len(store.unfinished(directory, experiment))
     state = f"{total} runs" if finished == total else f"{finished} of {total} runs are finished"
@@ -78,14 +70,15 @@ def html(
     unlearned = "".join(f"<li>{escape(text)}</li>" for text in tables.warnings(lines))
     sections = [
         f"<h1>{escape(title)}</h1>",
-        f"<p>{escape(experiment.about)}</p>" if experiment.about else "",
+        f"<p>{escape(about)}</p>" if about else "",
         f'<p class="small">{escape(experiment.name)}: {state}. {_seeds(experiment)}; '
         "every agent faces the same world, costs and delays, seed by seed.</p>",
         f'<ul class="warning">{unlearned}</ul>' if unlearned else "",
+        *_selected(results),
         "<h2>Figures</h2>",
         *(_figure(drawing) for drawing in drawings),
         "<h2>Results</h2>",
-        _against(experiment, lines),
+        _against(results),
         _table(summary),
     ]
     if pairs:
@@ -115,14 +108,32 @@ def html(
     )
 
 
-def _against(experiment: Experiment, lines: Sequence[Line]) -> str:
-    """The table over all cases, if the experiment compares them."""
-    if experiment.against is None:
-        return ""
+def _selected(results: Results) -> list[str]:
+    """What was selected on what, if anything was."""
+    said = selection.sentence(results.experiment)
+    if not said:
+        return []
+    table = tables.choices(results.choices, "The selected settings, on the seeds selected on")
+    return ["<h2>Selection</h2>", f"<p>{escape(said)}</p>", _table(table)]
+
+
+def _against(results: Results) -> str:
+    """The tables over all cases and over the sweep, if the experiment compares them."""
+    experiment, lines = results.experiment, results.lines
     if experiment.against == SCORE:
         caption = f"{tables.SCALE}; mean over seeds, * marks the least of a row"
         return _table(tables.scores(experiment, lines, caption))
-    return _table(tables.scaling(experiment, lines, "Regret of whole runs, means over seeds"))
+    caption = "Regret of whole runs, means over seeds"
+    if experiment.against in AGAINST:
+        return _table(tables.scaling(experiment, lines, caption))
+    if experiment.select is not None:
+        caption += " on which settings are selected"
+    found = [
+        tables.swept(experiment, results.swept_lines, path, f"{caption}, over {path}")
+        for path, values in experiment.sweep
+        if len(values) > 1
+    ]
+    return "".join(map(_table, found))
 
 
 def _seeds(experiment: Experiment) -> str:
@@ -141,19 +152,8 @@ def _figure(drawing: Drawing) -> str:
 
 
 def _table(table: Table) -> str:
-    def row(cells: Sequence[str], tag: str) -> str:
-        return "".join(
-            f'<{tag} class="name">{escape(cell)}</{tag}>'
-            if i < table.names
-            else f"<{tag}>{escape(cell)}</{tag}>"
-            for i, cell in enumerate(cells)
-        )
-
-    body = "".join(f"<tr>{row(cells, 'td')}</tr>" for cells in table.cells)
-    text = (
-        f'<p class="caption">{escape(table.title)}</p><div class="wide"><table>'
-        f"<thead><tr>{row(table.head, 'th')}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+    title = f'<p class="caption">{escape(table.title)}</p>'
+    text = f'{title}<div class="wide">{table.html()}</div>'
     if len(table.cells) <= LONG:
         return text
     return f"<details><summary>Show {len(table.cells)} rows</summary>{text}</details>"

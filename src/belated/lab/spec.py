@@ -7,16 +7,17 @@ that names the key, the value and what is allowed.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from belated import checks
 from belated.agents.contract import Information
-from belated.lab import kinds
-from belated.lab.kinds.part import Part, read, table
+from belated.lab import kinds, sweep
+from belated.lab.kinds.part import Part, plain, read, table
 from belated.lab.kinds.registry import check, own, unknown_key
+from belated.lab.names import check_different, check_line, check_name, slug
+from belated.lab.sweep import Axes, Select, Variant
 from belated.tuning import PATHS
 
 INFORMATION = ("full", "bandit")
@@ -24,15 +25,8 @@ SCORE = "score"
 AGAINST = ("episodes", "total_delay", SCORE)
 REGISTRIES = {"environment": kinds.ENVIRONMENTS, "costs": kinds.COSTS, "delays": kinds.DELAYS}
 """The kinds of the parts that make a scene, by key."""
-LONGEST = 100
-"""Characters of a name in a file name."""
 MOST_EPISODES = 10**8
 MOST_RUNS = 10**6
-
-
-def slug(name: str) -> str:
-    """A name for files and addresses: lower-case letters, digits and dashes."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +96,13 @@ class Experiment:
         information: "full" or "bandit", unless an agent or a case has its own.
         paths: "late" (with the costs) or "at once", unless an agent has its own.
         cases: variations; without any, the experiment is run as it is.
-        against: draw the regret of whole runs against this quantity, which the cases vary:
-            "total_delay", "episodes" or None. "score": draw the scores of all cases instead.
+        against: draw the regret of whole runs against this quantity: "total_delay" or
+            "episodes", which the cases vary, or a path of the sweep. "score": draw the scores of
+            all cases instead.
+        sweep: values by path, e.g. {"agents.oppo.update.learning_rate": [0.01, 0.1, 1]}; a path of
+            an agent makes several agents of it, any other several cases, several paths a grid.
+        select: choose the best setting of every swept agent on the first seeds and report on the
+            others: Select(seeds=5).
     """
 
     name: str
@@ -119,46 +118,110 @@ class Experiment:
     paths: str = "late"
     cases: tuple[Case, ...] = ()
     against: str | None = None
+    sweep: Axes = ()
+    select: Select | None = None
+    _learners: tuple[Variant[Learner], ...] = field(init=False, repr=False, compare=False)
+    _cases: tuple[Variant[Case], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_name("name", self.name)
-        _check_line("title", self.title)
+        check_name("name", self.name)
+        check_line("title", self.title)
         _check_text("about", self.about)
         _check_scene("", self, ("environment", "delays", "episodes"))
         checks.integer("seeds", self.seeds, 1, MOST_RUNS)
         _check_feedback("", self)
-        if self.against is not None:
-            checks.choice("against", self.against, AGAINST)
-            if len(self.cases) < 2:
-                raise ValueError(
-                    f"cases must be at least two to draw them against {self.against}, "
-                    f"got {len(self.cases)}"
-                )
         if not self.agents:
             raise ValueError("agents must name at least one agent, got none")
         for i, learner in enumerate(self.agents):
-            _check_name(f"agents[{i}].name", learner.name)
+            check_name(f"agents[{i}].name", learner.name)
             check(f"agents[{i}]", learner.agent, kinds.AGENTS)
             _check_feedback(f"agents[{i}].", learner)
-        _check_different("agents", [learner.name for learner in self.agents])
+        check_different("agents", [learner.name for learner in self.agents])
         for i, case in enumerate(self.cases):
-            _check_name(f"cases[{i}].name", case.name)
+            check_name(f"cases[{i}].name", case.name)
             _check_scene(f"cases[{i}].", case)
             _check_information(f"cases[{i}].", case)
-        _check_different("cases", [case.name for case in self.cases])
-        runs = self.seeds * len(self.agents) * len(self.case_names())
+        check_different("cases", [case.name for case in self.cases])
+        self._expand()
+        runs = self.seeds * len(self.learners) * len(self.case_names())
         if runs > MOST_RUNS:
             raise ValueError(
                 f"seeds must make at most {MOST_RUNS} runs, got {self.seeds}, which makes {runs}"
             )
+        if self.against is not None:
+            paths = [path for path, _ in self.sweep]
+            checks.choice("against", self.against, (*AGAINST, *paths))
+            if self.against not in paths and len(self._cases) < 2:
+                raise ValueError(
+                    f"cases must be at least two to draw them against {self.against}, "
+                    f"got {len(self._cases)}"
+                )
+        self._check_select()
+
+    def _expand(self) -> None:
+        """Make the agents and cases of the sweep, and check them as if they had been given."""
+        object.__setattr__(self, "sweep", sweep.read(self.sweep))
+        learners, cases = sweep.expanded(self, REGISTRIES, kinds.AGENTS, Case(), MOST_RUNS)
+        object.__setattr__(self, "_learners", learners)
+        object.__setattr__(self, "_cases", cases)
+        if not self.sweep:
+            return
+        for learner in self.learners:
+            where = f"sweep, {learner.name}"
+            check_name(f"{where}: name", learner.name)
+            check(where, learner.agent, kinds.AGENTS)
+            _check_feedback(f"{where}: ", learner)
+        for variant in cases:
+            where = f"sweep, {variant.item.name}"
+            check_name(f"{where}: name", variant.item.name)
+            _check_scene(f"{where}: ", variant.item)
+            _check_information(f"{where}: ", variant.item)
+        check_different("sweep", [learner.name for learner in self.learners])
+        check_different("sweep", self.case_names())
+
+    def _check_select(self) -> None:
+        given = self.select
+        if given is None:
+            return
+        if isinstance(given, Mapping):
+            _check_keys("select.", given, Select, "select")
+            given = Select(given.get("seeds", 0))
+            object.__setattr__(self, "select", given)
+        checks.instance("select", given, Select, ", e.g. { seeds = 5 }")
+        checks.integer("select.seeds", given.seeds, 1)
+        if given.seeds >= self.seeds:
+            raise ValueError(
+                f"select.seeds must be less than seeds = {self.seeds}, since the other seeds are "
+                f"those reported on, got {given.seeds}"
+            )
+        if not any(variant.at for variant in self._learners):
+            raise ValueError("select needs a sweep over a parameter of an agent, to select from")
+
+    @property
+    def learners(self) -> tuple[Learner, ...]:
+        """The agents, those of a sweep one by one."""
+        return tuple(variant.item for variant in self._learners)
+
+    def base(self, learner: str) -> str:
+        """The name of the agent that a learner of a sweep was made from."""
+        return next(v.base for v in self._learners if v.item.name == learner)
+
+    def variants(self, case: str, learner: str) -> list[Variant[Case] | Variant[Learner]]:
+        """What a case (if it has a name) and a learner were made from, and with which values."""
+        cases = [v for v in self._cases if v.item.name == case]
+        return [*cases, *(v for v in self._learners if v.item.name == learner)]
+
+    def at(self, case: str, learner: str) -> dict[str, Any]:
+        """The values of a sweep, by path, in a case for a learner."""
+        return dict(pair for variant in self.variants(case, learner) for pair in variant.at)
 
     def case_names(self) -> list[str]:
         """Names of the cases; one empty name if there are none."""
-        return [case.name for case in self.cases] or [""]
+        return [variant.item.name for variant in self._cases] or [""]
 
     def case(self, name: str) -> Case:
         """The case of this name; an empty one if there is none."""
-        return next((case for case in self.cases if case.name == name), Case())
+        return next((v.item for v in self._cases if v.item.name == name), Case())
 
     def scene(self, case: str) -> Scene:
         """What all agents of a case face."""
@@ -172,7 +235,7 @@ class Experiment:
 
     def learner(self, name: str) -> Learner:
         """The learner of this name."""
-        return next(learner for learner in self.agents if learner.name == name)
+        return next(learner for learner in self.learners if learner.name == name)
 
     def tasks(self) -> list[Task]:
         """All runs, seed by seed, so that the first of them already compare the agents."""
@@ -180,7 +243,7 @@ class Experiment:
             Task(case, learner.name, seed)
             for seed in range(self.seeds)
             for case in self.case_names()
-            for learner in self.agents
+            for learner in self.learners
         ]
 
     def information_of(self, learner: Learner, case: str = "") -> Information:
@@ -195,7 +258,7 @@ class Experiment:
 
 def from_table(given: Mapping[str, Any]) -> Experiment:
     """The experiment that a table (of a TOML file) describes."""
-    _check_keys("", given, Experiment, "an experiment")
+    check_fields(given)
     for key in ("name", "environment", "delays", "agents"):
         if key not in given:
             raise ValueError(f"{key} is required")
@@ -210,15 +273,24 @@ def from_table(given: Mapping[str, Any]) -> Experiment:
     return Experiment(**values)
 
 
+def check_fields(given: Mapping[str, Any]) -> None:
+    """Check the names of fields of an experiment."""
+    _check_keys("", given, Experiment, "an experiment")
+
+
 def own_code(experiment: Experiment) -> list[str]:
     """Where an experiment names code of its own, e.g. `agents[0].kind = 'mine:uniform'`."""
     found = []
     cases = ((f"cases[{i}].", case) for i, case in enumerate(experiment.cases))
-    for prefix, item in [("", experiment), *cases]:
+    swept = ((f"sweep, {v.item.name}: ", v.item) for v in experiment._cases if v.at)
+    for prefix, item in [("", experiment), *cases, *swept]:
         for key, registry in REGISTRIES.items():
             found += own(f"{prefix}{key}", getattr(item, key), registry)
     for i, learner in enumerate(experiment.agents):
         found += own(f"agents[{i}]", learner.agent, kinds.AGENTS)
+    for variant in experiment._learners:
+        if variant.at:
+            found += own(f"sweep, {variant.item.name}", variant.item.agent, kinds.AGENTS)
     return found
 
 
@@ -230,14 +302,18 @@ def to_table(experiment: Experiment) -> dict[str, Any]:
         for learner in experiment.agents
     ]
     result["cases"] = [_given(case) for case in experiment.cases]
-    if not experiment.cases:
-        del result["cases"]
+    result["sweep"] = {path: plain(values) for path, values in experiment.sweep}
+    if experiment.select is not None:
+        result["select"] = {"seeds": experiment.select.seeds}
+    for key in ("cases", "sweep"):
+        if not result[key]:
+            del result[key]
     # plain values first: in TOML, keys after a table belong to the table
     return dict(sorted(result.items(), key=lambda item: isinstance(item[1], dict | list)))
 
 
 def _given(item: Experiment | Learner | Case, *without: str) -> dict[str, Any]:
-    values = {f.name: getattr(item, f.name) for f in dataclasses.fields(item)}
+    values = {f.name: getattr(item, f.name) for f in dataclasses.fields(item) if f.init}
     return {
         name: table(value) if isinstance(value, Part) else value
         for name, value in values.items()
@@ -272,7 +348,7 @@ def _tables(key: str, value: object) -> list[Mapping[str, Any]]:
 
 
 def _check_keys(prefix: str, given: Mapping[str, Any], kind: type, taker: str) -> None:
-    allowed = [field.name for field in dataclasses.fields(kind)]
+    allowed = [field.name for field in dataclasses.fields(kind) if field.init]
     for key, value in given.items():
         if key not in allowed:
             raise unknown_key(f"{prefix}{key}", value, taker, allowed)
@@ -298,31 +374,6 @@ def _check_feedback(prefix: str, item: Experiment | Learner) -> None:
         checks.choice(f"{prefix}paths", item.paths, PATHS)
 
 
-def _check_name(key: str, value: object) -> None:
-    if not isinstance(value, str) or not 1 <= len(slug(value)) <= LONGEST:
-        raise ValueError(
-            f"{key} must be a text with 1 to {LONGEST} letters from a to z or digits, since it "
-            f"names files, got {checks.show(value)}"
-        )
-    _check_line(key, value)
-
-
-def _check_line(key: str, value: object) -> None:
-    """What tables and figures show; an escape character would reach the terminal."""
-    if not isinstance(value, str) or not value.isprintable():
-        raise ValueError(f"{key} must be a text of one printable line, got {checks.show(value)}")
-
-
 def _check_text(key: str, value: object) -> None:
     if not isinstance(value, str):
         raise ValueError(f"{key} must be a text, got {checks.show(value)}")
-
-
-def _check_different(key: str, names: Sequence[str]) -> None:
-    slugs = [slug(name) for name in names]
-    twice = [name for i, name in enumerate(names) if slugs[i] in slugs[:i]]
-    if twice:
-        raise ValueError(
-            f"{key} must have names that differ as file names, got {slug(twice[0])!r} twice "
-            f"(the second is {twice[0]!r})"
-        )

@@ -32,6 +32,9 @@ class Interval:
     high: float
 
 
+UNDEFINED = Interval(np.nan, np.nan, np.nan)
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """An agent in a case, over its seeds.
@@ -42,7 +45,8 @@ class Line:
         end: mean cost per episode in the last tenth of the run.
         regret: of the whole run.
         optimum: mean cost per episode of the best fixed policy.
-        score: cost on a scale from the best fixed policy (0) to uniform play (1).
+        score: cost on a scale from the best fixed policy (0) to uniform play (1); NaN if uniform
+            play is as good as the best fixed policy.
         verdict: what is wrong with the mean learning curve; empty if the agent has learned.
     """
 
@@ -135,16 +139,22 @@ def summary(rows: pl.DataFrame) -> list[Line]:
                 interval(costs.values[:, -last:].mean(axis=1)),
                 interval(regret[case, agent].values[:, -1]),
                 float(best[case, agent].values.mean()),
-                interval(np.array([score(*run) for run in zip(*runs, strict=True)])),
+                _scored(np.array([score(*run) for run in zip(*runs, strict=True)])),
                 verdict(*(values.mean(axis=0) for values in runs)),
             )
         )
     return lines
 
 
+def _scored(scores: Floats) -> Interval:
+    """Mean score of the seeds that have one."""
+    defined = scores[~np.isnan(scores)]
+    return interval(defined) if len(defined) else UNDEFINED
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
-    """Mean scores over seeds, by case and agent; NaN where nothing is finished."""
+    """Mean scores over seeds, by case and agent; NaN where nothing is finished or defined."""
 
     cases: tuple[str, ...]
     agents: tuple[str, ...]
@@ -153,14 +163,25 @@ class Scores:
     @property
     def worst(self) -> Floats:
         """(agents,) the largest score of every agent that has finished all cases."""
-        worst: Floats = self.scores.max(axis=0)
+        defined = self._defined
+        if not len(defined):
+            return np.full(len(self.agents), np.nan)
+        worst: Floats = defined.max(axis=0)
         return worst
 
     @property
     def mean(self) -> Floats:
         """(agents,) the mean over cases of every agent that has finished all of them."""
-        mean: Floats = self.scores.mean(axis=0)
+        defined = self._defined
+        if not len(defined):
+            return np.full(len(self.agents), np.nan)
+        mean: Floats = defined.mean(axis=0)
         return mean
+
+    @property
+    def _defined(self) -> Floats:
+        """The cases in which some agent has a score."""
+        return self.scores[~np.isnan(self.scores).all(axis=1)]
 
     def profile(self, agent: int, at: Floats) -> tuple[Floats, Floats, Floats]:
         """Share of cases with a score of at most `at` (N,), and its band over cases."""
@@ -172,7 +193,7 @@ class Scores:
 def score_table(experiment: Experiment, lines: Sequence[Line]) -> Scores:
     """The scores of the cases that have any, in the order of the experiment."""
     found = {(line.case, line.agent): line.score.mean for line in lines}
-    agents = tuple(learner.name for learner in experiment.agents)
+    agents = tuple(learner.name for learner in experiment.learners)
     cases = tuple(
         case for case in experiment.case_names() if any((case, a) in found for a in agents)
     )

@@ -55,7 +55,7 @@ def open_for(directory: Path, experiment: Experiment) -> None:
     others = directory.exists() and not all(map(_early, directory.iterdir()))
     if (directory / "spec.toml").exists():  # looked for last: another process may just begin
         before = spec(directory)
-        for field in dataclasses.fields(Experiment):
+        for field in filter(lambda field: field.init, dataclasses.fields(Experiment)):
             old, new = getattr(before, field.name), getattr(experiment, field.name)
             if field.name == "seeds" and old > new:
                 raise _other(directory, f"seeds = {old}, more than {new}")

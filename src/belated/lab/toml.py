@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 
@@ -24,22 +25,40 @@ def _on_one_line(found: re.Match[str]) -> str:
     return f"[{', '.join(found[0].strip('[]').split())}]".replace(",,", ",").replace(",]", "]")
 
 
-def loads(text: str, source: str = "the text") -> Experiment:
-    """The experiment in a TOML text. A mistake raises ValueError with one line."""
+def loads(text: str, source: str = "the text", directory: Path | None = None) -> Experiment:
+    """The experiment in a TOML text. A mistake raises ValueError with one line.
+
+    directory: where the files of recorded delays are, if their paths are relative.
+    """
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{source} is not TOML that can be read: {error}") from None
     try:
-        return from_table(table)
+        return from_table(table if directory is None else _located(table, directory))
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from None
 
 
-def read(path: Path) -> Experiment:
-    """The experiment in a TOML file."""
+def read(path: str | Path) -> Experiment:
+    """The experiment in a TOML file; paths of recorded delays are relative to it."""
+    path = Path(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise ValueError(f"{path} is missing: there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} must be a readable TOML file: {error}") from None
-    return loads(text, str(path))
+    return loads(text, str(path), path.parent)
+
+
+def _located(value: Any, directory: Path) -> Any:
+    """The same table, with absolute paths of recorded delays."""
+    if isinstance(value, list):
+        return [_located(item, directory) for item in value]
+    if not isinstance(value, dict):
+        return value
+    table = {name: _located(item, directory) for name, item in value.items()}
+    if table.get("kind") == "trace" and isinstance(table.get("delays"), str):
+        table["delays"] = str((directory / table["delays"]).resolve())
+    return table

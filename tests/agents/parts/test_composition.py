@@ -229,8 +229,10 @@ PARTS = {
     "Averaged(pooled=True, scale=0.5)": Averaged(pooled=True, scale=0.5),
     "Softmax(learning_rate=None, scale=1.0)": Softmax(),
     "Softmax(learning_rate=0.1, scale=2.0)": Softmax(0.1, 2.0),
-    "FewVisits(threshold=3.0, max_delay=None)": FewVisits(3),
-    "FewVisits(threshold=None, max_delay=3.0)": FewVisits(max_delay=3),
+    "FewVisits(threshold=3.0, max_delay=None, use_costs=False)": FewVisits(3),
+    "FewVisits(threshold=None, max_delay=3.0, use_costs=True)": FewVisits(
+        max_delay=3, use_costs=True
+    ),
     "Observed(bonus=0.3)": Observed(),
     "Predicted(exploration=0.1)": Predicted(),
     "RegretMatching(hints=True)": RegretMatching(),

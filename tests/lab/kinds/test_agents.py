@@ -1,10 +1,12 @@
 """Agents are told what they ask for, and no more."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import belated as bl
-from belated.lab import Experiment, Learner, Told, build, part
+from belated.lab import Experiment, Learner, Told, build, named, part
 from belated.lab.kinds import AGENTS
 from belated.lab.kinds.make import make
 
@@ -75,3 +77,69 @@ def test_oreps_may_project_on_arrival_only():
     assert agent.configuration()["project"] == "on arrival"
     with pytest.raises(ValueError, match=r"agent\.project must be left out with known transitions"):
         made("oreps", project="on arrival", transitions="known")
+
+
+def test_dapo_is_tuned_and_scaled():
+    world = bl.environments.random_mdp(3, 2, 4)
+    told = Told(world.problem, "bandit", "late", world.mdp.transitions, np.full(10, 2))
+
+    def made(kind, **parameters):
+        return make("agent", part(kind, **parameters), AGENTS, told)
+
+    tuned = bl.tuning.dapo(world.problem, 10, 17)
+    known = made("dapo", transitions="known", ties="in turn").configuration()
+    assert known["learning_rate"] == tuned["learning_rate"]
+    assert known["exploration"] == pytest.approx(tuned["exploration"])
+    assert known["episodes"] == 10
+    assert known["ties"] == "in turn"
+    unknown = made("dapo", scale=3.0).configuration()
+    assert unknown["learning_rate"] == pytest.approx(3 * 4 * tuned["learning_rate"])
+    assert unknown["exploration"] == pytest.approx(8 * unknown["learning_rate"])
+    given = made("dilated_bonus", learning_rate=0.1, exploration=0.3).configuration()
+    assert (given["learning_rate"], given["exploration"], given["episodes"]) == (0.1, 0.3, None)
+    skipping = made("skipping", agent=part("dapo", transitions="known"))
+    assert skipping.threshold == 1  # sqrt(17) / 4
+    with pytest.raises(ValueError, match='must be "known" or left out'):
+        made("dapo", transitions="confidence")
+
+
+def test_the_radius_may_be_told_the_number_of_episodes():
+    for kind, copies in (("oppo", 1), ("ucbvi", 1), ("parallel", 10)):
+        radius = part("confidence", episodes="known")
+        inside = part("oppo", transitions=radius)
+        given = {"agent": inside} if kind == "parallel" else {"transitions": radius}
+        agent = made(kind, "bandit" if kind == "ucbvi" else "full", **given)
+        one = agent.agents[0] if kind == "parallel" else agent
+        assert one.configuration()["transitions"].episodes == 10 / copies
+    wrong = part("confidence", episodes="realised")
+    with pytest.raises(ValueError, match=r"agent.transitions.episodes \(if not a number\) must be"):
+        made("oppo", transitions=wrong)
+
+
+def test_explicit_exploration_may_follow_the_threshold_of_skipping():
+    explore = part("few_visits", max_delay="tuned")
+    inside = part("oppo", update=TUNED, explore=explore)
+    skipping = made("skipping", agent=inside)
+    beta = np.sqrt(14 / (4 * 3))
+    assert skipping.threshold == int(beta)
+    assert skipping.agent.configuration()["explore"].max_delay == pytest.approx(beta)
+    with pytest.raises(ValueError, match='max_delay must be a number or "realised" here'):
+        made("oppo", explore=explore)
+
+
+def test_the_papers_table_is_set_up_as_its_theorems_ask():
+    """Late paths need explicit exploration and skipping; the radius as printed contains K."""
+    table = {learner.name: learner for learner in named("grid-delay").agents}
+    late = table["full, unknown, paths late"]
+    assert late.agent.kind == "skipping"
+    agent = made(late.agent.kind, **late.agent.values)
+    assert isinstance(agent.agent.configuration()["explore"], bl.FewVisits)
+    assert agent.agent.setting("late").explores
+    experiment = dataclasses.replace(named("known-unknown"), episodes=500)
+    printed = experiment.agents[-1]
+    assert printed.name == "unknown, radius as printed"
+    world = build.world(experiment.scene(""))
+    delays = np.zeros(500, dtype=np.int64)
+    agent = build.agent(experiment, printed, world, delays)
+    agent._model.retune(500)
+    assert agent._model.set.log_term == pytest.approx(np.log(50 * 100 * 4 * 500 / 0.4))  # 17.03

@@ -23,6 +23,7 @@ KINDS = {
             "bandit": {"means": [0.1, 0.9]},
             "chain": {},
             "delay_lower_bound": {"delay": 2},
+            "dynamics_lower_bound": {"episodes": 100},
             "gridworld": {"size": 3, "horizon": 4},
             "gymnasium": {"env": "FrozenLake-v1", "horizon": 5, "is_slippery": False},
             "random_mdp": {"states": 4},
@@ -60,7 +61,10 @@ KINDS = {
         kinds.AGENTS,
         {
             "bold": {"agent": part("oppo")},
+            "dapo": {"transitions": "known"},
+            "dilated_bonus": {"learning_rate": 0.1, "scale": 2.0},
             "doubling": {"agent": part("oppo")},
+            "lazy": {"agent": part("ucbvi"), "alpha": 2},
             "oppo": {},
             "oreps": {"transitions": "known"},
             "parallel": {"agent": part("oppo")},
@@ -68,6 +72,7 @@ KINDS = {
             "recommended": {"transitions": "known"},
             "skipping": {"agent": part("oppo")},
             "ucbvi": {},
+            "zimmert_seldin": {"tuning": "simple"},
             **{kind: {} for kind in RIVALS},
         },
     ),
@@ -98,7 +103,8 @@ KINDS = {
         {"few_visits": {"max_delay": "realised"}, "uniform_share": {"share": 0.1}},
     ),
 }
-ARMS = ("exp3", "poold", "thompson_sampling", "ucb1")
+ARMS = ("exp3", "poold", "thompson_sampling", "ucb1", "zimmert_seldin")
+BANDIT = ("dapo", "dilated_bonus", "lazy", "ucbvi", "zimmert_seldin")
 PARTS = {name: name for name in ("transitions", "update", "explore")} | {"cost part": "costs"}
 
 
@@ -119,7 +125,7 @@ def test_every_kind_of_part_can_be_run_from_toml(place, kind):
     if kind in ARMS:
         made["environment"] = part("bandit", means=[0.1, 0.9])
     rival = kind in RIVALS and kind != "poold"
-    bandit = rival or kind in ("ucbvi", "averaged", "predicted", "weighted")
+    bandit = rival or kind in (*BANDIT, "averaged", "predicted", "weighted")
     agent = Learner("it", made.pop("agent"), information="bandit" if bandit else None)
     experiment = toml.loads(
         toml.dumps(Experiment(name="x", agents=(agent,), episodes=8, seeds=1, **made))

@@ -42,7 +42,7 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Information, call
-from belated.agents.ledger import Ledger, Ledgered
+from belated.agents.ledger import Ledger, Ledgered, paths_of_others
 from belated.agents.oppo import CONFIDENCE, REVEALED
 from belated.agents.oreps.projection import (
     ConfidenceBox,
@@ -53,13 +53,17 @@ from belated.agents.oreps.projection import (
 )
 from belated.agents.parts.transitions import Confidence, Confident, matching
 from belated.arrays import Floats
-from belated.feedback import Episode, Record
+from belated.feedback import Episode, Record, Trajectory
 from belated.problem import Problem
 from belated.transitions import Transitions
 from belated.tuning import Parameters, Setting
 
 PROJECT = ("every episode", "on arrival")
 """When the measure is projected on a confidence set that has changed."""
+
+
+LARGEST = 1e100
+"""The largest learning rate and the largest factor on it; beyond, sums might become infinite."""
 
 
 class DelayedOREPS(Ledgered):
@@ -108,8 +112,8 @@ class DelayedOREPS(Ledgered):
                 "suggests a value, and Doubling replaces any"
             )
         self.problem = problem
-        self._learning_rate = self._rate = checks.real("learning_rate", learning_rate, 0.0)
-        self._scale = checks.real("scale", scale, 0.0, above=True)
+        self._learning_rate = self._rate = checks.real("learning_rate", learning_rate, 0.0, LARGEST)
+        self._scale = checks.real("scale", scale, 0.0, LARGEST, above=True)
         self._tolerance = checks.real("tolerance", tolerance, 0.0, above=True)
         self._transitions = transitions
         self._known: KnownDynamics | None = None
@@ -166,6 +170,14 @@ class DelayedOREPS(Ledgered):
     def forget(self, episode: int) -> None:
         """Let go of an episode: no feedback of it will be used."""
         self._ledger.forget(episode)
+
+    def count(self, paths: Iterable[Trajectory]) -> None:
+        """Count trajectories of episodes that others played; their costs are not used."""
+        counts = None if self._model is None else self._model.counts
+        others = paths_of_others(self.problem, counts, paths)
+        if self._model is not None:
+            self._model.learn(others, self.begun)
+        self._counted = self._counted or (self._at_begin and bool(others))
 
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""
@@ -249,9 +261,9 @@ class DelayedOREPS(Ledgered):
         agent._last = Projection.from_state(
             read["last"], agent.problem.shape, known=agent._known is not None
         )
-        agent._rate = checks.real("rate", read["rate"], 0.0)
-        agent._solves = checks.integer("solves", read["solves"], 0)
-        agent._unconverged = checks.integer("unconverged", read["unconverged"], 0)
+        agent._rate = checks.real("rate", read["rate"], 0.0, LARGEST**2)
+        agent._solves = stored.count("solves", read["solves"])
+        agent._unconverged = stored.count("unconverged", read["unconverged"])
         return agent
 
     def __repr__(self) -> str:

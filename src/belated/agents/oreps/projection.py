@@ -130,10 +130,11 @@ class Projection:
             "dual": (H, S),
         }
         for name, wanted in shapes.items():
-            stored.array(name, read[name], np.float64, wanted)
+            found = stored.array(name, read[name], np.float64, wanted)
+            stored.between(name, found, -np.inf, stored.LARGEST)
         checks.policy("policy", read["policy"], shape)
         for name in ("steps", "eliminations", "portions"):
-            checks.integer(name, read[name], 0)
+            stored.count(name, read[name])
         checks.flag("converged", read["converged"])
         for name in ("value", "gap", "residual"):
             if not isinstance(read[name], float):

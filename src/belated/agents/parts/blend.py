@@ -154,6 +154,6 @@ class Blending:
             member.restore(state)
         self._policies = [stored.policy("policies", policy, shape) for policy in policies]
         self._scores = stored.copied("scores", read["scores"], np.float64, (count,))
-        stored.finite("scores", self._scores)
+        stored.between("scores", self._scores, math.log(LEAST), 0.0)
         self._policy = stored.policy("policy", read["policy"], shape)
         self._stale = checks.flag("stale", read["stale"])

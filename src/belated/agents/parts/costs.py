@@ -221,7 +221,7 @@ class Averaged:
 
     The deviation of a mean of n costs is scale * w / sqrt(n). The factor w follows from the
     transitions: radius_scale * sqrt(L / 2) for `Confidence`, the scale of `Bonus`, and sqrt(L / 2)
-    for known transitions.
+    for known transitions, with L = ln(2 H S A K / delta).
 
     Attributes:
         pooled: the means are the same at every step, so that observations are pooled.
@@ -297,5 +297,6 @@ class Averaging:
         read = stored.exact(saved, "sums", "visits")
         self.sums = stored.copied("sums", read["sums"], np.float64, self.sums.shape)
         self.visits = stored.copied("visits", read["visits"], np.int64, self.sums.shape)
-        if np.any(self.visits < 0) or not np.all((self.sums >= 0) & (self.sums <= self.visits)):
+        stored.between("visits", self.visits, 0, checks.MOST)
+        if not np.all((self.sums >= 0) & (self.sums <= self.visits)):
             raise ValueError("sums must be from 0 to visits")

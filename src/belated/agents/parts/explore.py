@@ -1,7 +1,8 @@
 """What is played uniformly, whatever has been learned.
 
 `FewVisits` is explicit exploration: it plays uniformly in the states that were observed too rarely,
-and an episode that came through such a state does not update the policy. `UniformShare` plays a
+and an episode that came through such a state does not update the policy, unless `use_costs` says
+so. `UniformShare` plays a
 small part of every policy uniformly, so that an improvement is noticed where nobody would play.
 """
 
@@ -123,14 +124,18 @@ class FewVisits:
     Attributes:
         threshold: number of visits up to which a state is played uniformly.
         max_delay: the largest delay.
+        use_costs: full information only: use the costs of episodes that met such a state too. The
+            paper throws them away, although they do not depend on what was played.
     """
 
     slot: ClassVar[str] = "explore"
 
     threshold: float | None = None
     max_delay: float | None = None
+    use_costs: bool = False
 
     def __post_init__(self) -> None:
+        checks.flag("use_costs", self.use_costs)
         if (self.threshold is None) == (self.max_delay is None):
             given = "neither" if self.threshold is None else "both"
             raise ValueError(f"FewVisits takes one of threshold and max_delay, got {given}")
@@ -145,27 +150,27 @@ class FewVisits:
                 "explore=FewVisits(...) needs unknown transitions; known ones are not explored"
             )
         if self.threshold is not None:
-            return RarelySeen(problem, model.counts, self.threshold, model.delta, fixed=True)
-        assert self.max_delay is not None
-        threshold = exploration_threshold(problem, self.max_delay, model.delta)
-        return RarelySeen(problem, model.counts, threshold, model.delta, fixed=False)
+            threshold = self.threshold
+        else:
+            assert self.max_delay is not None
+            threshold = exploration_threshold(problem, self.max_delay, model.delta)
+        return RarelySeen(problem, model, threshold, self)
 
 
 class RarelySeen:
     """The states (T, S) with at most `threshold` observed visits, at step t or, if pooled, at any.
 
-    fixed: False if the threshold is derived from a largest delay; `Doubling` then updates it.
+    If the threshold is derived from a largest delay, `Doubling` updates it.
     """
 
-    needs_paths = True
-
-    def __init__(
-        self, problem: Problem, counts: Counts, threshold: float, delta: float, *, fixed: bool
-    ) -> None:
+    def __init__(self, problem: Problem, model: Model, threshold: float, part: FewVisits) -> None:
+        assert model.counts is not None
         self._problem = problem
-        self._counts = counts
-        self._delta = delta
-        self._fixed = fixed
+        self._counts: Counts = model.counts
+        self._delta = model.delta
+        self._fixed = part.threshold is not None
+        self._use_costs = part.use_costs
+        self.needs_paths = not part.use_costs
         self.threshold = threshold
         self._seen = (-1, threshold)  # what the mask was made for: trajectories and threshold
         self._mask: Bools | None = None
@@ -190,8 +195,8 @@ class RarelySeen:
         return frozen(played)
 
     def met(self, mask: Bools | None, path: Trajectory | None) -> bool:
-        """Whether a path came through a state of the mask."""
-        if mask is None or path is None:
+        """Whether a path came through a state of the mask and its costs are not used for that."""
+        if self._use_costs or mask is None or path is None:
             return False
         steps = np.minimum(np.arange(len(path.actions)), mask.shape[0] - 1)
         return bool(mask[steps, path.states[:-1]].any())

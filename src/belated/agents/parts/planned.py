@@ -106,7 +106,7 @@ class Planning:
         if len(self._mean) not in (1, H):
             raise ValueError(f"mean must have 1 or {H} steps, got {len(self._mean)}")
         checks.in_unit_interval("mean", self._mean)
-        self._weight = checks.real("weight", read["weight"], 0.0)
+        self._weight = checks.real("weight", read["weight"], 0.0, checks.MOST)
         self._policy = stored.policy("policy", read["policy"], (H, S, A))
         self._stale = checks.flag("stale", read["stale"])
 

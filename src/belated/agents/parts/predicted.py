@@ -150,7 +150,7 @@ class Predicting:
         names = ("pooled_means", "pooled_weights", "stepped_means", "stepped_weights")
         read = stored.exact(saved, "scores", *names)
         self._scores = stored.copied("scores", read["scores"], np.float64, self._scores.shape)
-        stored.finite("scores", self._scores)
+        stored.between("scores", self._scores, math.log(LEAST), 0.0)
         for name in ("pooled", "stepped"):
             old: memories.Memories = getattr(self, f"_{name}")
             means, weights = (
@@ -158,7 +158,7 @@ class Predicting:
                 for what in ("means", "weights")
             )
             checks.in_unit_interval(f"{name}_means", means)
-            stored.finite(f"{name}_weights", weights)
+            stored.between(f"{name}_weights", weights, 0.0, checks.MOST)
             setattr(self, f"_{name}", memories.Memories(means, weights, old.keep))
         self._prediction = None
 

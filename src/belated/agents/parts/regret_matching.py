@@ -129,6 +129,6 @@ class Matching:
             stored.finite(name, array)
             setattr(self, f"_{name}", array)
         self._policy = stored.policy("policy", read["policy"], shape)
-        self._coming = checks.real("coming", read["coming"], 0.0)
+        self._coming = checks.real("coming", read["coming"], 0.0, checks.MOST)
         self._stale = checks.flag("stale", read["stale"])
         self._moved = checks.flag("moved", read["moved"])

@@ -14,8 +14,15 @@ import numpy as np
 
 from belated import checks, stored
 from belated.agents.contract import Information
-from belated.arrays import Floats, Ints, frozen
-from belated.counts import ConfidenceSet, Counts, EmpiricalModel, log_term
+from belated.arrays import Floats, Ints, frozen, one_hot
+from belated.counts import (
+    ConfidenceSet,
+    Counts,
+    EmpiricalModel,
+    checked_log_term,
+    log_term,
+    log_term_of_means,
+)
 from belated.feedback import Trajectory
 from belated.kernels import optimism, planning
 from belated.kernels.optimism import Bonuses
@@ -123,7 +130,8 @@ class Confidence:
     Attributes:
         radius_scale: factor on the confidence radius; 1 is the paper's.
         delta: probability that the confidence set may fail.
-        episodes: K, in the radius. None: a radius for any number of episodes.
+        episodes: K, in the radius. None: a radius for any number of episodes. In a run that is
+            longer than K the radius grows, and it may fail with probability 3/2 delta.
     """
 
     slot: ClassVar[str] = "transitions"
@@ -136,7 +144,7 @@ class Confidence:
         checks.fix(self, "radius_scale", checks.real("radius_scale", self.radius_scale, 0.0))
         checks.fix(self, "delta", checks.real("delta", self.delta, 0.0, 1.0, above=True))
         if self.episodes is not None:
-            checks.fix(self, "episodes", checks.integer("episodes", self.episodes, 1))
+            checks.fix(self, "episodes", checks.integer("episodes", self.episodes, 1, checks.MOST))
 
     def start(self, problem: Problem, costs: CostsKind) -> Confident:
         """A fresh model."""
@@ -147,8 +155,12 @@ class Confidence:
         return log_term(problem, self.episodes, begun, self.delta)
 
     def hoeffding(self, problem: Problem, begun: int) -> float:
-        """radius_scale * sqrt(L / 2): times 1 / sqrt(n), the width of a mean of n numbers."""
-        return self.radius_scale * math.sqrt(self.log_term(problem, begun) / 2.0)
+        """radius_scale * sqrt(L / 2): times 1 / sqrt(n), the width of a mean of n numbers.
+
+        L is not that of the radius but ln(2 H S A K / delta), see `counts.log_term_of_means`.
+        """
+        L = log_term_of_means(problem, self.episodes, begun, self.delta)
+        return self.radius_scale * math.sqrt(L / 2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +282,8 @@ class Confident:
             self.retune(begun)
 
     def retune(self, begun: int) -> None:
-        """Set the radius for so many episodes begun."""
-        self.set.retune(self._part.log_term(self._problem, begun))
+        """Set the radius for so many episodes begun, by others too if their paths are counted."""
+        self.set.retune(self._part.log_term(self._problem, max(begun, self.arrived)))
 
     def as_of(self, arrived: int) -> Confident:
         """The set as it was then, with the radius of now."""
@@ -316,7 +328,7 @@ class Confident:
 
     def cost_width(self, begun: int) -> float:
         """radius_scale * sqrt(L / 2)."""
-        return self._part.hoeffding(self._problem, begun)
+        return self._part.hoeffding(self._problem, max(begun, self.arrived))
 
     def state(self) -> stored.State:
         """The counts and the log term; the box follows from them."""
@@ -326,7 +338,7 @@ class Confident:
         """Continue from a saved state."""
         read = stored.exact(saved, "counts", "log_term")
         self.counts.restore(read["counts"])
-        self.set.log_term = checks.real("log_term", read["log_term"], 0.0)
+        self.set.log_term = checked_log_term(read["log_term"])
         self.set.refresh(np.arange(self.counts.visits.size))
 
     def _backward(self, costs: Floats, policy: Floats, total: Floats) -> Floats:
@@ -410,8 +422,7 @@ class WithBonus:
 
 def _greedy(rows: planning.Rows, costs: Floats, problem: Problem) -> Floats:
     actions, _ = planning.best(rows, costs, problem.horizon, True)
-    policy: Floats = np.eye(problem.actions)[actions]
-    return policy
+    return one_hot(actions, problem.actions)
 
 
 def model_of(

@@ -226,7 +226,7 @@ class ExponentialWeights:
             self._rates = Constant(read["constant"])
         elif isinstance(self._rates, Constant):
             raise ValueError("constant must be given for a constant step size, got None")
-        self._rates.pending = checks.integer("pending", read["pending"], 0)
+        self._rates.pending = stored.count("pending", read["pending"], checks.MOST**2)
         rates = stored.array("rates", read["rates"], np.float64, (None,))
         if len(rates) not in (1, shape[0]):
             raise ValueError(f"rates must have 1 or {shape[0]} steps, got {len(rates)}")

@@ -11,6 +11,7 @@ ENVIRONMENTS = Registry(
         "bandit": environments.bandit,
         "chain": environments.chain,
         "delay_lower_bound": environments.delay_lower_bound,
+        "dynamics_lower_bound": environments.dynamics_lower_bound,
         "gridworld": environments.gridworld,
         "gymnasium": environments.from_gymnasium,
         "random_mdp": environments.random_mdp,

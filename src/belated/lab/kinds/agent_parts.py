@@ -1,7 +1,7 @@
 """The parts that agents are made of, by kind.
 
-A word asks for what only the simulator can know: `transitions = "known"`, `learning_rate =
-"tuned"` and `max_delay = "realised"`. The report says who asked.
+A word asks for what only the simulator can know: `transitions = "known"`, `episodes = "known"`,
+`learning_rate = "tuned"` and `max_delay = "realised"` or `"tuned"`. The report says who asked.
 """
 
 from __future__ import annotations
@@ -33,6 +33,20 @@ def known(told: Told, /) -> Transitions:
     return told.transitions
 
 
+def confidence(
+    told: Told,
+    /,
+    radius_scale: float = 1.0,
+    delta: float = 0.1,
+    episodes: int | str | None = None,
+) -> Confidence:
+    """Unknown transitions: a confidence set; episodes may be "known", the K of the run."""
+    if isinstance(episodes, str):
+        checks.choice("episodes (if not a number)", episodes, ("known",))
+        episodes = told.episodes
+    return Confidence(radius_scale=radius_scale, delta=delta, episodes=episodes)
+
+
 def weighted(told: Told, /, exploration: float | None = None) -> Weighted:
     """Bandit feedback, any costs: importance weights.
 
@@ -62,16 +76,29 @@ def blend(updates: tuple[UpdatePart, ...]) -> Blend:
 
 
 def few_visits(
-    told: Told, /, threshold: float | None = None, max_delay: float | str | None = None
+    told: Told,
+    /,
+    threshold: float | None = None,
+    max_delay: float | str | None = None,
+    use_costs: bool = False,
 ) -> FewVisits:
-    """Explicit exploration: uniform play in states with few visits; max_delay may be "realised"."""
-    return FewVisits(threshold=threshold, max_delay=told.largest(max_delay))
+    """Explicit exploration: uniform play in states with few visits.
+
+    max_delay may be "realised", or "tuned" for an agent inside `skipping`: the largest delay that
+    is used is its threshold. The learning rate must be tuned too.
+    """
+    if max_delay == "tuned":
+        if told.tuned is None:
+            raise ValueError('max_delay must be a number or "realised" here, got "tuned"')
+        max_delay = told.tuned.threshold
+    largest = told.largest(max_delay)
+    return FewVisits(threshold=threshold, max_delay=largest, use_costs=use_costs)
 
 
 TRANSITIONS = Registry(
     {
         "known": known,
-        "confidence": Confidence,
+        "confidence": confidence,
         "bonus": Bonus,
         "observed": Observed,
     }

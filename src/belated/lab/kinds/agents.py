@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from belated import checks, tuning
 from belated.agents import (
+    DAPO,
     Agent,
     Bold,
     DelayedOPPO,
     DelayedUCBVI,
+    DilatedBonus,
     Doubling,
+    Lazy,
     Parallel,
     Pipeline,
     Restartable,
     Skipping,
+    ZimmertSeldin,
     recommend,
 )
 from belated.agents.oreps import DelayedOREPS
@@ -38,7 +42,7 @@ from belated.tuning import Parameters, Setting
 CONFIDENCE = Inner("transitions", Part("confidence"), TRANSITIONS)
 AVERAGED = Inner("costs", Part("averaged"), COST_PARTS)
 SOFTMAX = Inner("update", Part("softmax"), UPDATES)
-UNTUNED = Parameters(1.0, 1.0, math.inf)
+UNTUNED = Parameters(1.0, 1.0, 1.0)
 """Stands for tuned parameters until the agent has said for which setting they are."""
 
 
@@ -108,18 +112,93 @@ def ucbvi(
     )
 
 
+def dapo(
+    told: Told,
+    /,
+    transitions: Inner | None = None,
+    learning_rate: float | Literal["tuned"] = "tuned",
+    exploration: float | None = None,
+    scale: float = 1.0,
+    ties: Literal["together", "in turn"] = "together",
+) -> Agent:
+    """`belated.DAPO`, for bandit feedback; transitions may be "known".
+
+    scale: factor on the learning rate. Without an exploration it is 2 eta H.
+    """
+    return DAPO(
+        told.problem, ties=ties, **_rates(told, transitions, learning_rate, exploration, scale)
+    )
+
+
+def dilated_bonus(
+    told: Told,
+    /,
+    transitions: Inner | None = None,
+    learning_rate: float | Literal["tuned"] = "tuned",
+    exploration: float | None = None,
+    scale: float = 1.0,
+) -> Agent:
+    """`belated.DilatedBonus`, for bandit feedback without delay; transitions may be "known".
+
+    scale: factor on the learning rate. Without an exploration it is 2 eta H.
+    """
+    return DilatedBonus(
+        told.problem, **_rates(told, transitions, learning_rate, exploration, scale)
+    )
+
+
+def _rates(
+    told: Told,
+    transitions: Inner | None,
+    learning_rate: float | str,
+    exploration: float | None,
+    scale: float,
+) -> dict[str, Any]:
+    """What DAPO is made with, besides the problem."""
+    known = _if_known(told, transitions)
+    episodes = None
+    if isinstance(learning_rate, str):
+        checks.choice("learning_rate (if not a number)", learning_rate, ("tuned",))
+        dynamics = "unknown" if known is None else "known"
+        tuned = tuning.dapo(told.problem, told.episodes, told.total_delay, dynamics=dynamics)
+        learning_rate, episodes = tuned["learning_rate"], told.episodes
+    rate = checks.real("scale", scale, 0.0, above=True) * learning_rate
+    if exploration is None:
+        exploration = 2.0 * rate * told.problem.horizon
+    return {
+        "transitions": known,
+        "learning_rate": rate,
+        "exploration": exploration,
+        "episodes": episodes,
+    }
+
+
+def zimmert_seldin(told: Told, /, tuning: Literal["advanced", "simple"] = "advanced") -> Agent:
+    """`belated.ZimmertSeldin`, for arms under bandit feedback."""
+    return ZimmertSeldin(told.problem, tuning)
+
+
+def lazy(told: Told, /, agent: Inner, alpha: float) -> Agent:
+    """`belated.Lazy`: feedback is used when a count has grown by 1 / alpha."""
+    return Lazy(agent(told), alpha)
+
+
 def parallel(
-    told: Told, /, agent: Inner, max_delay: int | Literal["realised"] = "realised"
+    told: Told,
+    /,
+    agent: Inner,
+    max_delay: int | Literal["realised"] = "realised",
+    share_model: bool = False,
 ) -> Agent:
     """`belated.Parallel`: copies that take turns, each told its share of the episodes."""
     copies = 1 + checks.integer("max_delay", told.largest(max_delay), 0)
     share = told.undelayed(math.ceil(told.episodes / copies))
-    return Parallel(lambda: agent(share), copies - 1)
+    return Parallel(lambda: agent(share), copies - 1, share_model=share_model)
 
 
-def bold(told: Told, /, agent: Inner) -> Agent:
+def bold(told: Told, /, agent: Inner, share_model: bool = False) -> Agent:
     """`belated.Bold`: copies opened when needed, each told the whole number of episodes."""
-    return Bold(lambda: agent(told.undelayed(told.episodes)))
+    return Bold(lambda: agent(told.undelayed(told.episodes)), share_model=share_model)
 
 
 def pipeline(
@@ -137,13 +216,15 @@ def skipping(told: Told, /, agent: Inner, threshold: float | Literal["tuned"] = 
     if isinstance(threshold, str):
         checks.choice("threshold (if not a number)", threshold, ("tuned",))
         if not hasattr(inside, "setting"):
-            raise ValueError('agent must be of kind "oppo" or "oreps" if threshold is "tuned"')
+            raise ValueError(
+                'agent must be of kind "oppo", "oreps" or "dapo" if threshold is "tuned"'
+            )
         threshold = _tuned(told, inside.setting(told.paths)).threshold
     return Skipping(inside, threshold)
 
 
 def doubling(told: Told, /, agent: Inner) -> Agent:
-    """`belated.Doubling`: restarted whenever the estimate of K and D has doubled."""
+    """`belated.Doubling`: new parameters whenever the estimate of K and D has doubled."""
     return Doubling(cast(Restartable, agent(told)), paths=told.paths)
 
 
@@ -154,9 +235,7 @@ def recommended(
     aim: Literal["practice", "guarantee"] = "practice",
 ) -> Agent:
     """`belated.recommend`: the agent recommended for what is seen; transitions may be "known"."""
-    known = None if transitions is None else transitions(told)
-    if not isinstance(known, Transitions | None):
-        raise ValueError(f'transitions must be "known" or left out, got {checks.show(known)}')
+    known = _if_known(told, transitions)
     return recommend(
         told.problem,
         information=told.information,
@@ -166,6 +245,13 @@ def recommended(
     )
 
 
+def _if_known(told: Told, transitions: Inner | None) -> Transitions | None:
+    known = None if transitions is None else transitions(told)
+    if not isinstance(known, Transitions | None):
+        raise ValueError(f'transitions must be "known" or left out, got {checks.show(known)}')
+    return known
+
+
 def _tuned(told: Told, setting: Setting) -> Parameters:
     return setting.at(told.problem, told.episodes, told.total_delay)
 
@@ -173,7 +259,10 @@ def _tuned(told: Told, setting: Setting) -> Parameters:
 AGENTS = Registry(
     {
         "bold": bold,
+        "dapo": dapo,
+        "dilated_bonus": dilated_bonus,
         "doubling": doubling,
+        "lazy": lazy,
         "oppo": oppo,
         "oreps": oreps,
         "parallel": parallel,
@@ -181,6 +270,7 @@ AGENTS = Registry(
         "recommended": recommended,
         "skipping": skipping,
         "ucbvi": ucbvi,
+        "zimmert_seldin": zimmert_seldin,
         **RIVALS,
     },
     same=("agent",),

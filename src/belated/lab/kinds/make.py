@@ -11,6 +11,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
+from belated.lab.kinds.own import is_session
 from belated.lab.kinds.part import Part, as_part
 from belated.lab.kinds.registry import (
     Maker,
@@ -97,6 +98,13 @@ def _inner(key: str, value: Any, registry: Registry, waits: bool, given: tuple[o
 
 def _imported(key: str, made: Part, registry: Registry) -> Maker:
     """The function behind `module:function`; the current directory is searched too."""
+    if made.function is not None:
+        return made.function
+    if is_session(made.kind):
+        raise ValueError(
+            f"{key}.kind {made.kind!r} is a function of the session that ran this; give the "
+            "function to lab.run again, or put it into a module"
+        )
     here = os.getcwd()
     if here not in sys.path:
         sys.path.append(here)

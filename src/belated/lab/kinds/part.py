@@ -2,48 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from belated import checks
+from belated.lab.kinds import own
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A kind and its parameters, sorted by name. Lists are tuples, tables are parts."""
+    """A kind and its parameters, sorted by name. Lists are tuples, tables are parts.
+
+    function: the function behind the kind, if it was given as one and cannot be imported.
+    """
 
     kind: str
     parameters: tuple[tuple[str, Any], ...] = ()
+    function: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def values(self) -> dict[str, Any]:
         """The parameters by name."""
         return dict(self.parameters)
 
+    def replaced(self, name: str, value: Any) -> Part:
+        """The part with another value of a parameter."""
+        values = {**self.values, name: frozen(value)}
+        return Part(self.kind, tuple(sorted(values.items())), self.function)
 
-def part(kind: str, /, **parameters: Any) -> Part:
-    """Make a part from keywords."""
-    return Part(kind, tuple(sorted((name, _frozen(value)) for name, value in parameters.items())))
+
+def part(kind: str | Callable[..., Any], /, **parameters: Any) -> Part:
+    """Make a part from a kind, or from a function of your own, and its parameters."""
+    given = tuple(sorted((name, frozen(value)) for name, value in parameters.items()))
+    if not callable(kind):
+        return Part(kind, given)
+    name = own.named(kind)
+    return Part(name, given, kind if own.is_session(name) else None)
 
 
-def _frozen(value: Any) -> Any:
+def frozen(value: Any) -> Any:
+    """A parameter as parts keep it: lists are tuples, tables and functions are parts."""
     if isinstance(value, list | tuple):
-        return tuple(_frozen(item) for item in value)
+        return tuple(frozen(item) for item in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return frozen(value.tolist())
     if isinstance(value, Mapping):
         others = {name: item for name, item in value.items() if name != "kind"}
         return part(value.get("kind", ""), **others)
-    return value
+    return part(value) if callable(value) else value
 
 
 def read(key: str, value: object) -> Part:
     """Read a part from a table; `registry.check` says whether there is such a part.
 
-    A kind alone stands for a part without parameters. `key` is where the table is in the file.
+    A kind alone, or a function, stands for a part without parameters. `key` is where the table is
+    in the file.
     """
-    if not isinstance(value, Mapping | str):
+    made = as_part(value if isinstance(value, Part) else frozen(value))
+    if not isinstance(made, Part):
         raise ValueError(f"{key} must be a table with a kind, got {checks.show(value)}")
-    made: Part = as_part(_frozen(value))
     return made
 
 
@@ -54,12 +76,35 @@ def as_part(value: Any) -> Any:
     return Part(value) if isinstance(value, str) else value
 
 
+def inside(value: Any) -> list[Part]:
+    """A part and all parts inside it; those of a list."""
+    if isinstance(value, tuple):
+        return [found for item in value for found in inside(item)]
+    if not isinstance(value, Part):
+        return []
+    return [value, *(found for _, item in value.parameters for found in inside(item))]
+
+
 def table(made: Part) -> dict[str, Any]:
     """The table that describes a part; the inverse of `read`."""
-    return {"kind": made.kind, **{name: _plain(value) for name, value in made.parameters}}
+    return {"kind": made.kind, **{name: plain(value) for name, value in made.parameters}}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A parameter as a file has it; the inverse of `frozen`."""
     if isinstance(value, Part):
         return table(value)
-    return tuple(_plain(item) for item in value) if isinstance(value, tuple) else value
+    return tuple(plain(item) for item in value) if isinstance(value, tuple) else value
+
+
+def shown(value: Any) -> str:
+    """A parameter in a name: 0.1, bonus, geometric (mean = 5)."""
+    if isinstance(value, Part):
+        inner = ", ".join(f"{name} = {shown(item)}" for name, item in value.parameters)
+        kind = own.brief(value.kind)
+        return f"{kind} ({inner})" if inner else kind
+    if isinstance(value, tuple):
+        return f"({', '.join(map(shown, value))})"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,21 @@
+"""This process, one run after the other: for functions that no other process can have."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from belated.lab.engines.outcome import Outcome, Perform, attempt
+from belated.lab.spec import Experiment, Task
+
+
+@contextlib.contextmanager
+def opened(experiment: Experiment, jobs: int) -> Iterator[Perform]:
+    """Runs are made when their outcomes are asked for; more than one job is refused."""
+    if jobs > 1:
+        raise ValueError(f'jobs must be 1 with the engine "here", got {jobs}')
+
+    def perform(tasks: Sequence[Task]) -> Iterator[Outcome]:
+        return (attempt(experiment, task) for task in tasks)
+
+    yield perform

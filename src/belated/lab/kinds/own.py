@@ -1,0 +1,87 @@
+"""Functions of one's own as kinds: what they are called, and whether workers can have them.
+
+A function that can be imported is called `module:function`, as in a file. Any other (of a script,
+a notebook cell, or inside another function) also has a fingerprint, `__main__:agent#3f2a91c04b`, so
+that results of a function that has been changed are not taken for those of the new one. The
+fingerprint covers the text of the function and its plain defaults and closed-over values; what it
+calls is not covered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import pickle
+import sys
+from collections.abc import Callable
+from typing import Any
+
+MARK = "#"
+PLAIN = (bool, int, float, str, tuple, type(None))
+
+
+def named(function: Callable[..., Any]) -> str:
+    """The kind of a function."""
+    module = getattr(function, "__module__", None) or "__main__"
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    if _importable(function, module, name):
+        return f"{module}:{name}"
+    return f"{module}:{name}{MARK}{_fingerprint(function)}"
+
+
+def is_session(kind: str) -> bool:
+    """Whether a kind names a function that only the session that made it has."""
+    return MARK in kind
+
+
+def brief(kind: str) -> str:
+    """A kind in titles and names: the function alone, without its module."""
+    name = kind.partition(MARK)[0].rpartition(":")[2].rpartition(".")[2]
+    return "of a function" if name == "<lambda>" else name
+
+
+def portable(function: Callable[..., Any]) -> bool:
+    """Whether a process that is started afresh can have the function.
+
+    It imports the script that started it, but it has no notebook and no prompt.
+    """
+    if getattr(function, "__module__", "") == "__main__" and not hasattr(
+        sys.modules["__main__"], "__file__"
+    ):
+        return False
+    try:
+        pickle.dumps(function)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+    return True
+
+
+def _importable(function: object, module: str, name: str) -> bool:
+    if module == "__main__" or "." in name:
+        return False
+    try:
+        return getattr(importlib.import_module(module), name, None) is function
+    except Exception:  # importing runs code that may raise anything
+        return False
+
+
+def _fingerprint(function: Callable[..., Any]) -> str:
+    try:
+        text = inspect.getsource(function)
+    except (OSError, TypeError):
+        code = getattr(function, "__code__", None)
+        text = repr((code.co_code, code.co_names)) if code else type(function).__qualname__
+    cells = getattr(function, "__closure__", None) or ()
+    closed = [_content(cell) for cell in cells]
+    values = [*(getattr(function, "__defaults__", None) or ()), *closed]
+    values += sorted((getattr(function, "__kwdefaults__", None) or {}).items())
+    plain = [repr(value) for value in values if isinstance(value, PLAIN)]
+    return hashlib.sha256("\n".join([text, *plain]).encode()).hexdigest()[:10]
+
+
+def _content(cell: Any) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return None

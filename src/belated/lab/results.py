@@ -1,0 +1,167 @@
+"""Results of an experiment, as Python and notebooks use them."""
+
+from __future__ import annotations
+
+import base64
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from belated import checks
+from belated.lab import experiments, selection, statistics, store, sweep, tables
+from belated.lab.kinds.part import shown
+from belated.lab.selection import Choice
+from belated.lab.spec import Experiment
+from belated.lab.statistics import Difference, Line
+from belated.lab.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TABLES = ("results", "costs", "differences", "selected")
+
+
+class Results:
+    """The finished runs in a directory: rows, tables and figures. Notebooks show both.
+
+    Attributes:
+        directory: where the results are kept.
+        experiment: what was run.
+    """
+
+    def __init__(self, directory: str | Path, experiment: Experiment | None = None) -> None:
+        self.directory = Path(directory)
+        self.experiment = store.spec(self.directory) if experiment is None else experiment
+
+    @cached_property
+    def _read(self) -> pl.DataFrame:
+        return store.rows(self.directory, self.experiment)
+
+    @cached_property
+    def rows(self) -> pl.DataFrame:
+        """One row per episode of every finished run; swept parameters are columns too."""
+        rows = self._read
+        for path, values in self.experiment.sweep:
+            name = sweep.label(self.experiment, path)
+            plain = all(isinstance(value, int | float | str) for value in values)
+            runs = rows.select("case", "agent").unique(maintain_order=True)
+            at = [self.experiment.at(*run).get(path) for run in runs.rows()]
+            column = [value if plain or value is None else shown(value) for value in at]
+            found = runs.with_columns(
+                pl.Series(path if name in rows.columns else name, column, strict=False)
+            )
+            rows = rows.join(found, on=["case", "agent"], how="left", maintain_order="left")
+        return rows
+
+    @cached_property
+    def choices(self) -> list[Choice]:
+        """Which settings were selected; empty if the experiment selects none."""
+        return selection.choose(self.experiment, self._read)
+
+    @cached_property
+    def reported(self) -> pl.DataFrame:
+        """The rows that tables and curves are made of: with a selection, those not selected on."""
+        found = selection.reported(self.experiment, self._read, self.choices)
+        if not len(found):
+            raise ValueError(
+                f"{self.directory} must hold finished runs of the seeds that are reported, got none"
+            )
+        return found
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        """Means over seeds with intervals, by case and agent."""
+        return statistics.summary(self.reported)
+
+    @cached_property
+    def swept_lines(self) -> list[Line]:
+        """The same for all settings, on the seeds on which they are selected (all if none are)."""
+        if self.experiment.select is None:
+            return self.lines
+        return statistics.summary(selection.chosen_on(self.experiment, self._read))
+
+    @cached_property
+    def differences(self) -> list[Difference]:
+        """Differences between agents, seed by seed."""
+        return statistics.differences(self.reported)
+
+    def table(self, which: str = "results") -> Table:
+        """A table, which prints itself and has the forms markdown(), latex() and csv().
+
+        which: "results" (what `belated run` prints), "costs", "differences" or "selected".
+        """
+        checks.choice("which", which, TABLES)
+        title = experiments.title(self.experiment)
+        if which == "costs":
+            return tables.costs(self.lines, title)
+        if which == "differences":
+            return tables.differences(self.differences, f"{title}: first minus second")
+        if which == "selected":
+            if not self.choices:
+                raise ValueError(f"{self.directory} has no selected settings; select is not given")
+            return tables.choices(self.choices, f"{title}: settings selected")
+        against = self.experiment.against
+        lines = self.swept_lines if against in dict(self.experiment.sweep) else self.lines
+        return tables.results(self.experiment, lines, title)
+
+    def figures(self) -> list[str]:
+        """The names of the figures."""
+        from belated.lab import figures  # noqa: PLC0415
+
+        return list(figures.makers(self))
+
+    def figure(
+        self,
+        name: str = "cost",
+        *,
+        width: str | float | None = None,
+        title: bool = True,
+        legend: bool = False,
+        block: int | None = None,
+    ) -> Figure:
+        """A figure by its name, for Matplotlib; `savefig` saves it in the lab's style.
+
+        Args:
+            name: one of `figures()`, e.g. "cost" or "regret".
+            width: "column", "page" or inches.
+            title: whether it has a title.
+            legend: all curves in one plot with a legend below.
+            block: curves show means of so many episodes.
+        """
+        import matplotlib  # noqa: PLC0415
+
+        from belated.lab import figures  # noqa: PLC0415
+        from belated.lab.drawing import layout_of  # noqa: PLC0415
+
+        layout = layout_of(width, title=title, legend=legend, block=block)
+        makers = figures.makers(self, layout)
+        checks.choice("name", name, makers)
+        with matplotlib.rc_context(layout.style):
+            return makers[name]().figure
+
+    def report(self) -> Path:
+        """Write report.html, one file that needs no other."""
+        from belated.lab import figures, report  # noqa: PLC0415
+
+        return report.write(self, figures.draw(self))
+
+    def __repr__(self) -> str:
+        runs = self._read.select("case", "agent", "seed").n_unique()
+        return f"Results of {self.experiment.name}, {runs} finished runs in {self.directory}"
+
+    def _repr_html_(self) -> str:
+        from belated.lab import figures  # noqa: PLC0415
+
+        notes = [selection.sentence(self.experiment), *tables.warnings(self.lines)]
+        text = "".join(f"<p>{escape(note)}</p>" for note in notes if note)
+        drawing = figures.first(self)
+        image = base64.b64encode(drawing.encoded("svg")).decode()
+        caption = escape(drawing.caption)
+        return (
+            f"{self.table()._repr_html_()}{text}"
+            f'<figure><img alt="{caption}" src="data:image/svg+xml;base64,{image}">'
+            f"<figcaption>{caption}</figcaption></figure>"
+        )

@@ -1,0 +1,84 @@
+"""Tables in all their forms."""
+
+import csv
+import io
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from belated.lab import tables
+from belated.lab.statistics import Interval, Line
+from belated.lab.table import Score, Table, number
+
+TABLE = Table(
+    "A title, 50 % of it",
+    ("agent", "cost & more", "score"),
+    (
+        ("a_b [x]", Interval(-0.001, -1.5, 12.25), 0.5),
+        ("c|d", Interval(1234.5, 1234.5, 1234.5), math.nan),
+    ),
+    1,
+)
+
+
+@given(st.floats(-1e5, 1e5))
+def test_numbers_are_near_and_never_minus_zero(value):
+    shown = number(value)
+    assert abs(float(shown) - value) <= (0.5 if abs(value) >= 999 else 0.051)
+    assert not (shown.startswith("-") and float(shown) == 0)
+    assert number(-0.001, "+") == "+0.00"
+
+
+def test_forms():
+    assert TABLE.cells == (
+        ("a_b [x]", "0.00 [-1.50, 12.2]", "0.50"),
+        ("c|d", "1234", "undefined"),
+    )
+    assert TABLE.markdown() == (
+        "A title, 50 % of it\n\n| agent | cost & more | score |\n| --- | ---: | ---: |\n"
+        "| a_b [x] | 0.00 [-1.50, 12.2] | 0.50 |\n| c\\|d | 1234 | undefined |\n"
+    )
+    assert TABLE.latex() == "\n".join(
+        [
+            "% A title, 50 % of it",
+            r"\begin{tabular}{lrr}",
+            r"\toprule",
+            r"agent & cost \& more & score \\",
+            r"\midrule",
+            r"a\_b {[}x{]} & 0.00 {[}$-$1.50, 12.2{]} & 0.50 \\",
+            r"c|d & 1234 & undefined \\",
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+        ]
+    )
+    first, second = csv.DictReader(io.StringIO(TABLE.csv()))
+    assert first == {
+        "agent": "a_b [x]",
+        "cost & more": "-0.001",
+        "cost & more low": "-1.5",
+        "cost & more high": "12.25",
+        "score": "0.5",
+    }
+    assert second["score"] == ""
+    assert "<td>0.50</td>" in TABLE.html()
+    assert '<td class="name">c|d</td>' in TABLE.html()
+    assert str(TABLE).splitlines()[-1] == "c|d                    1234  undefined"
+
+
+def test_a_score_that_is_undefined_is_called_so():
+    one = Interval(0.5, 0.4, 0.6)
+    none = Interval(math.nan, math.nan, math.nan)
+    line = Line("", "a", 2, one, one, one, 0.5, none, "")
+    table = tables.costs([line], "T")
+    assert table.cells[0][table.head.index("score")] == "undefined"
+
+
+def test_marks_do_not_get_into_numbers():
+    table = Table("T", ("case", "a"), (("x", Score(0.25, True)),), 1)
+    assert table.cells == (("x", "0.25*"),)
+    assert table.csv() == "case,a\nx,0.25\n"
+    with pytest.raises(AttributeError):
+        table.title = "U"

@@ -1,0 +1,60 @@
+"""Diagnostics as JSON lines."""
+
+import io
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+
+import belated as bl
+
+
+def agent():
+    return bl.recommend(bl.Problem(2, 2, 2), information="bandit")
+
+
+def test_lines_are_appended_and_say_what_the_agent_says(tmp_path):
+    one, path = agent(), tmp_path / "watch.jsonl"
+    for k in range(3):
+        one.begin_episode()
+        told = bl.write_diagnostics(one, path, time=float(k))
+        assert told == {"time": k, **one.diagnostics()}
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [row["begun"] for row in rows] == [1, 2, 3]
+    assert rows[-1] == told
+    stream = io.StringIO()
+    bl.write_diagnostics(one, stream)
+    assert json.loads(stream.getvalue()) == dict(one.diagnostics())
+
+
+def test_what_json_cannot_hold_is_null_and_bad_arguments_are_named():
+    class Odd(bl.DelayedOPPO):
+        def diagnostics(self):
+            return {"gap": math.inf}
+
+    stream = io.StringIO()
+    bl.write_diagnostics(Odd(bl.Problem(1, 2, 1)), stream)
+    assert stream.getvalue() == '{"gap": null}\n'
+    with pytest.raises(ValueError, match=r"more must have other names .* got 'begun'"):
+        bl.write_diagnostics(agent(), stream, begun=3)
+    with pytest.raises(ValueError, match="to must be a path or a text stream, got 7"):
+        bl.write_diagnostics(agent(), 7)
+    with pytest.raises(ValueError, match="agent must be an agent"):
+        bl.write_diagnostics(None, stream)
+
+
+def test_without_the_extra_the_lab_says_what_to_install():
+    code = """
+import sys
+sys.modules["polars"] = None
+try:
+    from belated import lab
+except ImportError as error:
+    assert str(error) == "belated.lab needs polars: pip install 'belated[lab]'", error
+else:
+    raise SystemExit("no error")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
