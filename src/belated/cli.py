@@ -386,6 +386,21 @@ def serve(config: Path | None = None, /, *, port: Whole | None = None) -> int:
 
 
 @app.command
+def extract(config: Path, learner: str, file: Path, /) -> None:
+    """Write the agent of a learner of a stopped service to a file, for bl.load.
+
+    Args:
+        config: The TOML file of the service.
+        learner: The name of the learner.
+        file: Where to write the agent.
+    """
+    run = _service("run")
+    with _input():
+        run.extract(config, learner, file)
+    _say("agent", file)
+
+
+@app.command
 def token() -> None:
     """Print a new token for the service, and the hash that its configuration needs."""
     made, hashed = _service("tokens").new()

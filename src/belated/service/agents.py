@@ -64,13 +64,30 @@ def made(key: str, part: Part, problem: Problem, information: Information) -> Ag
     told = cast(Told, Served(problem, information))
     agent: Agent = make(key, part, AGENTS, told)
     check_fresh(key, agent)
-    if agent.information != information:
-        raise ValueError(
-            f"{key} must be an agent for information = {information!r}, "
-            f"got one for {agent.information!r}"
-        )
+    _check_fits(key, agent, problem, information)
     try:
         saving.to_bytes(agent)
     except ValueError as error:
         raise ValueError(f"{key} must be an agent that can be saved: {error}") from None
     return agent
+
+
+def loaded(key: str, path: str, problem: Problem, information: Information) -> Agent:
+    """The agent in a file of `belated.save`."""
+    agent = saving.load(path)
+    _check_fits(key, agent, problem, information)
+    waiting = agent.open_episodes()
+    if waiting:
+        raise ValueError(
+            f"{key} must be an agent without open episodes (forget them first), got one with "
+            f"{len(waiting)}, the oldest being {waiting[0]}"
+        )
+    return agent
+
+
+def _check_fits(key: str, agent: Agent, problem: Problem, information: Information) -> None:
+    if (agent.problem, agent.information) != (problem, information):
+        raise ValueError(
+            f"{key} must be an agent for {problem} and information = {information!r}, "
+            f"got one for {agent.problem} and {agent.information!r}"
+        )

@@ -37,7 +37,8 @@ class Terms:
     """What decides how the books are kept.
 
     deadline: of an episode, in seconds or, unless `timed`, in episodes. default: the cost of a step
-    that has not reported by then; None: the episode is forgotten.
+    that has not reported by then; None: the episode is forgotten. first: the number of the first
+    episode. start: digest of the file that the agent came from.
     """
 
     problem: Problem
@@ -47,6 +48,8 @@ class Terms:
     timed: bool = False
     default: float | None = None
     remember: int = REMEMBER
+    first: int = 0
+    start: str | None = None
 
 
 def digest(policy: Floats) -> str:
@@ -71,6 +74,7 @@ class Books:
         self.terms = terms
         self.now = 0.0
         recorder = Recorder(terms.problem, terms.information, uses_paths=terms.uses_paths)
+        recorder.start_at(terms.first)
         self._adopt(
             Inbox(
                 recorder,

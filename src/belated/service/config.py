@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import re
 import tomllib
@@ -76,6 +77,7 @@ class LearnerConfig:
         problem: states, actions, horizon, start, homogeneous.
         information: "bandit" or "full".
         agent: a kind of the lab.
+        start: a file of `belated.save`, instead: the agent goes on from there. It must stay.
         deadline_seconds, deadline_episodes: how long an episode may wait; at most one of them.
         default: the cost of a step that has not reported by then.
         rewards: [low, high], the range of rewards that come without one.
@@ -86,6 +88,7 @@ class LearnerConfig:
     problem: Problem
     information: str = "bandit"
     agent: Part = RECOMMENDED
+    start: str | None = None
     deadline_seconds: float | None = None
     deadline_episodes: int | None = None
     default: float | None = None
@@ -95,19 +98,28 @@ class LearnerConfig:
     def fresh(self) -> Agent:
         """A fresh agent."""
         information = cast(Information, self.information)
-        return agents.made(f"learner {self.name}: agent", self.agent, self.problem, information)
+        key = f"learner {self.name}"
+        if self.start is not None:
+            return agents.loaded(f"{key}: start", self.start, self.problem, information)
+        return agents.made(f"{key}: agent", self.agent, self.problem, information)
 
     def terms(self) -> Terms:
         """How its books are kept."""
         timed = self.deadline_seconds is not None
+        agent = self.fresh()
+        start = None
+        if self.start is not None:
+            start = hashlib.sha256(Path(self.start).read_bytes()).hexdigest()
         return Terms(
             self.problem,
             cast(Information, self.information),
-            self.fresh().uses_paths,
+            agent.uses_paths,
             self.deadline_seconds if timed else self.deadline_episodes,
             timed,
             self.default,
             self.remember,
+            agent.begun,
+            start,
         )
 
 
@@ -234,6 +246,8 @@ def _learner(key: str, given: object) -> LearnerConfig:
     except (ValueError, TypeError) as error:
         raise ValueError(f"{key}.problem: {error}") from None
     checks.choice(f"{key}.information", values.get("information", "bandit"), ("bandit", "full"))
+    if "start" in values and "agent" in values:
+        raise ValueError(f"{key} must have an agent or a start, got both")
     values["agent"] = read(f"{key}.agent", values.get("agent", "recommended"))
     check(f"{key}.agent", values["agent"], AGENTS)
     _check_deadline(key, values)

@@ -42,6 +42,10 @@ class Recorder(Ledgered):
         self.heard: Callable[[Costs], None] = lambda costs: None
         self._ledger: Ledger[Any] = Ledger(problem, information, uses_paths=uses_paths)
 
+    def start_at(self, number: int) -> None:
+        """Let the first episode have this number."""
+        self._ledger.begun = number
+
     def begin_episode(self) -> Episode:
         """Open the next episode; its policy is the agent's business."""
         return Episode(self._ledger.begin(True), NOTHING)

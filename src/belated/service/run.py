@@ -11,11 +11,14 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
+from belated import checks, saving
 from belated.service.app import Server, make
 from belated.service.config import POSTGRES, Config, LearnerConfig, demonstration, load
 from belated.service.limits import Rate
 from belated.service.live import Live
-from belated.service.storage import Storage
+from belated.service.log import LogError
+from belated.service.replay import restore
+from belated.service.storage import Storage, StorageError
 from belated.service.storage_sqlite import SQLiteStorage
 
 SWITCH = 0.001
@@ -50,6 +53,31 @@ def _opener(config: Config, learner: LearnerConfig) -> Callable[[], Storage]:
         return lambda: PostgresStorage(config.storage, learner.name, config.url)
     path = Path(config.storage) / f"{learner.name}.sqlite"
     return lambda: SQLiteStorage(path)
+
+
+def extract(path: Path, name: str, out: Path) -> None:
+    """Write the agent of a stopped learner, everything learned, to a file for `belated.load`.
+
+    Episodes that are open are forgotten in the file; the learner stays as it is.
+    """
+    config = load(path)
+    names = [learner.name for learner in config.learners]
+    checks.choice("learner", name, names)
+    learner = config.learners[names.index(name)]
+    try:
+        storage = _opener(config, learner)()
+    except StorageError as error:
+        raise ValueError(f"learner {name}: {error}") from None
+    try:
+        found = restore(storage, learner.terms(), learner.fresh)
+    except (StorageError, LogError) as error:
+        raise ValueError(f"learner {name}: {error}") from None
+    finally:
+        storage.close()
+    found.pupil.learn_up_to(found.pupil.learned + len(found.pupil.waiting))
+    for number in found.pupil.agent.open_episodes():
+        found.pupil.agent.forget(number)
+    saving.save(found.pupil.agent, out)
 
 
 def serve(path: Path | None, port: int | None = None) -> int:
