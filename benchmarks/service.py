@@ -34,6 +34,7 @@ open = 1000000
 name = "shop"
 problem = { states = 1, actions = 3, horizon = 1 }
 deadline_episodes = 2000
+remember = 2000
 default = 1.0
 [[learners]]
 name = "robot"
@@ -279,7 +280,7 @@ async def memory(server: Server, episodes: int) -> list[str]:
     return [
         "",
         "Memory of the server while episodes of the shop come and go, of which 5 % never report "
-        "(deadline: 2,000 episodes; 10,000 closed ones are remembered):",
+        "(deadline: 2,000 episodes; 2,000 closed ones are remembered):",
         "",
         "| episodes | resident |",
         "|---|---|",
