@@ -1,6 +1,7 @@
 """What comes before what: disk before answer, and the agent's calls as the log has them."""
 
 import json
+import shutil
 import time
 
 from belated.service.learning import Pupil
@@ -65,11 +66,16 @@ def test_episodes_begin_before_what_waits_is_learned_and_replay_knows(tmp_path, 
             costs = [(k % 5) / 4, (k % 3) / 2]
             for record in ({"path": path}, {"costs": costs}):
                 client.post(f"{base}/feedback", json={"episode": k, **record})
+        shutil.copytree(tmp_path / "data", tmp_path / "crashed")
     monkeypatch.setattr(Pupil, "learn", learn)
+    crashed = {**table, "storage": str(tmp_path / "crashed")}
     stopped, rows = restored(table, "robot")
+    in_between, _ = restored(crashed, "robot")
     never, _ = restored(table, "robot", snapshots=False)
     begun = [e for row in rows if (e := json.loads(row.written))["do"] == "begin"]
     assert any(event["learned"] < 2 * event["episode"] for event in begun)  # some were waiting
+    assert 0 < in_between.snapshot < stopped.snapshot
     assert never.pupil.learned == 80
-    assert fingerprint(stopped.pupil.agent) == fingerprint(never.pupil.agent)
-    assert books_fingerprint(stopped.books) == books_fingerprint(never.books)
+    for found in (stopped, in_between):
+        assert fingerprint(found.pupil.agent) == fingerprint(never.pupil.agent)
+        assert books_fingerprint(found.books) == books_fingerprint(never.books)
