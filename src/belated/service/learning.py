@@ -133,9 +133,10 @@ class Learning:
     def _step(self) -> bool:
         """Do what is first: begin episodes, make a snapshot, or learn."""
         pupil = self._pupil
+        if not self._busy():
+            self._look()  # without the lock, which those who answer requests need
         with self._wake:
-            while not (self._asked or self._due or pupil.waiting or self._stopping):
-                self._look()
+            while not self._busy():
                 self._wake.wait()
             asked = list(self._asked)
             self._asked.clear()
@@ -154,6 +155,9 @@ class Learning:
         if time.monotonic() - self._looked > LOOK:
             self._look()
         return True
+
+    def _busy(self) -> bool:
+        return bool(self._asked or self._due or self._pupil.waiting or self._stopping)
 
     def _look(self) -> None:
         self.diagnostics = dict(self._pupil.agent.diagnostics())
