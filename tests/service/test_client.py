@@ -95,8 +95,9 @@ def no_long_pauses(monkeypatch):
 @pytest.mark.slow
 def test_robots_on_a_lossy_link_learn_like_the_simulator(served):
     """Twenty robots; every answer may be lost. What the server has is what was played, once."""
-    world = bl.environments.random_mdp(3, 2, 3, seed=4)
-    episodes = 800 if full() else 40
+    mdp = bl.environments.random_mdp(3, 2, 3, seed=4).mdp
+    world = bl.World(mdp, np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.6]]))
+    episodes = 400 if full() else 40
     with lossy(served.url) as url:
         totals = asyncio.run(fleet(url, world, episodes))
     with Client(served.url, "fleet") as direct:
@@ -110,10 +111,11 @@ def test_robots_on_a_lossy_link_learn_like_the_simulator(served):
     else:
         agent = bl.recommend(world.problem, information="bandit")
         run = bl.simulate(world, agent, delays=bl.delays.uniform(0, 40), episodes=episodes, seed=0)
-        here, there = np.mean(totals[-300:]), run.values[-300:].mean()
-        first = np.mean(totals[:100])
-        print(f"last 300: served {here:.3f}, simulated {there:.3f}; first 100 {first:.3f}")
-        assert here == pytest.approx(there, abs=4 * np.std(totals[-300:]) / np.sqrt(300))
+        here, there = np.mean(totals[-150:]), run.values[-150:].mean()
+        first = np.mean(totals[:40])
+        print(f"last 150: served {here:.3f}, simulated {there:.3f}; first 40 {first:.3f}")
+        assert here < first - 0.2  # uniform play costs about 1.45, the best policy about 0.7
+        assert here == pytest.approx(there, abs=4 * np.std(totals[-150:]) / np.sqrt(150))
 
 
 async def fleet(url, world, episodes):

@@ -65,12 +65,11 @@ def described(terms: Terms, agent: Agent) -> dict[str, Any]:
 def _check_same(made: Event, now: dict[str, Any]) -> None:
     if not isinstance(made, Made):
         raise LogError("the first event of the log must say how the learner was made")
-    for name, value in now.items():
-        if not _agrees(made.terms.get(name), value):
+    for name, before in made.terms.items():
+        if not _agrees(before, now.get(name)):
             raise LogError(
-                f"{name} must stay as it was when the learner was made: "
-                f"{checks.show(made.terms.get(name))}, got {checks.show(value)}; "
-                "a changed learner needs another name"
+                f"{name} must stay as it was when the learner was made: {checks.show(before)}, "
+                f"got {checks.show(now.get(name))}; a changed learner needs another name"
             )
 
 
