@@ -183,5 +183,5 @@ class Model(RuleBasedStateMachine):
 
 TestModel = pytest.mark.slow(Model.TestCase)
 TestModel.settings = settings(
-    max_examples=100 if full() else 10, stateful_step_count=25, deadline=None
+    max_examples=100 if full() else 8, stateful_step_count=25, deadline=None
 )

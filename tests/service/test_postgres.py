@@ -42,7 +42,7 @@ def table(database, tmp_path):
 
 def restored(table, *, snapshots=True):
     made = learner(table, "shop")
-    storage = PostgresStorage(table["storage"], "shop")
+    storage = claimed(table)
     try:
         source = storage if snapshots else WithoutSnapshots(storage)
         found = restore(source, made.terms(), made.fresh)
@@ -50,6 +50,16 @@ def restored(table, *, snapshots=True):
         storage.close()
     found.pupil.learn_up_to(found.pupil.learned + len(found.pupil.waiting))
     return found
+
+
+def claimed(table):
+    """The learner; the database notices a moment later that the last connection was closed."""
+    for _ in range(200):
+        try:
+            return PostgresStorage(table["storage"], "shop")
+        except Taken:
+            time.sleep(0.05)
+    raise AssertionError("the learner stays taken")
 
 
 def feed(client, records, key):
