@@ -36,7 +36,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from belated import checks, stored
-from belated.agents.contract import Agent, Information, call, check_is_agent
+from belated.agents.contract import Agent, Information, Wrapper, call, check_is_agent
 from belated.agents.ledger import check_costs, check_path, newest
 from belated.arrays import Floats, Ints
 from belated.feedback import Costs, Episode, FeedbackError, Record, StepCost, Trajectory
@@ -134,7 +134,7 @@ class Sorted:
     known: dict[int, Known] = field(default_factory=dict)
 
 
-class Inbox:
+class Inbox(Wrapper):
     """An agent that takes records as a queue delivers them.
 
     It has the whole contract of an agent, so that it can be simulated and saved like one; episodes
@@ -191,19 +191,6 @@ class Inbox:
         self._began: deque[float] = deque()  # of the episodes from _kept_from on, by the clock
         self._counts: Counter[str] = Counter()
         self._expire(self.begun - 1)
-
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self.agent.begun
-
-    def open_episodes(self) -> list[int]:
-        """The episodes of which feedback can still be taken, oldest first."""
-        return self.agent.open_episodes()
-
-    def is_open(self, number: int) -> bool:
-        """Whether feedback of this episode can still be taken."""
-        return self.agent.is_open(number)
 
     def begin_episode(self) -> Episode:
         """Close what is past the deadline, then begin the next episode."""
