@@ -180,24 +180,26 @@ def _saved(cls: Any) -> list[Any]:
 
 def _read(path: Path) -> tuple[dict[str, Any], memoryview]:
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            head = file.read(HEAD.size)
+            if len(head) < HEAD.size or not head.startswith(MARK):  # however large it is
+                raise SavedFileError(f"{path} is not a saved agent")
+            rest = file.read()
     except OSError as error:
         raise SavedFileError(f"{path} cannot be read: {error.strerror}") from None
-    if len(content) < HEAD.size or not content.startswith(MARK):
-        raise SavedFileError(f"{path} is not a saved agent")
-    _, version, digest, length = HEAD.unpack_from(content)
+    _, version, digest, length = HEAD.unpack(head)
     if version != VERSION:
         written = "belated 0.1" if version == 1 else "another release"
         raise SavedFileError(
             f"{path} has format version {version}, written by {written}; "
             f"this release reads version {VERSION}"
         )
-    body = memoryview(content)[HEAD.size - 8 :]
-    if hashlib.sha256(body).digest() != digest:
+    found = hashlib.sha256(head[-8:])
+    found.update(rest)
+    if found.digest() != digest:
         raise SavedFileError(f"{path} is damaged: its checksum does not fit")
-    text = content[HEAD.size : HEAD.size + length]
     try:
-        return json.loads(text), memoryview(content)[HEAD.size + length :]
+        return json.loads(rest[:length]), memoryview(rest)[length:]
     except (ValueError, RecursionError) as error:
         raise SavedFileError(f"{path} is damaged: {error}") from None
 
