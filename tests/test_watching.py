@@ -49,12 +49,15 @@ def test_without_the_extra_the_lab_says_what_to_install():
     code = """
 import sys
 sys.modules["polars"] = None
-try:
-    from belated import lab
-except ImportError as error:
-    assert str(error) == "belated.lab needs polars: pip install 'belated[lab]'", error
-else:
-    raise SystemExit("no error")
+ways = ("from belated import lab", "import belated.lab", "from belated.lab import run",
+        "import belated as bl; bl.lab", "import belated.lab.plot")
+for way in ways:
+    try:
+        exec(way)
+    except ImportError as error:
+        assert str(error) == "belated.lab needs polars: pip install 'belated[lab]'", (way, error)
+    else:
+        raise SystemExit(f"no error: {way}")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -194,6 +194,8 @@ def run(
         shown = [results.table()]
         if results.choices:
             shown.insert(0, results.table("selected"))
+            if chosen.against in dict(chosen.sweep):
+                shown.append(results.table("costs"))
     for table in shown:
         _print(table)
     if chosen.select is not None:

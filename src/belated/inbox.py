@@ -196,7 +196,7 @@ class Inbox(Wrapper):
         """Close what is past the deadline, then begin the next episode."""
         self._expire(self.begun)
         episode = self.agent.begin_episode()
-        self._date()
+        self._date()  # by the time that was just read: no clock can fail between the two
         return episode
 
     def expire(self) -> Report:
@@ -367,21 +367,26 @@ class Inbox(Wrapper):
         while len(self._closed) > self.remember:
             del self._closed[next(iter(self._closed))]
 
-    def _date(self) -> None:
-        """Read the clock, and date the episodes that have begun since."""
-        if self.deadline is None or self.clock is None:
-            if self._timed:
-                raise ValueError("clock must be set again after loading: inbox.clock = time.time")
+    def _look(self) -> None:
+        """Read the clock, and date the episodes that have begun since it was read."""
+        if not self._timed:
             return
+        if self.clock is None:
+            raise ValueError("clock must be set again after loading: inbox.clock = time.time")
         self._now = max(self._now, checks.real("clock()", self.clock(), -math.inf))
-        missing = self.begun - self._kept_from - len(self._began)
-        self._began.extend([self._now] * missing)
+        self._date()
+
+    def _date(self) -> None:
+        """Let the episodes without a date have begun now."""
+        if self._timed:
+            missing = self.begun - self._kept_from - len(self._began)
+            self._began.extend([self._now] * missing)
 
     def _expire(self, episode: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Close what is past the deadline when this episode is the newest."""
         forgotten: list[int] = []
         defaulted: list[int] = []
-        self._date()
+        self._look()
         while self._is_past(episode):
             number = self._kept_from
             self._kept_from += 1

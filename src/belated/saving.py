@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from belated import agents, checks, files, stored
 from belated.agents.contract import check_is_agent
-from belated.agents.oreps import DelayedOREPS
+from belated.agents.oreps import UOBREPS, DelayedFTRL, DelayedOREPS
 from belated.inbox import Inbox
 from belated.problem import Problem
 from belated.transitions import Transitions
@@ -52,10 +52,12 @@ _SAVED = (
     "Revealed Skipping Softmax UniformShare Weighted ZimmertSeldin"
 )
 _TYPES: dict[str, type] = {
+    "DelayedFTRL": DelayedFTRL,
     "DelayedOREPS": DelayedOREPS,
     "Inbox": Inbox,
     "Problem": Problem,
     "Transitions": Transitions,
+    "UOBREPS": UOBREPS,
     **{name: getattr(agents, name) for name in _SAVED.split()},
 }
 """The classes that a file may hold, by name."""
@@ -189,7 +191,11 @@ def _saved(cls: Any) -> list[Any]:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            head = file.read(HEAD.size)
+            if not head.startswith(MARK):  # however large it is
+                raise SavedFileError(f"{path} is not a saved agent")
+            return head + file.read()
     except OSError as error:
         raise SavedFileError(f"{path} cannot be read: {error.strerror}") from None
 
@@ -204,12 +210,12 @@ def _parsed(content: bytes, path: str) -> tuple[dict[str, Any], memoryview]:
             f"{path} has format version {version}, written by {written}; "
             f"this release reads version {VERSION}"
         )
-    body = memoryview(content)[HEAD.size - 8 :]
-    if hashlib.sha256(body).digest() != digest:
+    checked = memoryview(content)[HEAD.size - 8 :]  # the length of the header, and all after it
+    if hashlib.sha256(checked).digest() != digest:
         raise SavedFileError(f"{path} is damaged: its checksum does not fit")
-    text = content[HEAD.size : HEAD.size + length]
+    body = checked[8:]
     try:
-        return json.loads(text), memoryview(content)[HEAD.size + length :]
+        return json.loads(bytes(body[:length])), body[length:]
     except (ValueError, RecursionError) as error:
         raise SavedFileError(f"{path} is damaged: {error}") from None
 

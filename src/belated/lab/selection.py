@@ -93,8 +93,16 @@ def sentence(experiment: Experiment) -> str:
     return (
         f"The setting of every swept agent was selected, in each case by itself, by its cost per "
         f"episode on {_seeds(0, n)}; tables, curves and differences show the selected settings on "
-        f"{_seeds(n, experiment.seeds)} only."
+        f"{_seeds(n, experiment.seeds)} only. Over a swept parameter all settings are shown, on "
+        f"{_seeds(0, n)}."
     )
+
+
+def seeds_of_choice(experiment: Experiment) -> str:
+    """The seeds on which the choice is made, for a title; empty if there is none."""
+    if experiment.select is None:
+        return ""
+    return f", {_seeds(0, experiment.select.seeds)}, on which settings are selected"
 
 
 def _seeds(first: int, end: int) -> str:
