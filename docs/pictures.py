@@ -317,6 +317,56 @@ def dapo(path: Path) -> None:
     learning(path, world, bl.delays.geometric(10), 6000, agents, smooth=3)
 
 
+def ftrl(path: Path) -> None:
+    """FTRL with both of its tunings, and DAPO, under bandit feedback with known transitions."""
+
+    def tuned(printed: bool) -> MakeAgent:
+        def make(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedFTRL:
+            K, D = len(d), bl.delays.total_delay(d)
+            largest = float(d.max()) if printed else None
+            rates = bl.tuning.ftrl(problem, K, D, max_delay=largest)
+            return bl.DelayedFTRL(problem, transitions=p, **rates)
+
+        return make
+
+    def opponent(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DAPO:
+        rates = bl.tuning.dapo(problem, len(d), bl.delays.total_delay(d))
+        return bl.DAPO(problem, transitions=p, **{name: 10 * r for name, r in rates.items()})
+
+    agents = {
+        "FTRL, for practice": tuned(False),
+        "FTRL, as printed": tuned(True),
+        "DAPO, both rates\ntimes 10": opponent,
+    }
+    world = changing(6000, 6000, 3)
+    learning(path, world, bl.delays.geometric(10), 6000, agents, smooth=3)
+
+
+def uob_reps(path: Path) -> None:
+    """UOB-REPS with the theory's radius and with a smaller one, and DAPO; unknown transitions."""
+
+    def scaled(scale: float, radius: float) -> MakeAgent:
+        def make(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.UOBREPS:
+            rates = bl.tuning.uob_reps(problem, len(d), bl.delays.total_delay(d))
+            rates = {name: scale * rate for name, rate in rates.items()}
+            return bl.UOBREPS(problem, episodes=len(d), radius_scale=radius, **rates)
+
+        return make
+
+    def opponent(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DAPO:
+        D = bl.delays.total_delay(d)
+        rates = bl.tuning.dapo(problem, len(d), D, dynamics="unknown")
+        return bl.DAPO(problem, episodes=len(d), **rates)
+
+    agents = {
+        "UOB-REPS, tuned": scaled(1.0, 1.0),
+        "UOB-REPS, tuned,\nradius times 0.05": scaled(1.0, 0.05),
+        "DAPO, tuned": opponent,
+    }
+    world = changing(3000, 3000, 3)
+    learning(path, world, bl.delays.geometric(10), 3000, agents, smooth=3)
+
+
 def zimmert_seldin(path: Path) -> None:
     """Arms, where a tenth of the feedback is lost."""
     agents = {
@@ -370,7 +420,7 @@ def main(folder: Path) -> None:
 
 LEARNING = (
     oppo, regret_matching, predicted, blend, oreps, ucbvi, skipping, doubling, parallel, pipeline,
-    dapo, zimmert_seldin, lazy,
+    dapo, ftrl, uob_reps, zimmert_seldin, lazy,
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -129,6 +129,11 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROW, project="on arrival"),
         3,
     ),
+    "ftrl": lambda w: bl.DelayedFTRL(w.problem, learning_rate=0.1, barrier=0.01, **known(w)),
+    "doubling ftrl": lambda w: bl.Doubling(
+        bl.DelayedFTRL(w.problem, learning_rate=1, barrier=1, **known(w))
+    ),
+    "uob reps": lambda w: bl.UOBREPS(w.problem, episodes=40, radius_scale=0.1, **RATES),
     "dapo known in turn": lambda w: bl.DAPO(w.problem, ties="in turn", **RATES, **known(w)),
     "doubling dapo known": lambda w: bl.Doubling(
         bl.DAPO(w.problem, **RATES, **known(w)), literal=True

@@ -17,6 +17,11 @@ in phase e.
     O-REPS                                1          sqrt(2 ln(SA) / N)  -         never skip
     DAPO, known                           1+SA/H^2   1 / (H^2 sqrt N)    2 eta H   sqrt(D) / H
     DAPO, unknown                         1+SA/H^2   1 / (H sqrt N)      2 eta H   sqrt(D/A) / (H S)
+    FTRL, known                           SA         sqrt(ln(H N) / N)   -         never skip
+    UOB-REPS, unknown                     B / H      sqrt(l / (B N))     eta       never skip
+
+with B = sqrt(X A), X = 2 + (H - 1) S the states of all steps, and l = ln(H X A / delta) at
+delta = 0.1.
 
 The two thresholds sqrt(D / (H S)) are for explicit exploration (`explores`). Without it the term of
 the largest delay has a factor A more, and the threshold is sqrt(D / (H S A)).
@@ -32,6 +37,10 @@ row of the doubling table is printed; the others are what its proof needs. O-REP
 step size; with K and D known its bound asks for N = K + 3 D. DAPO: Lancewicki, Rosenberg & Sotnikov
 (ICML 2023), Theorems B.1 and C.1 and Remark C.2; its eta is (H^2 S A K + H^4 (K + D))^(-1/2), times
 H if transitions are unknown.
+FTRL: van der Hoeven et al. (COLT 2023), Theorem 7, for practice; `ftrl` has it as printed.
+UOB-REPS: Jin, Jin, Luo, Sra & Yu (ICML 2020), Theorem 3: without delays its eta is
+sqrt(H l / (X A K)). The weight of D is ours: it balances the bound of the delayed form that
+Lancewicki, Rosenberg & Sotnikov quote.
 """
 
 import math
@@ -68,6 +77,8 @@ class Setting:
         arms: importance-weighted costs of one step from one state.
         oreps: mirror descent on occupancy measures.
         dapo: delay-adapted policy optimization, under bandit feedback.
+        ftrl: follow the regularised leader on occupancy measures, under bandit feedback.
+        uob: mirror descent on occupancy measures with upper occupancy bounds, the same.
         ucbvi: optimistic planning; costs are stochastic.
         explores: states with few observed visits are played uniformly (`FewVisits`).
         in_order: no feedback overtakes earlier feedback. Under full information late paths are then
@@ -83,6 +94,8 @@ class Setting:
     arms: bool = False
     oreps: bool = False
     dapo: bool = False
+    ftrl: bool = False
+    uob: bool = False
     ucbvi: bool = False
     explores: bool = False
     in_order: bool = False
@@ -91,7 +104,8 @@ class Setting:
         checks.choice("information", self.information, ("full", "bandit"))
         checks.choice("dynamics", self.dynamics, ("known", "unknown"))
         checks.choice("paths", self.paths, PATHS)
-        for name in ("stochastic", "arms", "oreps", "dapo", "ucbvi", "explores", "in_order"):
+        agents = ("arms", "oreps", "dapo", "ftrl", "uob", "ucbvi")
+        for name in ("stochastic", *agents, "explores", "in_order"):
             checks.flag(name, getattr(self, name))
         if self.ucbvi and not self.stochastic:
             raise ValueError("ucbvi must go with stochastic=True, got stochastic=False")
@@ -100,6 +114,10 @@ class Setting:
         """Kappa: how much an episode counts against a missing one."""
         if self.dapo:
             return 1.0 + problem.states * problem.actions / problem.horizon**2
+        if self.ftrl:
+            return float(problem.states * problem.actions)
+        if self.uob:
+            return math.sqrt(layered(problem) * problem.actions) / problem.horizon
         if self._weighted:
             return float(problem.actions) if self.arms else math.pow(problem.actions, 1.5)
         return 1.0
@@ -145,6 +163,10 @@ class Setting:
             return H * H * math.sqrt(S * A * K) + math.pow(H, 3) * math.sqrt(K + D)
         if self.dapo:
             return math.pow(H, 3) * S * math.sqrt(A * (K + D))
+        if self.ftrl:
+            return H * math.sqrt(S * A * K) + H * math.sqrt(D)
+        if self.uob:
+            return H * H * S * math.sqrt(A * K) + math.pow(H * S * A, 0.25) * H * math.sqrt(D)
         if self.arms:
             return 2.0 * math.sqrt(2.0 * math.log(A) * (A * K + D))
         if self.stochastic:
@@ -198,13 +220,22 @@ class Setting:
 
     def _parameters(self, problem: Problem, N: float, D: float) -> Parameters:
         rate = self._rate(problem, N)
-        exploration = 2.0 * rate * problem.horizon if self.dapo else self._exploration(N)
+        exploration = self._exploration(N)
+        if self.dapo:
+            exploration = 2.0 * rate * problem.horizon
+        elif self.uob:
+            exploration = rate
         return Parameters(rate, exploration, self._threshold(problem, D))
 
     def _rate(self, problem: Problem, N: float) -> float:
         H, S, A = problem.shape
         if self.dapo:
             return 1.0 / ((H * H if self.dynamics == "known" else H) * math.sqrt(N))
+        if self.ftrl:
+            return math.sqrt(max(math.log(H * N), 1.0) / N)
+        if self.uob:
+            rows = layered(problem) * A
+            return math.sqrt(math.log(H * rows / DELTA) / (math.sqrt(rows) * N))
         if self.oreps:
             return math.sqrt(2.0 * math.log(S * A) / N)
         if self._weighted and self.arms:
@@ -212,7 +243,7 @@ class Setting:
         return 1.0 / (H * (math.pow(N, 2 / 3) if self._weighted else math.sqrt(N)))
 
     def _exploration(self, N: float) -> float | None:
-        if not self._weighted:
+        if not self._weighted or self.ftrl:
             return None
         return 0.0 if self.arms else math.pow(N, -1 / 3)
 
@@ -220,7 +251,7 @@ class Setting:
         H, S, A = problem.shape
         if self.dapo:
             return math.sqrt(D) / (H if self.dynamics == "known" else H * S * math.sqrt(A))
-        if self.oreps or self.arms:
+        if self.oreps or self.arms or self.ftrl or self.uob:
             return math.inf
         if self.stochastic:
             return math.sqrt(D / (H * self._rare_rows(problem)))
@@ -229,6 +260,8 @@ class Setting:
         return math.sqrt(D / (H * self._rare_rows(problem))) if self._late else math.inf
 
 
+DELTA = 0.1
+"""The failure probability that the step size of UOB-REPS takes."""
 PATHS = ("late", "at once")
 """When trajectories come: together with the costs, or at the end of their episode."""
 
@@ -271,6 +304,52 @@ def dapo(
     """
     setting = Setting(information="bandit", dynamics=dynamics, dapo=True)
     return _both(setting.at(problem, episodes, total_delay))
+
+
+PRACTICE = 0.001
+"""The barrier of FTRL for practice: eta / gamma."""
+
+
+def ftrl(
+    problem: Problem, episodes: int, total_delay: float = 0.0, *, max_delay: float | None = None
+) -> dict[str, float]:
+    """Delayed FTRL: eta and the barrier eta / gamma, as printed or for practice.
+
+    With max_delay they are those of the paper: gamma = 1 / (4096 H (1 + d_max)^2) and
+    eta = min(1 / (256 H (1 + d_max)^2), 1 / sqrt((S A K + D) ln(H S A K))).
+    Without it they are for practice: eta = sqrt(ln(H N) / N) with N = S A K + D, and the barrier is
+    `PRACTICE`. That eta has the logarithm where the bound of the paper asks for it.
+    """
+    tuned = Setting(information="bandit", dynamics="known", ftrl=True)
+    practical = tuned.at(problem, episodes, total_delay).learning_rate
+    if max_delay is None:
+        return {"learning_rate": practical, "barrier": PRACTICE}
+    H, S, A = problem.shape
+    stable = H * (1.0 + checks.real("max_delay", max_delay, 0.0)) ** 2
+    N = S * A * episodes + total_delay
+    rate = 1.0 / math.sqrt(N * max(math.log(H * S * A * episodes), 1.0))
+    rate = min(1.0 / (256.0 * stable), rate)
+    return {"learning_rate": rate, "barrier": rate * 4096.0 * stable}
+
+
+def uob_reps(
+    problem: Problem, episodes: int, total_delay: float = 0.0, *, delta: float = 0.1
+) -> dict[str, float]:
+    """UOB-REPS: eta = gamma = sqrt(l / (X A K / H + sqrt(X A) D)), l = ln(H X A / delta).
+
+    X = 2 + (H - 1) S. Without delays this is the paper's; the weight of D is ours.
+    """
+    setting = Setting(information="bandit", uob=True)
+    tuned = setting.at(problem, episodes, total_delay).learning_rate
+    delta = checks.real("delta", delta, 0.0, 1.0, above=True)
+    rows = problem.horizon * layered(problem) * problem.actions
+    rate = tuned * math.sqrt(math.log(rows / delta) / math.log(rows / DELTA))
+    return {"learning_rate": rate, "exploration": rate}
+
+
+def layered(problem: Problem) -> int:
+    """X = 2 + (H - 1) S: a first state, the states of every later step, and an end."""
+    return 2 + (problem.horizon - 1) * problem.states
 
 
 def _both(tuned: Parameters) -> dict[str, float]:

@@ -223,10 +223,13 @@ def _later(known: _Known) -> str:
             "belated.ZimmertSeldin(problem) has the best known bound for arms, 4 sqrt(A K) + "
             "sqrt(8 D ln A) in expectation, and needs neither K nor D."
         )
-    return (
+    dapo = (
         "belated.DAPO has a bound of order sqrt(K + D) and learns slowly with the rates of "
-        "belated.tuning.dapo(problem, episodes, total_delay)."
+        "belated.tuning.dapo(problem, episodes, total_delay)"
     )
+    if known.transitions is None:
+        return f"{dapo}; belated.UOBREPS has one that is smaller in H, and learned faster."
+    return f"{dapo}; belated.DelayedFTRL has one that is smaller in H, and learned faster."
 
 
 def _notes(information: Information, lost: bool, only_successes: bool) -> tuple[str, ...]:

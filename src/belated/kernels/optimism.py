@@ -230,39 +230,74 @@ def confident(
 
 
 @njit(cache=True)
+def _extreme(
+    box: Box,
+    no_costs: Floats,
+    no_total: Floats,
+    policy: Floats,
+    start: Floats,
+    end: int,
+    s: int,
+    sign: float,
+    sorting: Scratch,
+) -> float:
+    """The least (sign 1) or minus the largest (sign -1) probability of state s at step `end`.
+
+    This is a backward pass from a value of 1 or -1 in that state, until all values are equal.
+    """
+    S = policy.shape[1]
+    values, now = np.zeros(S), np.zeros(S)
+    values[s] = sign
+    for h in range(end - 1, -1, -1):
+        sort_values(values, sorting)
+        if values[sorting.order[0]] == values[sorting.order[S - 1]]:
+            break
+        _back(box, h, no_costs[0], policy[h], no_total, values, sorting, now)
+        values, now = now, values
+    bound = 0.0
+    for x in range(S):
+        bound += start[x] * values[x]
+    return bound
+
+
+@njit(cache=True)
 def occupancy_bounds(
     box: Box, no_costs: Floats, no_total: Floats, policy: Floats, start: Floats
 ) -> tuple[Floats, Floats]:
     """The largest and the least probability, over the box, of every state at every step.
 
-    For each of them this is a backward pass from a value of -1 or 1 in that state, until all
-    values are equal. no_costs: (1, S, A), zeros. no_total: of size 0. policy: (H, S, A);
-    start: (S,). Returns upper and lower, (H, S).
+    no_costs: (1, S, A), zeros. no_total: of size 0. policy: (H, S, A); start: (S,). Returns upper
+    and lower, (H, S).
     """
     H, S, _ = policy.shape
     upper, lower = np.zeros((H, S)), np.zeros((H, S))
     upper[0], lower[0] = start, start
-    values, now = np.zeros(S), np.zeros(S)
     sorting = scratch(box)
     for end in range(1, H):
         for s in range(S):
-            for sign in (-1.0, 1.0):
-                values[:] = 0.0
-                values[s] = sign
-                for h in range(end - 1, -1, -1):
-                    sort_values(values, sorting)
-                    if values[sorting.order[0]] == values[sorting.order[S - 1]]:
-                        break
-                    _back(box, h, no_costs[0], policy[h], no_total, values, sorting, now)
-                    values, now = now, values
-                bound = 0.0
-                for x in range(S):
-                    bound += start[x] * values[x]
-                if sign < 0.0:
-                    upper[end, s] = min(-bound, 1.0)
-                else:
-                    lower[end, s] = max(bound, 0.0)
+            most = -_extreme(box, no_costs, no_total, policy, start, end, s, -1.0, sorting)
+            least = _extreme(box, no_costs, no_total, policy, start, end, s, 1.0, sorting)
+            upper[end, s] = min(most, 1.0)
+            lower[end, s] = max(least, 0.0)
     return upper, lower
+
+
+@njit(cache=True)
+def upper_occupancy(
+    box: Box, no_costs: Floats, no_total: Floats, policy: Floats, start: Floats, states: Ints
+) -> Floats:
+    """The largest probability, over the box, of one state at every step: states (H,) or longer.
+
+    The other arguments: see `occupancy_bounds`. Returns (H,).
+    """
+    H = policy.shape[0]
+    upper = np.empty(H)
+    upper[0] = start[states[0]]
+    sorting = scratch(box)
+    for end in range(1, H):
+        most = -_extreme(box, no_costs, no_total, policy, start, end, states[end], -1.0, sorting)
+        upper[end] = min(most, 1.0)
+    return upper
 
 
 @njit(cache=True)

@@ -103,6 +103,29 @@ def test_dapo_is_tuned_and_scaled():
         made("dapo", transitions="confidence")
 
 
+def test_agents_on_measures_are_tuned_and_scaled():
+    world = bl.environments.random_mdp(3, 2, 4)
+    told = Told(world.problem, "bandit", "late", world.mdp.transitions, np.full(10, 2))
+
+    def made(kind, **parameters):
+        return make("agent", part(kind, **parameters), AGENTS, told).configuration()
+
+    practical, printed = made("ftrl", scale=2.0), made("ftrl", max_delay="realised")
+    tuned = bl.tuning.ftrl(world.problem, 10, 17)
+    assert practical["learning_rate"] == 2 * tuned["learning_rate"]
+    assert practical["barrier"] == tuned["barrier"]
+    tuned = bl.tuning.ftrl(world.problem, 10, 17, max_delay=2)
+    assert {name: printed[name] for name in tuned} == tuned
+    assert made("ftrl", learning_rate=0.1, barrier=0.5)["barrier"] == 0.5
+    with pytest.raises(ValueError, match="max_delay must be left out"):
+        made("ftrl", learning_rate=0.1, max_delay=3)
+    uob = made("uob_reps", scale=3.0)
+    tuned = bl.tuning.uob_reps(world.problem, 10, 17)
+    assert uob["learning_rate"] == uob["exploration"] == 3 * tuned["learning_rate"]
+    assert uob["episodes"] == 10
+    assert made("uob_reps", learning_rate=0.1, exploration=0.2)["episodes"] is None
+
+
 def test_the_radius_may_be_told_the_number_of_episodes():
     for kind, copies in (("oppo", 1), ("ucbvi", 1), ("parallel", 10)):
         radius = part("confidence", episodes="known")

@@ -64,6 +64,7 @@ KINDS = {
             "dapo": {"transitions": "known"},
             "dilated_bonus": {"learning_rate": 0.1, "scale": 2.0},
             "doubling": {"agent": part("oppo")},
+            "ftrl": {"max_delay": "realised"},
             "lazy": {"agent": part("ucbvi"), "alpha": 2},
             "oppo": {},
             "oreps": {"transitions": "known"},
@@ -72,6 +73,7 @@ KINDS = {
             "recommended": {"transitions": "known"},
             "skipping": {"agent": part("oppo")},
             "ucbvi": {},
+            "uob_reps": {"radius_scale": 0.1},
             "zimmert_seldin": {"tuning": "simple"},
             **{kind: {} for kind in RIVALS},
         },
@@ -104,7 +106,7 @@ KINDS = {
     ),
 }
 ARMS = ("exp3", "poold", "thompson_sampling", "ucb1", "zimmert_seldin")
-BANDIT = ("dapo", "dilated_bonus", "lazy", "ucbvi", "zimmert_seldin")
+BANDIT = ("dapo", "dilated_bonus", "ftrl", "lazy", "ucbvi", "uob_reps", "zimmert_seldin")
 PARTS = {name: name for name in ("transitions", "update", "explore")} | {"cost part": "costs"}
 
 

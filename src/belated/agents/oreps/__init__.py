@@ -1,5 +1,7 @@
-"""Delayed O-REPS: the agent, the projection it solves, and Newton's method for it."""
+"""Agents on occupancy measures: O-REPS, UOB-REPS and FTRL, and Newton's methods for them."""
 
 from belated.agents.oreps.agent import DelayedOREPS
+from belated.agents.oreps.ftrl import DelayedFTRL
+from belated.agents.oreps.uob import UOBREPS
 
-__all__ = ["DelayedOREPS"]
+__all__ = ["UOBREPS", "DelayedFTRL", "DelayedOREPS"]

@@ -34,8 +34,8 @@ from belated import checks, stored
 from belated.agents.oreps import newton as kernels
 from belated.arrays import Bools, Floats, Indices, frozen
 
-FINE = 1e-6  # wanted max |m|; the gap does not see states of vanishing density
-PATIENCE = 8  # Newton steps towards FINE after the gap is closed
+FINE = 1e-6  # usual `fine`: the gap does not see states of vanishing density
+PATIENCE = 8  # Newton steps towards `fine` after the gap is closed
 GRADIENT_LIMIT = 60  # conjugate-gradient iterations before the block elimination takes over
 SAFE_DENSITY = -30.0  # log density below which conjugate gradients are not accurate enough
 SMALLEST_PORTION = 2.0**-12
@@ -153,12 +153,12 @@ def initial_reference(dynamics: KnownDynamics | ConfidenceBox) -> Floats:
     uniform = -np.log(S * S * A)
     if isinstance(dynamics, ConfidenceBox):
         return np.full((H, S, A, S), uniform)
-    p = _merged(dynamics.successors, dynamics.probabilities)
+    p = merged(dynamics.successors, dynamics.probabilities)
     entropy = -np.sum(p * np.log(np.where(p > 0.0, p, 1.0)), axis=3)
     return np.ascontiguousarray(np.broadcast_to(uniform + entropy, (H, S, A)))
 
 
-def _merged(successors: Indices, probabilities: Floats) -> Floats:
+def merged(successors: Indices, probabilities: Floats) -> Floats:
     """Probabilities (T, S, A, W) with those of one next state in several slots put into one."""
     order = np.argsort(successors, axis=3, kind="stable")
     states = np.take_along_axis(successors, order, axis=3)
@@ -177,15 +177,17 @@ def project(
     *,
     warm: Projection | None = None,
     tolerance: float = 1e-10,
+    fine: float = FINE,
     max_steps: int = 60,
 ) -> Projection:
     """Minimise <q, cost> + sum q log(q / reference) over the occupancy measures q.
 
     log_reference: (H, S, A) or (H, S, A, S), see the module. cost: (1 or H, S, A), already times
     eta. warm: a projection whose densities are near the answer; by default the reference's own.
-    tolerance: on the duality gap. The result is feasible even when `converged` is False.
+    tolerance: on the duality gap. fine: wanted max |m|. The result is feasible even when
+    `converged` is False.
     """
-    newton = _Newton(dynamics, log_reference, cost)
+    newton = _Newton(dynamics, log_reference, cost, fine)
     reach = newton.rows.reach
     density = _first_density(reach, log_reference if warm is None else warm.log_density)
     dual = None if warm is None or newton.rows.box else warm.dual
@@ -259,7 +261,9 @@ class _Newton:
         dynamics: KnownDynamics | ConfidenceBox,
         log_reference: Floats,
         cost: Floats | None,
+        fine: float = FINE,
     ) -> None:
+        self.fine = fine
         _, S, A, _ = dynamics.successors.shape
         H = dynamics.horizon
         if isinstance(dynamics, ConfidenceBox):
@@ -329,7 +333,7 @@ class _Newton:
         extra = 0
         for _ in range(max_steps if len(guess) > 1 else 0):
             if self.gap <= tolerance:
-                if self.residual <= FINE or extra == PATIENCE:
+                if self.residual <= self.fine or extra == PATIENCE:
                     break
                 extra += 1
                 exact = exact or self.lowest < SAFE_DENSITY

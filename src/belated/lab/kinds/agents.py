@@ -29,7 +29,7 @@ from belated.agents import (
     ZimmertSeldin,
     recommend,
 )
-from belated.agents.oreps import DelayedOREPS
+from belated.agents.oreps import UOBREPS, DelayedFTRL, DelayedOREPS
 from belated.lab.kinds.agent_parts import COST_PARTS, EXPLORES, TRANSITIONS, UPDATES
 from belated.lab.kinds.make import Inner
 from belated.lab.kinds.part import Part
@@ -40,6 +40,7 @@ from belated.transitions import Transitions
 from belated.tuning import Parameters, Setting
 
 CONFIDENCE = Inner("transitions", Part("confidence"), TRANSITIONS)
+KNOWN = Inner("transitions", Part("known"), TRANSITIONS)
 AVERAGED = Inner("costs", Part("averaged"), COST_PARTS)
 SOFTMAX = Inner("update", Part("softmax"), UPDATES)
 UNTUNED = Parameters(1.0, 1.0, 1.0)
@@ -173,6 +174,66 @@ def _rates(
     }
 
 
+def ftrl(
+    told: Told,
+    /,
+    transitions: Inner = KNOWN,
+    learning_rate: float | Literal["tuned"] = "tuned",
+    barrier: float | None = None,
+    scale: float = 1.0,
+    max_delay: float | Literal["realised"] | None = None,
+) -> Agent:
+    """`belated.DelayedFTRL`, for bandit feedback and known transitions.
+
+    scale: factor on the learning rate. With a max_delay the tuned numbers are the paper's; without
+    one they are for practice.
+    """
+    if isinstance(learning_rate, str):
+        checks.choice("learning_rate (if not a number)", learning_rate, ("tuned",))
+        largest = told.largest(max_delay)
+        tuned = tuning.ftrl(told.problem, told.episodes, told.total_delay, max_delay=largest)
+        learning_rate = tuned["learning_rate"]
+        barrier = tuned["barrier"] if barrier is None else barrier
+    elif max_delay is not None:
+        raise ValueError("max_delay must be left out if learning_rate is a number")
+    rate = checks.real("scale", scale, 0.0, above=True) * learning_rate
+    return DelayedFTRL(
+        told.problem,
+        transitions=transitions(told),
+        learning_rate=rate,
+        barrier=tuning.PRACTICE if barrier is None else barrier,
+        scale=scale,
+    )
+
+
+def uob_reps(
+    told: Told,
+    /,
+    learning_rate: float | Literal["tuned"] = "tuned",
+    exploration: float | None = None,
+    scale: float = 1.0,
+    radius_scale: float = 1.0,
+) -> Agent:
+    """`belated.UOBREPS`, for bandit feedback and unknown transitions.
+
+    scale: factor on the learning rate. Without an exploration it is the learning rate.
+    """
+    episodes = None
+    if isinstance(learning_rate, str):
+        checks.choice("learning_rate (if not a number)", learning_rate, ("tuned",))
+        tuned = tuning.uob_reps(told.problem, told.episodes, told.total_delay)
+        learning_rate, episodes = tuned["learning_rate"], told.episodes
+    rate = checks.real("scale", scale, 0.0, above=True) * learning_rate
+    return UOBREPS(
+        told.problem,
+        learning_rate=rate,
+        exploration=rate if exploration is None else exploration,
+        episodes=episodes,
+        radius_scale=radius_scale,
+        scale=scale,
+    )
+
+
 def zimmert_seldin(told: Told, /, tuning: Literal["advanced", "simple"] = "advanced") -> Agent:
     """`belated.ZimmertSeldin`, for arms under bandit feedback."""
     return ZimmertSeldin(told.problem, tuning)
@@ -262,6 +323,7 @@ AGENTS = Registry(
         "dapo": dapo,
         "dilated_bonus": dilated_bonus,
         "doubling": doubling,
+        "ftrl": ftrl,
         "lazy": lazy,
         "oppo": oppo,
         "oreps": oreps,
@@ -270,6 +332,7 @@ AGENTS = Registry(
         "recommended": recommended,
         "skipping": skipping,
         "ucbvi": ucbvi,
+        "uob_reps": uob_reps,
         "zimmert_seldin": zimmert_seldin,
         **RIVALS,
     },
