@@ -48,7 +48,8 @@ quick: $(DEV)
 # packages use what newer ones below them call deprecated.
 minimum:
 	$(PYTHON) -m venv $(LEAST)
-	$(LEAST)/bin/python -m pip install --quiet --disable-pip-version-check \
+	PIP_BUILD_CONSTRAINT="$(CURDIR)/constraints.txt" \
+		$(LEAST)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints-minimum.txt --editable ".[dev,lab]"
 	$(LEAST)/bin/python -m pytest -n 2 -m "not slow" -W ignore::DeprecationWarning
 

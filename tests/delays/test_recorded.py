@@ -239,6 +239,17 @@ def test_bad_input_gets_one_sentence(call, message):
     assert "\n" not in str(caught.value)
 
 
+def test_a_panic_of_the_parquet_reader_is_one_sentence(tmp_path, monkeypatch):
+    """Some damaged files make the compiled reader panic, which is no Exception."""
+
+    def panic(path):
+        raise polars.exceptions.PanicException("called unwrap\non an Err")
+
+    monkeypatch.setattr(polars, "read_parquet", panic)
+    with pytest.raises(ValueError, match=r"readable Parquet file, got .*: called unwrap$"):
+        bl.delays.trace(tmp_path / "waits.parquet", "wait")
+
+
 def test_without_polars_the_message_says_what_to_install():
     code = """
 import sys

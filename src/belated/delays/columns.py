@@ -189,7 +189,7 @@ def _parquet(path: Path) -> dict[str, list[object]]:
         frame = polars.read_parquet(path)
     except FileNotFoundError:
         raise _missing(path) from None
-    except (OSError, polars.exceptions.PolarsError) as error:
+    except (OSError, polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"delays must be a readable Parquet file, got {path}: {reason}") from None
     return {name: frame[name].to_list() for name in frame.columns}
