@@ -1,6 +1,7 @@
 # make demo: a small run and a figure.  make test: everything that must hold.  make quick: most of it.
 #
 # make test PYTHON=python3.12 makes and uses .venv-3.12; without PYTHON it is python3 and .venv.
+# make serve: the learner service with two learners to try, on port 8571; SERVE=my.toml for your own.
 # make bench BENCH="passes --compare before.json" hands options to benchmarks/run.py.
 ifeq ($(origin PYTHON), undefined)
 PYTHON := python3
@@ -21,6 +22,7 @@ INSTALL := $(PIP) --constraint constraints.txt
 LEAST := .venv-minimum
 MADE := $(VENV)/.made
 LAB := $(VENV)/.lab
+SERVICE := $(VENV)/.serve
 DEV := $(VENV)/.dev
 # Kernels are compiled, so coverage sees them only where they are run as plain Python, slowly.
 PLAIN := tests/kernels tests/agents/parts tests/agents/oreps tests/agents/test_oppo_known.py \
@@ -28,10 +30,13 @@ PLAIN := tests/kernels tests/agents/parts tests/agents/oreps tests/agents/test_o
 	tests/test_planning.py tests/test_simulation.py \
 	--deselect tests/agents/oreps/test_projection.py::test_a_learner_with_unknown_transitions
 
-.PHONY: demo test quick minimum lint coverage bench docs clean
+.PHONY: demo serve test quick minimum lint coverage bench docs clean
 
 demo: $(LAB)
 	$(BIN)/belated run paper-grid --seeds 3
+
+serve: $(SERVICE)
+	$(BIN)/belated serve $(SERVE)
 
 test: $(DEV) lint
 	$(BIN)/python -m pytest -n 2
@@ -43,7 +48,8 @@ quick: $(DEV)
 # packages use what newer ones below them call deprecated.
 minimum:
 	$(PYTHON) -m venv $(LEAST)
-	$(LEAST)/bin/python -m pip install --quiet --disable-pip-version-check \
+	PIP_BUILD_CONSTRAINT="$(CURDIR)/constraints.txt" \
+		$(LEAST)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints-minimum.txt --editable ".[dev,lab]"
 	$(LEAST)/bin/python -m pytest -n 2 -m "not slow" -W ignore::DeprecationWarning
 
@@ -72,9 +78,13 @@ $(LAB): $(MADE) pyproject.toml constraints.txt
 	$(INSTALL) --editable ".[lab]"
 	touch $@
 
+$(SERVICE): $(MADE) pyproject.toml constraints.txt
+	$(INSTALL) --editable ".[serve]"
+	touch $@
+
 $(DEV): $(MADE) pyproject.toml constraints.txt
 	$(INSTALL) --editable ".[dev,lab,ray]"
-	touch $@ $(LAB)
+	touch $@ $(LAB) $(SERVICE)
 
 clean:
 	rm -rf .venv .venv-* out

@@ -1,5 +1,6 @@
 """The inbox: every record in exactly one class, deadlines, and nothing lost in saving."""
 
+import contextlib
 import math
 
 import numpy as np
@@ -331,6 +332,19 @@ def test_what_is_no_agent_no_list_and_no_time_is_named():
     bad = {"numbers": np.array([5]), "paths": [], "costs": []}
     with pytest.raises(ValueError, match="numbers must be an index"):
         bl.Inbox.from_state({**bl.Inbox(bandit()).state(), "open": bad})
+
+
+@pytest.mark.parametrize("good", range(1, 5))
+def test_a_clock_that_fails_loses_no_episode(good):
+    times = iter([0.0] * good + [math.nan] * 5)
+    agent = bl.recommend(bl.Problem(1, 2, 1), information="bandit")
+    inbox = bl.Inbox(agent, deadline=5.0, clock=lambda: next(times))
+    numbers = []
+    for _ in range(5):
+        with contextlib.suppress(ValueError):
+            numbers.append(inbox.begin_episode().number)
+    assert len(numbers) < 5
+    assert numbers == list(range(inbox.begun))
 
 
 def test_an_inbox_around_an_agent_that_has_begun_dates_it_now():

@@ -348,6 +348,8 @@ def test_other_files_and_other_objects(tmp_path):
         bl.load(tmp_path / "text")
     with pytest.raises(bl.SavedFileError, match="cannot be read"):
         bl.load(tmp_path / "absent")
+    with pytest.raises(bl.SavedFileError, match="not a saved agent"):
+        bl.load("/dev/zero")  # endless: only its beginning is read
     newer = bytearray(saved(tmp_path))
     newer[8] = 9
     (tmp_path / "newer").write_bytes(newer)

@@ -47,6 +47,10 @@ def test_make_tells_pip_what_to_build_with():
     assert f'PIP_CONSTRAINT="{constraints}"' in done.stdout
     assert f'PIP_BUILD_CONSTRAINT="{constraints}"' in done.stdout
     assert "--constraint constraints.txt" in install
+    done = subprocess.run(
+        ["make", "--dry-run", "minimum"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert f'PIP_BUILD_CONSTRAINT="{constraints}"' in done.stdout
 
 
 def test_one_job_of_the_workflow_has_the_least_versions():

@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import belated as bl
@@ -37,6 +38,12 @@ def test_what_json_cannot_hold_is_null_and_bad_arguments_are_named():
     stream = io.StringIO()
     bl.write_diagnostics(Odd(bl.Problem(1, 2, 1)), stream)
     assert stream.getvalue() == '{"gap": null}\n'
+    more = {"day": np.int64(3), "share": np.float64(0.5), "left": math.nan, "shop": "north"}
+    told = bl.write_diagnostics(agent(), stream, **more)
+    assert json.loads(stream.getvalue().splitlines()[1]) == told
+    assert [told[name] for name in more] == [3, 0.5, None, "north"]
+    with pytest.raises(ValueError, match=r"when must be a number, a text or None, got \[1\]"):
+        bl.write_diagnostics(agent(), stream, when=[1])
     with pytest.raises(ValueError, match=r"more must have other names .* got 'begun'"):
         bl.write_diagnostics(agent(), stream, begun=3)
     with pytest.raises(ValueError, match="to must be a path or a text stream, got 7"):
@@ -49,12 +56,15 @@ def test_without_the_extra_the_lab_says_what_to_install():
     code = """
 import sys
 sys.modules["polars"] = None
-try:
-    from belated import lab
-except ImportError as error:
-    assert str(error) == "belated.lab needs polars: pip install 'belated[lab]'", error
-else:
-    raise SystemExit("no error")
+ways = ("from belated import lab", "import belated.lab", "from belated.lab import run",
+        "import belated as bl; bl.lab", "import belated.lab.plot")
+for way in ways:
+    try:
+        exec(way)
+    except ImportError as error:
+        assert str(error) == "belated.lab needs polars: pip install 'belated[lab]'", (way, error)
+    else:
+        raise SystemExit(f"no error: {way}")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

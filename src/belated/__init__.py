@@ -175,10 +175,6 @@ def __getattr__(name: str) -> object:
         try:
             value = import_module(f"belated.{name}")
         except ModuleNotFoundError as error:
-            if name == "lab" and error.name and not error.name.startswith("belated"):
-                raise ImportError(
-                    f"belated.lab needs {error.name}: pip install 'belated[lab]'"
-                ) from None
             if error.name != f"belated.{name}":
                 raise
             raise AttributeError(f"module 'belated' has no attribute {name!r}") from None

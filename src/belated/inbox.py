@@ -36,7 +36,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from belated import checks, stored
-from belated.agents.contract import Agent, Information, call, check_is_agent
+from belated.agents.contract import Agent, Information, Wrapper, call, check_is_agent
 from belated.agents.ledger import check_costs, check_path, newest
 from belated.arrays import Floats, Ints
 from belated.feedback import Costs, Episode, FeedbackError, Record, StepCost, Trajectory
@@ -134,7 +134,7 @@ class Sorted:
     known: dict[int, Known] = field(default_factory=dict)
 
 
-class Inbox:
+class Inbox(Wrapper):
     """An agent that takes records as a queue delivers them.
 
     It has the whole contract of an agent, so that it can be simulated and saved like one; episodes
@@ -192,24 +192,11 @@ class Inbox:
         self._counts: Counter[str] = Counter()
         self._expire(self.begun - 1)
 
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self.agent.begun
-
-    def open_episodes(self) -> list[int]:
-        """The episodes of which feedback can still be taken, oldest first."""
-        return self.agent.open_episodes()
-
-    def is_open(self, number: int) -> bool:
-        """Whether feedback of this episode can still be taken."""
-        return self.agent.is_open(number)
-
     def begin_episode(self) -> Episode:
         """Close what is past the deadline, then begin the next episode."""
         self._expire(self.begun)
         episode = self.agent.begin_episode()
-        self._date()
+        self._date()  # by the time that was just read: no clock can fail between the two
         return episode
 
     def expire(self) -> Report:
@@ -380,21 +367,26 @@ class Inbox:
         while len(self._closed) > self.remember:
             del self._closed[next(iter(self._closed))]
 
-    def _date(self) -> None:
-        """Read the clock, and date the episodes that have begun since."""
-        if self.deadline is None or self.clock is None:
-            if self._timed:
-                raise ValueError("clock must be set again after loading: inbox.clock = time.time")
+    def _look(self) -> None:
+        """Read the clock, and date the episodes that have begun since it was read."""
+        if not self._timed:
             return
+        if self.clock is None:
+            raise ValueError("clock must be set again after loading: inbox.clock = time.time")
         self._now = max(self._now, checks.real("clock()", self.clock(), -math.inf))
-        missing = self.begun - self._kept_from - len(self._began)
-        self._began.extend([self._now] * missing)
+        self._date()
+
+    def _date(self) -> None:
+        """Let the episodes without a date have begun now."""
+        if self._timed:
+            missing = self.begun - self._kept_from - len(self._began)
+            self._began.extend([self._now] * missing)
 
     def _expire(self, episode: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Close what is past the deadline when this episode is the newest."""
         forgotten: list[int] = []
         defaulted: list[int] = []
-        self._date()
+        self._look()
         while self._is_past(episode):
             number = self._kept_from
             self._kept_from += 1

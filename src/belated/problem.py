@@ -8,6 +8,9 @@ import numpy as np
 from belated import checks
 from belated.arrays import Floats, frozen
 
+WIDEST = 2**31 - 1
+"""The most states, actions or steps: kernels number them in 32 bits."""
+
 
 def start_distribution(start: object, states: int) -> int | tuple[float, ...]:
     """A state, or a distribution over the S states as a tuple."""
@@ -42,7 +45,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         for name in ("states", "actions", "horizon"):
-            object.__setattr__(self, name, checks.integer(name, getattr(self, name), 1))
+            object.__setattr__(self, name, checks.integer(name, getattr(self, name), 1, WIDEST))
         object.__setattr__(self, "start", start_distribution(self.start, self.states))
         object.__setattr__(self, "homogeneous", checks.flag("homogeneous", self.homogeneous))
 

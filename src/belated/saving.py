@@ -91,37 +91,48 @@ def save(agent: agents.Agent, path: str | os.PathLike[str]) -> None:
     existing file keeps its permissions; what is not a regular file is refused.
     """
     check_is_agent("agent", agent)
+    files.write(Path(path), to_bytes(agent))
+
+
+def load(path: str | os.PathLike[str]) -> agents.Agent:
+    """Read an agent back; it continues bit for bit. Raises `SavedFileError` on any other file."""
+    agent = from_bytes(_content(Path(path)), str(path))
+    try:
+        check_is_agent("the file", agent)
+    except ValueError as error:
+        raise SavedFileError(f"{path} holds no agent that can be used: {error}") from None
+    return agent  # type: ignore[no-any-return]
+
+
+def to_bytes(item: Any) -> bytes:
+    """What a file of an agent holds. Also for dictionaries and lists of agents and values."""
     writer = _Writer()
-    root = writer.encode(agent, "agent")
+    root = writer.encode(item, "agent")
     header = {
         "versions": _versions(),
-        "configuration": configuration(agent),
+        "configuration": configuration(item),
         "agent": root,
         "arrays": writer.arrays,
     }
     text = json.dumps(header).encode()
     body = struct.pack("<Q", len(text)) + text + b"".join(writer.chunks)
-    files.write(
-        Path(path), MARK + struct.pack("<I", VERSION) + hashlib.sha256(body).digest() + body
-    )
+    return MARK + struct.pack("<I", VERSION) + hashlib.sha256(body).digest() + body
 
 
-def load(path: str | os.PathLike[str]) -> agents.Agent:
-    """Read an agent back; it continues bit for bit. Raises `SavedFileError` on any other file."""
-    header, data = _read(Path(path))
+def from_bytes(content: bytes, where: str) -> Any:
+    """The inverse of `to_bytes`. where: what an error calls these bytes."""
+    header, data = _parsed(content, where)
     try:
         stored.exact(header, "versions", "configuration", "agent", "arrays")
-        agent = _Reader(_arrays(header["arrays"], data), len(data)).decode(header["agent"])
-        check_is_agent("the file", agent)
+        return _Reader(_arrays(header["arrays"], data), len(data)).decode(header["agent"])
     except (
         *(ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError),
         *(RecursionError, MemoryError),
     ) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise SavedFileError(
-            f"{path} holds no agent that can be used: {reason}{_written_by(header)}"
+            f"{where} holds no agent that can be used: {reason}{_written_by(header)}"
         ) from None
-    return agent  # type: ignore[no-any-return]
 
 
 def _release() -> str:
@@ -146,7 +157,7 @@ def _written_by(header: object) -> str:
 
 def saved_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a file says of its agent: class and arguments, without loading it."""
-    header, _ = _read(Path(path))
+    header, _ = _parsed(_content(Path(path)), str(path))
     found = header.get("configuration") if isinstance(header, dict) else None
     if not isinstance(found, dict):
         raise SavedFileError(f"{path} holds no configuration of an agent")
@@ -178,11 +189,18 @@ def _saved(cls: Any) -> list[Any]:
     return [field for field in fields(cls) if field.init]
 
 
-def _read(path: Path) -> tuple[dict[str, Any], memoryview]:
+def _content(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            head = file.read(HEAD.size)
+            if not head.startswith(MARK):  # however large it is
+                raise SavedFileError(f"{path} is not a saved agent")
+            return head + file.read()
     except OSError as error:
         raise SavedFileError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _parsed(content: bytes, path: str) -> tuple[dict[str, Any], memoryview]:
     if len(content) < HEAD.size or not content.startswith(MARK):
         raise SavedFileError(f"{path} is not a saved agent")
     _, version, digest, length = HEAD.unpack_from(content)
@@ -192,12 +210,12 @@ def _read(path: Path) -> tuple[dict[str, Any], memoryview]:
             f"{path} has format version {version}, written by {written}; "
             f"this release reads version {VERSION}"
         )
-    body = memoryview(content)[HEAD.size - 8 :]
-    if hashlib.sha256(body).digest() != digest:
+    checked = memoryview(content)[HEAD.size - 8 :]  # the length of the header, and all after it
+    if hashlib.sha256(checked).digest() != digest:
         raise SavedFileError(f"{path} is damaged: its checksum does not fit")
-    text = content[HEAD.size : HEAD.size + length]
+    body = checked[8:]
     try:
-        return json.loads(text), memoryview(content)[HEAD.size + length :]
+        return json.loads(bytes(body[:length])), body[length:]
     except (ValueError, RecursionError) as error:
         raise SavedFileError(f"{path} is damaged: {error}") from None
 

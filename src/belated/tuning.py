@@ -125,7 +125,7 @@ class Setting:
     def at(self, problem: Problem, episodes: int, total_delay: float = 0.0) -> Parameters:
         """The parameters for known K and D."""
         checks.instance("problem", problem, Problem)
-        K = checks.integer("episodes", episodes, 1)
+        K = checks.integer("episodes", episodes, 1, checks.MOST)
         D = checks.real("total_delay", total_delay, 0.0)
         N = self.weight(problem) * K + (3.0 * D if self.oreps else D)
         return self._parameters(problem, N, D)

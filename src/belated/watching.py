@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import TextIO
 
+import numpy as np
+
 from belated import checks
 from belated.agents.contract import Agent, check_is_agent
 
@@ -25,13 +27,11 @@ def write_diagnostics(
     Numbers that are not finite become null, which JSON can hold.
     """
     check_is_agent("agent", agent)
-    told: dict[str, float | str | None] = {
-        name: value if math.isfinite(value) else None for name, value in agent.diagnostics().items()
-    }
-    twice = sorted(set(told) & set(more))
+    found = agent.diagnostics()
+    twice = sorted(set(found) & set(more))
     if twice:
         raise ValueError(f"more must have other names than the diagnostics, got {twice[0]!r}")
-    told = {**more, **told}
+    told = {name: _plain(name, value) for name, value in {**more, **found}.items()}
     line = json.dumps(told, allow_nan=False) + "\n"
     if isinstance(to, str | os.PathLike):
         with Path(to).open("a", encoding="utf-8") as file:
@@ -41,3 +41,14 @@ def write_diagnostics(
     else:
         raise ValueError(f"to must be a path or a text stream, got {checks.show(to)}")
     return told
+
+
+def _plain(name: str, value: object) -> float | str | None:
+    """A value as JSON holds it; numbers of NumPy become plain."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, int | float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str):
+        return value
+    raise ValueError(f"{name} must be a number, a text or None, got {checks.show(value)}")

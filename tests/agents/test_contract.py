@@ -49,7 +49,7 @@ def test_any_schedule_gives_distributions_and_the_same_policies_again(world, mak
 @agents
 @worlds
 def test_agents_learn_something_from_feedback(world, make):
-    policies = drive(world, make(world), [Step(2, 2)] * 40, 0)
+    policies = drive(world, make(world), [Step(1, 1)] * 40, 0)
     assert not np.array_equal(policies[0], policies[-1])
 
 

@@ -28,7 +28,7 @@ MADE = {name: (WORLD, lambda make=make: make(WORLD)) for name, make in AGENTS.it
     for name, (world, make) in RIVALS.items()
 }
 DELAYS = np.array([0, 3, 1, bl.NEVER, 0, 2, 2, bl.NEVER, 1, 0, 4, 1, 0, 0, 2, 1, 30, 0, 1, 0])
-LETS_GO = ("skipping", "doubling", "pipeline", "inbox")
+LETS_GO = ("skipping", "doubling", "pipeline", "inbox", "locked")
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -172,6 +172,24 @@ def test_extreme_arguments_give_one_sentence_or_a_sane_agent():
     assert sane > 100
 
 
+@pytest.mark.parametrize("huge", [10**400, 2**60])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda n: bl.Problem(n, 2, 2),
+        lambda n: bl.Problem(2, 2, n),
+        lambda n: bl.tuning.Setting().at(TINY.problem, n, 0),
+        lambda n: bl.advise(TINY.problem, episodes=n, aim="guarantee"),
+        lambda n: bl.simulate(TINY, bl.recommend(TINY.problem), episodes=n),
+        lambda n: bl.delays.geometric(2).draw(n, np.random.default_rng(0)),
+        bl.environments.dynamics_lower_bound,
+    ],
+)
+def test_absurd_sizes_are_refused_in_one_sentence(ask, huge):
+    with pytest.raises(ValueError, match=r"^\w+ must be a whole number from \d to \d+, got \d+"):
+        ask(huge)
+
+
 def short_run(agent):
     rng = np.random.default_rng(1)
     with warnings.catch_warnings():

@@ -106,3 +106,36 @@ def test_one_lock_is_enough():
     with pytest.raises(ValueError, match="agent must be an agent"):
         bl.Locked(3)
     assert repr(make()).startswith("Locked(DelayedOPPO(")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_threads_that_share_an_inbox_take_every_record_once():
+    """Two threads deliver the same queue, each in another order, while a third begins episodes."""
+    shared = bl.Locked(bl.Inbox(make().agent))
+    rng, records, reports = np.random.default_rng(0), [], []
+    for _ in range(50):
+        episode = shared.begin_episode()
+        records += feedback(WORLD, shared, episode.number, episode.policy, rng)
+
+    def deliver(queue):
+        for record in queue:
+            reports.append(shared.take(iter([record])))
+
+    def begin():
+        for _ in range(50):
+            shared.begin_episode()
+
+    threads = [threading.Thread(target=deliver, args=(q,)) for q in (records, records[::-1])]
+    threads.append(threading.Thread(target=begin))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    kinds = [outcome.kind for report in reports for outcome in report.outcomes]
+    assert (kinds.count("taken"), kinds.count("duplicate"), len(kinds)) == (100, 100, 200)
+    assert shared.open_episodes() == list(range(50, 100))
+    assert str(shared.expire()) == "nothing"
+    with pytest.raises(bl.FeedbackError, match="records must be a list"):
+        shared.take(3)
+    with pytest.raises(TypeError, match="agent must be an Inbox for take, got one of DelayedOPPO"):
+        make().take([])

@@ -110,7 +110,7 @@ def test_parquet_with_numbers_dates_and_durations(tmp_path):
     with pytest.raises(ValueError, match="readable Parquet file") as caught:
         bl.delays.trace(broken, "wait")
     assert "\n" not in str(caught.value)
-    with pytest.raises(ValueError, match="readable Parquet file"):
+    with pytest.raises(ValueError, match=r"absent\.parquet, which is missing"):
         bl.delays.trace(tmp_path / "absent.parquet", "wait")
 
 
@@ -237,6 +237,17 @@ def test_bad_input_gets_one_sentence(call, message):
     with pytest.raises(ValueError, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_a_panic_of_the_parquet_reader_is_one_sentence(tmp_path, monkeypatch):
+    """Some damaged files make the compiled reader panic, which is no Exception."""
+
+    def panic(path):
+        raise polars.exceptions.PanicException("called unwrap\non an Err")
+
+    monkeypatch.setattr(polars, "read_parquet", panic)
+    with pytest.raises(ValueError, match=r"readable Parquet file, got .*: called unwrap$"):
+        bl.delays.trace(tmp_path / "waits.parquet", "wait")
 
 
 def test_without_polars_the_message_says_what_to_install():

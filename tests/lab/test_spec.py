@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from belated.lab import EXPERIMENTS, Case, build, named, part, toml
+from belated.lab import EXPERIMENTS, Case, build, experiments, named, part, toml
 
 GOOD = """
 name = "mine"
@@ -192,3 +192,25 @@ def test_the_files_of_recorded_delays_are_beside_the_specification(tmp_path, mon
     copy = tmp_path / "data" / "spec.toml"
     copy.write_text(toml.dumps(experiment))
     assert toml.read(copy) == experiment == toml.read(copy.relative_to(tmp_path / "data"))
+
+
+def test_swept_files_are_beside_the_specification_and_named_without_their_directory(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.csv").write_text("waited\n3\n")
+    text = """
+name = "files"
+episodes = 5
+seeds = 1
+environment = { kind = "chain" }
+delays = { kind = "trace", delays = "one.csv", repeat = true }
+agents = [{ name = "OPPO", kind = "oppo", transitions = "known" }]
+"""
+    (tmp_path / "mine.toml").write_text(text)
+    title = experiments.title(toml.read(tmp_path / "mine.toml"))
+    assert "delays trace (delays = one.csv, repeat = true)" in title
+    (tmp_path / "mine.toml").write_text(
+        f'{text}[sweep]\n"delays.delays" = ["one.csv", "two.csv"]\n'
+    )
+    experiment = toml.read(tmp_path / "mine.toml")
+    build.rehearse(experiment)
+    assert experiment.case_names() == ["delays.delays = one.csv", "delays.delays = two.csv"]

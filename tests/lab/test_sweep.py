@@ -244,6 +244,19 @@ def test_the_report_says_what_was_selected_on_what(swept):
     assert "mean of 2 seeds" in captions["cost-delays-mean-0"]
 
 
+def test_a_table_over_a_swept_parameter_says_which_seeds_it_shows(swept):
+    over = dataclasses.replace(SWEPT, against=RATE)
+    table = Results(swept.directory, over).table()
+    assert table.title.endswith(", seeds 0 to 1, on which settings are selected")
+    some = swept.rows.filter(pl.col("episode") == 24, pl.col("seed") < 2, agent="plain")
+    row = next(row for row in table.rows if row[0] == "delays.mean = 6: plain")
+    assert row[1] == pytest.approx(some.filter(case="delays.mean = 6")["regret"].mean())
+    plain = dataclasses.replace(over, select=None)
+    assert "selected" not in Results(swept.directory, plain).table().title
+    with pytest.raises(ValueError, match="has no selected settings: select is not given"):
+        Results(swept.directory, plain).table("selected")
+
+
 def test_a_setting_with_a_seed_missing_is_not_chosen(swept, tmp_path):
     best = swept.choices[0]
     rows = swept._read.filter(

@@ -134,7 +134,7 @@ def advise(
         paths,
         in_order,
         costs == "stochastic",
-        None if episodes is None else checks.integer("episodes", episodes, 1),
+        None if episodes is None else checks.integer("episodes", episodes, 1, checks.MOST),
         None if total_delay is None else checks.real("total_delay", total_delay, 0.0),
         None if max_delay is None else checks.real("max_delay", max_delay, 0.0),
     )

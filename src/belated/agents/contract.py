@@ -75,6 +75,25 @@ class CountsPaths(Agent, Protocol):
         ...
 
 
+class Wrapper:
+    """What a wrapper says of its episodes if they are those of the agent inside."""
+
+    agent: Agent
+
+    @property
+    def begun(self) -> int:
+        """How many episodes have begun."""
+        return self.agent.begun
+
+    def open_episodes(self) -> list[int]:
+        """The episodes of which feedback can still be taken, oldest first."""
+        return self.agent.open_episodes()
+
+    def is_open(self, number: int) -> bool:
+        """Whether feedback of this episode can still be taken."""
+        return self.agent.is_open(number)
+
+
 class Restartable(Agent, Protocol):
     """An agent that can begin a new phase, as `Doubling` needs it.
 

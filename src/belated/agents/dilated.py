@@ -16,15 +16,11 @@ after all, the ratio of `DAPO` is used, and no bound is claimed.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from belated.agents.dapo import DAPO
 from belated.arrays import Floats
 from belated.counts import ConfidenceSet
-from belated.problem import Problem
-from belated.transitions import Transitions
 
 
 class DilatedBonus(DAPO):
@@ -37,42 +33,17 @@ class DilatedBonus(DAPO):
         exploration: gamma.
         episodes: K, in the radius of unknown transitions; None: a radius for any number.
         delta: probability that the confidence set of unknown transitions may fail.
+        ties: how feedback that arrives together is used: "together" or "in turn".
     """
 
     _gap = 1.0
-
-    def __init__(
-        self,
-        problem: Problem,
-        *,
-        transitions: Transitions | None = None,
-        learning_rate: float,
-        exploration: float,
-        episodes: int | None = None,
-        delta: float = 0.1,
-    ) -> None:
-        super().__init__(
-            problem,
-            transitions=transitions,
-            learning_rate=learning_rate,
-            exploration=exploration,
-            episodes=episodes,
-            delta=delta,
-        )
-        factor = 1.0 + 1.0 / problem.horizon
-        self._powers: Floats = np.power(factor, np.arange(problem.horizon, dtype=np.float64))
-
-    def configuration(self) -> dict[str, Any]:
-        """The arguments that make this agent."""
-        given = super().configuration()
-        del given["ties"]
-        return given
 
     def _subtract(
         self, bonus: Floats, policy: Floats, chosen: ConfidenceSet | None, total: Floats
     ) -> None:
         """With f = 1 + 1 / H, f^h B_h is the plain Q-function of the bonuses f^h b_h."""
-        powers = self._powers[:, None, None]
+        H = self.problem.horizon
+        powers: Floats = np.power(1.0 + 1.0 / H, np.arange(H, dtype=np.float64))[:, None, None]
         scaled = np.zeros(total.shape)
         super()._subtract(bonus * powers, policy, chosen, scaled)
         total += scaled / powers

@@ -49,6 +49,7 @@ from belated.agents.contract import (
     RESTARTABLE,
     Information,
     Restartable,
+    Wrapper,
     call,
     check_fresh,
     check_is_agent,
@@ -68,7 +69,7 @@ HIGHEST = 200
 """No run is so long that its phase is larger."""
 
 
-class Doubling:
+class Doubling(Wrapper):
     """An agent that takes new parameters whenever the estimate of K and D doubles.
 
     Args:
@@ -93,7 +94,7 @@ class Doubling:
         self._begin_phase()
 
     def _wrap(self, agent: Restartable, paths: str, weight: float | None, literal: bool) -> None:
-        self.agent = agent
+        self.agent: Restartable = agent
         self.problem: Problem = agent.problem
         self.information: Information = agent.information
         self.uses_paths = agent.uses_paths
@@ -117,19 +118,6 @@ class Doubling:
     def parameters(self) -> Parameters:
         """The parameters of the phase."""
         return self._setting.phase(self.problem, 2.0**self.phase)
-
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self.agent.begun
-
-    def open_episodes(self) -> list[int]:
-        """The episodes of which feedback can still be taken, oldest first."""
-        return self.agent.open_episodes()
-
-    def is_open(self, number: int) -> bool:
-        """Whether feedback of this episode can still be taken."""
-        return self.agent.is_open(number)
 
     def begin_episode(self) -> Episode:
         """Close the episode before, move to the next phase if it is time, begin the next."""

@@ -22,7 +22,8 @@ class Locked:
     """An agent whose calls wait for each other, so that threads can share it.
 
     Every episode number is handed out once, and every batch is taken whole. Do not call the agent
-    inside from elsewhere. Put it outside of all other wrappers.
+    inside from elsewhere. Put it outside of all other wrappers, an `Inbox` included, whose `take`
+    and `expire` it has too.
 
     Args:
         agent: the agent inside.
@@ -64,6 +65,25 @@ class Locked:
         batch = listed(records)  # outside of the lock: an iterator may wait for another thread
         with self._lock:
             self.agent.observe(batch)
+
+    def take(self, records: Iterable[Any]) -> Any:
+        """What `Inbox.take` does, if the agent inside is an inbox."""
+        take = self._of_inbox("take")
+        batch = list(records) if isinstance(records, Iterable) else records
+        with self._lock:
+            return take(batch)
+
+    def expire(self) -> Any:
+        """What `Inbox.expire` does, if the agent inside is an inbox."""
+        expire = self._of_inbox("expire")
+        with self._lock:
+            return expire()
+
+    def _of_inbox(self, name: str) -> Any:
+        if not hasattr(self.agent, name):
+            inside = type(self.agent).__name__
+            raise TypeError(f"agent must be an Inbox for {name}, got one of {inside}")
+        return getattr(self.agent, name)
 
     def forget(self, episode: int) -> None:
         """Let go of an episode."""

@@ -27,14 +27,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from belated import checks, stored
-from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
+from belated.agents.contract import Agent, Information, Wrapper, call, check_fresh, check_is_agent
 from belated.agents.ledger import split
 from belated.agents.pipeline import Pipeline
 from belated.feedback import Costs, Episode, Record
 from belated.problem import Problem
 
 
-class Skipping:
+class Skipping(Wrapper):
     """An agent that uses only feedback with a delay of at most `threshold`.
 
     Args:
@@ -59,19 +59,6 @@ class Skipping:
         self.threshold = threshold if threshold == math.inf else math.floor(threshold)
         self._kept_from = 0  # episodes before this one have been let go
         self._skipped = 0
-
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self.agent.begun
-
-    def open_episodes(self) -> list[int]:
-        """The episodes of which feedback can still be taken, oldest first."""
-        return self.agent.open_episodes()
-
-    def is_open(self, number: int) -> bool:
-        """Whether feedback of this episode can still be taken."""
-        return self.agent.is_open(number)
 
     def begin_episode(self) -> Episode:
         """Let go of the episodes that are now too old, then begin the next."""

@@ -161,12 +161,18 @@ def _parsed(text: str) -> object:
     return text
 
 
+def _missing(path: Path) -> ValueError:
+    return ValueError(f"delays must be a readable file, got {path}, which is missing")
+
+
 def _csv(path: Path) -> dict[str, list[object]]:
     """The columns of a CSV file with a header; a byte order mark is no part of the first name."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             rows = list(reader)
+    except FileNotFoundError:
+        raise _missing(path) from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"delays must be a readable CSV file, got {path}: {error}") from None
     names = [name for name in reader.fieldnames or [] if name] if rows else []
@@ -181,7 +187,9 @@ def _parquet(path: Path) -> dict[str, list[object]]:
         raise ImportError(f"reading {path.name} needs polars: pip install polars") from None
     try:
         frame = polars.read_parquet(path)
-    except (OSError, polars.exceptions.PolarsError) as error:
+    except FileNotFoundError:
+        raise _missing(path) from None
+    except (OSError, polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"delays must be a readable Parquet file, got {path}: {reason}") from None
     return {name: frame[name].to_list() for name in frame.columns}

@@ -98,7 +98,7 @@ def dynamics_lower_bound(
         horizon: at least 2.
         seed: decides which actions are better.
     """
-    K = checks.integer("episodes", episodes, 1)
+    K = checks.integer("episodes", episodes, 1, checks.MOST)
     S = checks.integer("states", states, 2)
     A = checks.integer("actions", actions, 2)
     H = checks.integer("horizon", horizon, 2)

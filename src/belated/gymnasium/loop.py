@@ -82,7 +82,7 @@ def gym_loop(
     made = make(env)
     S, A = sizes(made)
     H = agent.problem.horizon
-    episodes = checks.integer("episodes", episodes, 1)
+    episodes = checks.integer("episodes", episodes, 1, checks.MOST)
     checks.choice("paths", paths, PATHS)
     if (agent.problem.states, agent.problem.actions) != (S + 1, A):
         raise ValueError(

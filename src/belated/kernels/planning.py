@@ -85,18 +85,21 @@ def best(rows: Rows, costs: Floats, horizon: int, clip: bool) -> tuple[Ints, Flo
     for h in range(horizon - 1, -1, -1):
         t = min(h, successors.shape[0] - 1)
         succ, prob, cost = successors[t], probabilities[t], costs[min(h, costs.shape[0] - 1)]
+        after, now, chosen = V[h + 1], V[h], actions[h]
         for s in range(S):
             lowest = np.inf
+            action = 0
             for a in range(A):
                 q = cost[s, a]
                 for w in range(W):
-                    q += prob[s, a, w] * V[h + 1, np.uint32(succ[s, a, w])]
+                    q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
                 if clip:
                     q = min(max(q, 0.0), horizon - h)
-                if q < lowest:
-                    lowest = q
-                    actions[h, s] = a
-            V[h, s] = lowest
+                better = q < lowest  # selected without a branch, which nobody could predict
+                action = a if better else action
+                lowest = q if better else lowest
+            now[s] = lowest
+            chosen[s] = action
     return actions, V
 
 

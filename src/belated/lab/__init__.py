@@ -9,15 +9,21 @@ The same from a shell: `belated --help`.
 
 import importlib
 
-from belated.lab.experiments import EXPERIMENTS, named
-from belated.lab.kinds.part import Part, part
-from belated.lab.kinds.told import Told
-from belated.lab.results import Results
-from belated.lab.spec import Case, Experiment, Learner
-from belated.lab.start import RunsFailed, experiment, run
-from belated.lab.store import rows
-from belated.lab.sweep import Select
-from belated.lab.toml import dumps, read
+try:
+    from belated.lab.experiments import EXPERIMENTS, named
+    from belated.lab.kinds.part import Part, part
+    from belated.lab.kinds.told import Told
+    from belated.lab.results import Results
+    from belated.lab.spec import Case, Experiment, Learner
+    from belated.lab.start import RunsFailed, experiment, run
+    from belated.lab.store import rows
+    from belated.lab.sweep import Select
+    from belated.lab.toml import dumps, read
+except ModuleNotFoundError as error:
+    if (error.name or "").startswith("belated"):
+        raise
+    needed = f"belated.lab needs {error.name}: pip install 'belated[lab]'"
+    raise ModuleNotFoundError(needed, name=error.name) from None
 
 __all__ = [
     "EXPERIMENTS",

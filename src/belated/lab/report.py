@@ -126,8 +126,7 @@ def _against(results: Results) -> str:
     caption = "Regret of whole runs, means over seeds"
     if experiment.against in AGAINST:
         return _table(tables.scaling(experiment, lines, caption))
-    if experiment.select is not None:
-        caption += " on which settings are selected"
+    caption += selection.seeds_of_choice(experiment)
     found = [
         tables.swept(experiment, results.swept_lines, path, f"{caption}, over {path}")
         for path, values in experiment.sweep

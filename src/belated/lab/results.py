@@ -101,11 +101,15 @@ class Results:
             return tables.differences(self.differences, f"{title}: first minus second")
         if which == "selected":
             if not self.choices:
-                raise ValueError(f"{self.directory} has no selected settings; select is not given")
+                given = self.experiment.select is not None
+                why = "no setting has all its seeds" if given else "select is not given"
+                raise ValueError(f"{self.directory} has no selected settings: {why}")
             return tables.choices(self.choices, f"{title}: settings selected")
         against = self.experiment.against
-        lines = self.swept_lines if against in dict(self.experiment.sweep) else self.lines
-        return tables.results(self.experiment, lines, title)
+        if against is not None and against in dict(self.experiment.sweep):
+            title += selection.seeds_of_choice(self.experiment)
+            return tables.swept(self.experiment, self.swept_lines, against, title)
+        return tables.results(self.experiment, self.lines, title)
 
     def figures(self) -> list[str]:
         """The names of the figures."""

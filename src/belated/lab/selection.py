@@ -129,9 +129,16 @@ def sentence(experiment: Experiment) -> str:
     }[experiment.select.cases]
     return (
         f"The setting of every swept agent was selected, {how} on {_seeds(0, n)}; tables, "
-        f"curves and differences show the selected settings on "
-        f"{_seeds(n, experiment.seeds)} only."
+        f"curves and differences show the selected settings on {_seeds(n, experiment.seeds)} "
+        f"only. Over a swept parameter all settings are shown, on {_seeds(0, n)}."
     )
+
+
+def seeds_of_choice(experiment: Experiment) -> str:
+    """The seeds on which the choice is made, for a title; empty if there is none."""
+    if experiment.select is None:
+        return ""
+    return f", {_seeds(0, experiment.select.seeds)}, on which settings are selected"
 
 
 def _seeds(first: int, end: int) -> str:

@@ -44,11 +44,9 @@ def costs(lines: Sequence[Line], title: str, *, brief: bool = False) -> Table:
 
 
 def results(experiment: Experiment, lines: Sequence[Line], title: str) -> Table:
-    """What a terminal shows of an experiment."""
+    """What a terminal shows of an experiment whose settings are not compared."""
     if experiment.against == SCORE:
         return scores(experiment, lines, f"{title}. {SCALE}")
-    if experiment.against is not None and experiment.against in dict(experiment.sweep):
-        return swept(experiment, lines, experiment.against, title)
     if experiment.against is not None:
         return scaling(experiment, lines, title)
     return costs(lines, title, brief=True)

@@ -61,4 +61,8 @@ def _located(value: Any, directory: Path) -> Any:
     table = {name: _located(item, directory) for name, item in value.items()}
     if table.get("kind") == "trace" and isinstance(table.get("delays"), str):
         table["delays"] = str((directory / table["delays"]).resolve())
+    for path, values in table.items():  # of a sweep; a parameter of this name is a file if a text
+        if path.endswith(".delays") and isinstance(values, list):
+            files = [(directory / v).resolve() if isinstance(v, str) else v for v in values]
+            table[path] = [str(file) if isinstance(file, Path) else file for file in files]
     return table

@@ -90,7 +90,7 @@ class DelayedFTRL(Ledgered):
         self._arguments: dict[str, Any] = {
             "transitions": matching(problem, transitions),
             "learning_rate": checks.real("learning_rate", learning_rate, 0.0, above=True),
-            "barrier": checks.real("barrier", barrier, LEAST_BARRIER),
+            "barrier": checks.real("barrier", barrier, LEAST_BARRIER, 1e100),
             "scale": checks.real("scale", scale, 0.0, above=True),
         }
         H, S, A = problem.shape

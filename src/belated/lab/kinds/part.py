@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -98,7 +99,7 @@ def plain(value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A parameter in a name: 0.1, bonus, geometric (mean = 5)."""
+    """A parameter in a name: 0.1, bonus, geometric (mean = 5); of the path of a file, its name."""
     if isinstance(value, Part):
         inner = ", ".join(f"{name} = {shown(item)}" for name, item in value.parameters)
         kind = own.brief(value.kind)
@@ -107,4 +108,6 @@ def shown(value: Any) -> str:
         return f"({', '.join(map(shown, value))})"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, str) and os.path.isabs(value):
+        return os.path.basename(value)
     return f"{value:.12g}" if isinstance(value, float) else str(value)

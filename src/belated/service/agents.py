@@ -1,0 +1,93 @@
+"""Agents of a service, by the kinds of the lab.
+
+A service knows the problem and what is seen. It knows neither the true transitions nor the delays
+to come, so kinds that ask for them are refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, cast
+
+from belated import saving
+from belated.agents.contract import Agent, Information, check_fresh
+from belated.lab.kinds import AGENTS
+from belated.lab.kinds.make import make
+from belated.lab.kinds.part import Part
+from belated.lab.kinds.told import Told
+from belated.problem import Problem
+
+
+class Served:
+    """What an agent of a service is told, in the place of `Told`."""
+
+    paths = "late"
+    tuned = None
+
+    def __init__(self, problem: Problem, information: Information) -> None:
+        self.problem = problem
+        self.information = information
+
+    def largest(self, max_delay: Any) -> Any:
+        """A largest delay must be given as a number."""
+        return self._unknown("max_delay") if isinstance(max_delay, str) else max_delay
+
+    def undelayed(self, episodes: int) -> Served:
+        """Nothing is told of delays anyway."""
+        return self
+
+    @property
+    def transitions(self) -> NoReturn:
+        """Not known."""
+        self._unknown("transitions")
+
+    @property
+    def delays(self) -> NoReturn:
+        """Not known."""
+        self._unknown("delays")
+
+    @property
+    def episodes(self) -> NoReturn:
+        """Not known."""
+        self._unknown("episodes")
+
+    @property
+    def total_delay(self) -> NoReturn:
+        """Not known."""
+        self._unknown("total_delay")
+
+    def _unknown(self, name: str) -> NoReturn:
+        raise ValueError(f"a service does not know {name}; give a number or another kind")
+
+
+def made(key: str, part: Part, problem: Problem, information: Information) -> Agent:
+    """A fresh agent that can be saved. key: where it is in the file."""
+    told = cast(Told, Served(problem, information))
+    agent: Agent = make(key, part, AGENTS, told)
+    check_fresh(key, agent)
+    _check_fits(key, agent, problem, information)
+    try:
+        saving.to_bytes(agent)
+    except ValueError as error:
+        raise ValueError(f"{key} must be an agent that can be saved: {error}") from None
+    return agent
+
+
+def loaded(key: str, path: str, problem: Problem, information: Information) -> Agent:
+    """The agent in a file of `belated.save`."""
+    agent = saving.load(path)
+    _check_fits(key, agent, problem, information)
+    waiting = agent.open_episodes()
+    if waiting:
+        raise ValueError(
+            f"{key} must be an agent without open episodes (forget them first), got one with "
+            f"{len(waiting)}, the oldest being {waiting[0]}"
+        )
+    return agent
+
+
+def _check_fits(key: str, agent: Agent, problem: Problem, information: Information) -> None:
+    if (agent.problem, agent.information) != (problem, information):
+        raise ValueError(
+            f"{key} must be an agent for {problem} and information = {information!r}, "
+            f"got one for {agent.problem} and {agent.information!r}"
+        )

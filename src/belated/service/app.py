@@ -1,0 +1,446 @@
+"""The HTTP interface."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import Body, Depends, FastAPI, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from belated import __version__, checks
+from belated.inbox import Outcome
+from belated.service import metrics, page
+from belated.service.limits import Gate, Rate
+from belated.service.live import Live
+from belated.service.records import LARGEST, Arrived, RecordError, parse
+from belated.service.refusal import Refusal, busy
+from belated.service.session import Session
+from belated.service.storage import StorageError
+from belated.service.tokens import Token, Verb, holder
+
+STATUS = {
+    "taken": 200,
+    "duplicate": 200,
+    "late": 200,
+    "conflict": 409,
+    "unknown": 404,
+    "invalid": 422,
+}
+"""How HTTP says what became of a record."""
+RECORD = {
+    "summary": "the costs of all steps",
+    "value": {"episode": 0, "costs": [0.25]},
+}
+EXAMPLES: Any = {
+    "costs": RECORD,
+    "cost": {"summary": "of one step", "value": {"episode": 0, "step": 0, "cost": 0.25}},
+    "path": {
+        "summary": "where the episode went",
+        "value": {"episode": 0, "path": {"states": [0, 0], "actions": [1]}},
+    },
+    "end": {"summary": "the last state", "value": {"episode": 0, "end": 0}},
+    "reward": {
+        "summary": "a reward, turned into a cost",
+        "value": {"episode": 0, "step": 0, "reward": 7.5, "range": [0, 10]},
+    },
+}
+
+
+class Answer(Response):
+    """JSON in ASCII, so that no text of a request can break it; numbers that are none are null."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """The bytes."""
+        try:
+            return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+        except ValueError:
+            return json.dumps(_finite(content), separators=(",", ":")).encode()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return value
+
+
+Whole = Annotated[int, Field(ge=0, le=LARGEST, strict=True)]
+Number = Annotated[int, Path(ge=0, le=LARGEST)]
+Name = Annotated[str, Path(max_length=63)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class BeginBody(_Strict):
+    """A new episode. key: yours; with the same key again, the same episode is returned."""
+
+    key: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+
+
+class DecideBody(_Strict):
+    """Where an episode is."""
+
+    episode: Whole
+    step: Whole
+    state: Whole
+
+
+class BatchBody(_Strict):
+    """Records, each as in /feedback."""
+
+    records: list[Any]
+
+
+class Begun(BaseModel):
+    """An episode. created: False if the key was used before."""
+
+    episode: int
+    created: bool
+
+
+class Decision(BaseModel):
+    """An action and the probability with which it was drawn."""
+
+    episode: int
+    step: int
+    action: int
+    probability: float
+
+
+class OutcomeBody(BaseModel):
+    """What became of a record: `status` is what HTTP would say of it alone."""
+
+    outcome: Literal["taken", "duplicate", "late", "conflict", "unknown", "invalid"]
+    status: int
+    episode: int | None = None
+    part: str | int | None = None
+    field: str | None = None
+    why: str = ""
+
+
+class Report(BaseModel):
+    """One outcome per record, in order."""
+
+    outcomes: list[OutcomeBody]
+
+
+class Refused(BaseModel):
+    """Why not."""
+
+    why: str
+    outcome: str | None = None
+    field: str | None = None
+
+
+class Server:
+    """The learners of a server, and who may use them."""
+
+    def __init__(
+        self,
+        learners: list[Live],
+        tokens: tuple[Token, ...] = (),
+        rate: Rate | None = None,
+        batch: int = 1000,
+    ) -> None:
+        self.learners = {live.name: live for live in learners}
+        self._tokens = tokens
+        self._rate = rate
+        self.batch = batch
+
+    def holder(self, request: Request) -> Token:
+        """Who asks; raises `Refusal` if that is nobody, or they ask too often."""
+        token = holder(request.headers.get("authorization"), self._tokens)
+        if token is None:
+            raise Refusal(401, "a token is needed: Authorization: Bearer ...")
+        wait = self._rate.wait(token.name) if self._rate is not None else 0.0
+        if wait:
+            raise busy("too many requests", wait)
+        return token
+
+    def find(self, request: Request, name: str, verb: Verb) -> Live:
+        """The learner, if whoever asks may do this; raises `Refusal`."""
+        token = self.holder(request)
+        if not token.opens(name, verb):
+            raise Refusal(403, f"this token does not allow {verb} of this learner")
+        if name not in self.learners:
+            raise Refusal(404, "there is no such learner", outcome="unknown")
+        return self.learners[name]
+
+
+def _may(verb: Verb) -> Callable[..., Awaitable[Live]]:
+    async def found(request: Request, name: Name) -> Live:
+        server: Server = request.app.state.server
+        return server.find(request, name, verb)
+
+    return found
+
+
+MayBegin = Annotated[Live, Depends(_may("begin"))]
+MayFeed = Annotated[Live, Depends(_may("feedback"))]
+MayRead = Annotated[Live, Depends(_may("read"))]
+MayAdmin = Annotated[Live, Depends(_may("admin"))]
+COMMON: dict[int | str, dict[str, Any]] = {
+    status: {"model": Refused} for status in (307, 400, 401, 403, 404, 413, 415, 422, 429, 503)
+}
+
+
+def make(server: Server, *, body: int = 2_000_000, hosts: frozenset[str] = frozenset()) -> FastAPI:
+    """The application. body: bytes of a request. hosts: names that it may use; none means any."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        for live in server.learners.values():
+            live.start()
+        yield
+        for live in server.learners.values():
+            await live.stop()
+
+    app = FastAPI(
+        title="belated",
+        version=__version__,
+        description="Hand out decisions, take feedback whenever it comes.",
+        lifespan=lifespan,
+        default_response_class=Answer,
+        responses=COMMON,
+    )
+    app.state.server = server
+    app.add_exception_handler(Refusal, _refused)
+    app.add_exception_handler(StorageError, _not_stored)
+    app.add_exception_handler(RequestValidationError, _not_valid)
+    app.add_exception_handler(HTTPException, _plain)
+    app.add_middleware(Gate, body=body, hosts=hosts)
+    _add_pages(app, server)
+    _add_learners(app, server)
+    _add_reading(app)
+    return app
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    headers = {}
+    if error.address is not None:
+        query = f"?{request.url.query}" if request.url.query else ""
+        headers["Location"] = error.address.rstrip("/") + request.url.path + query
+        return Answer({"why": error.why}, 307, headers)
+    if error.retry is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry)))
+    if error.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    content = {"why": error.why, "outcome": error.outcome, "field": error.field}
+    return Answer({k: v for k, v in content.items() if v is not None}, error.status, headers)
+
+
+async def _not_stored(request: Request, error: Exception) -> Response:
+    return Answer({"why": f"not stored: {error}"}, 503, {"Retry-After": "1"})
+
+
+async def _not_valid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"][1:])[:80] or str(first["loc"][0])
+    why = f"{field}: {first['msg']}, got {checks.show(first.get('input'))}"
+    return Answer({"outcome": "invalid", "field": field, "why": why}, 422)
+
+
+async def _plain(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return Answer({"why": str(error.detail)}, error.status_code, error.headers)
+
+
+def _add_pages(app: FastAPI, server: Server) -> None:
+    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
+    async def index() -> Response:
+        return HTMLResponse(page.HTML, headers=page.HEADERS)
+
+    @app.get("/healthz", tags=["operation"])
+    async def healthz() -> Response:
+        """Whether the process answers."""
+        return Answer({"ok": True})
+
+    @app.get("/readyz", tags=["operation"])
+    async def readyz() -> Response:
+        """Whether every learner is driven, here or elsewhere."""
+        ready = all(live.ready or live.elsewhere for live in server.learners.values())
+        return Answer({"ready": ready}, 200 if ready else 503)
+
+    @app.get("/metrics", tags=["operation"])
+    async def metrics_(request: Request) -> Response:
+        """For Prometheus: the learners that the token may read."""
+        token = server.holder(request)
+        seen = [live for live in server.learners.values() if token.opens(live.name, "read")]
+        if server.learners and not seen:
+            raise Refusal(403, "this token does not allow read")
+        return Response(metrics.text(seen), media_type="text/plain; version=0.0.4")
+
+
+def _add_learners(app: FastAPI, server: Server) -> None:
+    @app.get("/v1/learners", tags=["learners"])
+    async def learners(request: Request) -> Response:
+        """The learners that the token may see."""
+        token = server.holder(request)
+        seen = [live for live in server.learners.values() if token.opens(live.name, "read")]
+        listed = [{"name": live.name, "ready": live.ready} for live in seen]
+        return Answer({"learners": listed})
+
+    @app.post("/v1/learners/{name}/episodes", response_model=Begun, tags=["decide"])
+    async def begin(live: MayBegin, body: BeginBody | None = None) -> Response:
+        """Begin an episode. A retry with the same key returns the same episode."""
+        key = None if body is None else body.key
+        episode, created = await live.session().begin(key)
+        return Answer({"episode": episode, "created": created})
+
+    @app.post("/v1/learners/{name}/decide", response_model=Decision, tags=["decide"])
+    async def decide(live: MayBegin, body: DecideBody) -> Response:
+        """Draw an action for a step of an episode. A retry gives the same action."""
+        action, chance = await live.session().decide(body.episode, body.step, body.state)
+        return Answer(
+            {"episode": body.episode, "step": body.step, "action": action, "probability": chance}
+        )
+
+    @app.get("/v1/learners/{name}/episodes/{episode}/policy", tags=["decide"])
+    async def policy(
+        live: MayBegin,
+        episode: Number,
+        step: Annotated[int | None, Query(ge=0, le=LARGEST)] = None,
+        state: Annotated[int | None, Query(ge=0, le=LARGEST)] = None,
+        format: Literal["json", "npy"] = "json",
+    ) -> Response:
+        """The policy of an open episode: (H, S, A), one step (S, A), or one row (A,)."""
+        found = live.session().policy(episode)
+        H, S, _ = found.shape
+        if step is not None and step >= H:
+            raise Refusal(422, f"step must be below {H}, got {step}", field="step")
+        if state is not None and (state >= S or step is None):
+            raise Refusal(422, f"state must be below {S} and come with a step", field="state")
+        if step is not None:
+            found = found[step] if state is None else found[step, state]
+        if format == "npy":
+            made = io.BytesIO()
+            np.save(made, found, allow_pickle=False)
+            return Response(made.getvalue(), media_type="application/x-npy")
+        return Answer({"episode": episode, "policy": found.tolist()})
+
+    @app.post("/v1/learners/{name}/feedback", response_model=OutcomeBody, tags=["feedback"])
+    async def feedback(
+        live: MayFeed, body: Annotated[dict[str, Any], Body(openapi_examples=EXAMPLES)]
+    ) -> Response:
+        """Hand in one record. It may come twice, late, and in any order."""
+        found = _parsed(body, live)
+        (outcome,) = await live.session().feed([found])
+        told = _told(outcome, found)
+        return Answer(told, told["status"])
+
+    @app.post("/v1/learners/{name}/feedback/batch", response_model=Report, tags=["feedback"])
+    async def feedback_batch(live: MayFeed, body: BatchBody) -> Response:
+        """Hand in many records. Each has its own outcome; the good ones are taken."""
+        if len(body.records) > server.batch:
+            why = f"a batch must have at most {server.batch} records, got {len(body.records)}"
+            raise Refusal(413, why, field="records")
+        found = [_parsed(record, live) for record in body.records]
+        outcomes = await live.session().feed(found)
+        told = [_told(outcome, record) for outcome, record in zip(outcomes, found, strict=True)]
+        return Answer({"outcomes": told})
+
+    @app.delete(
+        "/v1/learners/{name}/episodes/{episode}", response_model=OutcomeBody, tags=["feedback"]
+    )
+    async def forget(live: MayFeed, episode: Number) -> Response:
+        """Forget an episode: it will not report."""
+        return Answer(_told(await live.session().forget(episode), None))
+
+    @app.post("/v1/learners/{name}/snapshot", tags=["operation"])
+    async def snapshot(live: MayAdmin) -> Response:
+        """Write a snapshot soon, so that the next start is quick."""
+        live.session().learning.snapshot()
+        return Answer({"asked": True}, 202)
+
+
+def _parsed(given: object, live: Live) -> Arrived | RecordError:
+    try:
+        return parse(given, live.rewards)
+    except RecordError as error:
+        return error
+
+
+def _told(outcome: Outcome, record: Arrived | RecordError | None) -> dict[str, Any]:
+    told: dict[str, Any] = {"outcome": outcome.kind, "status": STATUS[outcome.kind]}
+    if outcome.episode is not None:
+        told["episode"] = outcome.episode
+    if outcome.kind == "invalid":
+        field = record.field if isinstance(record, RecordError) else str(outcome.part)
+        told["field"] = f"step {field}" if field.isdigit() else field
+    elif outcome.part is not None:
+        told["part"] = outcome.part
+    if outcome.why:
+        told["why"] = outcome.why
+    return told
+
+
+def _add_reading(app: FastAPI) -> None:
+    @app.get("/v1/learners/{name}", tags=["learners"])
+    async def status(live: MayRead) -> Response:
+        """How a learner is doing: counts, diagnostics, what came lately."""
+        return Answer(described(live, live.session()))
+
+    @app.get("/v1/learners/{name}/episodes", tags=["learners"])
+    async def episodes(
+        live: MayRead,
+        after: Annotated[int, Query(ge=-1, le=LARGEST)] = -1,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    ) -> Response:
+        """The open episodes, oldest first, with their age in seconds."""
+        session = live.session()
+        now = session.clock()
+        found = []
+        for number, began in session.books.opened.items():
+            if number > after:
+                decided = sorted(session.books.decisions.get(number, {}))
+                found.append({"episode": number, "age": now - began, "decided": decided})
+            if len(found) == limit:
+                break
+        return Answer({"episodes": found})
+
+
+def described(live: Live, session: Session) -> dict[str, Any]:
+    """What the page and the client read."""
+    books, terms = session.books, live.terms
+    problem = terms.problem
+    return {
+        "name": live.name,
+        "problem": {
+            "states": problem.states,
+            "actions": problem.actions,
+            "horizon": problem.horizon,
+        },
+        "information": terms.information,
+        "deadline": terms.deadline,
+        "deadline_unit": "seconds" if terms.timed else "episodes",
+        "default": terms.default,
+        "begun": books.begun,
+        "open": len(books.opened),
+        "waiting": session.learning.waiting,
+        "events": session.committer.number,
+        "differing": session.differing,
+        "counts": {**session.counts, **books.counts()},
+        "diagnostics": dict(session.learning.diagnostics),
+        "history": [list(item) for item in books.history],
+        "delays": books.delays,
+        "arrivals": [{"minute": minute, **counts} for minute, counts in session.arrivals],
+        "now": session.clock(),
+    }

@@ -1,0 +1,150 @@
+"""Group commit: whatever has come while the last group was being written is the next group.
+
+A commit costs a few milliseconds whatever it holds. So one thread commits, and all requests that
+wait share the cost. The log keeps the order in which events were appended: if an event is on disk,
+so are all before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import threading
+from collections.abc import Callable
+
+from belated.service.log import FORMAT, Event, checksum, write
+from belated.service.storage import Row, Storage, StorageError
+
+IDLE = 1.0
+"""Seconds without events after which the storage is checked."""
+Snapshot = tuple[int, bytes]
+
+
+class Committer:
+    """Writes the events of a session. `append` and `durable` belong to the event loop.
+
+    Args:
+        storage: where events go; used by the thread only, from `start` on.
+        number: of the last event that is stored, and its checksum.
+        failed: called in the event loop, once, if something cannot be written.
+    """
+
+    def __init__(
+        self, storage: Storage, number: int, last: int, failed: Callable[[str], None]
+    ) -> None:
+        self.number = number
+        self._checksum = last
+        self._storage = storage
+        self._failed = failed
+        self._loop = asyncio.get_running_loop()
+        self._wake = threading.Condition()
+        self._pending: list[Row] = []
+        self._snapshot: Snapshot | None = None
+        self._next: asyncio.Future[None] | None = None  # of those pending
+        self._current: asyncio.Future[None] | None = None  # of those being written
+        self._stopping = False
+        self.broken: str | None = None
+        self._thread = threading.Thread(target=self._run, name="commit", daemon=True)
+        self._thread.start()
+
+    def append(self, event: Event) -> int:
+        """Put an event at the end of the log; returns its number."""
+        written = write(event)
+        self.number += 1
+        self._checksum = checksum(self._checksum, written)
+        row = Row(self.number, FORMAT, written, self._checksum)
+        with self._wake:
+            self._pending.append(row)
+            if self._next is None:
+                self._next = self._loop.create_future()
+                self._next.add_done_callback(_seen)
+            self._wake.notify()
+        return self.number
+
+    @property
+    def last(self) -> int:
+        """Checksum of the last event."""
+        return self._checksum
+
+    @property
+    def waiting(self) -> int:
+        """Events that are not on disk yet, without those being written."""
+        return len(self._pending)
+
+    async def durable(self) -> None:
+        """Wait until everything appended so far is on disk."""
+        with self._wake:
+            if self.broken is not None:
+                raise StorageError(self.broken)
+            future = self._next or self._current
+            if future is None:
+                return
+        await asyncio.shield(future)  # a client that gives up must not stop the others
+
+    def keep(self, number: int, content: bytes) -> None:
+        """Store a snapshot after the events that it covers; any thread may call this."""
+        with self._wake:
+            self._snapshot = (number, content)
+            self._wake.notify()
+
+    def stop(self) -> None:
+        """Write what is pending and end; blocks."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                if not (self._pending or self._snapshot or self._stopping):
+                    self._wake.wait(IDLE)
+                rows, self._pending = self._pending, []
+                snapshot, self._snapshot = self._snapshot, None
+                if not rows and snapshot is None and self._stopping:
+                    return
+                done, self._current, self._next = self._next, self._next, None
+            try:
+                if rows:
+                    self._storage.append(rows)
+                with self._wake:
+                    self._current = None
+                self._tell(done, None)
+                if not rows:
+                    self._storage.check()
+                if snapshot is not None:
+                    self._storage.add_snapshot(*snapshot)
+            except Exception as error:  # whatever it is, nothing more may be acknowledged
+                why = str(error) or type(error).__name__
+                with self._wake:
+                    self.broken = why
+                    pending, self._next, self._current = self._next, None, None
+                    self._pending = []
+                for future in (done, pending):
+                    self._tell(future, why)
+                self._call(functools.partial(self._failed, why))
+                return
+
+    def _tell(self, future: asyncio.Future[None] | None, why: str | None) -> None:
+        if future is not None:
+            self._call(lambda: _settle(future, why))
+
+    def _call(self, function: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._loop.call_soon_threadsafe(function)
+
+
+def _settle(future: asyncio.Future[None], why: str | None) -> None:
+    if future.done():
+        return
+    if why is None:
+        future.set_result(None)
+    else:
+        future.set_exception(StorageError(why))
+
+
+def _seen(future: asyncio.Future[None]) -> None:
+    """Nobody may be waiting; an error is not news then."""
+    if not future.cancelled():
+        future.exception()

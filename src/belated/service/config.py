@@ -1,0 +1,317 @@
+"""The configuration of a server, from a TOML file."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, cast
+
+from belated import checks
+from belated.agents.contract import Agent, Information
+from belated.lab.kinds import AGENTS
+from belated.lab.kinds.part import Part, read
+from belated.lab.kinds.registry import check, unknown_key
+from belated.problem import Problem
+from belated.service import agents
+from belated.service.books import REMEMBER, Terms
+from belated.service.session import Bounds
+from belated.service.tokens import EVERY, VERBS, Token
+
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+POSTGRES = ("postgresql://", "postgres://")
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
+RECOMMENDED = Part("recommended")
+LARGEST_POLICY = 10_000_000
+"""Entries of a policy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a server takes on.
+
+    Attributes:
+        body: bytes of a request.
+        batch: records of a request.
+        rate: requests per second and holder of a token, on average.
+        burst: requests that may come at once.
+        open: open episodes of a learner.
+        waiting: calls that wait for an agent to learn from them.
+        snapshot: events between two snapshots.
+    """
+
+    body: int = 2_000_000
+    batch: int = 1_000
+    rate: float = 10_000.0
+    burst: float = 20_000.0
+    open: int = 100_000
+    waiting: int = 10_000
+    snapshot: int = 20_000
+
+    def __post_init__(self) -> None:
+        for name in ("body", "batch", "open", "waiting", "snapshot"):
+            checks.integer(f"limits.{name}", getattr(self, name), 1)
+        for name in ("rate", "burst"):
+            checks.real(f"limits.{name}", getattr(self, name), 1.0)
+        if self.batch > self.waiting:
+            raise ValueError(
+                f"limits.batch must be at most limits.waiting = {self.waiting}, got {self.batch}"
+            )
+
+    @property
+    def bounds(self) -> Bounds:
+        """Those of one learner."""
+        return Bounds(waiting=self.waiting, open=self.open, snapshot=self.snapshot)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerConfig:
+    """A learner.
+
+    Attributes:
+        name: in addresses and as a file: lower-case letters, digits and dashes.
+        problem: states, actions, horizon, start, homogeneous.
+        information: "bandit" or "full".
+        agent: a kind of the lab.
+        start: a file of `belated.save`, instead: the agent goes on from there. It must stay.
+        deadline_seconds, deadline_episodes: how long an episode may wait; at most one of them.
+        default: the cost of a step that has not reported by then.
+        rewards: [low, high], the range of rewards that come without one.
+        remember: closed episodes of which duplicates are known.
+    """
+
+    name: str
+    problem: Problem
+    information: str = "bandit"
+    agent: Part = RECOMMENDED
+    start: str | None = None
+    deadline_seconds: float | None = None
+    deadline_episodes: int | None = None
+    default: float | None = None
+    rewards: tuple[float, float] | None = None
+    remember: int = REMEMBER
+
+    def fresh(self) -> Agent:
+        """A fresh agent."""
+        information = cast(Information, self.information)
+        key = f"learner {self.name}"
+        if self.start is not None:
+            return agents.loaded(f"{key}: start", self.start, self.problem, information)
+        return agents.made(f"{key}: agent", self.agent, self.problem, information)
+
+    def terms(self) -> Terms:
+        """How its books are kept."""
+        timed = self.deadline_seconds is not None
+        agent = self.fresh()
+        start = None
+        if self.start is not None:
+            start = hashlib.sha256(Path(self.start).read_bytes()).hexdigest()
+        return Terms(
+            self.problem,
+            cast(Information, self.information),
+            agent.uses_paths,
+            self.deadline_seconds if timed else self.deadline_episodes,
+            timed,
+            self.default,
+            self.remember,
+            agent.begun,
+            start,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """A server.
+
+    Attributes:
+        learners: by name.
+        storage: a directory for SQLite files, or the URL of a PostgreSQL database.
+        host, port: where it listens; port 0 is any free one.
+        url: where other servers and clients reach it, for redirections; needed with PostgreSQL.
+        hosts: names that requests may use, besides loopback; any if it listens elsewhere and none
+            are given.
+        tokens: without any, the server listens on loopback only.
+        limits: see `Limits`.
+    """
+
+    learners: tuple[LearnerConfig, ...]
+    storage: str = "belated-data"
+    host: str = "127.0.0.1"
+    port: int = 8571
+    url: str | None = None
+    hosts: tuple[str, ...] = ()
+    tokens: tuple[Token, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if not self.learners:
+            raise ValueError("learners must name at least one, [[learners]]")
+        names = [learner.name for learner in self.learners]
+        if len(set(names)) != len(names):
+            raise ValueError(f"learners must have different names, got {names}")
+        checks.integer("port", self.port, 0, 65535)
+        for token in self.tokens:
+            for name in token.learners:
+                if name != EVERY:
+                    checks.choice(f"tokens: learners of {token.name!r}", name, names)
+        if not self.tokens and not self.loopback:
+            raise ValueError(
+                f"tokens are required to listen on {self.host!r}; without any, host must be a "
+                "loopback address such as 127.0.0.1 (belated token makes a token)"
+            )
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def allowed_hosts(self) -> frozenset[str]:
+        """Names that requests may use; none means any."""
+        if not self.loopback and not self.hosts:
+            return frozenset()
+        return frozenset({*LOOPBACK, *self.hosts, self.host})
+
+
+def demonstration() -> Config:
+    """A shop with three offers; a visitor who has not bought within ten minutes never will."""
+    shop = LearnerConfig(name="shop", problem=Problem(1, 3, 1), deadline_seconds=600.0, default=1.0)
+    robot = LearnerConfig(
+        name="robot", problem=Problem(6, 2, 4, homogeneous=True), deadline_episodes=1000
+    )
+    return Config(learners=(shop, robot))
+
+
+def load(path: Path) -> Config:
+    """The configuration in a TOML file. A mistake raises ValueError with one line."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} must be a readable TOML file: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not TOML that can be read: {error}") from None
+    try:
+        return from_table(table)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def from_table(given: Mapping[str, Any]) -> Config:
+    """The configuration that a table describes. Every agent is made once, to see that it can be."""
+    _check_keys("", given, Config, "a server")
+    values = dict(given)
+    for name in ("storage", "host", "url"):
+        if name in values:
+            _text(name, values[name])
+    values["hosts"] = tuple(_text("hosts", host) for host in _list("hosts", values.get("hosts")))
+    limits = values.get("limits", {})
+    _check_keys("limits.", _table("limits", limits), Limits, "limits")
+    values["limits"] = Limits(**limits)
+    tables = enumerate(_list("learners", given.get("learners")))
+    values["learners"] = tuple(_learner(f"learners[{i}]", item) for i, item in tables)
+    tables = enumerate(_list("tokens", given.get("tokens")))
+    values["tokens"] = tuple(_token(f"tokens[{i}]", item) for i, item in tables)
+    config = Config(**values)
+    for learner in config.learners:
+        learner.fresh()
+    return config
+
+
+def _learner(key: str, given: object) -> LearnerConfig:
+    values = dict(_table(key, given))
+    _check_keys(f"{key}.", values, LearnerConfig, "a learner")
+    for name in ("name", "problem"):
+        if name not in values:
+            raise ValueError(f"{key}.{name} is required")
+    if not isinstance(values["name"], str) or not NAME.fullmatch(values["name"]):
+        raise ValueError(
+            f"{key}.name must be 1 to 63 lower-case letters, digits and dashes, "
+            f"got {checks.show(values['name'])}"
+        )
+    problem = _table(f"{key}.problem", values["problem"])
+    _check_keys(f"{key}.problem.", problem, Problem, "a problem")
+    try:
+        values["problem"] = made = Problem(**problem)
+        if made.horizon * made.states * made.actions > LARGEST_POLICY:
+            raise ValueError(f"states, actions and horizon must multiply to {LARGEST_POLICY}")
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{key}.problem: {error}") from None
+    checks.choice(f"{key}.information", values.get("information", "bandit"), ("bandit", "full"))
+    if "start" in values and "agent" in values:
+        raise ValueError(f"{key} must have an agent or a start, got both")
+    values["agent"] = read(f"{key}.agent", values.get("agent", "recommended"))
+    check(f"{key}.agent", values["agent"], AGENTS)
+    _check_deadline(key, values)
+    if values.get("rewards") is not None:
+        bounds = _list(f"{key}.rewards", values["rewards"])
+        low, high = bounds if len(bounds) == 2 else (1, 0)
+        if not checks.real(f"{key}.rewards", low, -1e300) < checks.real("rewards", high, -1e300):
+            raise ValueError(f"{key}.rewards must be [low, high], got {checks.show(bounds)}")
+        values["rewards"] = (float(low), float(high))
+    checks.integer(f"{key}.remember", values.get("remember", REMEMBER), 0)
+    return LearnerConfig(**values)
+
+
+def _check_deadline(key: str, values: dict[str, Any]) -> None:
+    seconds, episodes = values.get("deadline_seconds"), values.get("deadline_episodes")
+    if seconds is not None and episodes is not None:
+        raise ValueError(f"{key} must have deadline_seconds or deadline_episodes, got both")
+    if seconds is not None:
+        values["deadline_seconds"] = checks.real(f"{key}.deadline_seconds", seconds, 0.0)
+    if episodes is not None:
+        checks.integer(f"{key}.deadline_episodes", episodes, 0)
+    if values.get("default") is not None:
+        if seconds is None and episodes is None:
+            raise ValueError(f"{key}.default needs a deadline_seconds or deadline_episodes")
+        values["default"] = checks.real(f"{key}.default", values["default"], 0.0, 1.0)
+
+
+def _token(key: str, given: object) -> Token:
+    values = _table(key, given)
+    _check_keys(f"{key}.", values, Token, "a token")
+    for name in ("name", "sha256", "learners"):
+        if name not in values:
+            raise ValueError(f"{key}.{name} is required")
+    verbs = tuple(_list(f"{key}.verbs", values.get("verbs", list(VERBS))))
+    learners = tuple(_text(f"{key}.learners", n) for n in _list(key, values["learners"]))
+    name, sha256 = (_text(f"{key}.{n}", values[n]) for n in ("name", "sha256"))
+    try:
+        return Token(name, sha256, learners, verbs)
+    except ValueError as error:
+        raise ValueError(f"{key}.{error}") from None
+
+
+def _check_keys(prefix: str, given: Mapping[str, Any], kind: type, taker: str) -> None:
+    allowed = [item.name for item in fields(kind)]
+    for key, value in given.items():
+        if key not in allowed:
+            raise unknown_key(f"{prefix}{key}", value, taker, allowed)
+
+
+def _table(key: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{key} must be a table, got {checks.show(value)}")
+    return value
+
+
+def _list(key: str, value: object) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise ValueError(f"{key} must be a list, got {checks.show(value)}")
+    return value
+
+
+def _text(key: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{key} must be a text, got {checks.show(value)}")
+    return value

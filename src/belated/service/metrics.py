@@ -1,0 +1,70 @@
+"""What Prometheus reads, of the learners that the reader may see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from belated.inbox import KINDS
+from belated.service.live import Live
+
+
+class _Collected(Collector):
+    def __init__(self, learners: Iterable[Live]) -> None:
+        self._learners = list(learners)
+
+    def collect(self) -> Iterator[Metric]:
+        ready = GaugeMetricFamily("belated_ready", "1 if driven here", labels=["learner"])
+        gauges = {
+            name: GaugeMetricFamily(f"belated_{name}", about, labels=["learner"])
+            for name, about in (
+                ("episodes_begun", "episodes that have begun"),
+                ("episodes_open", "episodes that wait for feedback"),
+                ("calls_waiting", "calls that wait for the agent"),
+                ("log_events", "events in the log"),
+                ("policies_differing", "policies that replay gave otherwise"),
+            )
+        }
+        told = GaugeMetricFamily(
+            "belated_agent", "what the agent tells", labels=["learner", "name"]
+        )
+        records = CounterMetricFamily(
+            "belated_records", "feedback by outcome, since the start", labels=["learner", "outcome"]
+        )
+        closed = CounterMetricFamily(
+            "belated_closed", "episodes closed by the deadline", labels=["learner", "how"]
+        )
+        decided = CounterMetricFamily(
+            "belated_decisions", "decisions since the start", labels=["learner"]
+        )
+        for live in self._learners:
+            ready.add_metric([live.name], float(live.ready))
+            if not live.ready:
+                continue
+            session = live.session()
+            values = {
+                "episodes_begun": session.books.begun,
+                "episodes_open": len(session.books.opened),
+                "calls_waiting": session.learning.waiting,
+                "log_events": session.committer.number,
+                "policies_differing": session.differing,
+            }
+            for name, value in values.items():
+                gauges[name].add_metric([live.name], value)
+            for name, number in session.learning.diagnostics.items():
+                told.add_metric([live.name, name], float(number))
+            for kind in KINDS:
+                records.add_metric([live.name, kind], session.counts[kind])
+            for how, count in session.books.counts().items():
+                closed.add_metric([live.name, how], count)
+            decided.add_metric([live.name], session.counts["decided"])
+        yield from (ready, *gauges.values(), told, records, closed, decided)
+
+
+def text(learners: Iterable[Live]) -> bytes:
+    """The metrics in the text format."""
+    return generate_latest(_Collected(learners))

@@ -1,0 +1,98 @@
+"""An agent that learns nothing and notes every call, for the agent that does.
+
+An `Inbox` sorts records by asking its agent which episodes are open. In the service the real agent
+is behind: it learns in its own thread. So the inbox stands before a `Recorder`, which keeps the
+open episodes at once and hands its calls on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from belated import checks, saving, stored
+from belated.agents.contract import Information
+from belated.agents.ledger import Ledger, Ledgered
+from belated.feedback import Costs, Episode, Record, Trajectory
+from belated.problem import Problem
+
+CHUNK = 64
+"""Records of one call at most, so that no call takes long."""
+NOTHING = np.zeros((1, 1, 1))
+
+Call = tuple[Record, ...] | int
+"""What the agent is to be told: records to observe, or an episode to forget."""
+
+
+class Recorder(Ledgered):
+    """Keeps the open episodes and notes the calls.
+
+    Attributes:
+        calls: what the agent is to be told, oldest first; whoever reads them clears them.
+        heard: called with the costs of every episode that are complete.
+    """
+
+    def __init__(self, problem: Problem, information: Information, *, uses_paths: bool) -> None:
+        self.problem = problem
+        self.information = information
+        self.uses_paths = uses_paths
+        self.calls: list[Call] = []
+        self.heard: Callable[[Costs], None] = lambda costs: None
+        self._ledger: Ledger[Any] = Ledger(problem, information, uses_paths=uses_paths)
+
+    def start_at(self, number: int) -> None:
+        """Let the first episode have this number."""
+        self._ledger.begun = number
+
+    def begin_episode(self) -> Episode:
+        """Open the next episode; its policy is the agent's business."""
+        return Episode(self._ledger.begin(True), NOTHING)
+
+    def observe(self, records: Iterable[Record]) -> None:
+        """Note records, and close the episodes that are complete."""
+        batch = list(records)
+        _, entries = self._ledger.take(batch)
+        alone = self.information == "full" or not self.uses_paths  # costs need no path
+        for entry in entries:
+            if entry.costs is not None and (alone or entry.path_came):
+                self._ledger.settle(entry)
+        for record in batch:
+            if isinstance(record, Costs):
+                self.heard(record)
+        wanted = [r for r in batch if self.uses_paths or not isinstance(r, Trajectory)]
+        for i in range(0, len(wanted), CHUNK):
+            self.calls.append(tuple(wanted[i : i + CHUNK]))
+
+    def forget(self, episode: int) -> None:
+        """Note it, and close the episode."""
+        if self._ledger.forget(episode) is not None:
+            self.calls.append(episode)
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """Those of the ledger."""
+        return self._ledger.diagnostics()
+
+    def state(self) -> stored.State:
+        """The open episodes; calls must have been read."""
+        return {
+            "problem": self.problem,
+            "information": self.information,
+            "uses_paths": self.uses_paths,
+            "ledger": self._ledger.state(bool),
+        }
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Self:
+        """The recorder that wrote the state."""
+        read = stored.exact(state, "problem", "information", "uses_paths", "ledger")
+        checks.instance("problem", read["problem"], Problem)
+        checks.choice("information", read["information"], ("full", "bandit"))
+        uses = checks.flag("uses_paths", read["uses_paths"])
+        made = cls(read["problem"], read["information"], uses_paths=uses)
+        made._ledger.restore(read["ledger"], bool)
+        return made
+
+
+saving.register(Recorder, "service.Recorder")

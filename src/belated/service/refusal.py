@@ -1,0 +1,37 @@
+"""Why a request is refused, as HTTP says it."""
+
+from __future__ import annotations
+
+
+class Refusal(Exception):
+    """An answer other than yes.
+
+    status: of HTTP. field: what is wrong in the request. retry: seconds after which it may work.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        why: str,
+        *,
+        outcome: str | None = None,
+        field: str | None = None,
+        retry: float | None = None,
+    ) -> None:
+        super().__init__(why)
+        self.status = status
+        self.why = why
+        self.outcome = outcome
+        self.field = field
+        self.retry = retry
+        self.address: str | None = None
+
+
+def busy(why: str, retry: float = 1.0) -> Refusal:
+    """Too much at once: 429."""
+    return Refusal(429, why, retry=retry)
+
+
+def unavailable(why: str, retry: float = 1.0) -> Refusal:
+    """Not now: 503."""
+    return Refusal(503, why, retry=retry)

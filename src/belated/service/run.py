@@ -1,0 +1,117 @@
+"""From a configuration to a server that runs until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from belated import checks, saving
+from belated.service.app import Server, make
+from belated.service.config import POSTGRES, Config, LearnerConfig, demonstration, load
+from belated.service.limits import Rate
+from belated.service.live import Live
+from belated.service.log import LogError
+from belated.service.replay import restore
+from belated.service.storage import Storage, StorageError
+from belated.service.storage_sqlite import SQLiteStorage
+
+SWITCH = 0.001
+"""Seconds after which a thread that learns lets the one that answers go on."""
+DRAIN = 10
+"""Seconds that requests have to end when the server is told to stop."""
+
+
+def application(config: Config) -> FastAPI:
+    """The application of a configuration."""
+    limits = config.limits
+    learners = [
+        Live(
+            learner.name,
+            learner.terms(),
+            learner.fresh,
+            _opener(config, learner),
+            limits.bounds,
+            learner.rewards,
+        )
+        for learner in config.learners
+    ]
+    rate = Rate(limits.rate, limits.burst)
+    server = Server(learners, config.tokens, rate, limits.batch)
+    return make(server, body=limits.body, hosts=config.allowed_hosts)
+
+
+def _opener(config: Config, learner: LearnerConfig) -> Callable[[], Storage]:
+    if config.storage.startswith(POSTGRES):
+        from belated.service.storage_postgres import PostgresStorage  # noqa: PLC0415
+
+        return lambda: PostgresStorage(config.storage, learner.name, config.url)
+    path = Path(config.storage) / f"{learner.name}.sqlite"
+    return lambda: SQLiteStorage(path)
+
+
+def extract(path: Path, name: str, out: Path) -> None:
+    """Write the agent of a stopped learner, everything learned, to a file for `belated.load`.
+
+    Episodes that are open are forgotten in the file; the learner stays as it is.
+    """
+    config = load(path)
+    names = [learner.name for learner in config.learners]
+    checks.choice("learner", name, names)
+    learner = config.learners[names.index(name)]
+    try:
+        storage = _opener(config, learner)()
+    except StorageError as error:
+        raise ValueError(f"learner {name}: {error}") from None
+    try:
+        found = restore(storage, learner.terms(), learner.fresh)
+    except (StorageError, LogError) as error:
+        raise ValueError(f"learner {name}: {error}") from None
+    finally:
+        storage.close()
+    found.pupil.learn_up_to(found.pupil.learned + len(found.pupil.waiting))
+    for number in found.pupil.agent.open_episodes():
+        found.pupil.agent.forget(number)
+    saving.save(found.pupil.agent, out)
+
+
+def serve(path: Path | None, port: int | None = None) -> int:
+    """Run a server until a signal stops it. path: of the configuration, or the demonstration."""
+    config = demonstration() if path is None else load(path)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    sys.setswitchinterval(SWITCH)
+    settings = uvicorn.Config(
+        application(config),
+        host=config.host,
+        port=config.port if port is None else port,
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=DRAIN,
+    )
+    listening = _bound(settings)
+    shown = "[::1]" if ":" in config.host else config.host
+    print(f"belated serves http://{shown}:{listening.getsockname()[1]}", flush=True)
+    server = uvicorn.Server(settings)
+    server.run(sockets=[listening])
+    return 0 if server.started else 1
+
+
+def _bound(settings: uvicorn.Config) -> socket.socket:
+    """The socket; an address that is taken is an `OSError` here rather than an exit."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+    except OSError as error:
+        listening.close()
+        where = f"{settings.host}:{settings.port}"
+        raise OSError(error.errno, f"cannot listen on {where}: {error.strerror}") from None
+    listening.set_inheritable(True)
+    return listening

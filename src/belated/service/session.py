@@ -1,0 +1,329 @@
+"""One learner while all is well: every request becomes an event, or nothing.
+
+All methods belong to the event loop, so events have one order. A request is answered when its event
+is on disk; one that changes nothing, such as a duplicate, when what it repeats is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from belated import stored
+from belated.arrays import Floats
+from belated.feedback import Episode
+from belated.inbox import Outcome
+from belated.service import snapshot
+from belated.service.books import digest
+from belated.service.commit import Committer
+from belated.service.learning import Learning
+from belated.service.log import Begun, Decided, Event, Fed, Forgotten, Made, Tick
+from belated.service.recorder import Call
+from belated.service.records import Arrived, RecordError
+from belated.service.refusal import Refusal, busy
+from belated.service.replay import Restored, described
+from belated.service.storage import Storage, StorageError
+
+MINUTES = 60
+"""Of which arrivals are counted."""
+
+
+class Clock:
+    """The time in seconds. It never goes back, and a step of the system's clock is not seen.
+
+    Args:
+        after: the latest time in the log.
+        wall: the system's clock, read once.
+    """
+
+    def __init__(
+        self,
+        after: float,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._monotonic = monotonic
+        self._base = max(after, wall()) - monotonic()
+
+    def __call__(self) -> float:
+        """Now."""
+        return self._base + self._monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a learner takes on at once.
+
+    waiting: calls that wait for the agent. asked: episodes asked for. events: not on disk yet.
+    open: episodes. snapshot: events between two snapshots.
+    """
+
+    waiting: int = 10_000
+    asked: int = 1_000
+    events: int = 10_000
+    open: int = 100_000
+    snapshot: int = 20_000
+
+
+class Session:
+    """A learner that is driven here."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        restored: Restored,
+        bounds: Bounds,
+        failed: Callable[[str], None],
+        clock: Clock | None = None,
+    ) -> None:
+        self.books = restored.books
+        self.bounds = bounds
+        self.clock = clock or Clock(restored.books.now)
+        self.counts: Counter[str] = Counter()
+        self.arrivals: deque[tuple[int, Counter[str]]] = deque(maxlen=MINUTES)
+        self.differing = restored.differing
+        self._pupil = restored.pupil
+        self._storage = storage
+        self._loop = asyncio.get_running_loop()
+        self._failed = failed
+        self._starts = self.books.terms.problem.start_probabilities
+        self._rng = np.random.default_rng()
+        self._beginning: dict[str, asyncio.Future[int]] = {}
+        self._coming: set[asyncio.Future[int]] = set()
+        self._snapshot = restored.snapshot
+        self.committer = Committer(storage, restored.number, restored.checksum, failed)
+        self.learning = Learning(restored.pupil, self._capture, self._agent_failed)
+        if restored.number == 0:
+            terms = described(self.books.terms, restored.pupil.agent)
+            self.committer.append(Made(self.clock(), terms))
+
+    async def begin(self, key: str | None) -> tuple[int, bool]:
+        """Begin an episode; with a key that was used, find it. Returns whether it is new."""
+        if key is not None:
+            if key in self.books.keys:
+                await self.committer.durable()
+                return self.books.keys[key], False
+            if key in self._beginning:
+                return await self._handed(self._beginning[key]), False
+        self._check_room(0)
+        if len(self.books.opened) + len(self._coming) >= self.bounds.open:
+            raise busy(f"{self.bounds.open} episodes are open; close some, or set a deadline", 10)
+        if len(self._coming) >= self.bounds.asked:
+            raise busy(f"{len(self._coming)} episodes are being begun")
+        future: asyncio.Future[int] = self._loop.create_future()
+        self._coming.add(future)
+        if key is not None:
+            self._beginning[key] = future
+
+        def handed(number: int, policy: Floats, learned: int) -> None:
+            self._call(lambda: self._begun(key, future, number, policy, learned))
+
+        self.learning.begin(handed)
+        return await self._handed(future), True
+
+    async def _handed(self, future: asyncio.Future[int]) -> int:
+        number = await asyncio.shield(future)
+        await self.committer.durable()
+        return number
+
+    def _begun(
+        self,
+        key: str | None,
+        future: asyncio.Future[int],
+        number: int,
+        policy: Floats,
+        learned: int,
+    ) -> None:
+        """Enter an episode that the agent has begun. This is in the order in which it did."""
+        self._coming.discard(future)
+        if key is not None:
+            self._beginning.pop(key, None)
+        try:
+            self._tick()
+            self._happen(Begun(self.clock(), number, learned, key, digest(policy)), policy)
+            self._count("begun")
+            future.set_result(number)
+        except Exception as error:
+            _give_up(future, error)
+
+    async def decide(self, episode: int, step: int, state: int) -> tuple[int, float]:
+        """Draw an action, or repeat the one that was drawn before. Returns its probability too."""
+        problem = self.books.terms.problem
+        if step >= problem.horizon:
+            why = f"step must be below {problem.horizon}, got {step}"
+            raise Refusal(422, why, outcome="invalid", field="step")
+        if state >= problem.states:
+            why = f"state must be below {problem.states}, got {state}"
+            raise Refusal(422, why, outcome="invalid", field="state")
+        if step == 0 and self._starts[state] == 0.0:
+            why = f"state must be one that episodes can start in, got {state}"
+            raise Refusal(422, why, outcome="invalid", field="state")
+        self._tick()
+        policy = self.policy(episode)
+        known = self.books.decisions.get(episode, {}).get(step)
+        if known is None:
+            self._check_room(1)
+            action, probability = Episode(episode, policy).act(step, state, self._rng)
+            self._happen(Decided(self.clock(), episode, step, state, action))
+            self._count("decided")
+        elif known[0] != state:
+            why = f"step {step} of episode {episode} was decided in state {known[0]}, got {state}"
+            raise Refusal(409, why, outcome="conflict", field="state")
+        else:
+            action = known[1]
+            probability = float(policy[step, state, action])
+        await self.committer.durable()
+        return action, probability
+
+    def policy(self, episode: int) -> Floats:
+        """The policy (H, S, A) of an open episode."""
+        if episode >= self.books.begun:
+            raise Refusal(404, f"episode {episode} has not begun", outcome="unknown")
+        if episode not in self.books.policies:
+            raise Refusal(410, f"episode {episode} is closed", outcome="late")
+        return self.books.policies[episode]
+
+    async def feed(self, given: Sequence[Arrived | RecordError]) -> list[Outcome]:
+        """Take feedback; an outcome for each record."""
+        good = [record for record in given if not isinstance(record, RecordError)]
+        self._check_room(len(good))
+        self._tick()
+        event = Fed(self.clock(), tuple(good))
+        found = iter(self._applied(event))
+        outcomes = [
+            Outcome("invalid", record.episode, record.field, str(record))
+            if isinstance(record, RecordError)
+            else next(found)
+            for record in given
+        ]
+        kept = [
+            record
+            for record, outcome in zip(given, outcomes, strict=True)
+            if outcome.kind in ("taken", "late") and not isinstance(record, RecordError)
+        ]
+        for outcome in outcomes:
+            self._count(outcome.kind)
+        if kept:
+            self._append(Fed(event.at, tuple(kept)))
+        await self.committer.durable()
+        return outcomes
+
+    async def forget(self, episode: int) -> Outcome:
+        """Let go of an episode."""
+        self._tick()
+        if episode >= self.books.begun:
+            raise Refusal(404, f"episode {episode} has not begun", outcome="unknown")
+        was_open = self.books.is_open(episode)
+        if was_open:
+            self._check_room(1)
+            self._happen(Forgotten(self.clock(), episode))
+            self._count("forgotten")
+        await self.committer.durable()
+        if was_open:
+            return Outcome("taken", episode, None)
+        return Outcome("duplicate", episode, None, f"episode {episode} is closed already")
+
+    def _check_room(self, records: int) -> None:
+        """Refuse what would make a queue too long."""
+        if self.learning.waiting + records > self.bounds.waiting:
+            raise busy(f"{self.learning.waiting} calls wait for the agent")
+        if self.committer.waiting >= self.bounds.events:
+            raise busy(f"{self.committer.waiting} events wait for the disk")
+
+    def _tick(self) -> None:
+        """Let deadlines pass that have passed."""
+        now = self.clock()
+        if self.books.overdue(now):
+            self._happen(Tick(now))
+
+    def tick(self) -> None:
+        """The same without a request."""
+        if self.committer.broken is None:
+            self._tick()
+
+    def _happen(self, event: Event, policy: Floats | None = None) -> None:
+        self._applied(event, policy)
+        self._append(event)
+
+    def _applied(self, event: Event, policy: Floats | None = None) -> list[Outcome]:
+        """Let the event happen in the books. If that fails, they are wrong and must go."""
+        try:
+            return self.books.apply(event, policy)
+        except Exception as error:
+            logging.getLogger("belated.service").exception("an event failed: %s", event)
+            why = f"an event failed: {type(error).__name__}: {error}"
+            self._failed(why)
+            raise StorageError(why) from None
+
+    def _append(self, event: Event) -> None:
+        """Log an event that has happened, and hand on what the agent is to be told."""
+        number = self.committer.append(event)
+        self.learning.add(self.books.calls())
+        if number - self._snapshot >= self.bounds.snapshot:
+            self._snapshot = number
+            self.learning.snapshot()
+
+    def _count(self, kind: str) -> None:
+        self.counts[kind] += 1
+        minute = int(self.clock() // 60)
+        if not self.arrivals or self.arrivals[-1][0] != minute:
+            self.arrivals.append((minute, Counter()))
+        self.arrivals[-1][1][kind] += 1
+
+    def _capture(self) -> None:
+        """In the thread of learning, which does nothing else meanwhile: make a snapshot."""
+        done = threading.Event()
+        found: list[tuple[int, int, stored.State, list[Call]]] = []
+
+        def look() -> None:
+            try:
+                at = self.committer.number, self.committer.last
+                found.append((*at, self.books.state(), list(self._pupil.waiting)))
+            finally:
+                done.set()
+
+        self._loop.call_soon_threadsafe(look)
+        done.wait()
+        number, checksum, state, waiting = found[0]
+        content = snapshot.write(number, checksum, state, self._pupil, waiting)
+        self.committer.keep(number, content)
+
+    def _agent_failed(self, why: str) -> None:
+        self._call(lambda: self._failed(why))
+
+    def _call(self, function: Callable[[], None]) -> None:
+        """From a thread: call this in the event loop, unless that has ended."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function)
+
+    async def close(self, *, drain: bool) -> None:
+        """Stop: learn and write what there is and keep a snapshot, or drop everything."""
+        if drain and self.committer.broken is None:
+            await asyncio.to_thread(self.learning.stop, drain=True)
+            number, checksum = self.committer.number, self.committer.last
+            if number != self._snapshot:
+                content = snapshot.write(
+                    number, checksum, self.books.state(), self._pupil, list(self._pupil.waiting)
+                )
+                self.committer.keep(number, content)
+        else:
+            await asyncio.to_thread(self.learning.stop, drain=False)
+        await asyncio.to_thread(self.committer.stop)
+        for future in self._coming:
+            _give_up(future, StorageError("the learner was closed"))
+        self._storage.close()
+
+
+def _give_up(future: asyncio.Future[int], error: Exception) -> None:
+    """Tell those who wait, if there are any."""
+    if not future.done():
+        future.add_done_callback(lambda done: done.exception())
+        future.set_exception(error)

@@ -1,0 +1,153 @@
+"""A learner in a PostgreSQL database, for several server processes.
+
+Exactly one process drives a learner: the one whose connection holds its advisory lock. Everything
+is written through that same connection, so a process that has lost the lock cannot write. The lock
+ends with the connection, and another process takes over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator, Sequence
+
+import psycopg
+
+from belated.service.storage import Row, StorageError, Taken
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS belated_events (
+    learner text NOT NULL, number bigint NOT NULL, format int NOT NULL, written text NOT NULL,
+    checksum bigint NOT NULL, PRIMARY KEY (learner, number)
+);
+CREATE TABLE IF NOT EXISTS belated_snapshots (
+    learner text NOT NULL, number bigint NOT NULL, content bytea NOT NULL,
+    PRIMARY KEY (learner, number)
+);
+CREATE TABLE IF NOT EXISTS belated_drivers (learner text PRIMARY KEY, address text);
+"""
+KEPT = 2
+"""Snapshots."""
+PAGE = 5_000
+"""Events that are read at once."""
+PATIENCE = 5
+"""Seconds to connect."""
+
+
+def lock_of(learner: str) -> int:
+    """The number of the advisory lock of a learner."""
+    made = hashlib.blake2b(f"belated learner {learner}".encode(), digest_size=8).digest()
+    return int.from_bytes(made, "big", signed=True)
+
+
+class PostgresStorage:
+    """A learner in a database. Raises `Taken` if another process drives it.
+
+    address: where this process can be reached, for those that come second.
+    """
+
+    def __init__(self, url: str, learner: str, address: str | None = None) -> None:
+        self._learner = learner
+        try:
+            self._db = psycopg.connect(url, autocommit=True, connect_timeout=PATIENCE)
+        except psycopg.Error as error:
+            raise StorageError(f"the database does not answer: {_line(error)}") from None
+        try:
+            self._claim(address)
+        except psycopg.Error as error:
+            self.close()
+            raise StorageError(_line(error)) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _claim(self, address: str | None) -> None:
+        self._db.execute("SET synchronous_commit = on")
+        with self._db.transaction():
+            self._db.execute("SELECT pg_advisory_xact_lock(%s)", (lock_of(""),))
+            self._db.execute(TABLES)
+        got = self._db.execute("SELECT pg_try_advisory_lock(%s)", (lock_of(self._learner),))
+        if got.fetchone() == (True,):
+            self._db.execute(
+                "INSERT INTO belated_drivers VALUES (%s, %s) "
+                "ON CONFLICT (learner) DO UPDATE SET address = excluded.address",
+                (self._learner, address),
+            )
+            return
+        found = self._db.execute(
+            "SELECT address FROM belated_drivers WHERE learner = %s", (self._learner,)
+        ).fetchone()
+        raise Taken("another process drives it", found[0] if found else None)
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """See `Storage`."""
+        try:
+            with self._db.transaction(), self._db.cursor() as cursor:
+                cursor.executemany(
+                    "INSERT INTO belated_events VALUES (%s, %s, %s, %s, %s)",
+                    [(self._learner, *row) for row in rows],
+                )
+        except psycopg.Error as error:
+            raise StorageError(_line(error)) from None
+
+    def events(self, after: int) -> Iterator[Row]:
+        """See `Storage`."""
+        while True:
+            try:
+                found = self._db.execute(
+                    "SELECT number, format, written, checksum FROM belated_events "
+                    "WHERE learner = %s AND number > %s ORDER BY number LIMIT %s",
+                    (self._learner, after, PAGE),
+                ).fetchall()
+            except psycopg.Error as error:
+                raise StorageError(_line(error)) from None
+            yield from map(Row._make, found)
+            if len(found) < PAGE:
+                return
+            after = found[-1][0]
+
+    def add_snapshot(self, number: int, content: bytes) -> None:
+        """See `Storage`."""
+        try:
+            with self._db.transaction():
+                self._db.execute(
+                    "INSERT INTO belated_snapshots VALUES (%s, %s, %s) "
+                    "ON CONFLICT (learner, number) DO UPDATE SET content = excluded.content",
+                    (self._learner, number, content),
+                )
+                self._db.execute(
+                    "DELETE FROM belated_snapshots WHERE learner = %s AND number NOT IN "
+                    "(SELECT number FROM belated_snapshots WHERE learner = %s "
+                    "ORDER BY number DESC LIMIT %s)",
+                    (self._learner, self._learner, KEPT),
+                )
+        except psycopg.Error as error:
+            raise StorageError(_line(error)) from None
+
+    def snapshots(self) -> Iterator[tuple[int, bytes]]:
+        """See `Storage`."""
+        try:
+            found = self._db.execute(
+                "SELECT number, content FROM belated_snapshots WHERE learner = %s "
+                "ORDER BY number DESC",
+                (self._learner,),
+            ).fetchall()
+        except psycopg.Error as error:
+            raise StorageError(_line(error)) from None
+        return iter(found)
+
+    def check(self) -> None:
+        """See `Storage`."""
+        try:
+            self._db.execute("SELECT 1")
+        except psycopg.Error as error:
+            raise StorageError(_line(error)) from None
+
+    def close(self) -> None:
+        """See `Storage`."""
+        with contextlib.suppress(psycopg.Error):
+            self._db.close()
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

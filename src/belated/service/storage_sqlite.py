@@ -1,0 +1,123 @@
+"""A learner in an SQLite file, with a lock file beside it.
+
+The write-ahead log with synchronous = FULL: a commit is on disk when it returns. Its frames have
+checksums, so a page that was torn when the machine stopped is left out, and nothing behind it was
+acknowledged. The lock is the operating system's, so it ends with the process that held it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from belated.service.storage import Row, StorageError, Taken
+
+LAYOUT = 1
+"""Of the tables, in `PRAGMA user_version`; events have formats of their own."""
+TABLES = """
+CREATE TABLE events (
+    number INTEGER PRIMARY KEY, format INTEGER NOT NULL, written TEXT NOT NULL,
+    checksum INTEGER NOT NULL
+);
+CREATE TABLE snapshots (number INTEGER PRIMARY KEY, content BLOB NOT NULL);
+"""
+KEPT = 2
+"""Snapshots."""
+
+
+class SQLiteStorage:
+    """A learner in a file. Raises `Taken` if another process has it open."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = path.with_suffix(".lock")
+            self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StorageError(f"{path}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise Taken(f"{path} is open in another process") from None
+        try:
+            self._open(path)
+        except sqlite3.Error as error:
+            os.close(self._lock)
+            raise StorageError(f"{path}: {error}") from None
+        except StorageError:
+            os.close(self._lock)
+            raise
+
+    def _open(self, path: Path) -> None:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        layout = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if layout == 0:
+            self._db.executescript(f"BEGIN;{TABLES}PRAGMA user_version = {LAYOUT};COMMIT;")
+        elif layout != LAYOUT:
+            self._db.close()
+            raise StorageError(f"{path} has layout {layout}; this release reads {LAYOUT}")
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)  # so that the name of a new file lasts too
+        finally:
+            os.close(directory)
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """See `Storage`."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._undo()
+            raise StorageError(str(error)) from None
+
+    def events(self, after: int) -> Iterator[Row]:
+        """See `Storage`."""
+        found = self._db.execute(
+            "SELECT number, format, written, checksum FROM events WHERE number > ? ORDER BY number",
+            (after,),
+        )
+        return map(Row._make, found)
+
+    def add_snapshot(self, number: int, content: bytes) -> None:
+        """See `Storage`."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", (number, content))
+            self._db.execute(
+                "DELETE FROM snapshots WHERE number NOT IN "
+                "(SELECT number FROM snapshots ORDER BY number DESC LIMIT ?)",
+                (KEPT,),
+            )
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._undo()
+            raise StorageError(str(error)) from None
+
+    def snapshots(self) -> Iterator[tuple[int, bytes]]:
+        """See `Storage`."""
+        yield from self._db.execute("SELECT number, content FROM snapshots ORDER BY number DESC")
+
+    def check(self) -> None:
+        """See `Storage`; a file stays locked."""
+
+    def _undo(self) -> None:
+        with contextlib.suppress(sqlite3.Error):  # the file will be opened again anyway
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """See `Storage`."""
+        try:
+            self._db.close()
+        finally:
+            os.close(self._lock)

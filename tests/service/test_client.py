@@ -1,0 +1,231 @@
+"""The client: retries that count once, a buffer on disk, redirections, and learning through it."""
+
+import asyncio
+import contextlib
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+import numpy as np
+import pytest
+
+import belated as bl
+from belated.client import AsyncClient, Client, ServiceError
+from serving import SHOP, Server, config, full, running
+
+
+class Lossy(BaseHTTPRequestHandler):
+    """A link that loses requests, loses answers, and is too busy at times."""
+
+    def do(self):
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        fate = self.server.rng.random()
+        if fate < 0.1:
+            return self.drop()
+        if fate < 0.15:
+            self.send_response(503)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return None
+        with self.server.lock:
+            answer = self.server.web.request(
+                self.command, self.path, content=body,
+                headers={"Content-Type": "application/json"} if body else {},
+            )  # fmt: skip
+        if fate < 0.3:
+            return self.drop()  # done, but nobody hears of it
+        self.send_response(answer.status_code)
+        for name in ("content-type", "retry-after"):
+            if name in answer.headers:
+                self.send_header(name, answer.headers[name])
+        self.send_header("Content-Length", str(len(answer.content)))
+        self.end_headers()
+        self.wfile.write(answer.content)
+        return None
+
+    do_GET = do_POST = do_DELETE = do
+
+    def drop(self):
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(2)
+
+    def log_message(self, *args):
+        pass
+
+    def handle(self):
+        with contextlib.suppress(OSError):
+            super().handle()
+
+
+@contextlib.contextmanager
+def lossy(url, seed=0):
+    proxy = ThreadingHTTPServer(("127.0.0.1", 0), Lossy)
+    proxy.rng, proxy.lock = np.random.default_rng(seed), threading.Lock()
+    proxy.web = httpx.Client(base_url=url, timeout=30)
+    thread = threading.Thread(target=proxy.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{proxy.server_address[1]}"
+    finally:
+        proxy.shutdown()
+        proxy.server_close()
+        proxy.web.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    path = tmp_path_factory.mktemp("served")
+    fleet = {
+        "name": "fleet",
+        "problem": {"states": 3, "actions": 2, "horizon": 3, "homogeneous": True},
+    }
+    with running(path, config(path, learners=[SHOP, fleet])) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def no_long_pauses(monkeypatch):
+    monkeypatch.setattr("belated.client.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("belated.client.LONGEST_PAUSE", 0.05)
+
+
+@pytest.mark.slow
+def test_robots_on_a_lossy_link_learn_like_the_simulator(served):
+    """Twenty robots; every answer may be lost. What the server has is what was played, once."""
+    mdp = bl.environments.random_mdp(3, 2, 3, seed=4).mdp
+    world = bl.World(mdp, np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.6]]))
+    episodes = 400 if full() else 40
+    with lossy(served.url) as url:
+        totals = asyncio.run(fleet(url, world, episodes))
+    with Client(served.url, "fleet") as direct:
+        told = direct.status()
+    assert told["begun"] == episodes
+    assert told["open"] == 0
+    assert len(totals) == episodes
+    if not full():  # all of them are in the history
+        history = sorted(cost for _, cost, _ in told["history"])
+        assert history == pytest.approx(sorted(totals), abs=1e-9)
+    else:
+        agent = bl.recommend(world.problem, information="bandit")
+        run = bl.simulate(world, agent, delays=bl.delays.uniform(0, 40), episodes=episodes, seed=0)
+        here, there = np.mean(totals[-150:]), run.values[-150:].mean()
+        first = np.mean(totals[:40])
+        print(f"last 150: served {here:.3f}, simulated {there:.3f}; first 40 {first:.3f}")
+        assert here < first - 0.2  # uniform play costs about 1.45, the best policy about 0.7
+        assert here == pytest.approx(there, abs=4 * np.std(totals[-150:]) / np.sqrt(150))
+
+
+async def fleet(url, world, episodes):
+    """Play episodes with twenty robots; the feedback of each comes after those of others."""
+    totals, left = [], list(range(episodes))
+    rng = np.random.default_rng(1)
+    H = world.problem.horizon
+    p = world.mdp.transitions.dense()
+
+    async def robot(client):
+        while left:
+            left.pop()
+            episode = await client.begin()
+            state, states, actions, costs = 0, [0], [], []
+            cost = world.costs.at(episode)
+            for h in range(H):
+                action, _ = await client.decide(episode, h, state)
+                costs.append(float(cost[min(h, len(cost) - 1), state, action]))
+                actions.append(action)
+                state = int(rng.choice(len(p[h % len(p)]), p=p[h % len(p)][state, action]))
+                states.append(state)
+            records = [bl.StepCost(episode, h, costs[h]) for h in range(H)]
+            records.append({"episode": episode, "end": state})
+            rng.shuffle(records)
+            await asyncio.sleep(rng.uniform(0, 0.02))
+            outcomes = await client.feedback(records)
+            assert {told["outcome"] for told in outcomes} <= {"taken", "duplicate"}
+            totals.append(sum(costs))
+
+    clients = [AsyncClient(url, "fleet", patience=60) for _ in range(20)]
+    await asyncio.gather(*map(robot, clients))
+    await asyncio.gather(*(client.close() for client in clients))
+    return totals
+
+
+@pytest.mark.slow
+def test_a_shop_keeps_feedback_on_disk_while_the_server_is_away(tmp_path):
+    """Conversions come late and double; the server is down meanwhile; each is counted once."""
+    table = config(tmp_path, learners=[SHOP])
+    server = Server(tmp_path, table).ready()
+    with Client(server.url, "shop") as shop:
+        for k in range(5):
+            assert shop.begin(f"visitor {k}") == k
+            assert shop.begin(f"visitor {k}") == k
+            action, probability = shop.decide(k, 0, 0)
+            assert shop.decide(k, 0, 0) == (action, probability)
+            assert shop.policy(k)[0, 0, action] == probability
+        assert shop.forget(4)["outcome"] == "taken"
+        with pytest.raises(ServiceError, match="has not begun") as found:
+            shop.decide(99, 0, 0)
+        assert found.value.status == 404
+    port = int(server.url.rpartition(":")[2])
+    server.kill()
+    buffer = tmp_path / "buffer"
+    with Client(server.url, "shop", buffer=buffer, patience=0.0) as shop:
+        for k in (2, 0, 2, 1):
+            assert shop.feedback([bl.Costs(k, [0.5])]) is None
+        assert shop.undelivered == 4
+        with pytest.raises(ServiceError):
+            shop.flush()
+    with (
+        running(tmp_path, {**table, "port": port}) as server,
+        Client(server.url, "shop", buffer=buffer) as shop,  # another process, say
+    ):
+        assert [told["outcome"] for told in shop.flush()] == [
+            "taken", "taken", "duplicate", "taken"
+        ]  # fmt: skip
+        assert shop.undelivered == 0
+        (told,) = shop.feedback([bl.Costs(3, [0.25])])
+        assert told["outcome"] == "taken"
+        assert shop.status()["open"] == 0
+
+
+def test_a_redirection_is_followed_with_the_token():
+    """A server that does not drive the learner says who does."""
+    seen = []
+
+    class Other(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["content-length"]))
+            seen.append((self.path, self.headers["authorization"], json.loads(body)))
+            first = self.server is servers[0]
+            self.send_response(307 if first else 200)
+            content = b"{}" if first else b'{"episode": 7}'
+            if first:
+                port = servers[1].server_address[1]
+                self.send_header("Location", f"http://127.0.0.1:{port}{self.path}")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *args):
+            pass
+
+    servers = [ThreadingHTTPServer(("127.0.0.1", 0), Other) for _ in range(2)]
+    for server in servers:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{servers[0].server_address[1]}"
+    with Client(url, "x", token="secret") as client:
+        assert client.begin("k") == 7
+    assert seen == 2 * [("/v1/learners/x/episodes", "Bearer secret", {"key": "k"})]
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_patience_ends():
+    start = time.monotonic()
+    with Client("http://127.0.0.1:1", "x", patience=0.1) as client, pytest.raises(ServiceError):
+        client.begin()
+    assert time.monotonic() - start < 5
+    with pytest.raises(ValueError, match="url must start with"):
+        Client("ftp://x", "y")

@@ -1,0 +1,221 @@
+"""A full disk, a torn page, a damaged log, a second server, a clock that steps, an old format."""
+
+import json
+import resource
+import shutil
+import sqlite3
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from belated.service import log
+from belated.service.log import LogError
+from belated.service.session import Clock
+from belated.service.storage import StorageError, Taken
+from belated.service.storage_sqlite import SQLiteStorage
+from serving import ROBOT, SHOP, InProcess, config, fingerprint, restored, running
+
+DATA = Path(__file__).parent.parent / "data"
+
+
+def play(client, episodes, name="shop", first=0):
+    """Begin, decide and feed; returns the records that were acknowledged as taken."""
+    taken = []
+    for i in range(first, first + episodes):
+        begun = client.post(f"/v1/learners/{name}/episodes", json={"key": f"k{i}"})
+        if begun.status_code != 200:
+            return taken
+        record = {"episode": begun.json()["episode"], "costs": [0.25]}
+        client.post(
+            f"/v1/learners/{name}/decide",
+            json={"episode": record["episode"], "step": 0, "state": 0},
+        )
+        answer = client.post(f"/v1/learners/{name}/feedback", json=record)
+        if answer.status_code == 200 and answer.json()["outcome"] == "taken":
+            taken.append(record)
+    return taken
+
+
+@pytest.mark.slow
+def test_a_full_disk_acknowledges_nothing_and_the_server_recovers(tmp_path):
+    table = config(tmp_path, learners=[SHOP])
+    with running(tmp_path, table) as server, httpx.Client(base_url=server.url, timeout=60) as web:
+        limit = (tmp_path / "data" / "shop.sqlite-wal").stat().st_size + 60_000
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (limit, hard))
+        taken = play(web, 1000)
+        assert 0 < len(taken) < 1000
+        refused = web.post("/v1/learners/shop/episodes", json={})
+        assert refused.status_code == 503
+        assert refused.headers["retry-after"] == "1"
+        assert web.get("/healthz").status_code == 200
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+        for _ in range(600):
+            if web.post("/v1/learners/shop/episodes", json={"key": "again"}).status_code == 200:
+                break
+            time.sleep(0.1)
+        for record in taken:
+            answer = web.post("/v1/learners/shop/feedback", json=record)
+            assert answer.json()["outcome"] == "duplicate"
+    never, rows = restored(table, "shop", snapshots=False)
+    assert fingerprint(restored(table, "shop")[0].pupil.agent) == fingerprint(never.pupil.agent)
+    fed = [r for row in rows for r in json.loads(row.written).get("records", [])]
+    assert len(fed) == len({r["episode"] for r in fed}) >= len(taken)
+
+
+@pytest.mark.parametrize("cut", [1, 100, 4096 + 24, 3 * 4096])
+def test_a_torn_last_page_loses_only_the_end(tmp_path, cut):
+    table = config(tmp_path, learners=[SHOP])
+    with InProcess(table) as client:
+        play(client, 5)
+        left = tmp_path / "torn"
+        shutil.copytree(tmp_path / "data", left)
+    _, whole = restored(table, "shop")
+    wal = left / "shop.sqlite-wal"
+    torn = wal.read_bytes()
+    wal.write_bytes(torn[:-cut] + (b"\0" * cut if cut < 1000 else b""))
+    found, rows = restored({**table, "storage": str(left)}, "shop")
+    assert 0 < len(rows) < len(whole)
+    assert rows == whole[: len(rows)]
+    assert found.number == len(rows)
+
+
+def test_a_damaged_log_is_refused(tmp_path):
+    table = config(tmp_path, learners=[SHOP])
+    with InProcess(table) as client:
+        play(client, 3)
+    path = tmp_path / "data" / "shop.sqlite"
+    for change, why in (
+        ("UPDATE events SET written = replace(written, '0.25', '0.7') WHERE number > 4", "damaged"),
+        ("DELETE FROM events WHERE number = 5", "missing"),
+    ):
+        copy = tmp_path / why
+        copy.mkdir()
+        shutil.copy(path, copy)
+        with sqlite3.connect(copy / "shop.sqlite") as db:
+            db.execute("DELETE FROM snapshots")
+            db.execute(change)
+        db.close()
+        with pytest.raises(LogError, match=why):
+            restored({**table, "storage": str(copy)}, "shop")
+
+
+def test_a_damaged_snapshot_is_left_out(tmp_path):
+    table = config(tmp_path, learners=[SHOP])
+    with InProcess(table) as client:
+        play(client, 3)
+    before, _ = restored(table, "shop")
+    assert before.snapshot == before.number
+    with sqlite3.connect(tmp_path / "data" / "shop.sqlite") as db:
+        db.execute("UPDATE snapshots SET content = substr(content, 1, 500)")
+    db.close()
+    after, _ = restored(table, "shop")
+    assert after.snapshot == 0
+    assert fingerprint(after.pupil.agent) == fingerprint(before.pupil.agent)
+
+
+def test_a_second_server_waits_for_the_learner(tmp_path):
+    table = config(tmp_path, learners=[SHOP])
+    with InProcess(table) as first:
+        play(first, 2)
+        with pytest.raises(Taken):
+            SQLiteStorage(tmp_path / "data" / "shop.sqlite")
+        second = InProcess.__new__(InProcess)
+        second.ready = lambda: None
+        second.__init__(table)
+        time.sleep(0.3)
+        refused = second.post("/v1/learners/shop/episodes", json={})
+        assert refused.status_code == 503
+        assert "another process" in refused.json()["why"]
+    del second.ready
+    second.ready()
+    answer = second.post("/v1/learners/shop/episodes", json={"key": "k1"}).json()
+    assert answer == {"episode": 1, "created": False}
+    second.close()
+
+
+def test_a_learner_is_not_opened_on_other_terms(tmp_path):
+    table = config(tmp_path, learners=[SHOP])
+    with InProcess(table) as client:
+        play(client, 2)
+    for change in ({"default": 0.5}, {"agent": {"kind": "oppo"}}, {"deadline_episodes": 9}):
+        with pytest.raises(LogError, match="must stay as it was"):
+            restored({**table, "learners": [{**SHOP, **change}]}, "shop")
+
+
+def test_the_clock_stands_still_rather_than_go_back():
+    wall, ticks = [1000.0], [5.0]
+    clock = Clock(0.0, lambda: wall[0], lambda: ticks[0])
+    assert clock() == 1000.0
+    wall[0] = 0.0  # stepped while it runs: not seen
+    ticks[0] = 6.0
+    assert clock() == 1001.0
+    later = Clock(clock(), lambda: wall[0], lambda: ticks[0])  # started with a clock in the past
+    assert later() == 1001.0
+    ticks[0] = 8.0
+    assert later() == 1003.0
+
+
+def test_a_deadline_in_seconds_passes_without_a_request(tmp_path):
+    shop = {**SHOP, "deadline_seconds": 0.2}
+    del shop["deadline_episodes"]
+    table = config(tmp_path, learners=[shop])
+    with InProcess(table) as client:
+        client.post("/v1/learners/shop/episodes", json={})
+        client.post("/v1/learners/shop/decide", json={"episode": 0, "step": 0, "state": 0})
+        for _ in range(100):
+            told = client.get("/v1/learners/shop").json()
+            if told["open"] == 0:
+                break
+            time.sleep(0.05)
+        assert told["counts"]["defaulted"] == 1
+        assert told["history"][0][1:] == [1.0, True]
+        late = client.post("/v1/learners/shop/feedback", json={"episode": 0, "costs": [0.0]})
+        assert (late.status_code, late.json()["outcome"]) == (200, "late")
+    stopped, rows = restored(table, "shop")
+    assert [json.loads(r.written)["do"] for r in rows][-2:] == ["tick", "feedback"]
+    assert fingerprint(restored(table, "shop", snapshots=False)[0].pupil.agent) == fingerprint(
+        stopped.pupil.agent
+    )
+
+
+def test_an_old_log_is_read(tmp_path, monkeypatch):
+    """A log of format 1, as this release wrote it; no later release may fail to read it."""
+    path = tmp_path / "data" / "robot.sqlite"
+    storage = SQLiteStorage(path)
+    lines = (DATA / "service_log_1.jsonl").read_text().splitlines()
+    rows, before = [], 0
+    for i, line in enumerate(lines):
+        before = log.checksum(before, line)
+        rows.append((i + 1, 1, line, before))
+    storage._db.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
+    storage.close()
+    table = config(tmp_path, learners=[ROBOT])
+    found, _ = restored(table, "robot")
+    assert (found.books.begun, list(found.books.opened)) == (3, [1])
+    assert [cost for _, cost, _ in found.books.history] == [0.75, 0.125]
+    assert found.books.decisions == {1: {0: (0, 1)}}
+    assert found.books.keys == {"a": 0}
+
+    def renamed(values):  # format 2 calls a key `name`, say
+        return {("key" if k == "name" else k): v for k, v in values.items()}
+
+    monkeypatch.setattr(log, "FORMAT", 2)
+    monkeypatch.setitem(log.UPGRADES, 1, renamed)
+    again, _ = restored(table, "robot")
+    assert fingerprint(again.pupil.agent) == fingerprint(found.pupil.agent)
+    monkeypatch.setattr(log, "FORMAT", 1)
+    with pytest.raises(LogError, match="format 2, written by another release"):
+        log.read(lines[0], 2)
+
+
+def test_a_layout_of_another_release_is_refused(tmp_path):
+    path = tmp_path / "x.sqlite"
+    SQLiteStorage(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 9")
+    db.close()
+    with pytest.raises(StorageError, match="layout 9"):
+        SQLiteStorage(path)

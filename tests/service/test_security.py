@@ -1,0 +1,304 @@
+"""What a stranger cannot do: tokens, limits, hosts, and bodies that are meant to harm."""
+
+import json
+import re
+import threading
+from itertools import product
+
+import numpy as np
+import pytest
+
+from belated.service import tokens
+from belated.service.config import from_table
+from belated.service.learning import Pupil
+from belated.service.limits import Rate
+from serving import ROBOT, SHOP, InProcess, config, full, restored
+
+ROUTES = [
+    ("POST", "/v1/learners/{}/episodes", {}, "begin"),
+    ("POST", "/v1/learners/{}/decide", {"episode": 0, "step": 0, "state": 0}, "begin"),
+    ("GET", "/v1/learners/{}/episodes/0/policy", None, "begin"),
+    ("POST", "/v1/learners/{}/feedback", {"episode": 0, "costs": [0]}, "feedback"),
+    ("POST", "/v1/learners/{}/feedback/batch", {"records": []}, "feedback"),
+    ("DELETE", "/v1/learners/{}/episodes/0", None, "feedback"),
+    ("GET", "/v1/learners/{}", None, "read"),
+    ("GET", "/v1/learners/{}/episodes", None, "read"),
+    ("POST", "/v1/learners/{}/snapshot", {}, "admin"),
+]
+OPEN = {"/", "/healthz", "/readyz", "/docs", "/redoc", "/openapi.json", "/docs/oauth2-redirect"}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A server with a token per learner and verb, one for the shop, and one for all."""
+    given, listed = {}, []
+
+    def add(name, learners, verbs):
+        given[name], hashed = tokens.new()
+        listed.append({"name": name, "sha256": hashed, "learners": learners, "verbs": verbs})
+
+    for verb in tokens.VERBS:
+        add(f"shop {verb}", ["shop"], [verb])
+    add("all", ["*"], list(tokens.VERBS))
+    with InProcess(config(tmp_path_factory.mktemp("guarded"), tokens=listed)) as client:
+        yield client, given
+
+
+def bearer(token):
+    return {"Authorization": f"Bearer {token}"}
+
+
+def test_every_route_is_in_the_table(guarded):
+    app = guarded[0].app
+    known = {(method, path.replace("{}", "{name}").replace("/0", "/{episode}"))
+             for method, path, _, _ in ROUTES}  # fmt: skip
+    known |= {("GET", "/v1/learners"), ("GET", "/metrics"), ("GET", "/healthz"), ("GET", "/readyz")}
+    found = {
+        (method.upper(), path) for path, item in app.openapi()["paths"].items() for method in item
+    }
+    assert found == known
+
+
+@pytest.mark.parametrize(("method", "path", "body", "verb"), ROUTES)
+def test_a_token_opens_its_learner_and_verb_and_nothing_else(guarded, method, path, body, verb):
+    client, given = guarded
+
+    def status(learner, headers):
+        return client.request(method, path.format(learner), json=body, headers=headers).status_code
+
+    for learner, owned in product(("shop", "robot", "nobody"), tokens.VERBS):
+        told = status(learner, bearer(given[f"shop {owned}"]))
+        if learner == "shop" and owned == verb:
+            assert told not in (401, 403)
+        else:
+            assert told == 403
+    wrong = given["all"][:-1] + ("a" if given["all"][-1] != "a" else "b")
+    for headers in ({}, bearer(wrong), bearer(""), {"Authorization": given["all"]},
+                    {"Authorization": f"Basic {given['all']}"}):  # fmt: skip
+        assert status("shop", headers) == 401
+    assert status("nobody", bearer(given["all"])) == 404
+
+
+def test_lists_and_metrics_show_what_the_token_may_read(guarded):
+    client, given = guarded
+    mine, all_ = bearer(given["shop read"]), bearer(given["all"])
+    assert client.get("/v1/learners").status_code == 401
+    assert client.get("/metrics").status_code == 401
+    assert client.get("/metrics", headers=bearer(given["shop begin"])).status_code == 403
+    names = [item["name"] for item in client.get("/v1/learners", headers=mine).json()["learners"]]
+    assert names == ["shop"]
+    assert "robot" not in client.get("/metrics", headers=mine).text
+    assert "robot" in client.get("/metrics", headers=all_).text
+    for path in OPEN - {"/docs/oauth2-redirect"}:
+        answer = client.get(path)
+        assert answer.status_code == 200
+        assert "shop" not in answer.text
+
+
+def test_tokens_are_kept_as_hashes():
+    token, hashed = tokens.new()
+    assert token not in hashed
+    assert len(token) > 40
+    assert tokens.holder(f"Bearer {token}", [tokens.Token("a", hashed, ("*",), ())]).name == "a"
+    assert tokens.new()[0] != token
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.1", "example.org"])
+def test_another_address_needs_tokens(tmp_path, host):
+    with pytest.raises(ValueError, match="tokens are required"):
+        from_table(config(tmp_path, host=host))
+    _, hashed = tokens.new()
+    token = {"name": "a", "sha256": hashed, "learners": ["shop"], "verbs": ["read"]}
+    assert not from_table(config(tmp_path, host=host, tokens=[token])).loopback
+
+
+WRONG = [
+    ({"learners": []}, "at least one"),
+    ({"learners": [SHOP, SHOP]}, "different names"),
+    ({"learners": [{**SHOP, "name": "../shop"}]}, "lower-case letters"),
+    ({"learners": [{**SHOP, "nme": 1}]}, "did you mean 'name'"),
+    ({"learners": [{**SHOP, "agent": "ucb1"}]}, "can be saved"),
+    ({"learners": [{**SHOP, "agent": {"kind": "oppo", "transitions": "known"}}]}, "does not know"),
+    ({"learners": [{**SHOP, "deadline_seconds": 1}]}, "got both"),
+    ({"learners": [{**ROBOT, "default": 1.0}]}, "needs a deadline"),
+    ({"learners": [{**ROBOT, "rewards": [1, 0]}]}, "rewards must be"),
+    ({"learners": [{**ROBOT, "problem": {"states": 0, "actions": 1, "horizon": 1}}]}, "states"),
+    ({"port": 70000}, "port"),
+    ({"limits": {"batch": 100_000}}, "at most limits.waiting"),
+    ({"tokens": [{"name": "a", "sha256": "x", "learners": ["*"]}]}, "64 digits"),
+    ({"tokens": [{"name": "a", "sha256": "0" * 64, "learners": ["nobody"]}]}, "nobody"),
+    ({"tokens": [{"name": "a", "sha256": "0" * 64, "learners": [], "verbs": ["x"]}]}, "verbs"),
+]
+
+
+@pytest.mark.parametrize(("change", "why"), WRONG, ids=[why for _, why in WRONG])
+def test_a_wrong_configuration_is_refused_in_one_line(tmp_path, change, why):
+    with pytest.raises(ValueError, match=re.escape(why)) as found:
+        from_table(config(tmp_path, **change))
+    assert "\n" not in str(found.value)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A server with small limits."""
+    limits = {"body": 2000, "batch": 5, "open": 20, "waiting": 10}
+    with InProcess(config(tmp_path_factory.mktemp("small"), limits=limits)) as client:
+        yield client
+
+
+def test_a_body_a_batch_and_open_episodes_are_limited(small):
+    base = "/v1/learners/robot"
+    long = json.dumps({"records": [], "x": "y" * 3000})
+    kind = {"Content-Type": "application/json"}
+
+    async def chunks():  # a body that does not say its length
+        for _ in range(10):
+            yield b"[" * 500
+
+    for content in (long, chunks()):
+        answer = small.post(f"{base}/feedback/batch", content=content, headers=kind)
+        assert answer.status_code == 413
+    answer = small.post(f"{base}/feedback/batch", json={"records": [0] * 6})
+    assert (answer.status_code, answer.json()["field"]) == (413, "records")
+    for _ in range(20):
+        assert small.post(f"{base}/episodes", json={}).status_code == 200
+    answer = small.post(f"{base}/episodes", json={})
+    assert answer.status_code == 429
+    assert int(answer.headers["retry-after"]) >= 1
+    assert small.delete(f"{base}/episodes/3").status_code == 200
+    assert small.post(f"{base}/episodes", json={}).status_code == 200
+
+
+def test_other_hosts_and_types_are_refused(small):
+    path = "/v1/learners/shop/episodes"
+    assert small.post(path, json={}, headers={"Host": "evil.example"}).status_code == 421
+    assert small.get("/", headers={"Host": "evil.example:8571"}).status_code == 421
+    assert small.get("/", headers={"Host": "127.0.0.1:8571"}).status_code == 200
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        answer = small.post(path, content="{}", headers={"Content-Type": kind})
+        assert answer.status_code == 415
+    assert small.post(path, content="{}", headers={"Content-Type": "application/json; charset=x"})
+
+
+def test_the_rate_is_limited_per_holder():
+    now = [0.0]
+    rate = Rate(10.0, 3.0, lambda: now[0])
+    assert [rate.wait("a") for _ in range(4)] == [0, 0, 0, pytest.approx(0.1)]
+    assert rate.wait("b") == 0
+    now[0] = 0.1
+    assert rate.wait("a") == 0
+    assert rate.wait("a") > 0
+
+
+def test_too_many_requests_are_told_when_to_come_back(tmp_path):
+    with InProcess(config(tmp_path, learners=[SHOP], limits={"rate": 1, "burst": 1})) as client:
+        client.get("/v1/learners")
+        answer = client.get("/v1/learners")
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+
+
+def test_decisions_do_not_wait_for_learning_and_queues_are_bounded(tmp_path, monkeypatch):
+    """The agent learns nothing until it is let go; what was acknowledged is learned then."""
+    go, learn = threading.Event(), Pupil.learn
+    limits = {"waiting": 10, "batch": 10}
+    table = config(tmp_path, learners=[SHOP], limits=limits)
+    base = "/v1/learners/shop"
+    with InProcess(table) as client:
+        for _ in range(30):
+            client.post(f"{base}/episodes", json={})
+        monkeypatch.setattr(Pupil, "learn", lambda pupil: (go.wait(), learn(pupil)))
+        statuses, actions = [], []
+        for n in range(30):
+            body = {"episode": n, "step": 0, "state": 0}
+            answer = client.post(f"{base}/decide", json=body)
+            if answer.status_code == 200:
+                actions.append(answer.json()["action"])
+                record = {"episode": n, "costs": [0.5]}
+                statuses.append(client.post(f"{base}/feedback", json=record))
+            else:
+                statuses.append(answer)
+        codes = [answer.status_code for answer in statuses]
+        assert len(actions) >= 5
+        assert set(codes) == {200, 429}
+        assert all(int(a.headers["retry-after"]) >= 1 for a in statuses if a.status_code == 429)
+        again = client.post(f"{base}/decide", json={"episode": 29, "step": 0, "state": 0})
+        assert again.status_code == 429
+        go.set()
+    taken = codes.count(200)
+    found, _ = restored(table, "shop")
+    assert found.pupil.agent.diagnostics()["used"] == taken
+
+
+def hostile(rng):
+    """A body that is meant to harm."""
+    good = ['{"episode":0,"costs":[0.5]}', '{"episode":0,"step":0,"state":0}', '{"key":"a"}',
+            '{"records":[{"episode":0,"end":0}]}',
+            '{"episode":0,"path":{"states":[0,0],"actions":[0]}}']  # fmt: skip
+    text = good[rng.integers(len(good))].encode()
+    kind = rng.integers(8)
+    if kind == 0:
+        return rng.bytes(int(rng.integers(1, 200)))
+    if kind == 1:
+        return text[: rng.integers(len(text))]
+    if kind == 2:
+        return b"[" * int(rng.integers(1, 100_000))
+    if kind == 3:
+        return b'{"records":' + b'{"a":' * int(rng.integers(1, 5000)) + b"1"
+    nasty = [b"NaN", b"-Infinity", b"1e999", b"-1", b"9" * 5000, b"9" * 300, b'"\\ud800"', b"null",
+             b"true", b'"\\u0000"', b"1.5", b"[]", b"{}", b"-0.0", b"2147483648", b"1e-400",
+             b'"' + b"x" * 5000 + b'"', b"[[[[1]]]]", b'{"__class__":"os.system"}']  # fmt: skip
+    chosen = nasty[rng.integers(len(nasty))]
+    if kind == 4:
+        return chosen
+    if kind == 5:
+        return re.sub(rb"\d+(\.\d+)?", lambda m: chosen if rng.random() < 0.5 else m[0], text)
+    if kind == 6:
+        return re.sub(rb'"\w+"', lambda m: b'"\\ud800\\"<x>"' if rng.random() < 0.3 else m[0], text)
+    place = int(rng.integers(len(text)))
+    return text[:place] + rng.bytes(3) + text[place:]
+
+
+@pytest.mark.slow
+def test_hostile_bodies_do_no_harm(tmp_path):
+    """Nothing of them is an error of the server, and it works as before."""
+    rng = np.random.default_rng(0)
+    kind = {"Content-Type": "application/json"}
+    paths = [path.format("shop") for method, path, _, _ in ROUTES if method == "POST"]
+    with InProcess(config(tmp_path, learners=[SHOP])) as client:
+        client.post("/v1/learners/shop/episodes", json={})
+        seen = set()
+        for _ in range(10_000 if full() else 400):
+            path = paths[rng.integers(len(paths))]
+            answer = client.post(path, content=hostile(rng), headers=kind)
+            seen.add(answer.status_code)
+            assert answer.status_code < 500, (path, answer.text)
+            answer.json()
+        assert {200, 400, 422} <= seen
+        assert client.post("/v1/learners/shop/episodes", json={}).json()["created"]
+
+
+@pytest.mark.slow
+def test_schemathesis_finds_no_error_of_the_server(tmp_path):
+    schemathesis = pytest.importorskip("schemathesis")
+    from hypothesis import HealthCheck, given, settings
+
+    with InProcess(config(tmp_path, learners=[SHOP])) as client:
+        client.post("/v1/learners/shop/episodes", json={})
+        schema = schemathesis.openapi.from_dict(client.app.openapi())
+        operations = [found.ok() for found in schema.get_all_operations()]
+        assert len(operations) >= len(ROUTES)
+        for operation in operations:
+
+            @settings(max_examples=200 if full() else 5, suppress_health_check=list(HealthCheck))
+            @given(case=operation.as_strategy())
+            def never_fails(case):
+                sent = case.as_transport_kwargs(base_url="http://localhost")
+                path = sent["url"].removeprefix("http://localhost").replace("%7Bname%7D", "shop")
+                path = re.sub(r"/v1/learners/[^/?]*", "/v1/learners/shop", path)
+                options = {k: sent[k] for k in ("json", "params", "headers") if sent.get(k)}
+                headers = {k: str(v) for k, v in (options.pop("headers", None) or {}).items()}
+                headers = {k: v for k, v in headers.items() if v.isascii() and v.isprintable()}
+                answer = client.request(sent["method"], path, headers=headers, **options)
+                assert answer.status_code < 500 or answer.status_code == 503, answer.text
+
+            never_fails()

@@ -1,0 +1,213 @@
+"""A server in its own process, for tests; and what a learner is, to the last bit."""
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import tomli_w
+
+from belated import saving
+from belated.service.config import from_table
+from belated.service.replay import restore
+from belated.service.run import application
+from belated.service.storage_sqlite import SQLiteStorage
+
+SHOP = {
+    "name": "shop",
+    "problem": {"states": 1, "actions": 3, "horizon": 1},
+    "deadline_episodes": 200,
+    "default": 1.0,
+}
+ROBOT = {
+    "name": "robot",
+    "problem": {"states": 3, "actions": 2, "horizon": 2},
+    "agent": {"kind": "oppo", "costs": "averaged", "update": {"kind": "softmax"}},
+}
+
+
+def config(tmp_path, **changes):
+    """The table of a server with a shop and a robot."""
+    table = {"learners": [SHOP, ROBOT], "storage": str(tmp_path / "data"), "port": 0}
+    return {**table, **changes}
+
+
+class Server:
+    """A process that serves; `url` is where."""
+
+    def __init__(self, directory, table, **options):
+        path = Path(directory) / "serve.toml"
+        path.write_text(tomli_w.dumps(table))
+        self.log = open(Path(directory) / "server.log", "a+")  # noqa: SIM115 - closed by stop
+        place = self.log.tell()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "belated", "serve", str(path)],
+            stdout=self.log, stderr=subprocess.STDOUT, cwd=directory, **options,
+        )  # fmt: skip
+        self.url = self._address(place)
+
+    def _address(self, place):
+        for _ in range(1200):
+            text = Path(self.log.name).read_text()[place:]
+            if found := re.search(r"serves (http://\S+)", text):
+                return found[1]
+            assert self.process.poll() is None, text
+            time.sleep(0.05)
+        raise AssertionError("the server did not start")
+
+    def ready(self):
+        for _ in range(1200):
+            try:
+                if httpx.get(f"{self.url}/readyz").status_code == 200:
+                    return self
+            except httpx.TransportError:
+                pass
+            assert self.process.poll() is None, Path(self.log.name).read_text()
+            time.sleep(0.05)
+        raise AssertionError("the server did not become ready")
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.log.close()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
+        self.log.close()
+
+
+@contextmanager
+def running(directory, table, **options):
+    server = Server(directory, table, **options)
+    try:
+        yield server.ready()
+    finally:
+        if server.process.poll() is None:
+            server.stop()
+
+
+def learner(table, name):
+    return next(item for item in from_table(table).learners if item.name == name)
+
+
+class WithoutSnapshots:
+    """A storage of which only the log is read."""
+
+    def __init__(self, storage):
+        self._storage = storage
+
+    def events(self, after):
+        return self._storage.events(after)
+
+    def snapshots(self):
+        return iter(())
+
+
+def restored(table, name, *, snapshots=True):
+    """A stopped learner as its file has it, everything learned; and the rows of its log."""
+    made = learner(table, name)
+    storage = SQLiteStorage(Path(table["storage"]) / f"{name}.sqlite")
+    try:
+        source = storage if snapshots else WithoutSnapshots(storage)
+        found = restore(source, made.terms(), made.fresh)
+        rows = list(storage.events(0))
+    finally:
+        storage.close()
+    assert found.differing == 0
+    found.pupil.learn_up_to(found.pupil.learned + len(found.pupil.waiting))
+    return found, rows
+
+
+def fingerprint(item):
+    """A text that differs if anything does that decides what an agent does next."""
+    writer = saving._Writer()
+    root = writer.encode(item, "item")
+    hashes = [hashlib.sha256(chunk).hexdigest() for chunk in writer.chunks]
+    kinds = [(a["dtype"], a["shape"]) for a in writer.arrays]
+
+    def plain(value):
+        if isinstance(value, dict) and set(value) == {"array"}:
+            return [kinds[value["array"]], hashes[value["array"]]]
+        if isinstance(value, dict):
+            return {key: plain(item) for key, item in value.items()}
+        return [plain(item) for item in value] if isinstance(value, list) else value
+
+    return json.dumps(plain(root), sort_keys=True)
+
+
+def books_fingerprint(books):
+    """The same of books, apart from counts of what was refused, which are not in the log."""
+    state = books.state()
+    state["inbox"] = {k: v for k, v in state["inbox"].items() if k not in ("counts", "now")}
+    state.pop("now")
+    return fingerprint(state)
+
+
+def full():
+    return os.environ.get("BELATED_FULL_TESTS") == "1"
+
+
+class InProcess:
+    """An application in this process, in an event loop of its own thread."""
+
+    def __init__(self, table):
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.app = application(from_table(table))
+        self._call(self._open())
+        self.ready()
+
+    def _call(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+
+    async def _open(self):
+        self._lifespan = self.app.router.lifespan_context(self.app)
+        await self._lifespan.__aenter__()
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=True)
+        self._client = httpx.AsyncClient(transport=transport, base_url="http://localhost")
+
+    def ready(self):
+        for _ in range(6000):
+            if self.request("GET", "/readyz").status_code == 200:
+                return
+            time.sleep(0.005)
+        raise AssertionError([live.why for live in self.app.state.server.learners.values()])
+
+    def request(self, method, path, **options):
+        return self._call(self._client.request(method, path, **options))
+
+    def get(self, path, **options):
+        return self.request("GET", path, **options)
+
+    def post(self, path, **options):
+        return self.request("POST", path, **options)
+
+    def delete(self, path, **options):
+        return self.request("DELETE", path, **options)
+
+    def close(self):
+        async def end():
+            await self._client.aclose()
+            await self._lifespan.__aexit__(None, None, None)
+
+        self._call(end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
