@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import belated as bl
 import oracles
@@ -372,3 +374,21 @@ def test_bad_input():
     ):
         with pytest.raises(ValueError, match=says):
             bl.DAPO(problem, **{"learning_rate": 0.1, "exploration": 0.1, **wrong})
+
+
+@given(st.integers(0, 10_000), st.floats(1e-6, 1.0))
+def test_bonuses_and_estimates_are_bounded(seed, exploration):
+    """T20 with known transitions: b <= 3 H, B <= 3 H^2, Q-hat <= H / gamma."""
+    rng = np.random.default_rng(seed)
+    H, S, A = 4, 3, 2
+    world = oracles.random_world(rng, H, S, A)
+    played, newest = (frozen(rng.dirichlet(np.full(A, 0.2), (H, S))) for _ in range(2))
+    reach = bl.occupancy(world.mdp, played).sum(-1)
+    path = world.mdp.play(played, rng)
+    total = np.zeros((H, S, A))
+    record = (path.states, path.actions, rng.random(H), played, newest)
+    less = delay_adapted.learn(*record, reach, reach, exploration, 2.0, total)
+    assert 0 <= total.min() <= total.max() <= H / exploration
+    assert 0 <= -less.max() <= -less.min() <= 3 * H + 1e-9
+    _, B = bl.policy_values(world.mdp, played, -less / (3 * H))
+    assert B.max() <= H + 1e-9
