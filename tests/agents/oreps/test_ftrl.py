@@ -224,7 +224,7 @@ def test_constants_of_the_paper_and_of_practice():
 
 def test_the_printed_step_size_misses_its_bound():
     """The penalty of the proof alone, 2 H ln(S A T) / eta, against all of the bound."""
-    problem, T = bl.Problem(2, 2, 2), 10**18
+    problem, T = bl.Problem(2, 2, 2), 2**53
     H, S, A = problem.shape
     eta = tuning.ftrl(problem, T, 0.0, max_delay=0)["learning_rate"]
     log = math.log(H * S * A * T)
