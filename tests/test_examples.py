@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-FIGURES = ["first_run", "flights", "moving_goal", "own_environment", "robot", "shop", "watch"]
+FIGURES = [
+    "first_run",
+    "flights",
+    "moving_goal",
+    "own_environment",
+    "robot",
+    "served",
+    "shop",
+    "watch",
+]
 
 
 def test_no_example_is_left_out():
