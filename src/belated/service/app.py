@@ -21,6 +21,7 @@ from belated.inbox import Outcome
 from belated.service import metrics, page
 from belated.service.limits import Gate, Rate
 from belated.service.live import Live
+from belated.service.quick import LONGEST, Decide, Quick
 from belated.service.records import LARGEST, Arrived, RecordError, parse
 from belated.service.refusal import Refusal, busy
 from belated.service.session import Session
@@ -80,7 +81,7 @@ def _finite(value: Any) -> Any:
 
 Whole = Annotated[int, Field(ge=0, le=LARGEST, strict=True)]
 Number = Annotated[int, Path(ge=0, le=LARGEST)]
-Name = Annotated[str, Path(max_length=63)]
+Name = Annotated[str, Path(max_length=LONGEST)]
 
 
 class _Strict(BaseModel):
@@ -224,6 +225,7 @@ def make(server: Server, *, body: int = 2_000_000, hosts: frozenset[str] = froze
     app.add_exception_handler(StorageError, _not_stored)
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(HTTPException, _plain)
+    app.add_middleware(Quick, decide=_decider(server))
     app.add_middleware(Gate, body=body, hosts=hosts)
     _add_pages(app, server)
     _add_learners(app, server)
@@ -261,6 +263,23 @@ async def _not_valid(request: Request, error: Exception) -> Response:
 async def _plain(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return Answer({"why": str(error.detail)}, error.status_code, error.headers)
+
+
+async def _decided(live: Live, episode: int, step: int, state: int) -> Response:
+    action, chance = await live.session().decide(episode, step, state)
+    return Answer({"episode": episode, "step": step, "action": action, "probability": chance})
+
+
+def _decider(server: Server) -> Decide:
+    async def decide(request: Request, name: str, episode: int, step: int, state: int) -> Response:
+        try:
+            return await _decided(server.find(request, name, "begin"), episode, step, state)
+        except Refusal as error:
+            return await _refused(request, error)
+        except StorageError as error:
+            return await _not_stored(request, error)
+
+    return decide
 
 
 def _add_pages(app: FastAPI, server: Server) -> None:
@@ -308,10 +327,7 @@ def _add_learners(app: FastAPI, server: Server) -> None:
     @app.post("/v1/learners/{name}/decide", response_model=Decision, tags=["decide"])
     async def decide(live: MayBegin, body: DecideBody) -> Response:
         """Draw an action for a step of an episode. A retry gives the same action."""
-        action, chance = await live.session().decide(body.episode, body.step, body.state)
-        return Answer(
-            {"episode": body.episode, "step": body.step, "action": action, "probability": chance}
-        )
+        return await _decided(live, body.episode, body.step, body.state)
 
     @app.get("/v1/learners/{name}/episodes/{episode}/policy", tags=["decide"])
     async def policy(
