@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from fastapi import Body, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
@@ -56,10 +56,8 @@ EXAMPLES: Any = {
 }
 
 
-class Answer(Response):
+class Answer(JSONResponse):
     """JSON in ASCII, so that no text of a request can break it; numbers that are none are null."""
-
-    media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         """The bytes."""
@@ -219,6 +217,8 @@ def make(server: Server, *, body: int = 2_000_000, hosts: frozenset[str] = froze
         lifespan=lifespan,
         default_response_class=Answer,
         responses=COMMON,
+        docs_url=None,  # that of FastAPI and its redoc load scripts from elsewhere
+        redoc_url=None,
     )
     app.state.server = server
     app.add_exception_handler(Refusal, _refused)
@@ -286,6 +286,10 @@ def _add_pages(app: FastAPI, server: Server) -> None:
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     async def index() -> Response:
         return HTMLResponse(page.HTML, headers=page.HEADERS)
+
+    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
+    async def docs() -> Response:
+        return HTMLResponse(page.DOCS, headers=page.HEADERS)
 
     @app.get("/healthz", tags=["operation"])
     async def healthz() -> Response:
