@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -72,8 +73,7 @@ def _numbers(body: bytes) -> tuple[int, int, int] | None:
         return None
     if type(given) is not dict or len(given) != len(FIELDS):
         return None
-    episode, step, state = map(given.get, FIELDS)
-    for number in (episode, step, state):
-        if type(number) is not int or not 0 <= number <= LARGEST:
-            return None
-    return episode, step, state
+    numbers = [given.get(name) for name in FIELDS]
+    if any(type(number) is not int or not 0 <= number <= LARGEST for number in numbers):
+        return None
+    return cast(tuple[int, int, int], tuple(numbers))
