@@ -30,7 +30,7 @@ PLAIN := tests/kernels tests/agents/parts tests/agents/oreps tests/agents/test_o
 	tests/test_planning.py tests/test_simulation.py \
 	--deselect tests/agents/oreps/test_projection.py::test_a_learner_with_unknown_transitions
 
-.PHONY: demo serve test quick minimum lint coverage bench docs clean
+.PHONY: demo serve test test-browser quick minimum lint coverage bench docs clean
 
 demo: $(LAB)
 	$(BIN)/belated run paper-grid --seeds 3
@@ -40,6 +40,11 @@ serve: $(SERVICE)
 
 test: $(DEV) lint
 	$(BIN)/python -m pytest -n 2
+
+# The pages of the service in a browser, which is installed first (Debian's packages).
+test-browser: $(DEV)
+	command -v chromium || (apt-get update && apt-get install --yes --no-install-recommends chromium)
+	$(BIN)/python -m pytest tests/service/test_page.py
 
 quick: $(DEV)
 	$(BIN)/python -m pytest -n 2 -m "not slow"

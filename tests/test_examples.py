@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-FIGURES = ["first_run", "flights", "moving_goal", "own_environment", "robot", "shop", "watch"]
+FIGURES = [
+    "first_run",
+    "flights",
+    "moving_goal",
+    "own_environment",
+    "robot",
+    "served",
+    "shop",
+    "watch",
+]
 
 SMALLER = {"shop": "SEEDS = 2"}
 """What is changed in examples that take long, unless all tests are asked for."""

@@ -213,11 +213,19 @@ class Client(_Calls):
         patience: seconds after which a request that keeps failing is given up.
         timeout: seconds that one attempt may take.
         buffer: a file for feedback that is not delivered; None: feedback is retried like all else.
+        transport: of httpx, for instance one with a certificate of your own; None: the usual one.
     """
 
-    def __init__(self, url: str, learner: str, **options: Any) -> None:
+    def __init__(
+        self,
+        url: str,
+        learner: str,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(url, learner, **options)
-        self._web = httpx.Client(headers=self._headers)
+        self._web = httpx.Client(headers=self._headers, transport=transport)
 
     def _run(self, call: _Call[Result]) -> Result:
         answer: Any = None
@@ -281,9 +289,16 @@ class Client(_Calls):
 class AsyncClient(_Calls):
     """The same with `async`: an asynchronous context manager. Arguments as of `Client`."""
 
-    def __init__(self, url: str, learner: str, **options: Any) -> None:
+    def __init__(
+        self,
+        url: str,
+        learner: str,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(url, learner, **options)
-        self._web = httpx.AsyncClient(headers=self._headers)
+        self._web = httpx.AsyncClient(headers=self._headers, transport=transport)
 
     async def _run(self, call: _Call[Result]) -> Result:
         answer: Any = None

@@ -7,31 +7,57 @@ import subprocess
 import httpx
 import pytest
 
-from belated.service import page
 from serving import SHOP, InProcess, config, running
 
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
-def test_the_page_needs_nothing_else(tmp_path):
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_a_page_needs_nothing_else(tmp_path, path):
     with InProcess(config(tmp_path, learners=[SHOP])) as client:
-        answer = client.get("/")
-        assert answer.status_code == 200
-        policy = answer.headers["content-security-policy"]
-        assert "default-src 'none'" in policy
+        answer = client.get(path)
         told = client.get("/v1/learners/shop").json()
-    links = re.findall(r"""(?:src|href|url|import)\s*[=(]\s*["']?([^"')\s>]+)""", page.HTML)
+        assert client.get("/redoc").status_code == 404
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    html = answer.text
+    links = re.findall(r"""(?:src|href|url|import)\s*[=(]\s*["']?([^"')\s>]+)""", html)
     assert links == []
-    addresses = set(re.findall(r"https?://[^\"'\s]+", page.HTML))
-    assert addresses == {"http://www.w3.org/2000/svg"}  # the name of SVG, not a place
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", page.HTML)
-    assert 'name="viewport"' in page.HTML
-    for name in set(re.findall(r"told\.(\w+)", page.HTML)) - {"why"}:
-        assert name in told, name
+    addresses = set(re.findall(r"(?:\w+:)?//[^\"'\s]+", html))
+    assert addresses <= {"http://www.w3.org/2000/svg"}  # the name of SVG, not a place
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", html)
+    assert 'name="viewport"' in html
+    if path == "/":
+        for name in set(re.findall(r"told\.(\w+)", html)) - {"why"}:
+            assert name in told, name
+
+
+def test_what_docs_shows_names_every_answer(tmp_path):
+    """The models of answers are in the description, not just "string"."""
+    with InProcess(config(tmp_path, learners=[SHOP])) as client:
+        paths = client.get("/openapi.json").json()["paths"]
+    for path, model in (("decide", "Decision"), ("episodes", "Begun"), ("feedback", "OutcomeBody")):
+        answer = paths["/v1/learners/{name}/" + path]["post"]["responses"]["200"]
+        shown = answer["content"]["application/json"]["schema"]
+        assert shown == {"$ref": f"#/components/schemas/{model}"}
 
 
 def browser():
     return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def seen(tmp_path, url):
+    """The page as the browser has made it, on a narrow screen."""
+    return subprocess.run(
+        [browser(), *FLAGS, f"--user-data-dir={tmp_path / 'browser'}", "--window-size=390,844",
+         "--virtual-time-budget=4000", "--dump-dom", url],
+        capture_output=True, text=True, timeout=120, check=True,
+    ).stdout  # fmt: skip
 
 
 @pytest.mark.slow
@@ -43,11 +69,12 @@ def test_a_browser_shows_the_learner(tmp_path):
             httpx.post(f"{base}/episodes", json={})
             httpx.post(f"{base}/decide", json={"episode": k, "step": 0, "state": 0})
             httpx.post(f"{base}/feedback", json={"episode": k, "costs": [0.5]})
-        shown = subprocess.run(
-            [browser(), "--headless", "--no-sandbox", "--disable-gpu", "--window-size=390,844",
-             "--virtual-time-budget=4000", "--dump-dom", server.url],
-            capture_output=True, text=True, timeout=120, check=True,
-        ).stdout  # fmt: skip
+        shown = seen(tmp_path, server.url)
+        paths = httpx.get(f"{server.url}/openapi.json").json()["paths"]
+        described = seen(tmp_path, f"{server.url}/docs")
     assert 'id="learner-shop"' in shown
     assert "<b>30</b><span>episodes</span>" in shown
     assert shown.count("<rect") >= 2
+    assert described.count("<details>") == sum(map(len, paths.values()))
+    for text in (*paths, "probability", "429 Too Many Requests", '{"episode":0,"end":0}'):
+        assert text in described, text

@@ -25,7 +25,7 @@ ROUTES = [
     ("GET", "/v1/learners/{}/episodes", None, "read"),
     ("POST", "/v1/learners/{}/snapshot", {}, "admin"),
 ]
-OPEN = {"/", "/healthz", "/readyz", "/docs", "/redoc", "/openapi.json", "/docs/oauth2-redirect"}
+OPEN = {"/", "/healthz", "/readyz", "/docs", "/openapi.json"}
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_lists_and_metrics_show_what_the_token_may_read(guarded):
     assert names == ["shop"]
     assert "robot" not in client.get("/metrics", headers=mine).text
     assert "robot" in client.get("/metrics", headers=all_).text
-    for path in OPEN - {"/docs/oauth2-redirect"}:
+    for path in OPEN:
         answer = client.get(path)
         assert answer.status_code == 200
         assert "shop" not in answer.text

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from fastapi import Body, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
@@ -21,6 +21,7 @@ from belated.inbox import Outcome
 from belated.service import metrics, page
 from belated.service.limits import Gate, Rate
 from belated.service.live import Live
+from belated.service.quick import LONGEST, Decide, Quick
 from belated.service.records import LARGEST, Arrived, RecordError, parse
 from belated.service.refusal import Refusal, busy
 from belated.service.session import Session
@@ -55,10 +56,8 @@ EXAMPLES: Any = {
 }
 
 
-class Answer(Response):
+class Answer(JSONResponse):
     """JSON in ASCII, so that no text of a request can break it; numbers that are none are null."""
-
-    media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         """The bytes."""
@@ -80,7 +79,7 @@ def _finite(value: Any) -> Any:
 
 Whole = Annotated[int, Field(ge=0, le=LARGEST, strict=True)]
 Number = Annotated[int, Path(ge=0, le=LARGEST)]
-Name = Annotated[str, Path(max_length=63)]
+Name = Annotated[str, Path(max_length=LONGEST)]
 
 
 class _Strict(BaseModel):
@@ -218,12 +217,15 @@ def make(server: Server, *, body: int = 2_000_000, hosts: frozenset[str] = froze
         lifespan=lifespan,
         default_response_class=Answer,
         responses=COMMON,
+        docs_url=None,  # that of FastAPI and its redoc load scripts from elsewhere
+        redoc_url=None,
     )
     app.state.server = server
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(StorageError, _not_stored)
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(HTTPException, _plain)
+    app.add_middleware(Quick, decide=_decider(server))
     app.add_middleware(Gate, body=body, hosts=hosts)
     _add_pages(app, server)
     _add_learners(app, server)
@@ -263,10 +265,31 @@ async def _plain(request: Request, error: Exception) -> Response:
     return Answer({"why": str(error.detail)}, error.status_code, error.headers)
 
 
+async def _decided(live: Live, episode: int, step: int, state: int) -> Response:
+    action, chance = await live.session().decide(episode, step, state)
+    return Answer({"episode": episode, "step": step, "action": action, "probability": chance})
+
+
+def _decider(server: Server) -> Decide:
+    async def decide(request: Request, name: str, episode: int, step: int, state: int) -> Response:
+        try:
+            return await _decided(server.find(request, name, "begin"), episode, step, state)
+        except Refusal as error:
+            return await _refused(request, error)
+        except StorageError as error:
+            return await _not_stored(request, error)
+
+    return decide
+
+
 def _add_pages(app: FastAPI, server: Server) -> None:
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     async def index() -> Response:
         return HTMLResponse(page.HTML, headers=page.HEADERS)
+
+    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
+    async def docs() -> Response:
+        return HTMLResponse(page.DOCS, headers=page.HEADERS)
 
     @app.get("/healthz", tags=["operation"])
     async def healthz() -> Response:
@@ -308,10 +331,7 @@ def _add_learners(app: FastAPI, server: Server) -> None:
     @app.post("/v1/learners/{name}/decide", response_model=Decision, tags=["decide"])
     async def decide(live: MayBegin, body: DecideBody) -> Response:
         """Draw an action for a step of an episode. A retry gives the same action."""
-        action, chance = await live.session().decide(body.episode, body.step, body.state)
-        return Answer(
-            {"episode": body.episode, "step": body.step, "action": action, "probability": chance}
-        )
+        return await _decided(live, body.episode, body.step, body.state)
 
     @app.get("/v1/learners/{name}/episodes/{episode}/policy", tags=["decide"])
     async def policy(

@@ -1,11 +1,12 @@
-"""The page at `/`: one file, no build step, nothing from the internet.
+"""The pages at `/` and `/docs`: one file each, no build step, nothing from the internet.
 
-It reads the same addresses as everybody, and puts what it reads into the page as text only.
+They read the same addresses as everybody, and put what they read into the page as text only.
 """
 
 from pathlib import Path
 
 HTML = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+DOCS = Path(__file__).with_name("docs.html").read_text(encoding="utf-8")
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "

@@ -1,0 +1,88 @@
+"""A decision is the same by the short way and by the documented route."""
+
+import json
+
+import pytest
+
+from belated.service import quick, tokens
+from serving import ROBOT, SHOP, InProcess, config
+
+GOOD = {"episode": 0, "step": 0, "state": 0}
+BODIES = [
+    GOOD,
+    {**GOOD, "step": 1, "state": 2},
+    {**GOOD, "step": 1, "state": 1},  # after the one before: a conflict
+    {**GOOD, "step": 2},
+    {**GOOD, "state": 3},
+    {**GOOD, "state": -1},
+    {**GOOD, "state": 2**63},
+    {**GOOD, "state": True},
+    {**GOOD, "state": 0.0},
+    {**GOOD, "state": "0"},
+    {**GOOD, "state": None},
+    {**GOOD, "more": 1},
+    {**GOOD, "episode": 9},
+    {"episode": 0, "step": 0},
+    {"episode": 0, "step": 0, "place": 0},
+    {**GOOD, "state": 10**900},
+    [0, 0, 0],
+    0,
+    None,
+]
+TEXTS = [json.dumps(body).encode() for body in BODIES] + [
+    b"", b"{", b"\xff", b"[" * 900, b'{"episode":0,"step":0,"state":NaN}', b" " * 3000,
+    b'{"episode":7,"episode":0,"step":0,"state":0}', json.dumps(GOOD).encode("utf-16"),
+]  # fmt: skip
+
+
+def in_pieces(text):
+    """A body of unknown length, which does not go the short way."""
+
+    async def pieces():
+        yield text[:5]
+        yield text[5:]
+
+    return pieces()
+
+
+def answers(client, name, text, headers=None):
+    """By both ways: status, type, what a refusal adds, and the body."""
+    found = []
+    for content in (text, in_pieces(text)):
+        said = {"Content-Type": "application/json", **(headers or {})}
+        got = client.post(f"/v1/learners/{name}/decide", content=content, headers=said)
+        kept = ("content-type", "www-authenticate", "retry-after")
+        found.append((got.status_code, [got.headers.get(name) for name in kept], got.text))
+    return found
+
+
+@pytest.fixture
+def client(tmp_path):
+    with InProcess(config(tmp_path, learners=[ROBOT])) as made:
+        made.post("/v1/learners/robot/episodes", json={})
+        yield made
+
+
+def test_both_ways_give_the_same_answer(client, monkeypatch):
+    for text in TEXTS:
+        short, documented = answers(client, "robot", text)
+        assert short == documented, text
+    for name in ("other", "a" * 64, "%2e", "robot%2fdecide", ""):
+        short, documented = answers(client, name, TEXTS[0])
+        assert short == documented, name
+    taken = []
+    numbers = quick._numbers
+    monkeypatch.setattr(quick, "_numbers", lambda m: taken.append(numbers(m)) or taken[-1])
+    answers(client, "robot", TEXTS[0])
+    assert taken == [(0, 0, 0)]  # once: the other way is another
+
+
+def test_the_short_way_asks_for_a_token(tmp_path):
+    token, sha256 = tokens.new()
+    reader = {"name": "r", "sha256": sha256, "learners": ["shop"], "verbs": ["read"]}
+    table = config(tmp_path, learners=[SHOP], tokens=[reader])
+    with InProcess(table) as client:
+        for said, status in (({}, 401), ({"Authorization": f"Bearer {token}"}, 403)):
+            short, documented = answers(client, "shop", TEXTS[0], said)
+            assert short == documented
+            assert short[0] == status
