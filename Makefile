@@ -19,6 +19,8 @@ BIN := $(VENV)/bin
 PIP := PIP_CONSTRAINT="$(CURDIR)/constraints.txt" PIP_BUILD_CONSTRAINT="$(CURDIR)/constraints.txt" \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check
 INSTALL := $(PIP) --constraint constraints.txt
+# Three workers on two cores: many tests wait for processes that they start.
+WORKERS ?= 3
 LEAST := .venv-minimum
 MADE := $(VENV)/.made
 LAB := $(VENV)/.lab
@@ -39,7 +41,7 @@ serve: $(SERVICE)
 	$(BIN)/belated serve $(SERVE)
 
 test: $(DEV) lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n $(WORKERS)
 
 # The pages of the service in a browser, which is installed first (Debian's packages).
 test-browser: $(DEV)
@@ -47,7 +49,7 @@ test-browser: $(DEV)
 	$(BIN)/python -m pytest tests/service/test_page.py
 
 quick: $(DEV)
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 
 # The quick tests with the least versions that pyproject.toml allows of what is needed to run. Old
 # packages use what newer ones below them call deprecated.

@@ -19,7 +19,13 @@ FIGURES = [
     "watch",
 ]
 
-SMALLER = {"shop": "SEEDS = 2"}
+SMALLER = {
+    "flights": "SEEDS = 2",
+    "moving_goal": "SEEDS = 2",
+    "robot": "SEEDS = 2",
+    "served": "SEEDS = 1",
+    "shop": "SEEDS = 2",
+}
 """What is changed in examples that take long, unless all tests are asked for."""
 
 

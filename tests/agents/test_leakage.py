@@ -10,7 +10,7 @@ from scipy.stats import binom
 import belated as bl
 from registry import AGENTS
 
-DELAY, BLOCKS, H, S, A, SEEDS = 2, 20, 2, 2, 3, 75
+DELAY, BLOCKS, H, S, A, SEEDS = 2, 20, 2, 2, 3, 50
 K = BLOCKS * (DELAY + 1)
 
 
