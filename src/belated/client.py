@@ -33,7 +33,7 @@ import numpy as np
 
 from belated import checks
 from belated.arrays import Floats
-from belated.feedback import Costs, StepCost, Trajectory
+from belated.feedback import Costs, StepCost, Trajectory, described
 
 BATCH = 500
 """Records of one request."""
@@ -400,13 +400,8 @@ class Buffer:
 
 def _written(record: Record) -> dict[str, Any]:
     """A record as JSON."""
-    if isinstance(record, Trajectory):
-        path = {"states": record.states.tolist(), "actions": record.actions.tolist()}
-        return {"episode": record.episode, "path": path}
-    if isinstance(record, Costs):
-        return {"episode": record.episode, "costs": record.values.tolist()}
-    if isinstance(record, StepCost):
-        return {"episode": record.episode, "step": record.step, "cost": record.cost}
+    if isinstance(record, Trajectory | Costs | StepCost):
+        return described(record)
     return dict(record)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -193,6 +194,16 @@ def renumbered(record: Record, episode: int) -> Record:
         object.__setattr__(twin, name, getattr(record, name))
     object.__setattr__(twin, "episode", episode)
     return twin
+
+
+def described(record: Trajectory | Costs | StepCost) -> dict[str, Any]:
+    """The record as a JSON value."""
+    if isinstance(record, Trajectory):
+        path = {"states": record.states.tolist(), "actions": record.actions.tolist()}
+        return {"episode": record.episode, "path": path}
+    if isinstance(record, Costs):
+        return {"episode": record.episode, "costs": record.values.tolist()}
+    return {"episode": record.episode, "step": record.step, "cost": record.cost}
 
 
 def suffered(costs: Floats, trajectory: Trajectory) -> Floats:

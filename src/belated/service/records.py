@@ -20,7 +20,7 @@ import numpy as np
 
 from belated import checks
 from belated.arrays import Floats
-from belated.feedback import Costs, FeedbackError, StepCost, Trajectory
+from belated.feedback import Costs, FeedbackError, StepCost, Trajectory, described
 
 VALUES = ("path", "costs", "cost", "end", "rewards", "reward")
 """What a record tells; each tells one of them."""
@@ -163,11 +163,6 @@ def _plain(value: object, depth: int) -> bool:
 
 def write(record: Arrived) -> dict[str, Any]:
     """The JSON value that describes a record; the inverse of `parse`."""
-    if isinstance(record, Trajectory):
-        path = {"states": record.states.tolist(), "actions": record.actions.tolist()}
-        return {"episode": record.episode, "path": path}
-    if isinstance(record, Costs):
-        return {"episode": record.episode, "costs": record.values.tolist()}
-    if isinstance(record, StepCost):
-        return {"episode": record.episode, "step": record.step, "cost": record.cost}
+    if isinstance(record, Trajectory | Costs | StepCost):
+        return described(record)
     return {"episode": record.episode, "end": record.state}
