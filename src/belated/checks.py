@@ -42,6 +42,11 @@ def integer(name: str, value: object, low: int, high: int | None = None) -> int:
     raise ValueError(f"{name} must be a whole number {allowed}, got {show(value)}")
 
 
+def episodes(value: object) -> int | None:
+    """K, a whole number of at least 1, or None where it is not known."""
+    return None if value is None else integer("episodes", value, 1, MOST)
+
+
 def real(
     name: str, value: object, low: float, high: float = math.inf, *, above: bool = False
 ) -> float:

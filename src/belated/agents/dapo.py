@@ -122,9 +122,7 @@ class DAPO(Ledgered):
             "transitions": transitions,
             "learning_rate": checks.real("learning_rate", learning_rate, 0.0, above=True),
             "exploration": checks.real("exploration", exploration, LEAST),
-            "episodes": None
-            if episodes is None
-            else checks.integer("episodes", episodes, 1, checks.MOST),
+            "episodes": checks.episodes(episodes),
             "delta": checks.real("delta", delta, 0.0, 1.0, above=True),
             "ties": checks.choice("ties", ties, TIES),
         }

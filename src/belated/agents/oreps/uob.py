@@ -196,9 +196,7 @@ class UOBREPS(Ledgered):
         self._arguments: dict[str, Any] = {
             "learning_rate": checks.real("learning_rate", learning_rate, 0.0, above=True),
             "exploration": checks.real("exploration", exploration, LEAST),
-            "episodes": None
-            if episodes is None
-            else checks.integer("episodes", episodes, 1, checks.MOST),
+            "episodes": checks.episodes(episodes),
             "delta": checks.real("delta", delta, 0.0, 1.0, above=True),
             "radius_scale": checks.real("radius_scale", radius_scale, 0.0, 1e100, above=True),
             "scale": checks.real("scale", scale, 0.0, above=True),
