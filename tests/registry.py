@@ -133,6 +133,9 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     "doubling ftrl": lambda w: bl.Doubling(
         bl.DelayedFTRL(w.problem, learning_rate=1, barrier=1, **known(w))
     ),
+    "doubling ftrl largest": lambda w: bl.Doubling(
+        bl.DelayedFTRL(w.problem, learning_rate=1, barrier=1, **known(w)), largest=True
+    ),
     "uob reps": lambda w: bl.UOBREPS(w.problem, episodes=40, radius_scale=0.1, **RATES),
     "dapo known in turn": lambda w: bl.DAPO(w.problem, ties="in turn", **RATES, **known(w)),
     "doubling dapo known": lambda w: bl.Doubling(

@@ -156,7 +156,7 @@ def run(
 
     Args:
         experiment: A name from `belated list`, or a TOML file.
-        seeds: Number of repetitions (seeds 0 to N-1), instead of the experiment's.
+        seeds: Number of repetitions, instead of the experiment's.
         episodes: Episodes per run, instead of the experiment's.
         jobs: Number of runs at once; all cores by default.
         engine: local (processes on this machine), ray (the cluster at RAY_ADDRESS, else one

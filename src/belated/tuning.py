@@ -37,7 +37,7 @@ row of the doubling table is printed; the others are what its proof needs. O-REP
 step size; with K and D known its bound asks for N = K + 3 D. DAPO: Lancewicki, Rosenberg & Sotnikov
 (ICML 2023), Theorems B.1 and C.1 and Remark C.2; its eta is (H^2 S A K + H^4 (K + D))^(-1/2), times
 H if transitions are unknown.
-FTRL: van der Hoeven et al. (COLT 2023), Theorem 7, for practice; `ftrl` has it as printed.
+FTRL: van der Hoeven et al. (COLT 2023), Theorem 7, for practice; with a largest delay, as printed.
 UOB-REPS: Jin, Jin, Luo, Sra & Yu (ICML 2020), Theorem 3: without delays its eta is
 sqrt(H l / (X A K)). The weight of D is ours: it balances the bound of the delayed form that
 Lancewicki, Rosenberg & Sotnikov quote.
@@ -58,11 +58,13 @@ class Parameters:
         learning_rate: the step size eta.
         exploration: gamma, None where costs are not importance-weighted.
         threshold: beta, the delay beyond which feedback is skipped; infinity skips nothing.
+        barrier: eta / gamma of FTRL as printed; None: the agent's own.
     """
 
     learning_rate: float
     exploration: float | None
     threshold: float
+    barrier: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,16 +124,31 @@ class Setting:
             return float(problem.actions) if self.arms else math.pow(problem.actions, 1.5)
         return 1.0
 
-    def at(self, problem: Problem, episodes: int, total_delay: float = 0.0) -> Parameters:
-        """The parameters for known K and D."""
+    def at(
+        self,
+        problem: Problem,
+        episodes: int,
+        total_delay: float = 0.0,
+        *,
+        max_delay: float | None = None,
+    ) -> Parameters:
+        """The parameters for known K and D.
+
+        max_delay: for FTRL as printed, whose parameters follow from the largest delay too.
+        """
         checks.instance("problem", problem, Problem)
         K = checks.integer("episodes", episodes, 1, checks.MOST)
         D = checks.real("total_delay", total_delay, 0.0)
-        N = self.weight(problem) * K + (3.0 * D if self.oreps else D)
+        weight = self.weight(problem)
+        N = weight * K + (3.0 * D if self.oreps else D)
+        if max_delay is not None:
+            return self._printed(problem, N, weight * K, max_delay)
         return self._parameters(problem, N, D)
 
-    def phase(self, problem: Problem, N: float) -> Parameters:
+    def phase(self, problem: Problem, N: float, *, max_delay: float | None = None) -> Parameters:
         """The parameters of a phase in which kappa K + D is at most N."""
+        if max_delay is not None:
+            return self._printed(problem, N, N, max_delay)
         return self._parameters(problem, N, N)
 
     @property
@@ -227,6 +244,18 @@ class Setting:
             exploration = rate
         return Parameters(rate, exploration, self._threshold(problem, D))
 
+    def _printed(self, problem: Problem, N: float, rows: float, max_delay: float) -> Parameters:
+        """FTRL with the paper's constants for N = S A K + D; rows is S A K."""
+        if not self.ftrl:
+            raise ValueError(
+                "max_delay must be left out: only the parameters of DelayedFTRL follow from the "
+                f"largest delay, got {checks.show(max_delay)}"
+            )
+        stable = problem.horizon * (1.0 + checks.real("max_delay", max_delay, 0.0)) ** 2
+        rate = 1.0 / math.sqrt(N * max(math.log(problem.horizon * rows), 1.0))
+        rate = min(1.0 / (256.0 * stable), rate)
+        return Parameters(rate, None, math.inf, rate * 4096.0 * stable)
+
     def _rate(self, problem: Problem, N: float) -> float:
         H, S, A = problem.shape
         if self.dapo:
@@ -320,16 +349,10 @@ def ftrl(
     Without it they are for practice: eta = sqrt(ln(H N) / N) with N = S A K + D, and the barrier is
     `PRACTICE`. That eta has the logarithm where the bound of the paper asks for it.
     """
-    tuned = Setting(information="bandit", dynamics="known", ftrl=True)
-    practical = tuned.at(problem, episodes, total_delay).learning_rate
-    if max_delay is None:
-        return {"learning_rate": practical, "barrier": PRACTICE}
-    H, S, A = problem.shape
-    stable = H * (1.0 + checks.real("max_delay", max_delay, 0.0)) ** 2
-    N = S * A * episodes + total_delay
-    rate = 1.0 / math.sqrt(N * max(math.log(H * S * A * episodes), 1.0))
-    rate = min(1.0 / (256.0 * stable), rate)
-    return {"learning_rate": rate, "barrier": rate * 4096.0 * stable}
+    setting = Setting(information="bandit", dynamics="known", ftrl=True)
+    tuned = setting.at(problem, episodes, total_delay, max_delay=max_delay)
+    barrier = PRACTICE if tuned.barrier is None else tuned.barrier
+    return {"learning_rate": tuned.learning_rate, "barrier": barrier}
 
 
 def uob_reps(

@@ -120,5 +120,8 @@ def test_later_algorithms_are_mentioned():
 
     assert "ZimmertSeldin" in last(arms)
     assert "DAPO" in last(more)
+    assert "UOBREPS, whose form for delays is a reconstruction" in last(more)
+    known = bl.Transitions.from_dense(np.full((4, 3, 4), 0.25))
+    assert "DelayedFTRL" in last(more, transitions=known)
     assert "Lazy" in last(more, costs="stochastic")
     assert bl.advise(more, aim="guarantee").notes == ()

@@ -344,6 +344,10 @@ def test_phases_and_skipping(known):
     phase = agent.setting("late").phase(world.problem, 2.0**doubling.phase)
     assert run.diagnostics["learning_rate"] == phase.learning_rate
     assert run.diagnostics["exploration"] == phase.exploration
+    scaled = bl.DAPO(world.problem, learning_rate=1, exploration=1, scale=7, **p)
+    scaled.restart(phase)
+    assert scaled.diagnostics()["learning_rate"] == 7 * phase.learning_rate
+    assert scaled.diagnostics()["exploration"] == phase.exploration
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -14,8 +14,8 @@ from belated.testing import check_agent
 class Twin:
     """Algorithms 1 and 2, with all indicators a_s^t and by bisection."""
 
-    def __init__(self, arms, tuning):
-        self.k, self.tuning = arms, tuning
+    def __init__(self, arms, tuning, scale=1.0):
+        self.k, self.tuning, self.scale = arms, tuning, scale
         self.x, self.arrival, self.L = {}, {}, np.zeros(arms)
         self.D, self.a = 0, {}
 
@@ -27,7 +27,8 @@ class Twin:
             for s in range(1, t):
                 if min(self.arrival[s] - s, t - s) > c:
                     self.a[s] = 0
-        self.x[t], self.a[t] = weights(self.L, math.sqrt(t), c), 1
+        # the regulariser F_t is divided by the scale, that is, the losses are multiplied
+        self.x[t], self.a[t] = weights(self.scale * self.L, math.sqrt(t), c), 1
         return self.x[t]
 
 
@@ -45,11 +46,12 @@ def weights(L, r, c):
 
 
 @pytest.mark.parametrize("tuning", ["simple", "advanced"])
-@pytest.mark.parametrize(("arms", "lost"), [(2, 0.0), (5, 0.3)])
-def test_policies_equal_the_literal_algorithm(tuning, arms, lost):
+@pytest.mark.parametrize(("arms", "lost", "scale"), [(2, 0.0, 1.0), (5, 0.3, 1.0), (4, 0.1, 3.0)])
+def test_policies_equal_the_literal_algorithm(tuning, arms, lost, scale):
     rng = np.random.default_rng(arms)
     world = bl.environments.bandit(rng.random(arms))
-    agent, twin = bl.ZimmertSeldin(world.problem, tuning), Twin(arms, tuning)
+    agent = bl.ZimmertSeldin(world.problem, tuning, scale=scale)
+    twin = Twin(arms, tuning, scale)
     delays = oracles.random_delays(rng, 120, lost=lost)
     waiting = {}
     for k in range(120):
@@ -163,3 +165,5 @@ def test_bad_input():
         bl.ZimmertSeldin(bl.Problem(states=2, actions=2, horizon=1))
     with pytest.raises(ValueError, match="tuning must be one of"):
         bl.ZimmertSeldin(bl.Problem(states=1, actions=2, horizon=1), "fancy")
+    with pytest.raises(ValueError, match="scale must be a finite number"):
+        bl.ZimmertSeldin(bl.Problem(states=1, actions=2, horizon=1), scale=0)

@@ -105,6 +105,17 @@ def test_doubling_is_told_neither_episodes_nor_delay():
     assert text.startswith("nothing.")
 
 
+def test_doubling_over_the_largest_delay_may_be_told_totals():
+    ftrl = part("ftrl", learning_rate=1, barrier=1)
+    alone, told_totals = told(
+        part("doubling", agent=ftrl, largest=True),
+        part("doubling", agent=ftrl, largest=True, totals="known"),
+        information="bandit",
+    )
+    assert BOTH not in alone
+    assert BOTH in told_totals
+
+
 def test_knowledge_of_the_papers_agents():
     sentences = knowledge.sentences(named("paper-grid"))[1:]
     assert [LARGEST in sentence for sentence in sentences] == [False, True, True]

@@ -51,8 +51,8 @@ def test_every_agent_runs(name, agent):
 
 
 @pytest.mark.parametrize("name", TUNINGS)
-def test_factors_were_chosen_on_other_worlds(name, page):
-    """No world and no costs of the tuning are among those reported, and the page has the choice."""
+def test_factors_were_chosen_on_other_worlds_and_seeds(name, page):
+    """No world, costs or seeds of the tuning are reported, and the page has the choice."""
     reported, tuning = named(name.removesuffix("-tuning")), named(name)
 
     def worlds(experiment):
@@ -60,6 +60,7 @@ def test_factors_were_chosen_on_other_worlds(name, page):
         return {(scene.environment, scene.costs) for scene in scenes}
 
     assert not worlds(reported) & worlds(tuning)
+    assert not {task.seed for task in reported.tasks()} & {task.seed for task in tuning.tasks()}
     assert tuning.select.cases == "together"
     taken = [f"{row['agent']}, {row['setting']}" for row in page.rows(name) if row["taken"]]
     assert tuple(taken) == TUNINGS[name]

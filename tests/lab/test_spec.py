@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from belated.lab import EXPERIMENTS, Case, build, experiments, named, part, toml
+from belated.lab import EXPERIMENTS, Case, build, experiments, knowledge, named, part, toml
+from lab.small import TINY
 
 GOOD = """
 name = "mine"
@@ -51,6 +52,35 @@ def test_a_file_means_what_it_says():
     inside = experiment.agents[1].agent.values["agent"]
     assert inside == part("oppo", update=part("softmax", learning_rate="tuned"))
     assert toml.loads(toml.dumps(experiment)) == experiment
+
+
+def test_other_seeds_and_agents_of_some_cases():
+    some = dataclasses.replace(
+        TINY,
+        agents=(TINY.agents[0], dataclasses.replace(TINY.agents[1], cases=("late",))),
+        cases=(Case("soon"), Case("late", delays=part("fixed", delay=3))),
+        seeds=2,
+        first_seed=7,
+    )
+    assert toml.loads(toml.dumps(some)) == some
+    assert [task.name for task in some.tasks()] == [
+        f"{run}/seed-{seed}" for seed in (7, 8) for run in ("soon/a", "late/a", "late/b")
+    ]
+    assert some.cases_of("B") == ["late"]
+    assert "It is run in 1 of 2 cases." in knowledge.sentences(some)[-1]
+    swept = dataclasses.replace(some, sweep={"delays.delay": [1, 2]}, delays=part("fixed", delay=1))
+    with pytest.raises(ValueError, match=r"agents\[1\]\.cases must be one of 'soon', 'late'"):
+        dataclasses.replace(
+            some, agents=(TINY.agents[0], dataclasses.replace(TINY.agents[1], cases=("no",)))
+        )
+    with pytest.raises(ValueError, match=r"agents\[1\]\.cases must be names of cases"):
+        dataclasses.replace(
+            some, agents=(TINY.agents[0], dataclasses.replace(TINY.agents[1], cases="late"))
+        )
+    with pytest.raises(ValueError, match="first_seed must be a whole number"):
+        dataclasses.replace(TINY, first_seed=-1)
+    assert len(swept.cases_of("B")) == 2
+    assert len(swept.tasks()) == 2 * (4 + 2)
 
 
 def test_run_names_are_stable():

@@ -1,6 +1,7 @@
 """The suite: every case builds, and its scores and profiles are what they say."""
 
 import dataclasses
+import importlib.util
 import io
 import itertools
 import shutil
@@ -16,6 +17,7 @@ from belated.lab import (
     Results,
     build,
     figures,
+    knowledge,
     named,
     report,
     run,
@@ -183,6 +185,37 @@ def test_profile_numbers():
     assert low[3] < 0.75 < high[3]
 
 
+@pytest.fixture(scope="module")
+def page():
+    found = importlib.util.spec_from_file_location("suite_page", PAGE.with_suffix(".py"))
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def test_the_tables_of_the_page_are_made_of_the_scores(page):
+    assert page.text() == PAGE.read_text(encoding="utf-8")
+    whole = named("suite")
+    assert {(case, agent) for agent, own in page.scores().items() for case in own} == {
+        (task.case, task.learner) for task in whole.tasks()
+    }
+
+
+def test_a_score_measured_again(page):
+    """Two seeds, as on the page; only rounding may differ, and the margin is 0.05."""
+    whole = named("suite")
+    for case, agent in (("20 arms, flights", "Zimmert-Seldin"), ("noise", "DAPO, known")):
+        scene = whole.scene(case)
+        found = []
+        for seed in range(2):
+            world = build.world(scene)
+            delays = build.delays(scene, world, seed)
+            made = build.agent(whole, whole.learner(agent), world, delays, case)
+            run = bl.simulate(world, made, delays=delays, episodes=scene.episodes, seed=seed)
+            found.append(run.score)
+        assert np.mean(found) == pytest.approx(page.scores()[agent][case], abs=0.05)
+
+
 def shown(made):
     """A part in words, as the page writes it."""
     if made is None:
@@ -217,15 +250,32 @@ def test_the_page_lists_the_cases_and_the_agents_of_the_suite():
         assert f"| {learner.name} |" in text
 
 
-@pytest.mark.parametrize("agent", [learner.name for learner in suite.AGENTS])
+def test_agents_of_later_papers_are_run_where_they_apply():
+    whole = named("suite")
+    arms = [case for case in whole.case_names() if "arms" in case]
+    assert whole.cases_of("Zimmert-Seldin") == arms
+    for learner in whole.agents[len(suite.AGENTS) :]:
+        cases = set(whole.cases_of(learner.name))
+        assert cases.issuperset(arms)
+        assert learner.name == "Zimmert-Seldin" or "noise" in cases
+        assert learner.information == "bandit"
+    assert {one.name for one in whole.agents} == {one.name for one in named("suite-quick").agents}
+    told = "\n".join(knowledge.sentences(whole))
+    for agent in ("DAPO", "BOLD", "FTRL"):
+        assert f"{agent}, known is also given the true transitions" in told
+
+
+@pytest.mark.parametrize("agent", [learner.name for learner in named("suite").agents])
 def test_every_agent_runs_in_both_kinds_of_cases(agent):
     whole = named("suite")
     learner = whole.learner(agent)
-    for name in ("noise", "full: moving goal"):
+    cases = whole.cases_of(agent)
+    full = next(name for name in reversed(cases) if name.startswith("full"))
+    for name in (cases[0], full):
         scene = dataclasses.replace(whole.scene(name), episodes=15)
         world = build.world(scene)
         delays = build.delays(scene, world, 0)
         made = build.agent(whole, learner, world, delays, name)
         rival = learner.agent.kind != "recommended"
-        assert made.information == ("bandit" if rival or name == "noise" else "full")
+        assert made.information == ("bandit" if rival or name == cases[0] else "full")
         assert np.isfinite(bl.simulate(world, made, delays=delays, episodes=15).values).all()

@@ -22,7 +22,7 @@ from belated.lab import (
     spec,
     toml,
 )
-from belated.lab.selection import reported, sentence
+from belated.lab.selection import choose, chosen_on, reported, sentence
 from lab.small import TINY
 
 RATE = "agents.oppo.update.learning_rate"
@@ -255,6 +255,15 @@ def test_a_table_over_a_swept_parameter_says_which_seeds_it_shows(swept):
     assert "selected" not in Results(swept.directory, plain).table().title
     with pytest.raises(ValueError, match="has no selected settings: select is not given"):
         Results(swept.directory, plain).table("selected")
+
+
+def test_seeds_that_begin_elsewhere(swept):
+    later = dataclasses.replace(SWEPT, first_seed=5, seeds=3, select=Select(1))
+    assert "on seed 5;" in sentence(later)
+    assert "on seeds 6 to 7 only" in sentence(later)
+    rows = swept.rows.with_columns(seed=pl.col("seed") + 5)
+    assert set(chosen_on(later, rows)["seed"]) == {5}
+    assert set(reported(later, rows, choose(later, rows))["seed"]) == {6, 7, 8}
 
 
 def test_a_setting_with_a_seed_missing_is_not_chosen(swept, tmp_path):

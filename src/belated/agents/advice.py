@@ -228,8 +228,14 @@ def _later(known: _Known) -> str:
         "belated.tuning.dapo(problem, episodes, total_delay)"
     )
     if known.transitions is None:
-        return f"{dapo}; belated.UOBREPS has one that is smaller in H, and learned faster."
-    return f"{dapo}; belated.DelayedFTRL has one that is smaller in H, and learned faster."
+        return (
+            f"{dapo}; belated.UOBREPS, whose form for delays is a reconstruction, has one that is "
+            "smaller in H, and learned faster."
+        )
+    return (
+        f"{dapo}; belated.DelayedFTRL has a rate that is smaller in H, and learned faster with its "
+        "tuning for practice, which has no bound."
+    )
 
 
 def _notes(information: Information, lost: bool, only_successes: bool) -> tuple[str, ...]:

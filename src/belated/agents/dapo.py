@@ -94,6 +94,7 @@ class DAPO(Ledgered):
         episodes: K, in the radius of unknown transitions; None: a radius for any number.
         delta: probability that the confidence set of unknown transitions may fail.
         ties: how feedback that arrives together is used: "together" or "in turn".
+        scale: factor on the learning rates of `Doubling`.
     """
 
     information: Information = "bandit"
@@ -110,6 +111,7 @@ class DAPO(Ledgered):
         episodes: int | None = None,
         delta: float = 0.1,
         ties: str = "together",
+        scale: float = 1.0,
     ) -> None:
         checks.instance("problem", problem, Problem)
         self.problem = problem
@@ -125,6 +127,7 @@ class DAPO(Ledgered):
             "episodes": checks.episodes(episodes),
             "delta": checks.real("delta", delta, 0.0, 1.0, above=True),
             "ties": checks.choice("ties", ties, TIES),
+            "scale": checks.real("scale", scale, 0.0, above=True),
         }
         self._transitions = transitions
         self._start = problem.start_probabilities
@@ -186,7 +189,8 @@ class DAPO(Ledgered):
 
         carry_over: whether feedback of open episodes will still move the policy.
         """
-        self._restart(parameters.learning_rate, parameters.exploration or LEAST)
+        rate = self._arguments["scale"] * parameters.learning_rate
+        self._restart(rate, parameters.exploration or LEAST)
         self._threshold = parameters.threshold
         if not carry_over:
             for entry in self._ledger:
@@ -330,10 +334,6 @@ class DAPO(Ledgered):
         policy = stored.policy("policy", read["policy"], self.problem.shape)
         counted = checks.integer("arrived", read["arrived"], earliest, newest)
         return Played(policy, (counted, checked_log_term(read["log_term"])))
-
-
-def _episodes(given: object) -> int:
-    return checks.integer("episodes", given, 1, checks.MOST)
 
 
 def _write(played: Played) -> stored.State:

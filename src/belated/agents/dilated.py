@@ -34,6 +34,7 @@ class DilatedBonus(DAPO):
         episodes: K, in the radius of unknown transitions; None: a radius for any number.
         delta: probability that the confidence set of unknown transitions may fail.
         ties: how feedback that arrives together is used: "together" or "in turn".
+        scale: factor on the learning rates of `Doubling`.
     """
 
     _gap = 1.0

@@ -22,6 +22,14 @@ of episodes and total delay", completed for every setting by `tuning.Setting`.
 Counts are kept over all phases, and an episode counts as arrived once, however often it is
 delivered.
 
+The constants of some agents follow from the largest delay as well. With `largest` it is doubled
+too, and with `totals` it alone: this is van der Hoeven, Zierahn, Lancewicki, Rosenberg &
+Cesa-Bianchi (COLT 2023), Algorithm 4.
+
+    1  f = 1; the parameters are those for K, D and a largest delay of 2^f
+    2  before every episode: if some delay that was observed is at least 2^f, f grows by one; new
+       parameters and a fresh policy
+
 Departures (each undone by literal=True):
 - e grows until 2^e reaches the estimate, not by one; the first phase is ceil(log2 weight), not 1.
 - M^k leaves out the episodes that are overdue or forgotten (`waiting.Waiting`), so that lost
@@ -34,12 +42,13 @@ Departures (each undone by literal=True):
 - An episode is forgotten once it has waited longer than max(LEAST, FACTOR * the largest delay
   seen): at most so many episodes are open, whatever is lost. Of what is older, one bit per episode
   is kept. With literal=True nothing is forgotten, and memory grows with what is lost.
+- f too grows until 2^f is beyond the delay, not by one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -79,6 +88,8 @@ class Doubling(Wrapper):
         paths: whether trajectories come "late", with the costs, or "at once".
         weight: kappa, how much an episode counts against a missing one; None: the setting's.
         literal: follow the pseudo-code to the letter.
+        largest: double over the largest delay too, for `DelayedFTRL` with its paper's constants.
+        totals: K and D, if they are known; only the largest delay is doubled then.
     """
 
     def __init__(
@@ -88,12 +99,22 @@ class Doubling(Wrapper):
         paths: str = "late",
         weight: float | None = None,
         literal: bool = False,
+        largest: bool = False,
+        totals: tuple[int, float] | None = None,
     ) -> None:
         check_fresh("agent", agent, RESTARTABLE)
-        self._wrap(agent, paths, weight, literal)
+        self._wrap(agent, paths, weight, literal, largest, totals)
         self._begin_phase()
 
-    def _wrap(self, agent: Restartable, paths: str, weight: float | None, literal: bool) -> None:
+    def _wrap(
+        self,
+        agent: Restartable,
+        paths: str,
+        weight: float | None,
+        literal: bool,
+        largest: bool,
+        totals: tuple[int, float] | None,
+    ) -> None:
         self.agent: Restartable = agent
         self.problem: Problem = agent.problem
         self.information: Information = agent.information
@@ -107,6 +128,13 @@ class Doubling(Wrapper):
             else checks.real("weight", weight, 0.0, 1e15, above=True)
         )
         self.phase = 1 if literal else max(1, math.ceil(math.log2(self.weight)))
+        self.delay_phase = 1 if checks.flag("largest", largest) else 0
+        self._totals = _checked(totals, largest)
+        if largest and not self._setting.ftrl:
+            raise ValueError(
+                "largest must be False: only the parameters of DelayedFTRL follow from the largest "
+                f"delay, got an agent of type {type(agent).__name__}"
+            )
         self.estimate = 0.0
         self._waiting = Waiting(agent.problem)
         self._reported = Reported()
@@ -117,7 +145,10 @@ class Doubling(Wrapper):
     @property
     def parameters(self) -> Parameters:
         """The parameters of the phase."""
-        return self._setting.phase(self.problem, 2.0**self.phase)
+        longest = 2.0**self.delay_phase if self.delay_phase else None
+        if self._totals is not None:
+            return self._setting.at(self.problem, *self._totals, max_delay=longest)
+        return self._setting.phase(self.problem, 2.0**self.phase, max_delay=longest)
 
     def begin_episode(self) -> Episode:
         """Close the episode before, move to the next phase if it is time, begin the next."""
@@ -126,10 +157,7 @@ class Doubling(Wrapper):
             missing = self.begun - self._waiting.arrived
         if self.begun:
             self.estimate += self.weight + missing
-            if self.estimate > 2.0**self.phase:
-                self.phase += 1
-                while not self._literal and self.estimate > 2.0**self.phase:
-                    self.phase += 1
+            if self._outgrown():
                 self._begin_phase()
         if not self._literal:
             self._let_go()
@@ -164,6 +192,7 @@ class Doubling(Wrapper):
             "estimate": self.estimate,
             "skipped": self._skipped,
             "forgotten": self._forgotten,
+            **({"delay_phase": self.delay_phase} if self.delay_phase else {}),
         }
 
     def configuration(self) -> dict[str, Any]:
@@ -173,16 +202,17 @@ class Doubling(Wrapper):
             "paths": self._paths,
             "weight": self.weight,
             "literal": self._literal,
+            "largest": self.delay_phase > 0,
+            "totals": self._totals,
         }
 
     def state(self) -> stored.State:
         """The agent inside, where the phases are, and what has reported or was let go."""
         return {
+            **self.configuration(),
             "agent": stored.kept(self.agent),
-            "paths": self._paths,
-            "weight": self.weight,
-            "literal": self._literal,
             "phase": self.phase,
+            "delay_phase": self.delay_phase,
             "estimate": self.estimate,
             "waiting": self._waiting.state(),
             "reported": self._reported.flags(self.begun),
@@ -194,15 +224,20 @@ class Doubling(Wrapper):
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
-        given = ("agent", "paths", "weight", "literal")
+        given = ("agent", "paths", "weight", "literal", "largest", "totals")
         counts = ("kept_from", "skipped", "forgotten")
-        read = stored.exact(state, *given, "phase", "estimate", "waiting", "reported", *counts)
+        places = ("phase", "delay_phase", "estimate", "waiting", "reported")
+        read = stored.exact(state, *given, *places, *counts)
         agent = stored.made(read["agent"])
         check_is_agent("agent", agent, RESTARTABLE)
         made = cls.__new__(cls)
         made._wrap(agent, *(read[name] for name in given[1:]))
         stored.twin(agent).restart(made.parameters)  # which it must be able to do
         made.phase = checks.integer("phase", read["phase"], 1, HIGHEST)
+        longest = HIGHEST if made.delay_phase else 0
+        made.delay_phase = checks.integer(
+            "delay_phase", read["delay_phase"], made.delay_phase, longest
+        )
         made.estimate = checks.real("estimate", read["estimate"], 0.0, 2.0**HIGHEST)
         made._waiting.restore(read["waiting"], made.begun)
         made._reported = Reported(
@@ -217,10 +252,29 @@ class Doubling(Wrapper):
         arguments = self.configuration()
         return call(self, arguments.pop("agent"), **arguments)
 
+    def _outgrown(self) -> bool:
+        """Move to the phases that what was seen asks for. Returns whether there are new ones."""
+        before = self.phase, self.delay_phase
+        if self._totals is None:
+            self.phase = self._next(self.phase, lambda e: self.estimate > 2.0**e)
+        if self.delay_phase:
+            self.delay_phase = self._next(
+                self.delay_phase, lambda f: self._waiting.largest >= 2.0**f
+            )
+        return before != (self.phase, self.delay_phase)
+
+    def _next(self, phase: int, outgrown: Callable[[int], bool]) -> int:
+        """The phase that follows, one further if the pseudo-code is followed to the letter."""
+        if self._literal:
+            return phase + outgrown(phase)
+        while outgrown(phase):
+            phase += 1
+        return phase
+
     def _begin_phase(self) -> None:
         parameters = self.parameters
         if self._literal or parameters.exploration or not hasattr(self.agent, "retune"):
-            self.agent.restart(parameters, carry_over=self._literal)
+            self.agent.restart(parameters, carry_over=self._literal and not self.delay_phase)
         else:
             self.agent.retune(parameters)
 
@@ -231,3 +285,17 @@ class Doubling(Wrapper):
             self._forgotten += self._kept_from not in self._reported
             self.agent.forget(self._kept_from)
             self._kept_from += 1
+
+
+def _checked(totals: object, largest: bool) -> tuple[int, float] | None:
+    """K and D, which are of use only if something else is doubled."""
+    if totals is None:
+        return None
+    if not largest:
+        raise ValueError("totals must be left out unless largest=True: nothing would be doubled")
+    if not isinstance(totals, tuple | list) or len(totals) != 2:
+        raise ValueError(f"totals must be K and D, e.g. (1000, 5000), got {checks.show(totals)}")
+    return (
+        checks.integer("totals[0] (K)", totals[0], 1, checks.MOST),
+        checks.real("totals[1] (D)", totals[1], 0.0),
+    )

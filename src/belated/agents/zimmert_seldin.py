@@ -20,7 +20,8 @@ delays", Algorithms 1 and 2.
 
 Nothing needs to be known in advance. A round that reports after it was given up is still used.
 
-Departures: an episode that is forgotten is counted no more. One arm is simply played.
+Departures: an episode that is forgotten is counted no more. One arm is simply played. For practice,
+`scale` divides both parts of the regulariser of line 5; 1 is the paper's.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from belated.kernels import hybrid
 from belated.problem import Problem
 
 TUNINGS = ("advanced", "simple")
+SCALES = (1e-6, 1e6)
 SMALLEST = 1e-100
 """Floor of a probability that a cost is divided by, so that sums of estimates stay finite."""
 
@@ -50,12 +52,13 @@ class ZimmertSeldin(Ledgered):
     Args:
         problem: states = 1 and horizon = 1.
         tuning: "advanced" stops counting rounds that are very late; "simple" counts all of them.
+        scale: factor on the learning rates: the regulariser is divided by it.
     """
 
     information: Information = "bandit"
     uses_paths = True
 
-    def __init__(self, problem: Problem, tuning: str = "advanced") -> None:
+    def __init__(self, problem: Problem, tuning: str = "advanced", *, scale: float = 1.0) -> None:
         checks.instance("problem", problem, Problem)
         if problem.states != 1 or problem.horizon != 1:
             raise ValueError(
@@ -64,6 +67,7 @@ class ZimmertSeldin(Ledgered):
             )
         self.problem = problem
         self.tuning = checks.choice("tuning", tuning, TUNINGS)
+        self.scale = checks.real("scale", scale, *SCALES)
         self._ledger: Ledger[Floats] = Ledger(problem, "bandit", uses_paths=True)
         self._losses: Floats = np.zeros(problem.actions)
         self._counted: dict[int, None] = {}  # oldest first
@@ -73,7 +77,8 @@ class ZimmertSeldin(Ledgered):
     def begin_episode(self) -> Episode:
         """The next episode number and the weights of the arms, a policy (1, 1, A)."""
         entropy = self._count()
-        weights = frozen(hybrid.weights(self._losses, math.sqrt(self.begun + 1.0), entropy))
+        root = math.sqrt(self.begun + 1.0)
+        weights = frozen(hybrid.weights(self._losses, root / self.scale, entropy / self.scale))
         policy = weights.reshape(1, 1, -1)
         number = self._ledger.begin(weights, policy)
         self._counted[number] = None
@@ -120,7 +125,7 @@ class ZimmertSeldin(Ledgered):
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent."""
-        return {"problem": self.problem, "tuning": self.tuning}
+        return {"problem": self.problem, "tuning": self.tuning, "scale": self.scale}
 
     def state(self) -> stored.State:
         """The arguments, the estimated costs and what is missing."""
@@ -138,7 +143,7 @@ class ZimmertSeldin(Ledgered):
         """The agent that wrote the state."""
         names = ("ledger", "losses", "counted", "total", "given_up")
         read = stored.exact(state, "configuration", *names)
-        agent = cls(**stored.exact(read["configuration"], "problem", "tuning"))
+        agent = cls(**stored.exact(read["configuration"], "problem", "tuning", "scale"))
         A = agent.problem.actions
         agent._ledger.restore(read["ledger"], lambda saved: _weights(saved, A))
         agent._losses = stored.copied("losses", read["losses"], np.float64, (A,))
@@ -156,7 +161,7 @@ class ZimmertSeldin(Ledgered):
         return agent
 
     def __repr__(self) -> str:
-        return call(self, self.problem, tuning=self.tuning)
+        return call(self, self.problem, tuning=self.tuning, scale=self.scale)
 
 
 def _weights(saved: object, actions: int) -> Floats:

@@ -72,7 +72,7 @@ def _rehearse(experiment: Experiment, case: str) -> None:
     H, S, A = made.problem.shape
     checks.costs("costs of episode 0", made.costs.seeded(0).at(0), H, S, A)
     drawn = delays(scene, made, 0)
-    for learner in experiment.learners:
+    for learner in experiment.learners_of(case):
         swept = learner.name != experiment.base(learner.name)
         with _in(f"sweep, {learner.name!r}" if swept else ""):
             agent(experiment, learner, made, drawn, case)

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 
 from belated.arrays import Floats
 from belated.delays import NEVER, total_delay
-from belated.lab import drawing, exact, maps, scores, statistics, sweep
+from belated.lab import drawing, exact, maps, scores, selection, statistics, sweep
 from belated.lab.drawing import COLOURS, MARKERS, OTHERS, Drawing, End, Layout, Sheet, look
 from belated.lab.experiments import title
 from belated.lab.kinds.part import shown
@@ -381,8 +381,7 @@ def swept(results: Results, path: str, layout: Layout = DEFAULT) -> Drawing:
         "agent that is not swept is a level line"
     )
     if experiment.select is not None:
-        first = experiment.select.seeds
-        on = "seed 0" if first == 1 else f"seeds 0 to {first - 1}"
+        on = selection.seeds(experiment.first_seed, experiment.select.seeds)
         caption += f". These are {on}, on which settings were selected; the selected are ringed"
     return Drawing(_name("sweep", path), caption + ".", figure)
 

@@ -26,6 +26,7 @@ TOLD = {
     ("learning_rate", "tuned"): TUNED,
     ("threshold", "tuned"): TUNED,
     ("max_delay", "tuned"): TUNED,
+    ("totals", "known"): TUNED,
 }
 """What an agent is told by a parameter with this word or kind as its value."""
 UNDELAYED = {
@@ -86,10 +87,13 @@ def _sentence(experiment: Experiment, learner: Learner) -> str:
         if isinstance(v.value, int | float) and v.value != v.default
     ]
     items = [*given, *([f"{' and '.join(by_hand)}, set by hand"] if by_hand else [])]
-    found = {experiment.information_of(learner, case) for case in experiment.case_names()}
+    cases = experiment.cases_of(learner.name)
+    found = {experiment.information_of(learner, case) for case in cases}
     sees = SEES[found.pop()] if len(found) == 1 else "what its case shows"
     paths = {"late": "with the costs", "at once": "at once"}[experiment.paths_of(learner)]
     seen = f"It sees {sees}, and paths come {paths}."
+    if learner.cases is not None:
+        seen += f" It is run in {len(cases)} of {len(experiment.case_names())} cases."
     return f"{learner.name} is also given {_list(items)}. {seen}"
 
 

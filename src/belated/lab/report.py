@@ -136,7 +136,7 @@ def _against(results: Results) -> str:
 
 
 def _seeds(experiment: Experiment) -> str:
-    return "Seed 0" if experiment.seeds == 1 else f"Seeds 0 to {experiment.seeds - 1}"
+    return selection.seeds(experiment.first_seed, experiment.seeds).capitalize()
 
 
 def _figure(drawing: Drawing) -> str:

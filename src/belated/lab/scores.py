@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from matplotlib.axes import Axes
 
+from belated.arrays import Floats
 from belated.lab.drawing import (
     MANY,
     OTHERS,
@@ -49,7 +50,7 @@ def profile(experiment: Experiment, table: Scores, layout: Layout, heading: str)
     """For every agent the share of cases with at most a score."""
     all_names = [learner.name for learner in experiment.learners]
     order = np.argsort(np.nan_to_num(table.mean, nan=np.inf), kind="stable")
-    labels = {i: f"{short(table.agents[i], WIDEST)} ({number(table.mean[i])})" for i in order}
+    labels = {i: f"{short(table.agents[i], WIDEST)} ({_mean(table.scores[:, i])})" for i in order}
 
     def paint(axes: Axes, focus: str | None) -> list[End]:
         at = np.linspace(*RANGE, 400)
@@ -78,11 +79,20 @@ def profile(experiment: Experiment, table: Scores, layout: Layout, heading: str)
     bands = f"the {BANDS} agents with the best means" if len(panels) == 1 else "each agent"
     caption = (
         f"Performance profile over {len(table.cases)} cases: the share of cases in which an agent "
-        "has at most a score (mean over seeds); higher is better. In brackets: the mean score. "
+        "has at most a score (mean over seeds); higher is better. In brackets: the mean score, "
+        "and how many cases it is of if not of all. "
         "Dotted: the best fixed policy (0) and uniform play (1). Bands: 95 % bootstrap over "
         f"cases, for {bands}."
     )
     return Drawing("profile", caption, figure)
+
+
+def _mean(scores: Floats) -> str:
+    """The mean score over the cases that an agent has, and how many they are if not all."""
+    own = scores[~np.isnan(scores)]
+    if not len(own):
+        return ""
+    return number(float(own.mean())) + (f" of {len(own)}" if len(own) < len(scores) else "")
 
 
 def by_case(table: Scores, layout: Layout, heading: str) -> Drawing:

@@ -1,9 +1,10 @@
 """Choosing the best setting of every agent on some seeds, to report on others.
 
 The best of many settings looks better on the seeds it was chosen on than it is. With
-`select = { seeds = 5 }` the choice is made on seeds 0 to 4, for every agent and case by itself, and
-only the other seeds are reported. With `cases = "together"` every agent has one setting for all
-cases: that of the least mean score over cases, since costs of different worlds differ in scale.
+`select = { seeds = 5 }` the choice is made on the first five seeds, for every agent and case by
+itself, and only the other seeds are reported. With `cases = "together"` every agent has one setting
+for all cases: that of the least mean score over cases, since costs of different worlds differ in
+scale.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def chosen_on(experiment: Experiment, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of the seeds on which the choice is made; all rows if there is none."""
     if experiment.select is None:
         return rows
-    return rows.filter(pl.col("seed") < experiment.select.seeds)
+    return rows.filter(pl.col("seed") < experiment.first_seed + experiment.select.seeds)
 
 
 def choose(experiment: Experiment, rows: pl.DataFrame) -> list[Choice]:
@@ -83,7 +84,7 @@ def _best_together(
             by_setting.setdefault(agent, {}).setdefault(line.agent, []).append(line)
     best: dict[tuple[str, str], Line] = {}
     for agent, settings in by_setting.items():
-        whole = [s for s in settings.values() if len(s) == len(experiment.case_names())]
+        whole = [s for s in settings.values() if len(s) == len(experiment.cases_of(s[0].agent))]
         if whole:
             least = min(whole, key=mean_score)
             best |= {(line.case, agent): line for line in least}
@@ -114,7 +115,7 @@ def reported(experiment: Experiment, rows: pl.DataFrame, choices: list[Choice]) 
     kept = [(choice.case, choice.learner) for choice in choices]
     kept += [(case, name) for case in experiment.case_names() for name in plain]
     wanted = pl.DataFrame(kept, {"case": pl.String, "agent": pl.String}, orient="row")
-    others = rows.filter(pl.col("seed") >= experiment.select.seeds)
+    others = rows.filter(pl.col("seed") >= experiment.first_seed + experiment.select.seeds)
     return others.join(wanted, on=["case", "agent"], how="semi", maintain_order="left")
 
 
@@ -122,15 +123,16 @@ def sentence(experiment: Experiment) -> str:
     """What was selected on what; empty if nothing was."""
     if experiment.select is None:
         return ""
-    n = experiment.select.seeds
+    first, n = experiment.first_seed, experiment.select.seeds
+    chosen, others = seeds(first, n), seeds(first + n, experiment.seeds - n)
     how = {
         "each": "in each case by itself, by its cost per episode",
         "together": "one for all cases, by its mean score over cases",
     }[experiment.select.cases]
     return (
-        f"The setting of every swept agent was selected, {how} on {_seeds(0, n)}; tables, "
-        f"curves and differences show the selected settings on {_seeds(n, experiment.seeds)} "
-        f"only. Over a swept parameter all settings are shown, on {_seeds(0, n)}."
+        f"The setting of every swept agent was selected, {how} on {chosen}; tables, "
+        f"curves and differences show the selected settings on {others} "
+        f"only. Over a swept parameter all settings are shown, on {chosen}."
     )
 
 
@@ -138,8 +140,10 @@ def seeds_of_choice(experiment: Experiment) -> str:
     """The seeds on which the choice is made, for a title; empty if there is none."""
     if experiment.select is None:
         return ""
-    return f", {_seeds(0, experiment.select.seeds)}, on which settings are selected"
+    chosen = seeds(experiment.first_seed, experiment.select.seeds)
+    return f", {chosen}, on which settings are selected"
 
 
-def _seeds(first: int, end: int) -> str:
-    return f"seed {first}" if end - first == 1 else f"seeds {first} to {end - 1}"
+def seeds(first: int, number: int) -> str:
+    """Which seeds they are, in words."""
+    return f"seed {first}" if number == 1 else f"seeds {first} to {first + number - 1}"

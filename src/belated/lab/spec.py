@@ -35,12 +35,14 @@ class Learner:
     """One of the agents: its name in tables and figures, and how it is made.
 
     information, paths: replace those of the experiment for this agent.
+    cases: the names of the cases that it is run in; None: all.
     """
 
     name: str
     agent: Part
     information: str | None = None
     paths: str | None = None
+    cases: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ class Experiment:
         environment, costs, delays: parts; no costs means those of the environment.
         agents: the learners.
         episodes: K.
-        seeds: the seeds are 0 to seeds - 1.
+        seeds: how many; they are first_seed to first_seed + seeds - 1.
+        first_seed: 0, unless other seeds are wanted than those of another experiment.
         information: "full" or "bandit", unless an agent or a case has its own.
         paths: "late" (with the costs) or "at once", unless an agent has its own.
         cases: variations; without any, the experiment is run as it is.
@@ -115,6 +118,7 @@ class Experiment:
     costs: Part | None = None
     episodes: int = 500
     seeds: int = 10
+    first_seed: int = 0
     information: str = "full"
     paths: str = "late"
     cases: tuple[Case, ...] = ()
@@ -130,6 +134,7 @@ class Experiment:
         _check_text("about", self.about)
         _check_scene("", self, ("environment", "delays", "episodes"))
         checks.integer("seeds", self.seeds, 1, MOST_RUNS)
+        checks.integer("first_seed", self.first_seed, 0, MOST_RUNS)
         _check_feedback("", self)
         if not self.agents:
             raise ValueError("agents must name at least one agent, got none")
@@ -137,6 +142,7 @@ class Experiment:
             check_name(f"agents[{i}].name", learner.name)
             check(f"agents[{i}]", learner.agent, kinds.AGENTS)
             _check_feedback(f"agents[{i}].", learner)
+            self._check_cases(i, learner)
         check_different("agents", [learner.name for learner in self.agents])
         for i, case in enumerate(self.cases):
             check_name(f"cases[{i}].name", case.name)
@@ -158,6 +164,15 @@ class Experiment:
                     f"got {len(self._cases)}"
                 )
         self._check_select()
+
+    def _check_cases(self, i: int, learner: Learner) -> None:
+        if learner.cases is None:
+            return
+        key, known = f"agents[{i}].cases", [case.name for case in self.cases]
+        if not isinstance(learner.cases, tuple) or not learner.cases:
+            raise ValueError(f"{key} must be names of cases, got {checks.show(learner.cases)}")
+        for name in learner.cases:
+            checks.choice(key, name, known)
 
     def _expand(self) -> None:
         """Make the agents and cases of the sweep, and check them as if they had been given."""
@@ -239,14 +254,21 @@ class Experiment:
         """The learner of this name."""
         return next(learner for learner in self.learners if learner.name == name)
 
+    def learners_of(self, case: str) -> list[Learner]:
+        """The learners that are run in a case."""
+        base = next((v.base for v in self._cases if v.item.name == case), "")
+        return [one for one in self.learners if one.cases is None or base in one.cases]
+
+    def cases_of(self, learner: str) -> list[str]:
+        """The names of the cases that a learner is run in."""
+        found = self.learner(learner)
+        return [case for case in self.case_names() if found in self.learners_of(case)]
+
     def tasks(self) -> list[Task]:
         """All runs, seed by seed, so that the first of them already compare the agents."""
-        return [
-            Task(case, learner.name, seed)
-            for seed in range(self.seeds)
-            for case in self.case_names()
-            for learner in self.learners
-        ]
+        pairs = [(case, one.name) for case in self.case_names() for one in self.learners_of(case)]
+        seeds = range(self.first_seed, self.first_seed + self.seeds)
+        return [Task(case, learner, seed) for seed in seeds for case, learner in pairs]
 
     def information_of(self, learner: Learner, case: str = "") -> Information:
         """Which costs of an episode a learner sees in a case."""
@@ -303,6 +325,8 @@ def to_table(experiment: Experiment) -> dict[str, Any]:
         {"name": learner.name, **table(learner.agent), **_given(learner, "agent")}
         for learner in experiment.agents
     ]
+    if not experiment.first_seed:
+        del result["first_seed"]
     result["cases"] = [_given(case) for case in experiment.cases]
     result["sweep"] = {path: plain(values) for path, values in experiment.sweep}
     if experiment.select is not None:
@@ -326,11 +350,12 @@ def _given(item: Experiment | Learner | Case, *without: str) -> dict[str, Any]:
 
 
 def _learner(key: str, item: Mapping[str, Any]) -> Learner:
-    own = ("name", "information", "paths")
-    agent = {name: value for name, value in item.items() if name not in own}
-    return Learner(
-        item.get("name", ""), read(key, agent), item.get("information"), item.get("paths")
-    )
+    own = ("information", "paths", "cases")
+    agent = {name: value for name, value in item.items() if name not in ("name", *own)}
+    given = {name: item.get(name) for name in own}
+    if isinstance(given["cases"], list):
+        given["cases"] = tuple(given["cases"])
+    return Learner(item.get("name", ""), read(key, agent), **given)
 
 
 def _case(prefix: str, item: Mapping[str, Any]) -> Case:

@@ -10,6 +10,7 @@ import dataclasses
 import importlib.util
 from collections.abc import Callable
 
+from belated.lab import later
 from belated.lab.kinds.part import Part, part
 from belated.lab.spec import SCORE, Case, Experiment, Learner
 
@@ -45,6 +46,28 @@ AGENTS = (
     Learner("UCBVI, bonus 0.3", UCBVI, "bandit"),
     Learner("guarantee", part("recommended", aim="guarantee")),
 )
+"""Agents that are told nothing about the world, costs and delays; they are run in every case."""
+LARGE = ("the paper's grid",)
+"""Cases that are too large for agents with bounds or measures over all states and steps."""
+
+
+def later_agents(cases: tuple[Case, ...]) -> tuple[Learner, ...]:
+    """The algorithms of later papers, which are told K and D, and some the transitions.
+
+    Their factors are those that `bandit-feedback-tuning` and `delayed-bandits-tuning` selected.
+    """
+    factors = later.chosen()
+    small = tuple(case.name for case in cases if case.name not in LARGE)
+    arms = tuple(c.name for c in cases if c.environment and c.environment.kind == "bandit")
+    return (
+        Learner("Lazy UCBVI", factors["Lazy UCBVI"], "bandit", cases=small),
+        Learner("DAPO, unknown", factors["DAPO, unknown"], "bandit", cases=small),
+        Learner("UOB-REPS, unknown", factors["UOB-REPS, unknown"], "bandit", cases=small),
+        Learner("DAPO, known", factors["DAPO, known"], "bandit"),
+        Learner("BOLD, known", factors["BOLD, known"], "bandit"),
+        Learner("FTRL, known", factors["FTRL, known"], "bandit", cases=small),
+        Learner("Zimmert-Seldin", later.zimmert_seldin(), "bandit", cases=arms),
+    )
 
 
 def suite() -> Experiment:
@@ -72,7 +95,7 @@ def suite_quick() -> Experiment:
         2,
     )
     chosen = tuple(case for case in whole.cases if case.name in QUICK)
-    return dataclasses.replace(whole, cases=chosen)
+    return dataclasses.replace(whole, cases=chosen, agents=(*AGENTS, *later_agents(chosen)))
 
 
 def suite_tuning() -> Experiment:
@@ -169,17 +192,18 @@ def paper_grid_bandit() -> Experiment:
 
 
 def _suite(name: str, title: str, about: str, episodes: int, seeds: int) -> Experiment:
+    cases = (*_bandit(episodes), *_full(episodes))
     return Experiment(
         name=name,
         title=title,
         about=about,
         environment=_mdp(9, 2, 6, 301),
         delays=_late(5),
-        agents=AGENTS,
+        agents=(*AGENTS, *later_agents(cases)),
         episodes=episodes,
         seeds=seeds,
         information="bandit",
-        cases=(*_bandit(episodes), *_full(episodes)),
+        cases=cases,
         against=SCORE,
     )
 

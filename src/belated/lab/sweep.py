@@ -40,7 +40,7 @@ class Select:
     """Choose the best setting of every agent on the first seeds, and report on the others.
 
     Attributes:
-        seeds: on how many seeds the choice is made: 0 to seeds - 1.
+        seeds: on how many seeds the choice is made: the first ones.
         cases: "each" chooses in every case by itself, by costs; "together" chooses one setting for
             all cases, by mean scores.
     """

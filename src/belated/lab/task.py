@@ -63,7 +63,7 @@ def perform(experiment: Experiment, task: Task) -> Result:
         paths=experiment.paths_of(learner),
     )
     visits = None
-    if task.seed == 0 and scene.environment.kind == "gridworld":
+    if task.seed == experiment.first_seed and scene.environment.kind == "gridworld":
         with contextlib.suppress(Exception):  # an agent may refuse to begin another episode
             visits = _array(occupancy(world.mdp, agent.begin_episode().policy).sum(axis=0))
     buffer = io.BytesIO()

@@ -126,6 +126,12 @@ def test_agents_on_measures_are_tuned_and_scaled():
     assert made("ftrl", learning_rate=0.1, barrier=0.5)["barrier"] == 0.5
     with pytest.raises(ValueError, match="max_delay must be left out"):
         made("ftrl", learning_rate=0.1, max_delay=3)
+    inside = part("ftrl")
+    doubled = made("doubling", agent=inside, largest=True, totals="known")
+    assert (doubled["largest"], doubled["totals"]) == (True, (10, 17))
+    assert made("doubling", agent=inside)["largest"] is False
+    with pytest.raises(ValueError, match=r"totals must be one of 'known'"):
+        made("doubling", agent=inside, largest=True, totals="some")
     uob = made("uob_reps", scale=3.0)
     tuned = bl.tuning.uob_reps(world.problem, 10, 17)
     assert uob["learning_rate"] == uob["exploration"] == 3 * tuned["learning_rate"]

@@ -74,7 +74,8 @@ class DelayedOREPS(Ledgered):
         transitions: the true `Transitions`, or `Confidence()` for unknown ones.
         learning_rate: eta; `tuning.oreps` suggests a value, and `Doubling` replaces any.
         scale: factor on the step sizes of `Doubling`.
-        tolerance: the duality gap at which a solve stops.
+        tolerance: the duality gap at which a solve stops. The conditions of optimality are then off
+            by 1e-6 at most, or by 1e4 times the tolerance if that is less.
         project: unknown transitions only: solve in "every episode" that begins after a trajectory
             or costs have come, as the paper does (None stands for it), or only "on arrival" of
             costs, which takes fewer solves.

@@ -26,7 +26,9 @@ give sense to ln w where p is 0. Here p is as it is, and the sums are over the (
 policy can reach: there the line has sense without either. Then w(h, s, a, s') = w(h, s, a) p(s'),
 so it is a problem on (h, s, a), with the entropy of p and the number of successors as weights, and
 u is the occupancy of the policy that was played, so that estimates are unbiased. The proof of
-Theorem 7 goes through, with two of its error terms equal to 0; see docs/algorithms/ftrl.md.
+Theorem 7 goes through, with two of its error terms equal to 0; see docs/algorithms/ftrl.md. With
+`impossible` all S next states count as successors: this is the limit of the printed line as T
+grows, also where p has zeros.
 
 Departures: that reading; u is computed from the policy, so that it is exact whatever the solver
 leaves. The paper's constants are in `tuning.ftrl`, beside rates for practice.
@@ -55,6 +57,7 @@ from belated.tuning import Parameters, Setting
 
 LEAST_BARRIER = 1e-6
 """A weaker barrier would let w become so small that the dual has no Newton steps."""
+MOST_BARRIER = 1e100
 SMALLEST = 1e-100
 """The least occupancy that an estimate divides by: no sum of estimates is infinite."""
 STEPS = 200
@@ -68,8 +71,10 @@ class DelayedFTRL(Ledgered):
         problem: states, actions, horizon, start.
         transitions: the true `Transitions`.
         learning_rate: eta. `tuning.ftrl` suggests both numbers, and `Doubling` replaces this one.
-        barrier: eta / gamma, the weight of the log barrier against the entropy.
+        barrier: eta / gamma, the weight of the log barrier against the entropy;
+            `Doubling(largest=True)` replaces it too.
         scale: factor on the step sizes of `Doubling`.
+        impossible: whether transitions of probability 0 have a barrier too, as in the paper's set.
     """
 
     information: Information = "bandit"
@@ -83,6 +88,7 @@ class DelayedFTRL(Ledgered):
         learning_rate: float,
         barrier: float,
         scale: float = 1.0,
+        impossible: bool = False,
     ) -> None:
         checks.instance("problem", problem, Problem)
         checks.instance("transitions", transitions, Transitions, ": DelayedFTRL must know them")
@@ -90,8 +96,9 @@ class DelayedFTRL(Ledgered):
         self._arguments: dict[str, Any] = {
             "transitions": matching(problem, transitions),
             "learning_rate": checks.real("learning_rate", learning_rate, 0.0, above=True),
-            "barrier": checks.real("barrier", barrier, LEAST_BARRIER, 1e100),
+            "barrier": checks.real("barrier", barrier, LEAST_BARRIER, MOST_BARRIER),
             "scale": checks.real("scale", scale, 0.0, above=True),
+            "impossible": checks.flag("impossible", impossible),
         }
         H, S, A = problem.shape
         self._start = problem.start_probabilities
@@ -101,15 +108,15 @@ class DelayedFTRL(Ledgered):
         p = merged(transitions.successors, transitions.probabilities)
         entropy = -np.sum(p * np.log(np.where(p > 0.0, p, 1.0)), axis=3)
         self._entropy: Floats = np.broadcast_to(entropy, (H, S, A))
-        barriers = self._arguments["barrier"] * np.sum(p > 0.0, axis=3)
-        self._barriers = frozen(np.array(np.broadcast_to(barriers, (H, S, A))))
+        ways = np.sum(p > 0.0, axis=3, dtype=np.float64)
+        self._ways: Floats = np.broadcast_to(S if impossible else ways, (H, S, A))
         self._rows = kernels.Rows(
             transitions.successors, transitions.probabilities, frozen(dynamics.reach), self._start
         )
         self._transitions = transitions
         self._ledger: Ledger[Floats] = Ledger(problem, "bandit", uses_paths=True)
         self._solves = self._unconverged = 0
-        self._restart(self._arguments["learning_rate"])
+        self._restart(self._arguments["learning_rate"], self._arguments["barrier"])
 
     def begin_episode(self) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
@@ -134,22 +141,25 @@ class DelayedFTRL(Ledgered):
         return Setting(information="bandit", dynamics="known", paths=paths, ftrl=True)
 
     def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
-        """Begin a new phase without costs, with a new step size and the same barrier.
+        """Begin a new phase without costs, with a new step size, and a new barrier if there is one.
 
         carry_over: whether feedback of open episodes will still be used.
         """
-        self._restart(self._arguments["scale"] * parameters.learning_rate)
+        barrier = self._arguments["barrier"] if parameters.barrier is None else parameters.barrier
+        rate = self._arguments["scale"] * parameters.learning_rate
+        self._restart(rate, max(barrier, LEAST_BARRIER))
         if not carry_over:
             for entry in self._ledger:
                 entry.memory = None
 
     def diagnostics(self) -> Mapping[str, float]:
-        """What the ledger says, how the solves went, and the step size."""
+        """What the ledger says, how the solves went, the step size and the barrier."""
         return {
             **self._ledger.diagnostics(),
             "solves": self._solves,
             "unconverged": self._unconverged,
             "learning_rate": self._rate,
+            "barrier": self._barrier,
         }
 
     def configuration(self) -> dict[str, Any]:
@@ -166,6 +176,7 @@ class DelayedFTRL(Ledgered):
             "policy": self._policy,
             "stale": self._stale,
             "rate": self._rate,
+            "barrier": self._barrier,
             "solves": self._solves,
             "unconverged": self._unconverged,
         }
@@ -173,12 +184,15 @@ class DelayedFTRL(Ledgered):
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
-        names = ("ledger", "total", "dual", "policy", "stale", "rate", "solves", "unconverged")
-        read = stored.exact(state, "configuration", *names)
-        given = ("problem", "transitions", "learning_rate", "barrier", "scale")
+        names = ("ledger", "total", "dual", "policy", "stale", "rate", "barrier")
+        read = stored.exact(state, "configuration", *names, "solves", "unconverged")
+        given = ("problem", "transitions", "learning_rate", "barrier", "scale", "impossible")
         agent = cls(**stored.exact(read["configuration"], *given))
         H, S, _ = agent.problem.shape
-        agent._restart(checks.real("rate", read["rate"], 0.0, above=True))
+        agent._restart(
+            checks.real("rate", read["rate"], 0.0, above=True),
+            checks.real("barrier", read["barrier"], LEAST_BARRIER, MOST_BARRIER),
+        )
         agent._ledger.restore(read["ledger"], agent._read)
         agent._total = stored.copied("total", read["total"], np.float64, agent.problem.shape)
         stored.finite("total", agent._total)
@@ -194,8 +208,9 @@ class DelayedFTRL(Ledgered):
     def __repr__(self) -> str:
         return call(self, self.problem, **self._arguments)
 
-    def _restart(self, learning_rate: float) -> None:
-        self._rate = learning_rate
+    def _restart(self, learning_rate: float, barrier: float) -> None:
+        self._rate, self._barrier = learning_rate, barrier
+        self._barriers = frozen(barrier * self._ways)  # of the rows, summed over next states
         self._total: Floats = np.zeros(self.problem.shape)
         self._dual: Floats | None = None
         self._play(uniform(self.problem))

@@ -34,7 +34,8 @@ from belated import checks, stored
 from belated.agents.oreps import newton as kernels
 from belated.arrays import Bools, Floats, Indices, frozen
 
-FINE = 1e-6  # usual `fine`: the gap does not see states of vanishing density
+FINE = 1e-6  # largest `fine`: the gap does not see states of vanishing density
+FINE_PER_GAP = 1e4  # `fine` by tolerance: less than the usual 1e-10 makes it less too
 PATIENCE = 8  # Newton steps towards `fine` after the gap is closed
 GRADIENT_LIMIT = 60  # conjugate-gradient iterations before the block elimination takes over
 SAFE_DENSITY = -30.0  # log density below which conjugate gradients are not accurate enough
@@ -177,16 +178,17 @@ def project(
     *,
     warm: Projection | None = None,
     tolerance: float = 1e-10,
-    fine: float = FINE,
+    fine: float | None = None,
     max_steps: int = 60,
 ) -> Projection:
     """Minimise <q, cost> + sum q log(q / reference) over the occupancy measures q.
 
     log_reference: (H, S, A) or (H, S, A, S), see the module. cost: (1 or H, S, A), already times
     eta. warm: a projection whose densities are near the answer; by default the reference's own.
-    tolerance: on the duality gap. fine: wanted max |m|. The result is feasible even when
-    `converged` is False.
+    tolerance: on the duality gap. fine: wanted max |m|; None: 1e-6, or 1e4 times the tolerance if
+    that is less. The result is feasible even when `converged` is False.
     """
+    fine = min(FINE, FINE_PER_GAP * tolerance) if fine is None else fine
     newton = _Newton(dynamics, log_reference, cost, fine)
     reach = newton.rows.reach
     density = _first_density(reach, log_reference if warm is None else warm.log_density)

@@ -176,6 +176,7 @@ def _rates(
         "learning_rate": rate,
         "exploration": exploration,
         "episodes": episodes,
+        "scale": scale,
     }
 
 
@@ -187,6 +188,7 @@ def ftrl(
     barrier: float | None = None,
     scale: float = 1.0,
     max_delay: float | Literal["realised"] | None = None,
+    impossible: bool = False,
 ) -> Agent:
     """`belated.DelayedFTRL`, for bandit feedback and known transitions.
 
@@ -208,6 +210,7 @@ def ftrl(
         learning_rate=rate,
         barrier=tuning.PRACTICE if barrier is None else barrier,
         scale=scale,
+        impossible=impossible,
     )
 
 
@@ -239,9 +242,11 @@ def uob_reps(
     )
 
 
-def zimmert_seldin(told: Told, /, tuning: Literal["advanced", "simple"] = "advanced") -> Agent:
+def zimmert_seldin(
+    told: Told, /, tuning: Literal["advanced", "simple"] = "advanced", scale: float = 1.0
+) -> Agent:
     """`belated.ZimmertSeldin`, for arms under bandit feedback."""
-    return ZimmertSeldin(told.problem, tuning)
+    return ZimmertSeldin(told.problem, tuning, scale=scale)
 
 
 def lazy(told: Told, /, agent: Inner, alpha: float) -> Agent:
@@ -289,9 +294,20 @@ def skipping(told: Told, /, agent: Inner, threshold: float | Literal["tuned"] = 
     return Skipping(inside, threshold)
 
 
-def doubling(told: Told, /, agent: Inner) -> Agent:
-    """`belated.Doubling`: new parameters whenever the estimate of K and D has doubled."""
-    return Doubling(cast(Restartable, agent(told)), paths=told.paths)
+def doubling(
+    told: Told, /, agent: Inner, largest: bool = False, totals: Literal["known"] | None = None
+) -> Agent:
+    """`belated.Doubling`: new parameters whenever the estimate of K and D has doubled.
+
+    largest: the largest delay is doubled too, for `ftrl` with its paper's constants; it alone if
+    totals, K and D, are "known".
+    """
+    known = None
+    if totals is not None:
+        checks.choice("totals", totals, ("known",))
+        known = (told.episodes, told.total_delay)
+    inside = cast(Restartable, agent(told))
+    return Doubling(inside, paths=told.paths, largest=largest, totals=known)
 
 
 def recommended(
