@@ -15,20 +15,20 @@ from belated.lab.sweep import Select
 
 SELECTED: tuple[str, ...] = (
     "DAPO, known, scale = 100",
-    "DAPO, unknown, scale = 30",
+    "DAPO, unknown, scale = 100",
     "FTRL, known, scale = 3",
     "UOB-REPS, unknown, scale = 3, radius_scale = 0.01",
     "BOLD, known, scale = 3000",
     "OPPO, known, scale = 1000",
     "UCBVI, radius_scale = 0.03",
-    "Lazy UCBVI, radius_scale = 0.01",
+    "Lazy UCBVI, radius_scale = 0.03",
 )
 """What `belated run bandit-feedback-tuning` selected."""
 SELECTED_ARMS: tuple[str, ...] = (
-    "Zimmert-Seldin, scale = 10",
+    "Zimmert-Seldin, scale = 100",
     "DAPO, scale = 100",
-    "FTRL, scale = 30",
-    "delayed EXP3, scale = 30",
+    "FTRL, scale = 10",
+    "delayed EXP3, scale = 100",
 )
 """What `belated run delayed-bandits-tuning` selected."""
 
@@ -247,10 +247,10 @@ def _arms_tuning() -> Experiment:
             Case("switches", costs=_switches(3, 300, 74)),
         ),
         sweep=(
-            ("agents.Zimmert-Seldin.scale", (1, 3, 10, 30)),
+            ("agents.Zimmert-Seldin.scale", (1, 3, 10, 30, 100)),
             ("agents.DAPO.scale", (1, 10, 30, 100)),
             ("agents.FTRL.scale", (1, 10, 30, 100)),
-            ("agents.delayed EXP3.update.scale", (1, 10, 30, 100)),
+            ("agents.delayed EXP3.update.scale", (1, 10, 30, 100, 300)),
         ),
         select=Select(3, "together"),
     )

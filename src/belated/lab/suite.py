@@ -26,6 +26,8 @@ QUICK = (
     "full: moving goal",
 )
 """Cases of the quick suite."""
+QUICK_LATER = ("noise", "20 arms, flights")
+"""Those among them in which algorithms of later papers are run."""
 
 Q = part("q_learning", learning_rate=0.3, epsilon=0.05)
 UCBVI = part("ucbvi", transitions=part("bonus", scale=0.3), costs=part("averaged", pooled=True))
@@ -52,19 +54,20 @@ LARGE = ("the paper's grid",)
 
 
 def later_agents(cases: tuple[Case, ...]) -> tuple[Learner, ...]:
-    """The algorithms of later papers, which are told K and D, and some the transitions.
+    """The algorithms of later papers for some cases; some are told K and D, or the transitions.
 
     Their factors are those that `bandit-feedback-tuning` and `delayed-bandits-tuning` selected.
     """
     factors = later.chosen()
-    small = tuple(case.name for case in cases if case.name not in LARGE)
+    every = tuple(case.name for case in cases)
+    small = tuple(name for name in every if name not in LARGE)
     arms = tuple(c.name for c in cases if c.environment and c.environment.kind == "bandit")
     return (
         Learner("Lazy UCBVI", factors["Lazy UCBVI"], "bandit", cases=small),
         Learner("DAPO, unknown", factors["DAPO, unknown"], "bandit", cases=small),
         Learner("UOB-REPS, unknown", factors["UOB-REPS, unknown"], "bandit", cases=small),
-        Learner("DAPO, known", factors["DAPO, known"], "bandit"),
-        Learner("BOLD, known", factors["BOLD, known"], "bandit"),
+        Learner("DAPO, known", factors["DAPO, known"], "bandit", cases=every),
+        Learner("BOLD, known", factors["BOLD, known"], "bandit", cases=every),
         Learner("FTRL, known", factors["FTRL, known"], "bandit", cases=small),
         Learner("Zimmert-Seldin", later.zimmert_seldin(), "bandit", cases=arms),
     )
@@ -95,7 +98,8 @@ def suite_quick() -> Experiment:
         2,
     )
     chosen = tuple(case for case in whole.cases if case.name in QUICK)
-    return dataclasses.replace(whole, cases=chosen, agents=(*AGENTS, *later_agents(chosen)))
+    agents = later_agents(tuple(case for case in chosen if case.name in QUICK_LATER))
+    return dataclasses.replace(whole, cases=chosen, agents=(*AGENTS, *agents))
 
 
 def suite_tuning() -> Experiment:

@@ -28,10 +28,10 @@ def sparse_world(seed, H=3, S=4, A=2, homogeneous=False, spread=False):
     return bl.World(mdp, bl.costs.sequence(rng.random((40, H, S, A)))), oracles.dense(mdp)
 
 
-def solved(world, eta, rho, L):
+def solved(world, eta, rho, L, **given):
     """The measure (H, S, A) of the agent after estimated costs L, and the agent."""
     agent = bl.DelayedFTRL(
-        world.problem, transitions=world.mdp.transitions, learning_rate=eta, barrier=rho
+        world.problem, transitions=world.mdp.transitions, learning_rate=eta, barrier=rho, **given
     )
     agent._total[:] = L
     policy = agent.begin_episode().policy
@@ -249,14 +249,7 @@ def from_the_printed_set(world, p, constants, T, impossible):
     """How far policies are from those of the printed set, after costs of the order of T."""
     eta, rho = constants(world.problem, T)
     L = T * np.random.default_rng(T).random(world.problem.shape)
-    agent = bl.DelayedFTRL(
-        world.problem,
-        transitions=world.mdp.transitions,
-        learning_rate=eta,
-        barrier=rho,
-        impossible=impossible,
-    )
-    agent._total[:] = L
+    _, agent = solved(world, eta, rho, L, impossible=impossible)
     policy = agent.begin_episode().policy
     w = printed(p, world.problem.start_probabilities, eta, rho, L, T)
     mass = w.sum(axis=2, keepdims=True)
@@ -514,12 +507,13 @@ def surest(p, h, s, a):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("K", [2, 50])
-def test_the_facts_that_replace_lemma_6(seed, K):
+@pytest.mark.parametrize("impossible", [False, True])
+def test_the_facts_that_replace_lemma_6(seed, K, impossible):
     """The page's proof: w~ loses at most 2 H, is not far below w^1, and so is the regulariser."""
     world, p = sparse_world(seed, spread=seed == 2)
     (H, S, A), start = world.problem.shape, world.problem.start_probabilities
     eta, rho = 0.05, 0.3
-    first, _ = solved(world, eta, rho, np.zeros((H, S, A)))
+    first, _ = solved(world, eta, rho, np.zeros((H, S, A)), impossible=impossible)
     cells = np.ndindex(H, S, A)
     mean = np.mean([oracles.occupancy(p, surest(p, *cell), start) for cell in cells], axis=0)
     used = first[..., None] * p > 0
@@ -527,7 +521,11 @@ def test_the_facts_that_replace_lemma_6(seed, K):
 
     def regulariser(w):
         x = (w[..., None] * p)[used]
-        return np.sum(x * np.log(x)) / eta - rho / eta * np.sum(np.log(x))
+        logs = np.sum(np.log(x))
+        if impossible:  # all next states count, the others as if they had the mass of the row
+            rows = first > 0
+            logs += np.sum((S - (p > 0).sum(axis=3))[rows] * np.log(w[rows]))
+        return np.sum(x * np.log(x)) / eta - rho / eta * logs
 
     for _ in range(5):
         best = oracles.occupancy(p, np.eye(A)[rng.integers(A, size=(H, S))], start)
