@@ -63,7 +63,7 @@ def later_agents(cases: tuple[Case, ...]) -> tuple[Learner, ...]:
     small = tuple(name for name in every if name not in LARGE)
     arms = tuple(c.name for c in cases if c.environment and c.environment.kind == "bandit")
     return (
-        Learner("Lazy UCBVI", factors["Lazy UCBVI"], "bandit", cases=small),
+        Learner("Lazy UCBVI", factors["Lazy UCBVI"], "bandit", cases=every),
         Learner("DAPO, unknown", factors["DAPO, unknown"], "bandit", cases=small),
         Learner("UOB-REPS, unknown", factors["UOB-REPS, unknown"], "bandit", cases=small),
         Learner("DAPO, known", factors["DAPO, known"], "bandit", cases=every),
