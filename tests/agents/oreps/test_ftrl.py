@@ -197,7 +197,7 @@ def eliminated(matrix, side):
     return both[:, n]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_solutions_are_those_in_higher_precision(seed):
     world, p = sparse_world(seed, H=3, S=3, spread=seed == 2)
     L = np.random.default_rng(seed).exponential(20.0, world.problem.shape)

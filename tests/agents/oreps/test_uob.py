@@ -248,6 +248,43 @@ def largest_by_program(policy, box, start, h, s):
     return -found.fun
 
 
+def dense_box(agent):
+    """The bounds of the epoch, both (H, S, A, S)."""
+    bounds = agent._epoch.dynamics
+    H, S, A = agent.problem.shape
+    low, high = np.zeros((2, H, S, A, S))
+    for row in np.ndindex(H, S, A):
+        high[row] = bounds.unseen[row]
+        for j in range(bounds.known[row]):
+            y = bounds.successors[row][j]
+            low[row][y], high[row][y] = bounds.lower[row][j], bounds.upper[row][j]
+    return low, high
+
+
+@pytest.mark.slow
+def test_the_truth_is_inside_as_often_as_promised():
+    """Lemma 2: in all epochs with probability 1 - 4 delta, and then the bounds are bounds."""
+    inside = dict.fromkeys((1.0, 0.02), 0)
+    for scale, seed in itertools.product(inside, range(12)):
+        rng = np.random.default_rng(seed)
+        world = oracles.random_world(rng, 3, 3, 2)
+        agent, p, held = made(world.problem, scale), oracles.dense(world.mdp), True
+        for k in range(K):
+            policy = agent.begin_episode().policy
+            low, high = dense_box(agent)
+            here = bool(np.all((low[:-1] <= p[:-1] + 1e-12) & (p[:-1] <= high[:-1] + 1e-12)))
+            held = held and here
+            path = world.mdp.play(policy, rng, k)
+            if here:
+                occupancy = oracles.occupancy(p, policy, world.problem.start_probabilities)
+                at = (np.arange(3), path.states[:-1], path.actions)
+                assert np.all(agent._now.upper(path.states, path.actions) >= occupancy[at] - 1e-12)
+            agent.observe([path, bl.Costs(k, rng.random(3))])
+        inside[scale] += held
+    assert inside[1.0] >= (1 - 4 * DELTA) * 12
+    assert inside[0.02] < 6  # with so little of the radius it is not
+
+
 @pytest.mark.parametrize("homogeneous", [False, True])
 def test_upper_bounds_are_those_of_a_linear_program(homogeneous):
     rng = np.random.default_rng(7)
@@ -257,13 +294,7 @@ def test_upper_bounds_are_those_of_a_linear_program(homogeneous):
         path = world.mdp.play(agent.begin_episode().policy, rng, k)
         agent.observe([path, bl.Costs(k, rng.random(3))])
     agent.begin_episode()
-    bounds = agent._epoch.dynamics
-    low, high = np.zeros((2, 3, 3, 2, 3))
-    for row in np.ndindex(3, 3, 2):
-        high[row] = bounds.unseen[row]
-        for j in range(bounds.known[row]):
-            y = bounds.successors[row][j]
-            low[row][y], high[row][y] = bounds.lower[row][j], bounds.upper[row][j]
+    low, high = dense_box(agent)
     assert np.any((low > 0) & (high < 1))
     policy, start = agent._now.policy, world.problem.start_probabilities
     for states in itertools.product(range(3), repeat=3):
