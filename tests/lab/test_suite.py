@@ -21,6 +21,7 @@ from belated.lab import (
     named,
     report,
     run,
+    scores,
     statistics,
     store,
     suite,
@@ -174,6 +175,18 @@ def test_the_table_of_scores():
         ("worst", "0.10*", ""),
         ("mean", "-0.20*", ""),
     )
+
+
+def test_an_agent_of_some_cases_has_its_own_mean():
+    some = dataclasses.replace(TINY.agents[1], cases=("full", "blocks"))
+    experiment = dataclasses.replace(TINY, agents=(TINY.agents[0], some))
+    lines = [line(case.name, "learns", 0.1) for case in TINY.cases]
+    lines += [line("full", "lazy", 0.5), line("blocks", "lazy", 1.0)]
+    table = statistics.score_table(experiment, lines)
+    figure = scores.profile(experiment, table, figures.DEFAULT, "").figure
+    _, labels = figure.axes[0].get_legend_handles_labels()
+    assert labels == ["learns (0.10)", "lazy (0.75 of 2)"]
+    assert np.isnan(table.mean[1])
 
 
 def test_profile_numbers():
