@@ -214,6 +214,7 @@ def test_the_tables_of_the_page_are_made_of_the_scores(page):
     }
 
 
+@pytest.mark.slow
 def test_a_score_measured_again(page):
     """Two seeds, as on the page; only rounding may differ, and the margin is 0.05."""
     whole = named("suite")

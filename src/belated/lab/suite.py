@@ -49,7 +49,7 @@ AGENTS = (
     Learner("guarantee", part("recommended", aim="guarantee")),
 )
 """Agents that are told nothing about the world, costs and delays; they are run in every case."""
-LARGE = ("the paper's grid",)
+LARGE = ("the paper's grid", "full: goal, fixed delay of 40")
 """Cases that are too large for agents with bounds or measures over all states and steps."""
 
 
