@@ -51,7 +51,7 @@ from belated.agents.contract import (
     Restartable,
     Wrapper,
     call,
-    check_fresh,
+    check_inside,
     check_is_agent,
 )
 from belated.agents.ledger import listed, split
@@ -89,7 +89,7 @@ class Doubling(Wrapper):
         weight: float | None = None,
         literal: bool = False,
     ) -> None:
-        check_fresh("agent", agent, RESTARTABLE)
+        check_inside("agent", agent, RESTARTABLE)
         self._wrap(agent, paths, weight, literal)
         self._begin_phase()
 
