@@ -264,6 +264,40 @@ def test_times_of_a_clock_are_not_taken_for_delays(scale, layout, tmp_path):
     assert "give times of arrival as arrived" in str(caught.value)
 
 
+def test_two_clocks_with_different_units_are_not_compared():
+    seconds = np.array([EPOCH, EPOCH + 60])
+    with pytest.raises(ValueError, match="arrived must be in the unit of decided"):
+        bl.delays.trace(decided=seconds, arrived=1000 * seconds)
+    late = bl.delays.trace(decided=[1, 2], arrived=[500, 700])  # long after the last decision
+    assert draw(late, 2) == [1, 0]
+
+
+def test_a_list_may_have_gaps():
+    assert draw(bl.delays.trace([3, None, 0]), 3) == [3, bl.NEVER, 0]
+    assert draw(bl.delays.trace(("3", "NA", "0")), 3) == [3, bl.NEVER, 0]
+    with pytest.raises(ValueError, match=r"delays must be whole numbers .* got durations in"):
+        bl.delays.trace([MINUTE, None])
+    with pytest.raises(ValueError, match=r"delays must be whole numbers .* got 0.5 in delays\[1\]"):
+        bl.delays.trace([None, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "with a header, got .*visits.csv, which is empty"),
+        ("at,hours\n", "at least one delay, got none"),
+        ("at,hours\n0,1\n1,0,5\n", "as many cells in every row .* line 3 of visits.csv"),
+        ("at,hours\n0,1\n1,2\n2", "as many cells in every row .* line 4 of visits.csv"),
+    ],
+)
+def test_rows_that_do_not_fit_the_header_are_named(tmp_path, text, message):
+    """A decimal comma makes a cell too many, and a file that is cut off one too few."""
+    path = tmp_path / "visits.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        bl.delays.trace(path, "hours", decided="at")
+
+
 def test_long_waits_are_taken_if_their_unit_is_said():
     """Twenty days in milliseconds, with a decision an hour; but not fifty years."""
     assert draw(bl.delays.trace([1.728e9, 0], rate=1 / 3.6e6, unit="ms"), 2) == [479, 0]

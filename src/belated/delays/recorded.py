@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
+from types import NoneType
 
 import numpy as np
 
@@ -18,6 +20,8 @@ SECONDS = {"us": 1e-6, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 864
 """Units of time that can be said."""
 CLOCK = 946_684_800
 """The seconds from 1970 to 2000: clocks that count from 1970 show this or more, in any unit."""
+SMALLER = 100
+"""Times that are so many times as large as others are in a smaller unit, or of another clock."""
 QUANTILES = (50, 90, 99)
 """Per cent, in the summary."""
 PRINTED = 12
@@ -139,9 +143,11 @@ def trace(
     if decided is None and rate is None:
         if unit is not None:
             raise ValueError(f"unit needs decided or rate, got unit = {unit!r} alone")
+        if not isinstance(waited, Column) and _has_gaps(waited):
+            waited = source.column("delays", waited)
         if isinstance(waited, Column):
             (waited,) = _once(source, key, [waited])
-            return Recorded(as_delays("delays", _whole(waited)), repeat)
+            waited = _whole(waited)
         counted = as_delays("delays", waited)
         _check_no_clock(Column("delays", "numbers", None, counted.astype(float)), counted)
         return Recorded(counted, repeat)
@@ -168,6 +174,12 @@ def _exclude(**given: object) -> None:
             )
 
 
+def _has_gaps(value: object) -> bool:
+    """Whether a list holds other things than numbers, such as None for lost feedback."""
+    others = (NoneType, str, timedelta, datetime)
+    return isinstance(value, list | tuple) and any(isinstance(item, others) for item in value)
+
+
 def _whole(column: Column) -> Floats:
     """The numbers of a column of whole numbers of episodes."""
     wrong = np.isfinite(column.values) & (
@@ -176,9 +188,10 @@ def _whole(column: Column) -> Floats:
     if column.kind in ("times", "durations") or wrong.any():
         k = int(np.argmax(wrong)) if wrong.any() else int(np.argmax(np.isfinite(column.values)))
         found = column.kind if column.kind != "numbers" else f"{column.values[k]:g}"
+        what = "the name of a column of " if column.name == "column" else ""
         raise ValueError(
-            "column must be the name of a column of whole numbers from 0 or 'never' (give decided "
-            f"or rate for units of time), got {found} in {column.place(k)}"
+            f"{column.name} must be {what}whole numbers from 0 or 'never' (give decided or rate "
+            f"for units of time), got {found} in {column.place(k)}"
         )
     _check_no_clock(column, column.values)
     return column.values
@@ -246,6 +259,12 @@ def _by_arrival(decided: Column, arrived: Column) -> Ints:
         with_zone = ("arrived", "decided")[bool(decided.zoned)]
         raise ValueError(
             f"decided and arrived must both have time zones or neither, got them for {with_zone}"
+        )
+    came = arrived.values[np.isfinite(arrived.values)]
+    if len(came) and times.min() >= CLOCK and came.min() > SMALLER * times.max():
+        raise ValueError(
+            "arrived must be in the unit of decided and from the same clock, got numbers from "
+            f"{came.min():.12g} on, where decided ends at {times.max():.12g}"
         )
     early = arrived.values < times
     if early.any():

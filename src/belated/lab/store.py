@@ -91,6 +91,8 @@ def _other(directory: Path, what: str) -> ValueError:
 
 def spec(directory: Path) -> Experiment:
     """What was run in a directory."""
+    if not directory.exists():
+        raise ValueError(f"{directory} is missing: there is no such directory")
     if not (directory / "spec.toml").is_file():
         raise ValueError(f"{directory} must be a directory of results (with a spec.toml)")
     return toml.read(directory / "spec.toml")
