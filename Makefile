@@ -47,10 +47,12 @@ test: $(DEV)
 tests: $(DEV)
 	$(BIN)/python -m pytest -n $(WORKERS)
 
-# The pages of the service in a browser, which is installed first (Debian's packages).
+# Pages, figures and reports in a browser, and fonts as pdffonts sees them; both are installed first
+# (Debian's packages).
 test-browser: $(DEV)
-	command -v chromium || (apt-get update && apt-get install --yes --no-install-recommends chromium)
-	$(BIN)/python -m pytest tests/service/test_page.py
+	(command -v chromium && command -v pdffonts) || (apt-get update && \
+		apt-get install --yes --no-install-recommends chromium poppler-utils)
+	$(BIN)/python -m pytest tests/service/test_page.py tests/lab/test_looks.py
 
 quick: $(DEV)
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"

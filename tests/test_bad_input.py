@@ -264,3 +264,36 @@ def test_tiny_radii_are_harmless():
         agent = bl.DelayedOPPO(world.problem, transitions=transitions, update=bl.Softmax(0.3))
         run = bl.simulate(world, agent, episodes=40)
         assert np.all(np.isfinite(run.values))
+
+
+@pytest.mark.parametrize(
+    ("names", "call"),
+    [
+        ("size", lambda: bl.environments.gridworld(size=10**9)),
+        ("size", lambda: bl.environments.gridworld(size=(1, 10**400))),
+        ("size", lambda: bl.environments.goal_costs(10**6, (0, 0))),
+        ("states, actions and horizon", lambda: bl.environments.random_mdp(states=10**6)),
+        ("states, actions and horizon", lambda: bl.environments.random_mdp(actions=10**12)),
+        ("states", lambda: bl.environments.chain(states=10**6)),
+        ("states and actions", lambda: bl.environments.delay_lower_bound(1, 10**6, 10**6)),
+        (
+            "states, actions and horizon",
+            lambda: bl.environments.dynamics_lower_bound(10**15, 2000, 100, 100),
+        ),
+        ("states and actions", lambda: bl.costs.blocks(10**6, 10**6, 3)),
+        ("states, actions and horizon", lambda: bl.Problem(10**6, 10**4, 10**2)),
+        ("states, actions and horizon", lambda: bl.environments.gridworld(100, horizon=10**6)),
+    ],
+)
+def test_what_no_memory_can_hold(names, call):
+    assert f"{names} must make arrays of at most 1073741824 numbers" in refuses(names, call)
+
+
+def test_runs_that_no_memory_can_hold():
+    world = bl.environments.random_mdp(3, 2, 4)
+    rng = np.random.default_rng(0)
+    for call in (
+        lambda: bl.simulate(world, bl.DelayedOPPO(world.problem), episodes=2**40),
+        lambda: bl.delays.geometric(2).draw(2**40, rng),
+    ):
+        assert "to 1073741824, got 1099511627776" in refuses("episodes", call)

@@ -45,6 +45,12 @@ class Model:
         self.deadline, self.remember = deadline, remember
         self.came, self.open, self.closed, self.begun = {}, set(), [], 0
         self.ended = {"forgotten": [], "defaulted": []}
+        self.told = {"forgotten": 0, "defaulted": 0}
+
+    def untold(self, kind):
+        """What was closed since it was last told."""
+        first, self.told[kind] = self.told[kind], len(self.ended[kind])
+        return tuple(self.ended[kind][first:])
 
     def close(self, n):
         self.open.discard(n)
@@ -122,7 +128,8 @@ record = st.one_of(
     st.sampled_from(WRONG),
 )
 action = st.one_of(
-    st.just("begin"), st.just("begin"), st.lists(record, max_size=6), number.map(lambda n: -n - 1)
+    *(st.just(name) for name in ("begin", "begin", "expire", "observe")),
+    *(st.lists(record, max_size=6), number.map(lambda n: -n - 1)),
 )
 
 
@@ -134,7 +141,10 @@ action = st.one_of(
     st.sampled_from([0, 1, 3, 10_000]),
 )
 def test_every_record_is_in_exactly_one_class(actions, deadline, default, remember):
-    """Against sets; halfway the inbox is written and read back."""
+    """And every episode that a deadline closes in exactly one report.
+
+    Against sets; halfway the inbox is written and read back.
+    """
     default = None if deadline is None else default
     inbox = bl.Inbox(bandit(), deadline=deadline, default=default, remember=remember)
     model = Model(deadline, remember)
@@ -149,14 +159,21 @@ def test_every_record_is_in_exactly_one_class(actions, deadline, default, rememb
             if -act - 1 in model.open:
                 inbox.forget(-act - 1)
                 model.close(-act - 1)
+        elif act == "observe":  # returns no report, and takes nothing away from the next one
+            inbox.observe([])
+            with pytest.raises(bl.FeedbackError):
+                inbox.observe([None])
         else:
-            report = inbox.take(act)
-            kinds = model.batch(act)
+            batch = [] if act == "expire" else act
+            report = inbox.expire() if act == "expire" else inbox.take(batch)
+            kinds = model.batch(batch)
             assert [outcome.kind for outcome in report.outcomes] == kinds
-            assert sum(report.counts.values()) == len(act)
+            assert sum(report.counts.values()) == len(batch)
+            assert report.forgotten == model.untold("forgotten")
+            assert report.defaulted == model.untold("defaulted")
             for kind in kinds:
                 expected[kind] += 1
-            given_in += len(act)
+            given_in += len(batch)
         assert set(inbox.open_episodes()) == model.open
     counts = inbox.counts()
     assert {kind: counts[kind] for kind in KINDS} == expected
@@ -248,6 +265,32 @@ def test_a_deadline_in_seconds_by_a_clock(default):
     assert inbox.diagnostics()["inbox_late"] == 1
 
 
+def test_what_a_begin_an_observe_or_a_refused_batch_closes_is_in_the_next_report(monkeypatch):
+    now = [0.0]
+    agent = bandit()
+    inbox = bl.Inbox(agent, deadline=1, clock=lambda: now[0])
+    inbox.begin_episode()
+    now[0] = 2.0
+    inbox.begin_episode()  # closes 0
+    now[0] = 4.0
+    inbox.observe([])  # closes 1
+    inbox.begin_episode()
+    now[0] = 6.0
+    with monkeypatch.context() as patch:  # closes 2, but its report never comes
+
+        def refuse(records):
+            raise bl.FeedbackError("not today")
+
+        patch.setattr(agent, "observe", refuse)
+        with pytest.raises(bl.FeedbackError, match="not today"):
+            inbox.take([path(0)])
+    inbox = bl.Inbox.from_state(inbox.state())
+    inbox.clock = lambda: now[0]
+    assert inbox.take([path(0)]).forgotten == (0, 1, 2)
+    assert inbox.take([]).forgotten == inbox.expire().forgotten == ()
+    assert inbox.counts()["forgotten"] == 3
+
+
 @pytest.mark.parametrize("information", ["bandit", "full"])
 def test_a_default_is_what_the_agent_would_have_been_told(information):
     def agent():
@@ -288,6 +331,15 @@ def test_memory_is_bounded_by_what_is_open_and_remembered():
     state = inbox.state()
     assert len(state["open"]["numbers"]) <= 11
     assert len(state["closed"]["numbers"]) == 20
+
+
+def test_closed_episodes_that_nobody_asks_for_do_not_pile_up(monkeypatch):
+    monkeypatch.setattr("belated.inbox.UNTOLD", 7)
+    inbox = bl.Inbox(bandit(), deadline=0)
+    for _ in range(31):
+        inbox.begin_episode()
+    assert inbox.expire().forgotten == tuple(range(23, 30))
+    assert inbox.counts()["forgotten"] == 30
 
 
 def test_a_saved_inbox_continues_and_asks_for_its_clock(tmp_path):

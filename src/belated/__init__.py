@@ -1,5 +1,6 @@
 """Learning when feedback comes late."""
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -160,8 +161,18 @@ _NAMES = {
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
+def _register() -> None:
+    """Make the environments known to Gymnasium, if it has been imported."""
+    if sys.modules.get("gymnasium") is not None:
+        import_module("belated.gymnasium")
+
+
+_register()
+
+
 def __getattr__(name: str) -> object:
     value: object
+    _register()
     if name in _HOME:
         try:
             value = getattr(import_module(f"belated.{_HOME[name]}"), name)

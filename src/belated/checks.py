@@ -15,6 +15,8 @@ LARGEST = 2**62
 """The largest whole number that is taken; as a delay it is `belated.NEVER`."""
 MOST = 2**53
 """The most that is counted of anything; floats are exact up to here."""
+ROOM = 2**30
+"""The most numbers that one array of a world or a run holds: 8 GiB."""
 
 
 def show(value: object) -> str:
@@ -40,6 +42,14 @@ def integer(name: str, value: object, low: int, high: int | None = None) -> int:
     if high == LARGEST:
         allowed = f"of at least {low} (and at most belated.NEVER)"
     raise ValueError(f"{name} must be a whole number {allowed}, got {show(value)}")
+
+
+def room(numbers: int, **given: object) -> None:
+    """An array of so many numbers, which the arguments ask for, is not too large."""
+    if numbers > ROOM:
+        names = " and ".join(", ".join(given).rsplit(", ", 1))
+        values = ", ".join(map(show, given.values()))
+        raise ValueError(f"{names} must make arrays of at most {ROOM} numbers, got {values}")
 
 
 def episodes(value: object) -> int | None:

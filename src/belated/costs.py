@@ -313,6 +313,7 @@ def blocks(states: int, actions: int, length: int, seed: int | None = None) -> B
     """
     states = checks.integer("states", states, 1)
     actions = checks.integer("actions", actions, 1)
+    checks.room(states * actions, states=states, actions=actions)
     length = checks.integer("length", length, 1)
     return Blocks((1, states, actions), length, _seed(seed))
 

@@ -36,7 +36,14 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from belated import checks, stored
-from belated.agents.contract import Agent, Information, Wrapper, call, check_is_agent
+from belated.agents.contract import (
+    Agent,
+    Information,
+    Wrapper,
+    call,
+    check_is_agent,
+    check_unlocked,
+)
 from belated.agents.ledger import check_costs, check_path, newest
 from belated.arrays import Floats, Ints
 from belated.feedback import Costs, Episode, FeedbackError, Record, StepCost, Trajectory
@@ -50,6 +57,8 @@ SWEEP = 64
 """Episodes of which something has come before it is checked whether all of them are open."""
 CLOSED = ("forgotten", "defaulted")
 """What a deadline does to an episode."""
+UNTOLD = 100_000
+"""Closed episodes that wait for a report; of older ones only the counts tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +84,8 @@ class Report:
 
     Attributes:
         outcomes: of every record, in the order in which they were given.
-        forgotten: episodes that had waited longer than the deadline, and were forgotten.
+        forgotten: episodes that had waited longer than the deadline, and were forgotten since the
+            last report.
         defaulted: those that were given the default cost instead.
     """
 
@@ -160,6 +170,7 @@ class Inbox(Wrapper):
         remember: int = 10_000,
     ) -> None:
         check_is_agent("agent", agent)
+        check_unlocked("agent", agent)
         if isinstance(agent, Inbox):
             raise ValueError("agent must not be an Inbox itself; one Inbox is enough")
         if deadline is None and not (default is None and clock is None):
@@ -190,6 +201,7 @@ class Inbox(Wrapper):
         self._now = -math.inf
         self._began: deque[float] = deque()  # of the episodes from _kept_from on, by the clock
         self._counts: Counter[str] = Counter()
+        self._untold: deque[tuple[int, bool]] = deque(maxlen=UNTOLD)  # closed; whether by default
         self._expire(self.begun - 1)
 
     def begin_episode(self) -> Episode:
@@ -201,25 +213,38 @@ class Inbox(Wrapper):
 
     def expire(self) -> Report:
         """Close what is past the deadline now, without waiting for the next record or episode."""
-        return Report((), *self._expire(self.begun - 1))
+        self._expire(self.begun - 1)
+        return self._report(())
 
     def take(self, records: Iterable[Record | StepCost]) -> Report:
-        """Take the good records of a batch together, and say what became of each one."""
+        """Take the good records of a batch together, and say what became of each one.
+
+        The report also names the episodes that the deadline has closed since the last report: now,
+        or when an episode began.
+        """
         try:
             batch = list(records)
         except TypeError:
             raise FeedbackError(
                 f"records must be a list of records, got {checks.show(records)}"
             ) from None
-        closed = self._expire(self.begun - 1)
+        self._expire(self.begun - 1)
         found = self._sort(batch)
         self._enter(found, found.records)
-        return Report(tuple(found.outcomes), *closed)
+        return self._report(tuple(found.outcomes))
+
+    def _report(self, outcomes: tuple[Outcome, ...]) -> Report:
+        """A report on a batch, and on what was closed since the last one."""
+        closed = list(self._untold)
+        self._untold.clear()
+        forgotten = tuple(number for number, by_default in closed if not by_default)
+        return Report(outcomes, forgotten, tuple(n for n, by_default in closed if by_default))
 
     def observe(self, records: Iterable[Record]) -> None:
         """Take a batch whole, or raise `FeedbackError` and take nothing, as agents do.
 
-        Only what is past the deadline is left aside. For a queue, use `take`.
+        Only what is past the deadline is left aside; the next report names it. For a queue, use
+        `take`.
         """
         try:
             batch = list(records)
@@ -382,10 +407,8 @@ class Inbox(Wrapper):
             missing = self.begun - self._kept_from - len(self._began)
             self._began.extend([self._now] * missing)
 
-    def _expire(self, episode: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _expire(self, episode: int) -> None:
         """Close what is past the deadline when this episode is the newest."""
-        forgotten: list[int] = []
-        defaulted: list[int] = []
         self._look()
         while self._is_past(episode):
             number = self._kept_from
@@ -393,11 +416,8 @@ class Inbox(Wrapper):
             if self._timed:
                 self._began.popleft()
             if self.agent.is_open(number):
-                self._end(number, forgotten, defaulted)
+                self._end(number)
             self._close(number)
-        if forgotten or defaulted:
-            self._counts.update(forgotten=len(forgotten), defaulted=len(defaulted))
-        return tuple(forgotten), tuple(defaulted)
 
     def _is_past(self, episode: int) -> bool:
         """Whether the oldest episode that is kept is past the deadline."""
@@ -407,21 +427,21 @@ class Inbox(Wrapper):
             return bool(self._began) and self._now - self._began[0] > self.deadline
         return episode - self._kept_from > self.deadline
 
-    def _end(self, number: int, forgotten: list[int], defaulted: list[int]) -> None:
+    def _end(self, number: int) -> None:
         """Forget an episode, or give the default to the steps that have not reported."""
         known = self._open.get(number) or self._nothing()
         _, S, A = self.problem.shape
-        if self.information == "full" and known.costs is not None:
-            pass  # its costs have been used, and only the path is missing
-        elif self.default is None or (self.information == "bandit" and known.path is None):
-            forgotten.append(number)
-        else:
+        used = self.information == "full" and known.costs is not None  # only its path is missing
+        lost = self.default is None or (self.information == "bandit" and known.path is None)
+        if not used and not lost:
             values: Floats = np.full((1, S, A), self.default)
             if self.information == "bandit":
                 values = _array([self.default if c is None else c for c in known.steps])
             self.agent.observe([Costs(number, values)])
-            defaulted.append(number)
         self.agent.forget(number)
+        if not used:
+            self._untold.append((number, not lost))
+            self._counts.update([CLOSED[not lost]])
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this inbox; a clock by its name."""
@@ -448,12 +468,13 @@ class Inbox(Wrapper):
             "now": None if math.isinf(self._now) else self._now,
             "began": np.array(self._began, dtype=np.float64),
             "counts": self.counts(),
+            "untold": np.array(self._untold, dtype=np.int64).reshape(-1, 2),
         }
 
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The inbox that wrote the state; if it had a clock, `clock` must be set again."""
-        names = ("open", "closed", "crowded", "kept_from", "now", "began", "counts")
+        names = ("open", "closed", "crowded", "kept_from", "now", "began", "counts", "untold")
         read = stored.exact(state, "agent", "deadline", "default", "timed", "remember", *names)
         timed = checks.flag("timed", read["timed"])
         now = -math.inf if read["now"] is None else checks.real("now", read["now"], -math.inf)
@@ -478,6 +499,11 @@ class Inbox(Wrapper):
         made._began = deque(began.tolist())
         counts = stored.exact(read["counts"], *KINDS, *CLOSED)
         made._counts = Counter({k: stored.count(k, n) for k, n in counts.items()})
+        untold = stored.array("untold", read["untold"], np.int64, (None, 2))
+        stored.within("untold", untold[:, 0], made._kept_from)
+        stored.within("untold", untold[:, 1], 2)
+        made._untold.clear()
+        made._untold.extend((number, bool(how)) for number, how in untold.tolist())
         return made
 
     def _written(self, known: dict[int, Known]) -> stored.State:

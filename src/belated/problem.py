@@ -29,6 +29,8 @@ def start_distribution(start: object, states: int) -> int | tuple[float, ...]:
 class Problem:
     """States, actions, steps and the start; never the transitions.
 
+    A policy, an array (H, S, A), has at most 2**30 numbers.
+
     Attributes:
         states: S, at least 1.
         actions: A, at least 1.
@@ -46,6 +48,8 @@ class Problem:
     def __post_init__(self) -> None:
         for name in ("states", "actions", "horizon"):
             object.__setattr__(self, name, checks.integer(name, getattr(self, name), 1, WIDEST))
+        H, S, A = self.shape
+        checks.room(H * S * A, states=S, actions=A, horizon=H)
         object.__setattr__(self, "start", start_distribution(self.start, self.states))
         object.__setattr__(self, "homogeneous", checks.flag("homogeneous", self.homogeneous))
 

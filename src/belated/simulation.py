@@ -183,7 +183,7 @@ def simulate(
     """
     checks.instance("world", world, World)
     check_is_agent("agent", agent)
-    episodes = checks.integer("episodes", episodes, 1, checks.MOST)
+    episodes = checks.integer("episodes", episodes, 1, checks.ROOM)
     checks.choice("paths", paths, PATHS)
     if agent.problem.shape != world.problem.shape:
         raise ValueError(

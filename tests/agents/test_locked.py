@@ -108,6 +108,23 @@ def test_one_lock_is_enough():
     assert repr(make()).startswith("Locked(DelayedOPPO(")
 
 
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda locked: bl.Skipping(locked, 3),
+        lambda locked: bl.Pipeline(locked, 3),
+        bl.Inbox,
+        lambda locked: bl.Lazy(locked, 2),
+        bl.Doubling,
+        lambda locked: bl.Parallel(lambda: locked, 3),
+    ],
+)
+def test_the_lock_is_outside(wrap):
+    """Inside, it would guard one call but not what the wrapper does between two of them."""
+    with pytest.raises(ValueError, match="must not be Locked, which belongs outside of all other"):
+        wrap(make())
+
+
 @pytest.mark.usefixtures("impatient")
 def test_threads_that_share_an_inbox_take_every_record_once():
     """Two threads deliver the same queue, each in another order, while a third begins episodes."""

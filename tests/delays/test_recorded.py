@@ -80,7 +80,7 @@ def test_time_zones_count_and_units_are_said(tmp_path):
     assert draw(model, 4) == [1, 0, bl.NEVER, 0]
     model = bl.delays.trace(path, "seconds", decided="at", unit="ms")
     assert draw(model, 4) == [0, 0, bl.NEVER, 0]
-    with pytest.raises(ValueError, match="unit must be one of 'ms', 's', 'min', 'h', 'd' where"):
+    with pytest.raises(ValueError, match="unit must be one of 'us', 'ms', 's', 'min', 'h', 'd'"):
         bl.delays.trace(path, "seconds", decided="at")
 
 
@@ -206,7 +206,7 @@ def test_lost_records_stay_lost_in_a_run():
         (lambda: bl.delays.trace([1.0, 2.0], decided=[1, np.nan]), "decided must be finite"),
         (lambda: bl.delays.trace([1.0], decided="at"), "decided is the name of a column for"),
         (lambda: bl.delays.trace([1.0], unit="h"), "unit needs decided or rate"),
-        (lambda: bl.delays.trace([1.0], rate=1, unit="hours"), "unit must be one of 'ms', 's'"),
+        (lambda: bl.delays.trace([1.0], rate=1, unit="hours"), "unit must be one of 'us', 'ms'"),
         (lambda: bl.delays.trace([1.0], key="id"), "key is the name of a column for files only"),
         (lambda: bl.delays.trace([1.0], decided=[0], arrived=[1]), "delays must be None where arr"),
         (lambda: bl.delays.trace(decided=[0], arrived=[1], rate=2), "rate must be None where arr"),
@@ -226,7 +226,7 @@ def test_lost_records_stay_lost_in_a_run():
             "both have time zones or neither, got them for decided",
         ),
         (
-            lambda: bl.delays.trace([1.7e9 + 5, 1.7e9 + 90], decided=[1.7e9, 1.7e9 + 60]),
+            lambda: bl.delays.trace([1.7e6 + 5, 1.7e6 + 90], decided=[1.7e6, 1.7e6 + 60]),
             "like those of decided: give times of arrival as arrived, or let decided begin at 0",
         ),
         (lambda: bl.delays.trace([1.0], "at"), "column is the name of a column for files only"),
@@ -237,6 +237,77 @@ def test_bad_input_gets_one_sentence(call, message):
     with pytest.raises(ValueError, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+EPOCH = 1_711_843_800  # in 2024
+
+
+@pytest.mark.parametrize("scale", [1, 10**3, 10**6, 10**9])
+@pytest.mark.parametrize("layout", ["counts", "file", "rate", "relative times", "list"])
+def test_times_of_a_clock_are_not_taken_for_delays(scale, layout, tmp_path):
+    """Seconds, milliseconds, microseconds and nanoseconds since 1970, some of them missing."""
+    times = [3, EPOCH * scale, EPOCH * scale + 7]
+    path = tmp_path / "visits.csv"
+    path.write_text("at\n" + "".join(f"{time}\n" for time in times))
+    call, where = {
+        "counts": (lambda: bl.delays.trace(np.array(times)), r"in delays\[1\], which looks"),
+        "list": (lambda: bl.delays.trace(times), r"in delays\[1\], which looks like a time"),
+        "file": (lambda: bl.delays.trace(path, "at"), "in line 3 of visits.csv, which looks"),
+        "rate": (lambda: bl.delays.trace(path, "at", rate=2), "line 3 of visits.csv = 1.?71184"),
+        "relative times": (
+            lambda: bl.delays.trace(times, decided=[0, 5, 9]),
+            r"below 946684800, got delays\[1\] = 1.?71184.*as arrived, or say their unit",
+        ),
+    }[layout]
+    with pytest.raises(ValueError, match=where) as caught:
+        call()
+    assert "give times of arrival as arrived" in str(caught.value)
+
+
+def test_two_clocks_with_different_units_are_not_compared():
+    seconds = np.array([EPOCH, EPOCH + 60])
+    with pytest.raises(ValueError, match="arrived must be in the unit of decided"):
+        bl.delays.trace(decided=seconds, arrived=1000 * seconds)
+    late = bl.delays.trace(decided=[1, 2], arrived=[500, 700])  # long after the last decision
+    assert draw(late, 2) == [1, 0]
+
+
+def test_a_list_may_have_gaps():
+    assert draw(bl.delays.trace([3, None, 0]), 3) == [3, bl.NEVER, 0]
+    assert draw(bl.delays.trace(("3", "NA", "0")), 3) == [3, bl.NEVER, 0]
+    with pytest.raises(ValueError, match=r"delays must be whole numbers .* got durations in"):
+        bl.delays.trace([MINUTE, None])
+    with pytest.raises(ValueError, match=r"delays must be whole numbers .* got 0.5 in delays\[1\]"):
+        bl.delays.trace([None, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "with a header, got .*visits.csv, which is empty"),
+        ("at,hours\n", "at least one delay, got none"),
+        ("at,hours\n0,1\n1,0,5\n", "as many cells in every row .* line 3 of visits.csv"),
+        ("at,hours\n0,1\n1,2\n2", "as many cells in every row .* line 4 of visits.csv"),
+    ],
+)
+def test_rows_that_do_not_fit_the_header_are_named(tmp_path, text, message):
+    """A decimal comma makes a cell too many, and a file that is cut off one too few."""
+    path = tmp_path / "visits.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        bl.delays.trace(path, "hours", decided="at")
+
+
+def test_long_waits_are_taken_if_their_unit_is_said():
+    """Twenty days in milliseconds, with a decision an hour; but not fifty years."""
+    assert draw(bl.delays.trace([1.728e9, 0], rate=1 / 3.6e6, unit="ms"), 2) == [479, 0]
+    assert draw(bl.delays.trace([946_684_799, 5], rate=1e-8), 2) == [9, 0]
+    with pytest.raises(ValueError, match=r"below 946684800 seconds, got delays\[0\] = 1.6e\+12"):
+        bl.delays.trace([1.6e12], rate=1, unit="ms")
+    for unit, scale in (("s", 1), ("us", 10**6)):
+        with pytest.raises(ValueError, match="below 946684800 seconds"):
+            bl.delays.trace([EPOCH * scale], decided=[NOON], unit=unit)
+    assert draw(bl.delays.trace([946_684_799, bl.NEVER]), 2) == [946_684_799, bl.NEVER]
 
 
 def test_a_panic_of_the_parquet_reader_is_one_sentence(tmp_path, monkeypatch):

@@ -360,11 +360,15 @@ LATE = {
 }
 
 
-@pytest.mark.parametrize("name", LATE)
-@pytest.mark.filterwarnings(
+EXPECTED = (
     "ignore:.*is different from the unwrapped version:UserWarning",
     "ignore:.*A Box observation space m:UserWarning",
 )
+"""It is a wrapper, and CartPole has wide bounds."""
+
+
+@pytest.mark.parametrize("name", LATE)
+@pytest.mark.filterwarnings(*EXPECTED)
 def test_gymnasium_finds_nothing_wrong(name):
     """Its own checker; other warnings, such as of versions out of date, are errors."""
     assert bl.LateRewards is not None
@@ -445,18 +449,61 @@ def test_a_time_limit_outside_ends_the_episode_at_the_reset():
     assert [late.episode for late in info["late_rewards"]] == [0]
 
 
-def test_gymnasium_finds_the_name_with_nothing_else_imported():
-    """The part before the colon is imported by Gymnasium itself."""
-    code = """
-import gymnasium
-name = "belated.gymnasium.wrapper:belated/LateRewards-v0"
+FIND = "\nassert gymnasium.spec(name).id == 'belated/LateRewards-v0'"
+MAKE = """
 env = gymnasium.make(name, env="FrozenLake-v1", delays=[0, 0], is_slippery=False)
 assert env.reset(seed=0)[1]["episode_number"] == 0
 """
+ORDERS = {
+    "gymnasium first": "import gymnasium, belated; name = 'belated/LateRewards-v0'" + FIND,
+    "belated first, then used": """
+import belated as bl
+import gymnasium
+name = "belated/LateRewards-v0"
+assert name not in gymnasium.registry
+try:
+    gymnasium.make(name)
+except gymnasium.error.NamespaceNotFound as error:
+    assert "belated not found" in str(error), error
+else:
+    raise SystemExit("no error")
+bl.delays
+"""
+    + FIND,
+    "the package imports gymnasium": """
+from belated import delays
+import belated.gymnasium
+import gymnasium
+gymnasium.register_envs(belated)
+name = "belated/LateRewards-v0"
+"""
+    + FIND,
+    "by the part before the colon": """
+import gymnasium
+name = "belated.gymnasium:belated/LateRewards-v0"
+"""
+    + MAKE,
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.slow
+def test_gymnasium_finds_the_name_in_a_fresh_interpreter(order):
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-W", "error", "-c", ORDERS[order]],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.filterwarnings(*EXPECTED)
+def test_every_registered_name_passes_the_check_of_gymnasium():
+    names = [name for name in gymnasium.registry if name.startswith("belated/")]
+    assert names == ["belated/LateRewards-v0"]
+    for name in names:
+        for inner in ("CartPole-v1", "FrozenLake-v1", "Taxi-v4"):
+            env = gymnasium.make(name, env=inner, delays=bl.delays.geometric(1))
+            check_env(env, skip_render_check=True)
 
 
 def test_without_gymnasium_the_rest_works_and_the_message_says_what_to_install():
@@ -465,7 +512,7 @@ import sys
 sys.modules["gymnasium"] = None
 import belated as bl
 from belated import *
-bl.gym_loop, bl.GymRun, bl.gymnasium.world
+bl.gym_loop, bl.GymRun, bl.environments.gymnasium
 for ask in (lambda: bl.LateRewards, lambda: bl.environments.from_gymnasium("Taxi-v4", 5)):
     try:
         ask()

@@ -39,8 +39,9 @@ def drawn(N, **layout):
         return [(float(i), name, "k") for i, name in enumerate(names)]
 
     names = [f"agent {i}" for i in range(N)]
-    with matplotlib.rc_context(drawing.STYLE):
-        return drawing.plot(names, paint, drawing.layout_of(**layout), "A title")
+    made = drawing.layout_of(**layout)
+    with matplotlib.rc_context(made.style):
+        return drawing.plot(names, paint, made, "A title")
 
 
 def test_many_curves_have_panels_of_their_own():
@@ -58,6 +59,18 @@ def test_many_curves_have_panels_of_their_own():
     figure, _ = drawn(3, width="column")
     assert figure.get_figwidth() == 3.4
     assert len(figure.legends[0].get_texts()) == 3  # labels would leave no room
+
+
+def test_a_long_legend_leaves_the_plot_as_tall_as_a_short_one():
+    """The height of the axes in inches, once they are laid out."""
+
+    def tall(N, **layout):
+        figure, (axes,) = drawn(N, legend=True, **layout)
+        figure.draw_without_rendering()
+        return axes.get_position().height * figure.get_figheight()
+
+    for layout in ({}, {"width": "column"}, {"width": "page"}):
+        assert tall(30, **layout) > 0.8 * tall(2, **layout)
 
 
 def test_files_are_fit_for_print():

@@ -1,19 +1,12 @@
 """The page: everything it needs is in it, and where a browser is installed, it shows a learner."""
 
 import re
-import shutil
-import subprocess
 
 import httpx
 import pytest
 
+from browsing import needs_browser, seen
 from serving import SHOP, InProcess, config, running
-
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
@@ -47,21 +40,8 @@ def test_what_docs_shows_names_every_answer(tmp_path):
         assert shown == {"$ref": f"#/components/schemas/{model}"}
 
 
-def browser():
-    return next(filter(None, map(shutil.which, BROWSERS)), None)
-
-
-def seen(tmp_path, url):
-    """The page as the browser has made it, on a narrow screen."""
-    return subprocess.run(
-        [browser(), *FLAGS, f"--user-data-dir={tmp_path / 'browser'}", "--window-size=390,844",
-         "--virtual-time-budget=4000", "--dump-dom", url],
-        capture_output=True, text=True, timeout=120, check=True,
-    ).stdout  # fmt: skip
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(browser() is None, reason="no Chromium is installed")
+@needs_browser
 def test_a_browser_shows_the_learner(tmp_path):
     with running(tmp_path, config(tmp_path, learners=[SHOP])) as server:
         base = f"{server.url}/v1/learners/shop"

@@ -149,6 +149,21 @@ def check_fresh(name: str, agent: Agent, parts: Iterable[str] = AGENT) -> None:
         raise ValueError(f"{name} must be fresh, got one that has begun {agent.begun} episodes")
 
 
+def check_inside(name: str, agent: Agent, parts: Iterable[str] = AGENT) -> None:
+    """The argument is a fresh agent that may stand inside a wrapper."""
+    check_unlocked(name, agent)
+    check_fresh(name, agent, parts)
+
+
+def check_unlocked(name: str, agent: object) -> None:
+    """The argument is not `Locked`, which would leave what is around it open to all threads."""
+    if getattr(agent, "outermost", False):
+        raise ValueError(
+            f"{name} must not be {type(agent).__name__}, which belongs outside of all other "
+            "wrappers"
+        )
+
+
 def call(made: object, *given: object, **keywords: Any) -> str:
     """The call that makes an object, for its `repr`."""
     arguments = [repr(value) for value in given]

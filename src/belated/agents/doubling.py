@@ -60,7 +60,7 @@ from belated.agents.contract import (
     Restartable,
     Wrapper,
     call,
-    check_fresh,
+    check_inside,
     check_is_agent,
 )
 from belated.agents.ledger import listed, split
@@ -102,7 +102,7 @@ class Doubling(Wrapper):
         largest: bool = False,
         totals: tuple[int, float] | None = None,
     ) -> None:
-        check_fresh("agent", agent, RESTARTABLE)
+        check_inside("agent", agent, RESTARTABLE)
         self._wrap(agent, paths, weight, literal, largest, totals)
         self._begin_phase()
 

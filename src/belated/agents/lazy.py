@@ -25,7 +25,7 @@ from typing import Any, Self
 import numpy as np
 
 from belated import checks, stored
-from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
+from belated.agents.contract import Agent, Information, call, check_inside, check_is_agent
 from belated.agents.doubling import Doubling
 from belated.agents.ledger import Ledger, Ledgered, listed, read_held, written
 from belated.agents.parallel import Parallel
@@ -49,7 +49,7 @@ class Lazy(Ledgered):
     """
 
     def __init__(self, agent: Agent, alpha: float) -> None:
-        check_fresh("agent", agent)
+        check_inside("agent", agent)
         self._wrap(agent, alpha)
 
     def _wrap(self, agent: Agent, alpha: float) -> None:

@@ -29,6 +29,8 @@ class Locked:
         agent: the agent inside.
     """
 
+    outermost = True
+
     def __init__(self, agent: Agent) -> None:
         check_is_agent("agent", agent)
         if isinstance(agent, Locked):

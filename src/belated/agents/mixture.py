@@ -27,7 +27,7 @@ from typing import Any, Self
 import numpy as np
 
 from belated import checks, stored
-from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
+from belated.agents.contract import Agent, Information, call, check_inside, check_is_agent
 from belated.agents.ledger import Ledger, Ledgered, check_in_step
 from belated.agents.parts.transitions import Known, matching
 from belated.agents.waiting import Waiting
@@ -54,7 +54,7 @@ class Mixture(Ledgered):
 
     def __init__(self, *agents: Agent, transitions: Transitions) -> None:
         for i, agent in enumerate(agents):
-            check_fresh(f"agents[{i}]", agent)
+            check_inside(f"agents[{i}]", agent)
         self._wrap(list(agents), transitions)
 
     def _wrap(self, agents: list[Agent], transitions: Transitions) -> None:

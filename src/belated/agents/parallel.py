@@ -33,7 +33,7 @@ from belated.agents.contract import (
     CountsPaths,
     Information,
     call,
-    check_fresh,
+    check_inside,
     check_is_agent,
 )
 from belated.agents.ledger import Ledger, Ledgered
@@ -59,7 +59,7 @@ class Copies:
                 f"{checks.show(make_agent)}"
             )
         self._template = make_agent()
-        check_fresh("make_agent()", self._template)
+        check_inside("make_agent()", self._template)
         if share_model:
             if not hasattr(self._template, "count"):
                 raise ValueError(

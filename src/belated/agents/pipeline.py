@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from belated import checks, stored
-from belated.agents.contract import Agent, Information, call, check_fresh, check_is_agent
+from belated.agents.contract import Agent, Information, call, check_inside, check_is_agent
 from belated.agents.ledger import Ledger, Ledgered, read_held, split, written
 from belated.feedback import Costs, Episode, Record
 from belated.problem import Problem
@@ -36,7 +36,7 @@ class Pipeline(Ledgered):
     """
 
     def __init__(self, agent: Agent, max_delay: int, *, paths: str = "late") -> None:
-        check_fresh("agent", agent)
+        check_inside("agent", agent)
         self._wrap(agent, max_delay, paths)
 
     def _wrap(self, agent: Agent, max_delay: int, paths: str) -> None:

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from belated import checks, stored
-from belated.agents.contract import Agent, Information, Wrapper, call, check_fresh, check_is_agent
+from belated.agents.contract import Agent, Information, Wrapper, call, check_inside, check_is_agent
 from belated.agents.ledger import split
 from belated.agents.pipeline import Pipeline
 from belated.feedback import Costs, Episode, Record
@@ -43,7 +43,7 @@ class Skipping(Wrapper):
     """
 
     def __init__(self, agent: Agent, threshold: float) -> None:
-        check_fresh("agent", agent)
+        check_inside("agent", agent)
         self._wrap(agent, threshold)
 
     def _wrap(self, agent: Agent, threshold: float) -> None:

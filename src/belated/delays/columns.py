@@ -170,12 +170,20 @@ def _csv(path: Path) -> dict[str, list[object]]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
+            names = [name for name in reader.fieldnames or [] if name]
             rows = list(reader)
     except FileNotFoundError:
         raise _missing(path) from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"delays must be a readable CSV file, got {path}: {error}") from None
-    names = [name for name in reader.fieldnames or [] if name] if rows else []
+    if not names:
+        raise ValueError(f"delays must be a CSV file with a header, got {path}, which is empty")
+    for k, row in enumerate(rows):
+        if None in row or None in row.values():  # more, or fewer
+            raise ValueError(
+                "delays must be a CSV file with as many cells in every row as in its header, got "
+                f"another number in line {k + 2} of {path.name}"
+            )
     return {name: [row[name] for row in rows] for name in names}
 
 

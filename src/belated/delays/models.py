@@ -70,7 +70,7 @@ class Independent(Printed, ABC):
         self, episodes: int, rng: np.random.Generator, costs: CostProcess | None = None
     ) -> Ints:
         """Draw the delays of the episodes 0 to K - 1: (K,)."""
-        return self._sample(checks.integer("episodes", episodes, 0, checks.MOST), rng)
+        return self._sample(checks.integer("episodes", episodes, 0, checks.ROOM), rng)
 
     @abstractmethod
     def _sample(self, n: int, rng: np.random.Generator) -> Ints:
@@ -267,7 +267,7 @@ class OfCosts(Printed):
             checks.integer(
                 f"delay of episode {k}", self.rule(costs.at(k), _generator(rng)), 0, NEVER
             )
-            for k in range(checks.integer("episodes", episodes, 0, checks.MOST))
+            for k in range(checks.integer("episodes", episodes, 0, checks.ROOM))
         ]
         return np.array(drawn, dtype=np.int64)
 

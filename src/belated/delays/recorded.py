@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
+from types import NoneType
 
 import numpy as np
 
@@ -14,8 +16,12 @@ from belated.delays.arithmetic import NEVER, as_delays
 from belated.delays.columns import Column, Source
 from belated.delays.models import LARGEST_DRAW, Independent, shown
 
-SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+SECONDS = {"us": 1e-6, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 """Units of time that can be said."""
+CLOCK = 946_684_800
+"""The seconds from 1970 to 2000: clocks that count from 1970 show this or more, in any unit."""
+SMALLER = 100
+"""Times that are so many times as large as others are in a smaller unit, or of another clock."""
 QUANTILES = (50, 90, 99)
 """Per cent, in the summary."""
 PRINTED = 12
@@ -97,7 +103,8 @@ def trace(
     delay is the number of decisions in between. Feedback that arrives after the last decision is
     counted as arriving right after it. Nothing is guessed: a column of times is not taken for
     waiting times, times with and without a time zone are not mixed, and numbers beside dates need
-    their unit.
+    their unit. A waiting time or a number of episodes of 946684800 or more (the seconds from 1970
+    to 2000) is refused as a time of the clock; with `unit`, only waiting times of as many seconds.
 
     Args:
         delays: numbers (K,) or durations, NaN, infinity, None or `NEVER` for lost feedback; or the
@@ -107,8 +114,9 @@ def trace(
             Empty cells, "NA", "null", "never" and the like mean lost feedback.
         decided: the times of the decisions, which do not decrease; or the name of their column.
         arrived: the times of the outcomes; or the name of their column.
-        unit: "ms", "s", "min", "h" or "d": the unit of waiting times that are numbers where the
-            decisions are dates, and of the rate where the waiting times are durations.
+        unit: "us", "ms", "s", "min", "h" or "d": the unit of waiting times that are numbers, which
+            is needed where the decisions are dates, and of the rate, which is needed where the
+            waiting times are durations.
         rate: the number of decisions per unit of time, evenly spaced, instead of `decided`.
         key: a column of the file that tells decisions apart. Rows with the same key are one
             decision, whose first outcome counts; without it every row is a decision.
@@ -135,10 +143,14 @@ def trace(
     if decided is None and rate is None:
         if unit is not None:
             raise ValueError(f"unit needs decided or rate, got unit = {unit!r} alone")
+        if not isinstance(waited, Column) and _has_gaps(waited):
+            waited = source.column("delays", waited)
         if isinstance(waited, Column):
             (waited,) = _once(source, key, [waited])
             waited = _whole(waited)
-        return Recorded(as_delays("delays", waited), repeat)
+        counted = as_delays("delays", waited)
+        _check_no_clock(Column("delays", "numbers", None, counted.astype(float)), counted)
+        return Recorded(counted, repeat)
     if decided is not None and rate is not None:
         raise ValueError(f"rate must be None where decided is given, got {checks.show(rate)}")
     if not isinstance(waited, Column):
@@ -162,6 +174,12 @@ def _exclude(**given: object) -> None:
             )
 
 
+def _has_gaps(value: object) -> bool:
+    """Whether a list holds other things than numbers, such as None for lost feedback."""
+    others = (NoneType, str, timedelta, datetime)
+    return isinstance(value, list | tuple) and any(isinstance(item, others) for item in value)
+
+
 def _whole(column: Column) -> Floats:
     """The numbers of a column of whole numbers of episodes."""
     wrong = np.isfinite(column.values) & (
@@ -170,16 +188,30 @@ def _whole(column: Column) -> Floats:
     if column.kind in ("times", "durations") or wrong.any():
         k = int(np.argmax(wrong)) if wrong.any() else int(np.argmax(np.isfinite(column.values)))
         found = column.kind if column.kind != "numbers" else f"{column.values[k]:g}"
+        what = "the name of a column of " if column.name == "column" else ""
         raise ValueError(
-            "column must be the name of a column of whole numbers from 0 or 'never' (give decided "
-            f"or rate for units of time), got {found} in {column.place(k)}"
+            f"{column.name} must be {what}whole numbers from 0 or 'never' (give decided or rate "
+            f"for units of time), got {found} in {column.place(k)}"
         )
+    _check_no_clock(column, column.values)
     return column.values
+
+
+def _check_no_clock(column: Column, counts: Floats | Ints) -> None:
+    """Numbers of episodes are not times of a clock."""
+    wrong = (counts >= CLOCK) & (counts < NEVER)
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise ValueError(
+            f"{column.name} must hold numbers of episodes below {CLOCK} (or 'never'), got "
+            f"{counts[k]:.12g} in {column.place(k)}, which looks like a time: give times of "
+            "arrival as arrived, with decided"
+        )
 
 
 def _by_rate(waited: Column, rate: float, seconds: float | None) -> Ints:
     """The delays of waiting times between evenly spaced decisions."""
-    waits = _waits(waited)
+    waits = _waits(waited, seconds)
     if waited.kind == "durations":
         if seconds is None:
             raise ValueError(f"unit of the rate must be one of {_listed(SECONDS)}, got None")
@@ -192,7 +224,7 @@ def _by_rate(waited: Column, rate: float, seconds: float | None) -> Ints:
 
 def _by_wait(decided: Column, waited: Column, seconds: float | None) -> Ints:
     """The delays of waiting times after decisions at these times."""
-    waits, times = _waits(waited), _times(decided, len(waited.values))
+    waits, times = _waits(waited, seconds), _times(decided, len(waited.values))
     dates = decided.kind == "times"
     if waited.kind == "durations" and not dates:
         raise ValueError("decided must be dates where the waiting times are durations, got numbers")
@@ -228,6 +260,12 @@ def _by_arrival(decided: Column, arrived: Column) -> Ints:
         raise ValueError(
             f"decided and arrived must both have time zones or neither, got them for {with_zone}"
         )
+    came = arrived.values[np.isfinite(arrived.values)]
+    if len(came) and times.min() >= CLOCK and came.min() > SMALLER * times.max():
+        raise ValueError(
+            "arrived must be in the unit of decided and from the same clock, got numbers from "
+            f"{came.min():.12g} on, where decided ends at {times.max():.12g}"
+        )
     early = arrived.values < times
     if early.any():
         k = int(np.argmax(early))
@@ -246,8 +284,8 @@ def _passed(times: Floats, arrivals: Floats) -> Ints:
     return np.where(np.isinf(arrivals), NEVER, passed)
 
 
-def _waits(column: Column) -> Floats:
-    """Waiting times, infinity where nothing came."""
+def _waits(column: Column, seconds: float | None) -> Floats:
+    """Waiting times, infinity where nothing came. seconds: of one unit, if it was said."""
     if column.kind == "times":
         raise ValueError(
             f"{column.name} must hold waiting times, got times in "
@@ -258,6 +296,15 @@ def _waits(column: Column) -> Floats:
     if np.any(waits < 0):
         k = int(np.argmax(waits < 0))
         raise ValueError(f"{column.name} must be at least 0, got {column.place(k)} = {waits[k]:g}")
+    long = np.isfinite(waits) & (waits * (seconds or 1.0) >= CLOCK)
+    if column.kind == "numbers" and long.any():
+        k = int(np.argmax(long))
+        unit = ", or say their unit if it is so small" if seconds is None else ""
+        raise ValueError(
+            f"{column.name} must hold waiting times below {CLOCK}{' seconds' * bool(seconds)}, got "
+            f"{column.place(k)} = {waits[k]:.12g}, which looks like a time: give times of arrival "
+            f"as arrived{unit}"
+        )
     return waits
 
 

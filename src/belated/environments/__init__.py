@@ -1,6 +1,7 @@
 """Functions that make ready worlds."""
 
 from belated.environments.gridworld import goal_costs, gridworld, paper_grid, paper_walled_grid
+from belated.environments.gymnasium import Rewards, from_gymnasium, gym_problem, table_rewards
 from belated.environments.tabular import (
     bandit,
     chain,
@@ -8,7 +9,6 @@ from belated.environments.tabular import (
     dynamics_lower_bound,
     random_mdp,
 )
-from belated.gymnasium.world import Rewards, from_gymnasium, gym_problem, table_rewards
 
 __all__ = [
     "Rewards",

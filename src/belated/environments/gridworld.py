@@ -87,9 +87,11 @@ def paper_walled_grid() -> World:
 
 def _size(size: object) -> tuple[int, int]:
     if isinstance(size, tuple | list) and len(size) == 2:
-        return checks.integer("size[0]", size[0], 1), checks.integer("size[1]", size[1], 1)
-    n = checks.integer("size", size, 1)
-    return n, n
+        rows, columns = (checks.integer(f"size[{i}]", n, 1) for i, n in enumerate(size))
+    else:
+        rows = columns = checks.integer("size", size, 1)
+    checks.room(rows * columns * 16, size=size)
+    return rows, columns
 
 
 def _cell(name: str, cell: object, rows: int, columns: int) -> tuple[int, int]:

@@ -31,6 +31,7 @@ def random_mdp(
     rng = np.random.default_rng(checks.integer("seed", seed, 0))
     steps = 1 if checks.flag("homogeneous", homogeneous) else horizon
     rows = (steps, states, actions)
+    checks.room(math.prod(rows) * states, states=states, actions=actions, horizon=horizon)
     order = rng.random((*rows, states)).argsort(axis=-1)
     probabilities = rng.dirichlet(np.ones(successors), rows)
     means = rng.random((steps, states, actions))
@@ -47,6 +48,7 @@ def chain(states: int = 6, horizon: int = 20) -> World:
     left in the first state has reward 0.005 and right in the last state has reward 1.
     """
     states = checks.integer("states", states, 2)
+    checks.room(2 * states**2, states=states)
     p = np.zeros((states, 2, states))
     here = np.arange(states)
     p[here, 0, np.maximum(here - 1, 0)] = 1.0
@@ -108,6 +110,7 @@ def dynamics_lower_bound(
         least = math.ceil(7 * H * S * A / 32)
         raise ValueError(f"episodes must be at least 7 H S A / 32 = {least}, got {K}")
     leave, more = 1 / (8 * H), math.sqrt(7 * S * A / (2048 * H * K))
+    checks.room(H * S * A * S, states=S, actions=A, horizon=H)
     rng = np.random.default_rng(checks.integer("seed", seed, 0))
     better = rng.integers(0, A, (H // 2, S // 2))
     p = np.zeros((H, S, A, S))
@@ -127,6 +130,7 @@ def _circle(states: int, actions: int, horizon: int) -> MDP:
     """Dynamics in which every action leads to the next state of a cycle."""
     states = checks.integer("states", states, 1)
     actions = checks.integer("actions", actions, 1)
+    checks.room(states * actions, states=states, actions=actions)
     following = ((np.arange(states) + 1) % states).astype(np.int32)
     successors = np.broadcast_to(following[None, :, None, None], (1, states, actions, 1))
     return MDP(Transitions(successors, np.ones((1, states, actions, 1))), horizon)

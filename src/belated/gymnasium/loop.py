@@ -19,8 +19,8 @@ from belated import checks
 from belated.agents.contract import Agent, check_is_agent
 from belated.arrays import Floats, Ints
 from belated.delays import DelayModel, missing_feedback
+from belated.environments.gymnasium import Rewards, make, sizes, table_rewards
 from belated.feedback import Costs, Episode, Trajectory
-from belated.gymnasium.world import Rewards, make, sizes, table_rewards
 from belated.simulation import Progress, drawn_delays, drive
 from belated.tuning import PATHS
 
@@ -82,7 +82,7 @@ def gym_loop(
     made = make(env)
     S, A = sizes(made)
     H = agent.problem.horizon
-    episodes = checks.integer("episodes", episodes, 1, checks.MOST)
+    episodes = checks.integer("episodes", episodes, 1, checks.ROOM)
     checks.choice("paths", paths, PATHS)
     if (agent.problem.states, agent.problem.actions) != (S + 1, A):
         raise ValueError(

@@ -24,8 +24,6 @@ class LateReward(NamedTuple):
     rewards: Floats
 
 
-NAME = "belated/LateRewards-v0"
-"""What Gymnasium calls it, once this module is imported."""
 BLOCK = 1024
 """Delays that are drawn at a time."""
 
@@ -136,7 +134,3 @@ def made(
     env: the id of an environment. options: go to it, e.g. `render_mode`.
     """
     return LateRewards(gymnasium.make(env, **options), delays, delays_seed)
-
-
-if NAME not in gymnasium.registry:
-    gymnasium.register(NAME, entry_point="belated.gymnasium.wrapper:made")

@@ -44,6 +44,8 @@ WIDTHS = {"column": 3.4, "page": 7.0}
 """Inches, for papers in two columns."""
 NARROW = 5.0
 """Narrower figures have a legend below, since labels would leave no room for the curves."""
+ROWS = 2
+"""Lines of a legend that the height of a figure has room for."""
 DPI = 300
 FORMS = ("png", "svg", "pdf")
 INK = "0.2"
@@ -234,12 +236,15 @@ def _panels(
 
 
 def legend_below(figure: Figure, axes: Axes) -> None:
-    """A legend below the plot, with the curves that have labels."""
+    """A legend below the plot, with the curves that have labels; a long one makes it taller."""
     handles, labels = axes.get_legend_handles_labels()
     longest = max((len(label) for label in labels), default=1)
     columns = max(1, int((figure.get_figwidth() - 0.2) / (0.5 + 0.068 * longest)))
     figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels) or 1),
                   frameon=False, fontsize="small", handlelength=2.6)  # fmt: skip
+    line = 1.25 * matplotlib.rcParams["font.size"] / 72
+    rows = math.ceil(len(labels) / columns)
+    figure.set_figheight(figure.get_figheight() + line * max(rows - ROWS, 0))
 
 
 def head(figure: Figure, layout: Layout, title: str) -> None:

@@ -92,7 +92,7 @@ def html(results: Results, drawings: Sequence[Drawing]) -> str:
         "<h2>Who was given which knowledge</h2>",
         f"<ul>{given}</ul>",
         "<h2>Specification</h2>",
-        f"<pre>{escape(toml.dumps(experiment))}</pre>",
+        f"<pre>{escape(toml.dumps(experiment, directory))}</pre>",
         "<h2>Made with</h2>",
         f"<p>{escape(versions)}</p>",
         "<p class='small'>Intervals and bands: percentiles of "

@@ -7,13 +7,14 @@ that names the key, the value and what is allowed.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from belated import checks
 from belated.agents.contract import Information
 from belated.lab import kinds, sweep
+from belated.lab.kinds.file import File, as_written
 from belated.lab.kinds.part import Part, plain, read, table
 from belated.lab.kinds.registry import check, own, unknown_key
 from belated.lab.names import check_different, check_line, check_name, slug
@@ -318,17 +319,20 @@ def own_code(experiment: Experiment) -> list[str]:
     return found
 
 
-def to_table(experiment: Experiment) -> dict[str, Any]:
-    """The table that describes an experiment; the inverse of `from_table`."""
-    result = _given(experiment)
+def to_table(experiment: Experiment, show: Callable[[File], Any] = as_written) -> dict[str, Any]:
+    """The table that describes an experiment; the inverse of `from_table`.
+
+    show: what stands for a file, by default its path as it was written.
+    """
+    result = _given(experiment, show)
     result["agents"] = [
-        {"name": learner.name, **table(learner.agent), **_given(learner, "agent")}
+        {"name": learner.name, **table(learner.agent, show), **_given(learner, show, "agent")}
         for learner in experiment.agents
     ]
     if not experiment.first_seed:
         del result["first_seed"]
-    result["cases"] = [_given(case) for case in experiment.cases]
-    result["sweep"] = {path: plain(values) for path, values in experiment.sweep}
+    result["cases"] = [_given(case, show) for case in experiment.cases]
+    result["sweep"] = {path: plain(values, show) for path, values in experiment.sweep}
     if experiment.select is not None:
         result["select"] = {"seeds": experiment.select.seeds}
         if experiment.select.cases != SELECT_CASES[0]:
@@ -340,10 +344,12 @@ def to_table(experiment: Experiment) -> dict[str, Any]:
     return dict(sorted(result.items(), key=lambda item: isinstance(item[1], dict | list)))
 
 
-def _given(item: Experiment | Learner | Case, *without: str) -> dict[str, Any]:
+def _given(
+    item: Experiment | Learner | Case, show: Callable[[File], Any], *without: str
+) -> dict[str, Any]:
     values = {f.name: getattr(item, f.name) for f in dataclasses.fields(item) if f.init}
     return {
-        name: table(value) if isinstance(value, Part) else value
+        name: table(value, show) if isinstance(value, Part) else value
         for name, value in values.items()
         if value is not None and value != "" and name not in without
     }

@@ -32,6 +32,7 @@ import belated
 from belated import files
 from belated.arrays import Floats
 from belated.lab import toml
+from belated.lab.kinds.part import files as files_of
 from belated.lab.spec import Experiment, Task
 from belated.lab.task import COLUMNS, Result, parameters
 
@@ -60,7 +61,8 @@ def open_for(directory: Path, experiment: Experiment) -> None:
             if field.name == "seeds" and old > new:
                 raise _other(directory, f"seeds = {old}, more than {new}")
             if field.name != "seeds" and old != new:
-                raise _other(directory, f"another specification ({field.name} differs)")
+                what = _changed_file(old, new) or field.name
+                raise _other(directory, f"another specification ({what} differs)")
         used = versions(directory)
         for name, version in _versions().items():
             if used.get(name) != version:
@@ -68,7 +70,14 @@ def open_for(directory: Path, experiment: Experiment) -> None:
     elif others:
         raise ValueError(f"{directory} must be empty or hold results of belated; choose another")
     write(directory / "versions.json", json.dumps(_versions(), indent=2).encode())
-    write(directory / "spec.toml", toml.dumps(experiment).encode())
+    write(directory / "spec.toml", toml.dumps(experiment, directory).encode())
+
+
+def _changed_file(old: object, new: object) -> str:
+    """The first file that has the same name and another content in two parts of a specification."""
+    before = {file.name: file for file in files_of(old)}
+    changed = [file.name for file in files_of(new) if before.get(file.name, file) != file]
+    return f"the content of {changed[0]}" if changed else ""
 
 
 def _early(path: Path) -> bool:
@@ -82,6 +91,8 @@ def _other(directory: Path, what: str) -> ValueError:
 
 def spec(directory: Path) -> Experiment:
     """What was run in a directory."""
+    if not directory.exists():
+        raise ValueError(f"{directory} is missing: there is no such directory")
     if not (directory / "spec.toml").is_file():
         raise ValueError(f"{directory} must be a directory of results (with a spec.toml)")
     return toml.read(directory / "spec.toml")

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from belated import checks
+from belated.lab.kinds.file import File, is_path, is_swept
 from belated.lab.kinds.make import Inner
 from belated.lab.kinds.part import Part, as_part, frozen, shown
 from belated.lab.kinds.registry import Registry, accepted, is_own, names, with_defaults
@@ -78,7 +79,10 @@ def read(given: object) -> Axes:
                 f"sweep.{path} must be a list of values, e.g. [0.01, 0.1, 1], "
                 f"got {checks.show(values)}"
             )
-        twice = [value for i, value in enumerate(listed) if value in listed[:i]]
+        if is_swept(str(path)):
+            listed = tuple(File.at(value) if is_path(value) else value for value in listed)
+        named = [(value, isinstance(value, File) and value.name) for value in listed]
+        twice = [value for i, value in enumerate(listed) if named[i] in named[:i]]
         if twice:
             raise ValueError(f"sweep.{path} must be different values, got {shown(twice[0])} twice")
         axes.append((str(path), listed))

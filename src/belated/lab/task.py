@@ -20,6 +20,7 @@ import polars as pl
 from belated.arrays import Floats
 from belated.delays import NEVER
 from belated.lab import build
+from belated.lab.kinds.file import as_content
 from belated.lab.kinds.part import table
 from belated.lab.spec import Experiment, Task
 from belated.planning import occupancy
@@ -74,7 +75,7 @@ def perform(experiment: Experiment, task: Task) -> Result:
 def parameters(experiment: Experiment, task: Task) -> str:
     """The parameters of the agent of a run, as JSON."""
     learner = experiment.learner(task.learner)
-    given = table(learner.agent) | {
+    given = table(learner.agent, as_content) | {
         "information": experiment.information_of(learner, task.case),
         "paths": experiment.paths_of(learner),
     }

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
+from belated.lab.kinds import file
+from belated.lab.kinds.file import File
 from belated.lab.spec import Experiment, from_table, to_table
 
 NUMBERS = re.compile(r"\[\n(?: +[-+.\w]+,\n)+ *\]")
 """An array of plain values, as tomli_w writes it: one value per line."""
 
 
-def dumps(experiment: Experiment) -> str:
-    """The experiment as TOML text. What is not printable is escaped, for terminals."""
-    text = NUMBERS.sub(_on_one_line, tomli_w.dumps(to_table(experiment)))
+def dumps(experiment: Experiment, directory: Path | None = None) -> str:
+    """The experiment as TOML text. What is not printable is escaped, for terminals.
+
+    directory: where the text will be. Paths of files are then relative to it, with the checksums
+    of what is in them; without it they stay as they were written.
+    """
+    show = file.as_written if directory is None else partial(File.table, directory=directory)
+    text = NUMBERS.sub(_on_one_line, tomli_w.dumps(to_table(experiment, show)))
     return "".join(c if c.isprintable() or c == "\n" else f"\\U{ord(c):08x}" for c in text)
 
 
@@ -28,20 +36,20 @@ def _on_one_line(found: re.Match[str]) -> str:
 def loads(text: str, source: str = "the text", directory: Path | None = None) -> Experiment:
     """The experiment in a TOML text. A mistake raises ValueError with one line.
 
-    directory: where the files of recorded delays are, if their paths are relative.
+    directory: what paths of files are relative to; by default the current directory.
     """
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{source} is not TOML that can be read: {error}") from None
     try:
-        return from_table(table if directory is None else _located(table, directory))
+        return from_table(_located(table, directory or Path()))
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from None
 
 
 def read(path: str | Path) -> Experiment:
-    """The experiment in a TOML file; paths of recorded delays are relative to it."""
+    """The experiment in a TOML file; paths of files are relative to it."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -53,16 +61,17 @@ def read(path: str | Path) -> Experiment:
 
 
 def _located(value: Any, directory: Path) -> Any:
-    """The same table, with absolute paths of recorded delays."""
+    """The same table, with files in place of paths, which are relative to the directory."""
     if isinstance(value, list):
         return [_located(item, directory) for item in value]
+    if file.is_table(value):
+        return file.from_table(value, directory)
     if not isinstance(value, dict):
         return value
-    table = {name: _located(item, directory) for name, item in value.items()}
-    if table.get("kind") == "trace" and isinstance(table.get("delays"), str):
-        table["delays"] = str((directory / table["delays"]).resolve())
-    for path, values in table.items():  # of a sweep; a parameter of this name is a file if a text
-        if path.endswith(".delays") and isinstance(values, list):
-            files = [(directory / v).resolve() if isinstance(v, str) else v for v in values]
-            table[path] = [str(file) if isinstance(file, Path) else file for file in files]
-    return table
+    found = {name: _located(item, directory) for name, item in value.items()}
+    for name, item in found.items():
+        if file.is_parameter(value.get("kind"), name) and file.is_path(item):
+            found[name] = File.at(item, directory)
+        elif file.is_swept(name) and isinstance(item, list):
+            found[name] = [File.at(v, directory) if file.is_path(v) else v for v in item]
+    return found

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -216,3 +217,35 @@ def test_parts_of_an_agent_may_be_ones_own(place):
         build.rehearse(toml.loads(text.replace(", factor = 0.5", "")))
     with pytest.raises(ValueError, match=r"agents\[1\]\.agent\.kind must be one of .*'oppo'"):
         toml.loads(text.replace('agent = { kind = "oppo"', 'agent = { kind = "opo"'))
+
+
+FILED = """
+name = "filed"
+episodes = 3
+seeds = 1
+environment = { kind = "chain", horizon = 2 }
+delays = { kind = "reader:waits", log = { file = "data/waits.csv" } }
+agents = [{ name = "A", kind = "reader:agent", log = { file = "data/waits.csv" } }]
+"""
+
+
+def test_a_function_gets_its_file_wherever_the_project_is(tmp_path, monkeypatch):
+    """As a path; the content is what tells one experiment from another, also for agents."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    (old / "data").mkdir(parents=True)
+    (old / "data" / "waits.csv").write_text("waited\n1\n0\n2\n")
+    (old / "filed.toml").write_text(FILED)
+    module = type(sys)("reader")
+    module.waits = lambda log: bl.delays.trace(log, "waited")
+    module.agent = lambda told, log: bl.recommend(told.problem) if Path(log).is_file() else None
+    monkeypatch.setitem(sys.modules, "reader", module)
+    first = run(toml.read(old / "filed.toml"), old / "out", engine="here")
+    assert first.rows["delay"].to_list() == [1, 0, 2]
+    old.rename(new)
+    assert len(Results(new / "out").rows) == 3
+    rows = (new / "out" / "runs" / "a" / "seed-0.parquet").stat().st_mtime_ns
+    run(toml.read(new / "filed.toml"), new / "out", engine="here")
+    assert (new / "out" / "runs" / "a" / "seed-0.parquet").stat().st_mtime_ns == rows
+    (new / "data" / "waits.csv").write_text("waited\n1\n0\n1\n")
+    with pytest.raises(ValueError, match=r"the content of waits.csv differs"):
+        run(toml.read(new / "filed.toml"), new / "out", engine="here")

@@ -103,7 +103,9 @@ def _drawn(world: World, count: int, seed: int) -> list[Floats]:
     """Cost functions (1, S, A), each entry uniform on [0, 1]."""
     rng = np.random.default_rng(checks.integer("seed", seed, 0))
     shape = (1, world.problem.states, world.problem.actions)
-    return [rng.random(shape) for _ in range(checks.integer("count", count, 1))]
+    count = checks.integer("count", count, 1)
+    checks.room(count * math.prod(shape), count=count)
+    return [rng.random(shape) for _ in range(count)]
 
 
 def _around(process: costs.CostProcess, noise: str | None) -> costs.CostProcess:

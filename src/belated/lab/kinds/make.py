@@ -11,6 +11,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
+from belated.lab.kinds.file import File
 from belated.lab.kinds.own import is_session
 from belated.lab.kinds.part import Part, as_part
 from belated.lab.kinds.registry import (
@@ -90,6 +91,8 @@ def _inner(key: str, value: Any, registry: Registry, waits: bool, given: tuple[o
     if isinstance(value, tuple):
         items = enumerate(value)
         return tuple(_inner(f"{key}[{i}]", item, registry, waits, given) for i, item in items)
+    if isinstance(value, File):
+        return value.checked(key)
     if not isinstance(value, Part):
         return value
     inner = Inner(key, value, registry)

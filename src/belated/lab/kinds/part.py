@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from belated import checks
-from belated.lab.kinds import own
+from belated.lab.kinds import file, own
+from belated.lab.kinds.file import File
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A kind and its parameters, sorted by name. Lists are tuples, tables are parts.
+    """A kind and its parameters, sorted by name. Lists are tuples, tables are parts or files.
 
     function: the function behind the kind, if it was given as one and cannot be imported.
     """
@@ -31,27 +33,36 @@ class Part:
 
     def replaced(self, name: str, value: Any) -> Part:
         """The part with another value of a parameter."""
-        values = {**self.values, name: frozen(value)}
+        values = {**self.values, name: _parameter(self.kind, name, value)}
         return Part(self.kind, tuple(sorted(values.items())), self.function)
 
 
 def part(kind: str | Callable[..., Any], /, **parameters: Any) -> Part:
     """Make a part from a kind, or from a function of your own, and its parameters."""
-    given = tuple(sorted((name, frozen(value)) for name, value in parameters.items()))
+    given = tuple((name, _parameter(kind, name, parameters[name])) for name in sorted(parameters))
     if not callable(kind):
         return Part(kind, given)
     name = own.named(kind)
     return Part(name, given, kind if own.is_session(name) else None)
 
 
+def _parameter(kind: object, name: str, value: Any) -> Any:
+    """A parameter of a kind as parts keep it; a path that is read is a file."""
+    if file.is_parameter(kind, name) and file.is_path(value):
+        return File.at(value)
+    return frozen(value)
+
+
 def frozen(value: Any) -> Any:
-    """A parameter as parts keep it: lists are tuples, tables and functions are parts."""
+    """A value as parts keep it: lists are tuples, tables are parts or files, functions parts."""
     if isinstance(value, list | tuple):
         return tuple(frozen(item) for item in value)
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
         return frozen(value.tolist())
+    if file.is_table(value):
+        return file.from_table(value)
     if isinstance(value, Mapping):
         others = {name: item for name, item in value.items() if name != "kind"}
         return part(value.get("kind", ""), **others)
@@ -86,20 +97,34 @@ def inside(value: Any) -> list[Part]:
     return [value, *(found for _, item in value.parameters for found in inside(item))]
 
 
-def table(made: Part) -> dict[str, Any]:
-    """The table that describes a part; the inverse of `read`."""
-    return {"kind": made.kind, **{name: plain(value) for name, value in made.parameters}}
+def table(made: Part, show: Callable[[File], Any] = file.as_written) -> dict[str, Any]:
+    """The table that describes a part; the inverse of `read`. show: see `plain`."""
+    return {"kind": made.kind, **{name: plain(value, show) for name, value in made.parameters}}
 
 
-def plain(value: Any) -> Any:
-    """A parameter as a file has it; the inverse of `frozen`."""
+def plain(value: Any, show: Callable[[File], Any] = file.as_written) -> Any:
+    """A parameter as a specification has it; the inverse of `frozen`.
+
+    show: what stands for a file, by default its path as it was written.
+    """
     if isinstance(value, Part):
-        return table(value)
-    return tuple(plain(item) for item in value) if isinstance(value, tuple) else value
+        return table(value, show)
+    if isinstance(value, File):
+        return show(value)
+    return tuple(plain(item, show) for item in value) if isinstance(value, tuple) else value
+
+
+def files(value: Any) -> list[File]:
+    """The files that are named in an experiment, or in anything inside it."""
+    if isinstance(value, File):
+        return [value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = tuple(getattr(value, each.name) for each in dataclasses.fields(value))
+    return [one for item in value for one in files(item)] if isinstance(value, tuple) else []
 
 
 def shown(value: Any) -> str:
-    """A parameter in a name: 0.1, bonus, geometric (mean = 5); of the path of a file, its name."""
+    """A parameter in a name: 0.1, bonus, geometric (mean = 5); of a file, its name."""
     if isinstance(value, Part):
         inner = ", ".join(f"{name} = {shown(item)}" for name, item in value.parameters)
         kind = own.brief(value.kind)
@@ -108,6 +133,8 @@ def shown(value: Any) -> str:
         return f"({', '.join(map(shown, value))})"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, File):
+        return value.name
     if isinstance(value, str) and os.path.isabs(value):
         return os.path.basename(value)
     return f"{value:.12g}" if isinstance(value, float) else str(value)
