@@ -130,6 +130,8 @@ class Doubling(Wrapper):
         self.phase = 1 if literal else max(1, math.ceil(math.log2(self.weight)))
         self.delay_phase = 1 if checks.flag("largest", largest) else 0
         self._totals = _checked(totals, largest)
+        if self._totals is not None and weight is not None:
+            raise ValueError(f"weight must be left out where totals are given, got {weight:g}")
         if largest and not self._setting.ftrl:
             raise ValueError(
                 "largest must be False: only the parameters of DelayedFTRL follow from the largest "
@@ -200,7 +202,7 @@ class Doubling(Wrapper):
         return {
             "agent": self.agent,
             "paths": self._paths,
-            "weight": self.weight,
+            "weight": self.weight if self._totals is None else None,
             "literal": self._literal,
             "largest": self.delay_phase > 0,
             "totals": self._totals,

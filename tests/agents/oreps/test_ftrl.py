@@ -398,6 +398,8 @@ def test_only_ftrl_is_doubled_over_the_largest_delay():
         bl.Doubling(bl.UOBREPS(problem, learning_rate=1, exploration=1), largest=True)
     with pytest.raises(ValueError, match="totals must be left out unless largest=True"):
         bl.Doubling(ftrl, totals=(10, 3))
+    with pytest.raises(ValueError, match="weight must be left out where totals are given, got 2"):
+        bl.Doubling(ftrl, largest=True, totals=(10, 3), weight=2.0)
     for totals in ((10,), 10, (0, 1), (10, -1)):
         with pytest.raises(ValueError, match="totals"):
             bl.Doubling(ftrl, largest=True, totals=totals)
