@@ -53,9 +53,14 @@ def test_within_the_grace_a_late_record_moves_the_agent_as_it_would_without_a_se
         answer = client.post(f"{base}/feedback", json=record).json()
         return answer["outcome"], answer.get("used")
 
+    def begin():
+        while client.get(base).json()["waiting"]:
+            time.sleep(0.005)  # an episode does not wait for the agent to learn
+        client.post(f"{base}/episodes", json={})
+
     with InProcess(table) as client:
         for k in range(4):
-            client.post(f"{base}/episodes", json={})
+            begin()
             played = agent.begin_episode().policy
             assert client.get(f"{base}/episodes/{k}/policy").json()["policy"] == played.tolist()
             assert feed(episode=k, path={"states": [0, 1, 2], "actions": [1, 0]}) == ("taken", None)
@@ -67,7 +72,7 @@ def test_within_the_grace_a_late_record_moves_the_agent_as_it_would_without_a_se
         assert feed(episode=0, step=0, cost=1.0) == ("late", True)
         agent.observe([bl.Costs(0, [1.0, 0.25])])
         for _ in (4, 5):
-            client.post(f"{base}/episodes", json={})
+            begin()
             agent.begin_episode()
         agent.forget(1)  # its grace ended when episode 5 began
         assert feed(episode=1, costs=[0.5, 0.5]) == ("late", False)
