@@ -1,12 +1,25 @@
 """What comes before what: disk before answer, and the agent's calls as the log has them."""
 
+import copy
 import json
 import shutil
+import threading
 import time
 
+from belated.service import log, replay, snapshot
+from belated.service.books import Books
 from belated.service.learning import Pupil
 from belated.service.storage_sqlite import SQLiteStorage
-from serving import ROBOT, SHOP, InProcess, books_fingerprint, config, fingerprint, restored
+from serving import (
+    ROBOT,
+    SHOP,
+    InProcess,
+    books_fingerprint,
+    config,
+    fingerprint,
+    learner,
+    restored,
+)
 
 
 def test_an_answer_is_sent_after_its_event_is_on_disk(tmp_path, monkeypatch):
@@ -79,3 +92,70 @@ def test_episodes_begin_before_what_waits_is_learned_and_replay_knows(tmp_path, 
     for found in (stopped, in_between):
         assert fingerprint(found.pupil.agent) == fingerprint(never.pupil.agent)
         assert books_fingerprint(found.books) == books_fingerprint(never.books)
+
+
+def test_nobody_waits_while_a_snapshot_is_encoded(tmp_path, monkeypatch):
+    """And it has the learner as it was when it was asked for."""
+    encode, go, begun = snapshot.write, threading.Event(), threading.Event()
+
+    def slowly(moment):
+        begun.set()
+        assert go.wait(60)
+        return encode(moment)
+
+    monkeypatch.setattr(snapshot, "write", slowly)
+    table = config(tmp_path, learners=[SHOP])
+    base = "/v1/learners/shop"
+
+    def play(k):
+        assert client.post(f"{base}/episodes", json={}).json() == {"episode": k, "created": True}
+        client.post(f"{base}/decide", json={"episode": k, "step": 0, "state": 0})
+        record = {"episode": k, "costs": [k / 9]}
+        assert client.post(f"{base}/feedback", json=record).json()["outcome"] == "taken"
+
+    with InProcess(table) as client:
+        for k in range(4):
+            play(k)
+        client.post(f"{base}/snapshot", json={})
+        assert begun.wait(60)
+        for k in range(4, 8):
+            play(k)
+        while client.get(base).json()["waiting"]:
+            time.sleep(0.01)
+        assert client.get(base).json()["diagnostics"]["used"] == 8  # it learns, too
+        go.set()
+    storage = SQLiteStorage(tmp_path / "data" / "shop.sqlite")
+    kept = dict(storage.snapshots())
+    storage.close()
+    assert sorted(kept) == [13, 25]
+    made = learner(table, "shop")
+    never = replay.Restored(Books(made.terms()), Pupil(made.fresh()))
+    _, rows = restored(table, "shop")
+    for row in rows[:13]:
+        replay.happen(never, log.read(row.written, row.format))
+    _, _, books, _ = snapshot.read(kept[13], made.terms())
+    assert books_fingerprint(books) == books_fingerprint(never.books)
+
+
+def test_a_copy_of_the_books_does_not_follow_them(tmp_path):
+    robot = {**ROBOT, "deadline_episodes": 3, "grace": 2, "remember": 3}
+    table = config(tmp_path, learners=[robot])
+    base = "/v1/learners/robot"
+    with InProcess(table) as client:
+        for k in range(10):
+            client.post(f"{base}/episodes", json={"key": f"k{k}"})
+            for h in range(2):
+                client.post(f"{base}/decide", json={"episode": k, "step": h, "state": 0})
+            for record in ({"step": 0, "cost": 0.5}, {"end": 1}, {"step": 1, "cost": k / 9}):
+                late = max(0, k - 2 * (k % 3))
+                client.post(f"{base}/feedback", json={"episode": late, **record})
+    _, rows = restored(table, "robot")
+    made = learner(table, "robot")
+    never = replay.Restored(Books(made.terms()), Pupil(made.fresh()))
+    copies = []
+    for row in rows:
+        replay.happen(never, log.read(row.written, row.format))
+        copies.append((copy.copy(never.books), fingerprint(never.books.state())))
+    for copied, before in copies:
+        assert fingerprint(copied.state()) == before
+    assert len({before for _, before in copies}) > 40

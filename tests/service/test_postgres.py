@@ -9,10 +9,23 @@ from pathlib import Path
 import httpx
 import pytest
 
-from belated.service.replay import restore
+from belated.service import log, snapshot, storage_postgres
+from belated.service.books import Books
+from belated.service.learning import Pupil
+from belated.service.replay import Restored, happen, restore
 from belated.service.storage import StorageError, Taken
 from belated.service.storage_postgres import PostgresStorage
-from serving import SHOP, InProcess, Server, WithoutSnapshots, config, fingerprint, full, learner
+from serving import (
+    SHOP,
+    InProcess,
+    Server,
+    WithoutSnapshots,
+    books_fingerprint,
+    config,
+    fingerprint,
+    full,
+    learner,
+)
 
 pytestmark = pytest.mark.slow
 BASE = "/v1/learners/shop"
@@ -35,7 +48,7 @@ def table(database, tmp_path):
     import psycopg
 
     with psycopg.connect(database.get_uri(), autocommit=True) as db:
-        for name in ("events", "snapshots", "drivers"):
+        for name in ("events", "pieces", "drivers"):
             db.execute(f"DROP TABLE IF EXISTS belated_{name}")
     return config(tmp_path, learners=[SHOP], storage=database.get_uri())
 
@@ -172,3 +185,37 @@ def test_a_killed_process_is_replaced(table, tmp_path):
 def test_no_database_is_one_line():
     with pytest.raises(StorageError, match="does not answer"):
         PostgresStorage("postgresql://nobody@127.0.0.1:1/x", "shop")
+
+
+def test_a_log_is_kept_short_and_another_process_takes_over(table, monkeypatch):
+    """Every stop between two transactions would do: what is deleted is covered by two snapshots."""
+    monkeypatch.setattr(snapshot, "PIECE", 2000)
+    monkeypatch.setattr(storage_postgres, "SLICE", 7)
+    written, append = [], PostgresStorage.append
+
+    def noted(storage, rows):
+        append(storage, rows)
+        written.extend(rows)
+
+    monkeypatch.setattr(PostgresStorage, "append", noted)
+    short = {**table, "limits": {"snapshot": 12, "log": 5}}
+    records = []
+    for first in (0, 20):
+        with InProcess(short) as client:
+            for i in range(first, first + 20):
+                feed(client, records, f"k{i}")
+            check(client, records)
+    storage = claimed(table)
+    rows = list(storage.events(0))
+    assert len(list(storage.snapshots())) >= 2
+    storage.close()
+    assert [row.number for row in rows] == [1, *range(rows[1].number, len(written) + 1)]
+    assert 5 < len(rows) < len(written)
+    made = learner(table, "shop")
+    never = Restored(Books(made.terms()), Pupil(made.fresh()))
+    for row in written:
+        happen(never, log.read(row.written, row.format))
+    never.pupil.learn_up_to(never.pupil.learned + len(never.pupil.waiting))
+    found = restored(short)
+    assert fingerprint(found.pupil.agent) == fingerprint(never.pupil.agent)
+    assert books_fingerprint(found.books) == books_fingerprint(never.books)
