@@ -7,7 +7,6 @@ from collections import defaultdict
 from belated.client import AsyncClient, ServiceError
 from serving import ROBOT, SHOP, books_fingerprint, fingerprint, restored
 
-WORKERS = 8
 REMEMBER = 100_000
 LEARNERS = [{**SHOP, "remember": REMEMBER}, {**ROBOT, "remember": REMEMBER}]
 SHAPES = {"shop": (1, 1), "robot": (2, 3)}
@@ -25,7 +24,7 @@ class Load:
         connect: gives the transport of a client; None: the usual one.
     """
 
-    def __init__(self, rng, patience=0.0, connect=lambda: None):
+    def __init__(self, rng, patience=0.0, connect=lambda: None, workers=8):
         self.begun = {}  # (learner, key): episode
         self.decided = {}  # (learner, episode, step): (state, action)
         self.fed = {}  # (learner, text of the record): record
@@ -35,11 +34,12 @@ class Load:
         self._patience = patience
         self._connect = connect
         self._working = False
+        self._count = workers
         self._workers = []
 
     def start(self, url):
         self._working = True
-        self._workers = [asyncio.create_task(self._work(url)) for _ in range(WORKERS)]
+        self._workers = [asyncio.create_task(self._work(url)) for _ in range(self._count)]
 
     async def more(self, records):
         """Wait until so many more records are acknowledged, or nobody works any more."""
@@ -105,17 +105,26 @@ class Load:
     async def check(self, url):
         """The newest acknowledged things, and some older ones, are all known to the server."""
         clients = self._clients(url)
-        for (name, key), episode in self._sample(self.begun):
+
+        async def begun(name, key, episode):
             assert await clients[name].begin(key) == episode
-        for (name, episode, step), (state, action) in self._sample(self.decided):
+
+        async def decided(name, episode, step, state, action):
             try:
                 assert (await clients[name].decide(episode, step, state))[0] == action
             except ServiceError as error:
                 if error.status != 410:  # closed since then
                     raise
-        for (name, _), record in self._sample(self.fed):
+
+        async def fed(name, record):
             (told,) = await clients[name].feedback([record])
             assert told["outcome"] == "duplicate", (record, told)
+
+        await asyncio.gather(
+            *(begun(*key, episode) for key, episode in self._sample(self.begun)),
+            *(decided(*key, *made) for key, made in self._sample(self.decided)),
+            *(fed(name, record) for (name, _), record in self._sample(self.fed)),
+        )
         for client in clients.values():
             await client.close()
 

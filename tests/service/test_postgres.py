@@ -185,28 +185,35 @@ def test_killed_processes_are_replaced_and_nothing_acknowledged_is_lost(
         with psycopg.connect(table["storage"], autocommit=True) as db:
             return [address for (address,) in db.execute("SELECT address FROM belated_drivers")]
 
-    load = Load(rng, 60.0, lambda: Anywhere(servers, rng))
+    load = Load(rng, 300.0, lambda: Anywhere(servers, rng), workers=4)
     audit = Audit(rows)
     driving, took = 0, []
+
+    async def replace(i):
+        servers[i] = await asyncio.to_thread(started, i)
 
     async def killing():
         nonlocal driving
         load.start("http://fleet")
+        starting = {}
         for left in reversed(range(kills)):
             await load.more(30)
-            await asyncio.sleep(rng.uniform(0.0, 0.3))
-            urls = [server.url for server in servers]
-            i = int(rng.integers(size)) if driving else urls.index(drivers()[0])
-            lost = drivers().count(urls[i])
+            while sum(i not in starting or starting[i].done() for i in range(size)) < 2:
+                await asyncio.sleep(0.05)
+            up = [i for i in range(size) if i not in starting or starting[i].done()]
+            urls = [servers[i].url for i in up]
+            i = int(rng.choice(up)) if driving else up[urls.index(drivers()[0])]
+            lost = drivers().count(servers[i].url)
             servers[i].kill()
             driving += lost > 0
             start = time.monotonic()
+            if left:
+                starting[i] = asyncio.create_task(replace(i))
             await load.check("http://fleet")  # waits until both learners are driven again
             if lost:
                 took.append(time.monotonic() - start)
             audit.check(load)
-            if left:
-                servers[i] = await asyncio.to_thread(started, i)
+        await asyncio.gather(*starting.values())
         await load.stop()
 
     servers.extend(started(i) for i in range(size))

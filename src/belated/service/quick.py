@@ -91,7 +91,7 @@ def numbers(given: Any) -> tuple[int, ...] | None:
     """Episode, step and state of a body that has them and nothing else."""
     if type(given) is not dict or len(given) != len(FIELDS):
         return None
-    found = tuple(given.get(name) for name in FIELDS)
+    found: tuple[Any, ...] = tuple(given.get(name) for name in FIELDS)
     if any(type(number) is not int or not 0 <= number <= LARGEST for number in found):
         return None
     return found
