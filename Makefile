@@ -32,7 +32,7 @@ PLAIN := tests/kernels tests/agents/parts tests/agents/oreps tests/agents/test_o
 	tests/test_planning.py tests/test_simulation.py \
 	--deselect tests/agents/oreps/test_projection.py::test_a_learner_with_unknown_transitions
 
-.PHONY: demo serve test test-browser quick minimum lint coverage bench docs clean
+.PHONY: demo serve test tests test-browser quick minimum lint coverage bench docs clean
 
 demo: $(LAB)
 	$(BIN)/belated run paper-grid --seeds 3
@@ -40,7 +40,11 @@ demo: $(LAB)
 serve: $(SERVICE)
 	$(BIN)/belated serve $(SERVE)
 
-test: $(DEV) lint
+# Lint and tests at the same time, so that both cores work.
+test: $(DEV)
+	$(MAKE) --jobs 2 --keep-going lint tests
+
+tests: $(DEV)
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 # The pages of the service in a browser, which is installed first (Debian's packages).

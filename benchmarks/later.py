@@ -17,16 +17,15 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
+import pages
 
 import belated as bl
 from belated.agents.parts.transitions import NO_TOTAL
 from belated.arrays import Floats, frozen
 from belated.kernels import delay_adapted, optimism
 
-RESULTS = Path(__file__).parent / "LATER.md"
 SIZE, H = 10, 50
 RATES = {"learning_rate": 0.01, "exploration": 0.01}
 SAMPLE = 40
@@ -114,9 +113,7 @@ def main() -> None:
         *(unknown(world, episodes) for episodes in (200, 2000, 20000)),
         "",
     ]
-    text = "\n".join(lines)
-    print(text)
-    RESULTS.write_text(text, encoding="utf-8")
+    pages.write("LATER.md", lines)
 
 
 def unknown(world: bl.World, episodes: int) -> str:

@@ -13,13 +13,12 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
 import time
-from pathlib import Path
 
 import numpy as np
+import pages
 
 import belated as bl
 
-RESULTS = Path(__file__).parent / "MEASURES.md"
 WARM = 3
 """Updates that are not timed."""
 
@@ -80,9 +79,7 @@ def main() -> None:
         *row(10, 50, 15),
         "",
     ]
-    text = "\n".join(lines)
-    print(text)
-    RESULTS.write_text(text, encoding="utf-8")
+    pages.write("MEASURES.md", lines)
 
 
 if __name__ == "__main__":

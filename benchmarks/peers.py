@@ -26,11 +26,11 @@ import time
 import warnings
 from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pages
 from mdptoolbox.mdp import FiniteHorizon
 from quantecon.markov import DiscreteDP, backward_induction
 from scipy import sparse
@@ -40,7 +40,6 @@ from belated.arrays import Floats, frozen
 from belated.kernels import planning
 from belated.lab.rivals.poold import imported, linear
 
-RESULTS = Path(__file__).parent / "PEERS.md"
 PACKAGES = ("quantecon", "pymdptoolbox", "jax", "poold", "numba")
 H = 50
 SIZES = (10, 32, 100)
@@ -176,9 +175,7 @@ def main() -> None:
         *hedge_rows(),
         "",
     ]
-    text = "\n".join(lines)
-    print(text)
-    RESULTS.write_text(text, encoding="utf-8")
+    pages.write("PEERS.md", lines)
 
 
 if __name__ == "__main__":

@@ -20,11 +20,11 @@ FIGURES = [
 ]
 
 SMALLER = {
-    "flights": "SEEDS = 2",
-    "moving_goal": "SEEDS = 2",
-    "robot": "SEEDS = 2",
-    "served": "SEEDS = 1",
-    "shop": "SEEDS = 2",
+    "flights": "it.SEEDS, it.flights = 2, lambda whole=it.flights: whole().head(3000)",
+    "moving_goal": "it.SEEDS, it.EPISODES = 2, 200",
+    "robot": "it.SEEDS, it.EPISODES = 2, 120",
+    "served": "it.SEEDS, it.SIMULATED = 1, 8",
+    "shop": "it.SEEDS, it.VISITS = 2, 1200",
 }
 """What is changed in examples that take long, unless all tests are asked for."""
 
@@ -45,8 +45,8 @@ def test_your_own_environment_takes_thirty_lines():
 def test_example_draws_its_figure(name, tmp_path):
     command = [str(EXAMPLES / f"{name}.py")]
     if name in SMALLER and os.environ.get("BELATED_FULL_TESTS") != "1":
-        path = f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); import {name}"
-        command = ["-c", f"{path}; {name}.{SMALLER[name]}; {name}.main()"]
+        path = f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); import {name} as it"
+        command = ["-c", f"{path}; {SMALLER[name]}; it.main()"]
     done = subprocess.run(
         [sys.executable, "-W", "error", *command],
         cwd=tmp_path,

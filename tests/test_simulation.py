@@ -4,35 +4,7 @@ import pytest
 import belated as bl
 import oracles
 from belated.simulation import delays_in
-
-
-class Recorder:
-    """Plays uniformly and records what it is shown, and when."""
-
-    uses_paths = True
-
-    def __init__(self, problem, information="full"):
-        self.problem, self.information, self.seen, self.begun = problem, information, [], 0
-
-    def open_episodes(self):
-        return []
-
-    def is_open(self, number):
-        return False
-
-    def begin_episode(self):
-        self.begun += 1
-        policy = np.full(self.problem.shape, 1 / self.problem.actions)
-        return bl.Episode(self.begun - 1, policy)
-
-    def observe(self, records):
-        self.seen += [(self.begun - 1, record) for record in records]
-
-    def forget(self, episode):
-        pass
-
-    def diagnostics(self):
-        return {"begun": self.begun}
+from recorder import Recorder
 
 
 def test_values_optimum_and_regret_are_exact():

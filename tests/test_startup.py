@@ -75,7 +75,7 @@ def test_the_second_demo_compiles_nothing(tmp_path):
     for out in ("first", "second"):
         done = subprocess.run(
             [sys.executable, "-m", "belated", "run", "paper-grid", "--seeds", "1",
-             "--episodes", "80", "--out", out],
+             "--episodes", "80", "--jobs", "1", "--out", out],
             check=False, cwd=tmp_path, env={**os.environ, "NUMBA_CACHE_DIR": str(cache)},
             capture_output=True, text=True,
         )  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import binom
 
 import belated as bl
+from recorder import Recorder
 from registry import AGENTS
 
 DELAY, BLOCKS, H, S, A, SEEDS = 2, 20, 2, 2, 3, 50
@@ -52,36 +53,17 @@ def test_no_agent_reads_the_future(make):
     assert abs(deviation(regrets(make, DELAY))) < 3
 
 
-class FollowsTheLastCosts:
+class FollowsTheLastCosts(Recorder):
     """Plays the action that was cheapest when last seen."""
 
-    information, uses_paths = "full", False
-
     def __init__(self, world):
-        self.problem, self.begun = world.problem, 0
-        self.policy = np.full(self.problem.shape, 1 / A)
-
-    def open_episodes(self):
-        return []
-
-    def is_open(self, number):
-        return False
-
-    def begin_episode(self):
-        self.begun += 1
-        return bl.Episode(self.begun - 1, self.policy)
+        super().__init__(world.problem, uses_paths=False)
 
     def observe(self, records):
         for record in records:
             if isinstance(record, bl.Costs):
                 best = np.argmin(record.values[0, 0])
                 self.policy = np.broadcast_to(np.eye(A)[best], self.problem.shape).copy()
-
-    def forget(self, episode):
-        pass
-
-    def diagnostics(self):
-        return {}
 
 
 @pytest.mark.slow

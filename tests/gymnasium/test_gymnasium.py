@@ -13,6 +13,7 @@ from gymnasium.utils.env_checker import check_env
 
 import belated as bl
 from belated.environments import Rewards
+from recorder import Recorder
 
 CASES = {
     "FrozenLake-v1": {"horizon": 40, "options": {"map_name": "4x4", "is_slippery": True}},
@@ -124,39 +125,9 @@ def test_the_end_of_the_game_is_one_more_state_that_earns_nothing():
     assert big.problem.shape == (5, 65, 4)
 
 
-class FixedPolicy:
-    """An agent that learns nothing, for measuring the loop."""
-
-    information = "bandit"
-    uses_paths = True
-
-    def __init__(self, problem, policy):
-        self.problem, self.policy, self.begun = problem, policy, 0
-        self.seen = []
-
-    def open_episodes(self):
-        return []
-
-    def is_open(self, number):
-        return False
-
-    def begin_episode(self):
-        self.begun += 1
-        return bl.Episode(self.begun - 1, self.policy.copy())
-
-    def observe(self, records):
-        self.seen += [(self.begun - 1, record) for record in records]
-
-    def forget(self, episode):
-        pass
-
-    def diagnostics(self):
-        return {}
-
-
 def uniform_agent(env, horizon):
     problem = bl.environments.gym_problem(env, horizon)
-    return FixedPolicy(problem, np.full(problem.shape, 1 / problem.actions))
+    return Recorder(problem, "bandit")
 
 
 @pytest.mark.slow
@@ -255,15 +226,15 @@ def test_rewards_must_be_told_where_there_is_no_table():
     problem = bl.environments.gym_problem(env, 6, start=0)
     policy = np.zeros(problem.shape)
     policy[..., 0] = 1
-    agent = FixedPolicy(problem, policy)
+    agent = Recorder(problem, "bandit", policy=policy)
     with pytest.raises(ValueError, match=r"rewards must be \(low, high\)"):
         bl.gym_loop(env, agent, episodes=1)
-    run = bl.gym_loop(env, FixedPolicy(problem, policy), episodes=2, rewards=(-1, 2))
+    run = bl.gym_loop(env, Recorder(problem, "bandit", policy=policy), episodes=2, rewards=(-1, 2))
     assert run.returns.tolist() == [8.0, 8.0]
     np.testing.assert_allclose(run.realised, 2 * 2 / 3)  # four steps free, two out of the game
     with pytest.raises(ValueError, match="reward must be from 0 to 1, got 2"):
-        bl.gym_loop(env, FixedPolicy(problem, policy), episodes=2, rewards=(0, 1))
-    paths = FixedPolicy(problem, policy)
+        bl.gym_loop(env, Recorder(problem, "bandit", policy=policy), episodes=2, rewards=(0, 1))
+    paths = Recorder(problem, "bandit", policy=policy)
     bl.gym_loop(env, paths, episodes=1, rewards=(-1, 2))
     assert paths.seen[0][1].states.tolist() == [0, 1, 2, 0, 3, 3, 3]
 

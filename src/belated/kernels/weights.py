@@ -22,18 +22,22 @@ def softmax(total: Floats, rates: Floats, policy: Floats) -> None:
         rate = rates[min(h, rates.shape[0] - 1)]
         sums, weights = total[h], policy[h]
         for s in range(S):
-            lowest = sums[s, 0]
+            lowest, least = sums[s, 0], 0
             for a in range(1, A):
-                lowest = min(lowest, sums[s, a])
-            normaliser = 0.0
+                less = sums[s, a] < lowest
+                lowest = sums[s, a] if less else lowest
+                least = a if less else least
             for a in range(A):
                 sums[s, a] -= lowest
+            for i in range(A - 1):  # all but `least`, whose weight is 1; without a branch
+                a = i + (1 if i >= least else 0)
                 exponent = rate * sums[s, a]
-                weight = 1.0
-                if exponent > 0.0:
-                    weight = math.exp(-exponent) if exponent < LARGEST else 0.0
-                weights[s, a] = weight
-                normaliser += weight
+                weights[s, a] = math.exp(-exponent) if exponent < LARGEST else 0.0
+            weights[s, least] = 1.0
+        for s in range(S):
+            normaliser = 0.0
+            for a in range(A):
+                normaliser += weights[s, a]
             for a in range(A):
                 weights[s, a] /= normaliser
 

@@ -1,0 +1,10 @@
+"""Where the scripts of this directory write what they found."""
+
+from pathlib import Path
+
+
+def write(name: str, lines: list[str]) -> None:
+    """Print a page and write it beside the scripts."""
+    text = "\n".join(lines)
+    print(text)
+    Path(__file__).with_name(name).write_text(text, encoding="utf-8")
