@@ -206,7 +206,9 @@ def replaced(text: str, title: str, lines: list[str]) -> str:
     return "\n\n## ".join(part.strip("\n") for part in parts) + "\n"
 
 
-def measured(name: str, directory: Path, seconds: float, episodes: int) -> list[str]:
+def measured(
+    name: str, directory: Path, seconds: float, episodes: int, minutes: float
+) -> list[str]:
     """A section, from a server of its own."""
     if name == "speeds":
         server = Server(directory)
@@ -214,7 +216,7 @@ def measured(name: str, directory: Path, seconds: float, episodes: int) -> list[
     else:
         inside = str(Path(service_memory.__file__).resolve())
         server = Server(directory, inside, options=(str(episodes),))
-        section = service_memory.memory(server, directory / "data", episodes)
+        section = service_memory.memory(server, directory / "data", episodes, minutes)
     try:
         return asyncio.run(section)
     finally:
@@ -225,6 +227,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the service on this machine.")
     parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(SECTIONS))
     parser.add_argument("--episodes", type=int, default=1_000_000, help="for the memory")
+    parser.add_argument("--minutes", type=float, default=240, help="of the memory, at most")
     parser.add_argument("--seconds", type=float, default=4.0, help="for each speed")
     parser.add_argument("--out", type=Path, default=RESULTS, help="the file whose sections change")
     chosen = parser.parse_args()
@@ -237,7 +240,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(dir=".") as place:
             directory = Path(place)
             (directory / "data").mkdir()
-            lines = measured(name, directory, chosen.seconds, chosen.episodes)
+            lines = measured(name, directory, chosen.seconds, chosen.episodes, chosen.minutes)
         text = replaced(text, SECTIONS[name], lines)
         chosen.out.write_text(text, encoding="utf-8")
     print(text)

@@ -35,6 +35,8 @@ LOST, DECIDED, TWICE = 0.05, 0.1, 0.02
 are sent a second time."""
 WAIT, BATCH = 500, 250
 """Episodes that end before feedback is sent, and episodes of a batch; a tenth of it over HTTP."""
+ENOUGH = "enough"
+"""A file beside the configuration that ends the visits."""
 Ask = Callable[[str, dict], Awaitable[dict]]
 
 
@@ -131,24 +133,26 @@ async def serve(path: Path, episodes: int) -> None:
     while not live.ready:
         await asyncio.sleep(0.01)
     shop = Shop("inside")
-    books = live.session().books
-    await crowd(shop, [within(live)] * INSIDE, lambda: books.begun >= episodes)
+    books, enough = live.session().books, path.with_name(ENOUGH)
+    until = lambda: books.begun >= episodes or enough.exists()  # noqa: E731
+    await crowd(shop, [within(live)] * INSIDE, until)
     print(f"inside: {shop.begun} {shop.lost} {shop.late}", flush=True)
     await serving
 
 
-async def memory(server: Server, directory: Path, episodes: int) -> list[str]:
-    """Resident memory against episodes."""
+async def memory(server: Server, directory: Path, episodes: int, minutes: float) -> list[str]:
+    """Resident memory against episodes, of which there are fewer if time runs out."""
     connections = (await ready(server.port))[:OUTSIDE]
     watch = connections.pop()
     shop, start = Shop("outside", 0.1), time.perf_counter()
     points: list[tuple] = []
+    enough = directory.with_name(ENOUGH)
 
     async def status() -> dict:
         return json.loads((await watch.ask("GET", BASE))[1])
 
     async def watched() -> None:
-        while len(points) < POINTS:
+        while len(points) < POINTS and not enough.exists():
             begun = (await status())["begun"]
             if begun >= episodes * (len(points) + 1) // POINTS:
                 disk = sum(path.stat().st_size for path in directory.glob("shop.sqlite*"))
@@ -156,6 +160,8 @@ async def memory(server: Server, directory: Path, episodes: int) -> list[str]:
                 points.append((begun, server.memory(), disk / 2**20, took))
                 shown = "{:,} episodes: {:.1f} MB resident, {:.1f} MB on disk, {:.0f} s"
                 print(shown.format(*points[-1]), flush=True)
+            if time.perf_counter() - start > 60 * minutes:
+                enough.touch()
             await asyncio.sleep(0.2)
 
     watching = asyncio.create_task(watched())

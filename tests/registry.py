@@ -117,6 +117,9 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     "inbox deadline": lambda w: bl.Inbox(
         bl.DelayedOPPO(w.problem, transitions=NARROW), deadline=4, default=0.5, remember=3
     ),
+    "inbox grace": lambda w: bl.Inbox(
+        bl.recommend(w.problem, information="bandit"), deadline=2, grace=6
+    ),
     "inbox around skipping": lambda w: bl.Inbox(
         bl.Skipping(bl.DelayedOPPO(w.problem, **BANDIT, **known(w)), 3), deadline=5
     ),

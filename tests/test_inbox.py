@@ -41,14 +41,15 @@ class Model:
     remembered if anything of them came.
     """
 
-    def __init__(self, deadline, remember):
-        self.deadline, self.remember = deadline, remember
+    def __init__(self, deadline, grace, remember):
+        self.deadline, self.grace, self.remember = deadline, grace, remember
         self.came, self.open, self.closed, self.begun = {}, set(), [], 0
-        self.ended = {"forgotten": [], "defaulted": []}
+        self.overdue = set()
+        self.ended = {"overdue": [], "forgotten": [], "defaulted": []}
 
     def close(self, n):
         self.open.discard(n)
-        if any((n, key) in self.came for key in KEYS):
+        if any((n, key) in self.came for key in KEYS) and n not in self.closed:
             self.closed.append(n)
         for old in self.closed[: max(len(self.closed) - self.remember, 0)]:
             for key in KEYS:
@@ -57,7 +58,11 @@ class Model:
 
     def begin(self, default):
         if self.deadline is not None:
-            for n in sorted(n for n in self.open if self.begun - n > self.deadline):
+            late = {n for n in self.open if self.begun - n > self.deadline} - self.overdue
+            self.overdue |= late
+            self.ended["overdue"] += sorted(late) if self.grace else []
+            limit = self.deadline + (self.grace or 0)
+            for n in sorted(n for n in self.open if self.begun - n > limit):
                 use = default is not None and (n, "path") in self.came
                 self.ended["defaulted" if use else "forgotten"].append(n)
                 self.close(n)
@@ -73,15 +78,13 @@ class Model:
             return "conflict"
         if len(known) == len(values):
             return "duplicate"
-        if n not in self.open:
-            return "late"
         self.came.update({(n, key): value for key, value in values.items()})
-        return "taken"
+        return "taken" if n in self.open - self.overdue else "late"
 
     def settle(self):
-        """Close what is complete, in the order in which a batch touched it."""
-        for n in [n for n in self.touched if all((n, key) in self.came for key in KEYS)]:
-            if n in self.open:
+        """Close what is complete or was late, in the order in which a batch touched it."""
+        for n in self.touched:
+            if n not in self.open or all((n, key) in self.came for key in KEYS):
                 self.close(n)
 
     def batch(self, records):
@@ -90,7 +93,7 @@ class Model:
         for record in records:
             kind = self.one(record)
             kinds.append(kind)
-            if kind == "taken" and record.episode not in self.touched:
+            if kind in ("taken", "late") and record.episode not in self.touched:
                 self.touched.append(record.episode)
         self.settle()
         return kinds
@@ -130,14 +133,14 @@ action = st.one_of(
 @given(
     st.lists(action, max_size=40),
     st.sampled_from([None, 0, 2, 5]),
-    st.sampled_from([None, 0.75]),
+    st.sampled_from([(None, None), (0.75, None), (None, 1), (None, 4)]),
     st.sampled_from([0, 1, 3, 10_000]),
 )
-def test_every_record_is_in_exactly_one_class(actions, deadline, default, remember):
+def test_every_record_is_in_exactly_one_class(actions, deadline, after, remember):
     """Against sets; halfway the inbox is written and read back."""
-    default = None if deadline is None else default
-    inbox = bl.Inbox(bandit(), deadline=deadline, default=default, remember=remember)
-    model = Model(deadline, remember)
+    default, grace = (None, None) if deadline is None else after
+    inbox = bl.Inbox(bandit(), deadline=deadline, default=default, grace=grace, remember=remember)
+    model = Model(deadline, grace, remember)
     given_in, expected = 0, dict.fromkeys(KINDS, 0)
     for i, act in enumerate(actions):
         if i == len(actions) // 2:
@@ -150,19 +153,26 @@ def test_every_record_is_in_exactly_one_class(actions, deadline, default, rememb
                 inbox.forget(-act - 1)
                 model.close(-act - 1)
         else:
+            waiting = set(model.open)
             report = inbox.take(act)
             kinds = model.batch(act)
             assert [outcome.kind for outcome in report.outcomes] == kinds
+            for outcome in report.outcomes:
+                new = outcome.kind in ("taken", "late")
+                assert outcome.used <= (new and outcome.episode in waiting)
+                assert outcome.used >= (outcome.kind == "taken")
             assert sum(report.counts.values()) == len(act)
             for kind in kinds:
                 expected[kind] += 1
             given_in += len(act)
         assert set(inbox.open_episodes()) == model.open
+        late = {n for n in range(model.begun) if inbox.is_overdue(n)}
+        assert late == model.open & model.overdue
     counts = inbox.counts()
     assert {kind: counts[kind] for kind in KINDS} == expected
     assert sum(expected.values()) == given_in
-    assert counts["forgotten"] == len(model.ended["forgotten"])
-    assert counts["defaulted"] == len(model.ended["defaulted"])
+    for name, ended in model.ended.items():
+        assert counts[name] == len(ended)
 
 
 def test_a_queue_that_doubles_reorders_and_splits_gives_the_agent_that_saw_each_once():
@@ -248,6 +258,43 @@ def test_a_deadline_in_seconds_by_a_clock(default):
     assert inbox.diagnostics()["inbox_late"] == 1
 
 
+@pytest.mark.parametrize("clock", [False, True])
+def test_what_is_late_within_the_grace_moves_the_agent_as_if_it_had_been_in_time(clock):
+    """Bit for bit the agent without an inbox that is told the same; after the grace it is not."""
+    now = [0.0]
+    timed = {"clock": lambda: now[0]} if clock else {}
+    inbox, plain = bl.Inbox(bandit(), deadline=2, grace=3, **timed), bandit()
+    for k in range(7):
+        now[0] = float(k)
+        assert np.array_equal(inbox.begin_episode().policy, plain.begin_episode().policy)
+        plain.observe([path(k)])
+        inbox.take([path(k)])
+        if k == 3:
+            assert inbox.is_overdue(0)
+            report = inbox.take([bl.StepCost(0, 0, 0.5)])
+            assert (report.outcomes[0].kind, report.outcomes[0].used) == ("late", True)
+            assert report.outcomes[0].why.endswith("the agent still uses it")
+        if k == 5:  # the last moment
+            report = inbox.take([costs(1), bl.StepCost(0, 1, 0.5), bl.StepCost(0, 2, 1.0)])
+            assert [(o.kind, o.used) for o in report.outcomes] == [("late", True)] * 3
+            assert not inbox.is_open(0)
+            assert not inbox.is_overdue(0)
+            values = bl.Costs(0, np.array([0.5, 0.5, 1.0]))
+            plain.observe([costs(1), values])
+    now[0] = 8.0
+    for k in (7, 8):
+        if k == (7 if clock else 8):
+            plain.forget(2)  # its grace is over
+        inbox.begin_episode(), plain.begin_episode()
+    report = inbox.take([costs(2), costs(2), costs(2, 1)])
+    assert [(o.kind, o.used) for o in report.outcomes] == [
+        *(("late", False), ("duplicate", False), ("conflict", False))
+    ]
+    counts = inbox.counts()
+    assert (counts["late"], counts["overdue"], counts["forgotten"]) == (5, 6, 1)
+    assert np.array_equal(inbox.begin_episode().policy, plain.begin_episode().policy)
+
+
 @pytest.mark.parametrize("information", ["bandit", "full"])
 def test_a_default_is_what_the_agent_would_have_been_told(information):
     def agent():
@@ -308,6 +355,10 @@ def test_a_saved_inbox_continues_and_asks_for_its_clock(tmp_path):
     [
         ({"default": 0.5}, "default needs a deadline"),
         ({"clock": lambda: 0.0}, "clock needs a deadline"),
+        ({"grace": 3}, "grace needs a deadline"),
+        ({"deadline": 3, "grace": 0}, "grace must be a whole number of at least 1"),
+        ({"deadline": 3, "grace": 0, "clock": lambda: 0.0}, "grace must be a finite number above"),
+        ({"deadline": 3, "grace": 3, "default": 1.0}, "grace must be None beside a default"),
         ({"deadline": 2.5}, "deadline must be a whole number of at least 0"),
         ({"deadline": -1.0, "clock": lambda: 0.0}, "deadline must be a finite number"),
         ({"deadline": 3, "default": 1.5}, "default must be a finite number"),

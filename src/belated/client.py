@@ -24,9 +24,9 @@ import random
 import sqlite3
 import time
 import uuid
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import httpx
 import numpy as np
@@ -59,10 +59,9 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Send:
-    method: str
-    url: str
-    body: Any
-    timeout: float
+    """To be sent. request: the arguments of httpx."""
+
+    request: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +69,26 @@ class _Pause:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Done:
+    result: Any
+
+
 _Call = Generator[_Send | _Pause, Any, Result]
 
 
-class _Calls:
-    """What is sent, without sending it.
+def _next(call: _Call[Any], answer: Any = None) -> _Send | _Pause | _Done:
+    """What a call wants done, after the answer to what it wanted before."""
+    try:
+        return call.send(answer)
+    except StopIteration as end:
+        return _Done(end.value)
 
-    Args:
-        url: of the server.
-        learner: its name there.
-        token: if the server needs one.
-        patience: seconds after which a request that keeps failing is given up.
-        timeout: seconds that one attempt may take.
-        buffer: a file for feedback that is not delivered; None: feedback is retried like all else.
-    """
+
+class _Calls:
+    """What is sent, without sending it; arguments as of `Client`."""
+
+    _Web: ClassVar[Callable[..., Any]]
 
     def __init__(
         self,
@@ -94,6 +99,7 @@ class _Calls:
         patience: float = 30.0,
         timeout: float = 10.0,
         buffer: str | os.PathLike[str] | None = None,
+        transport: Any = None,
     ) -> None:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"url must start with http:// or https://, got {checks.show(url)}")
@@ -101,7 +107,8 @@ class _Calls:
         self._path = f"/v1/learners/{learner}"
         self._patience = checks.real("patience", patience, 0.0)
         self._timeout = checks.real("timeout", timeout, 0.0, above=True)
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._web = self._Web(headers=headers, transport=transport)
         self._buffer = None if buffer is None else Buffer(buffer)
         self._rng = random.Random()
 
@@ -112,20 +119,21 @@ class _Calls:
         end = time.monotonic() + (self._patience if patience is None else patience)
         pause, redirected = FIRST_PAUSE, 0
         url = self._base + self._path + path
+        asked = {"method": method, "json": body, "timeout": self._timeout}
         while True:
-            answer = yield _Send(method, url, body, self._timeout)
+            answer = yield _Send({"url": url, **asked})
             wait = self._rng.uniform(0.5, 1.0) * pause
             pause = min(2 * pause, LONGEST_PAUSE)
             if isinstance(answer, httpx.Response):
                 if answer.status_code == 307 and redirected < MOST_REDIRECTIONS:
                     redirected += 1
-                    url = _next(answer, url)
+                    url = _redirected(answer, url)
                     continue
                 if answer.status_code not in AGAIN:
                     return answer
                 why, status = _why(answer), answer.status_code
-                asked = answer.headers.get("retry-after", "")
-                wait = max(wait, float(asked)) if asked.isdigit() else wait
+                after = answer.headers.get("retry-after", "")
+                wait = max(wait, float(after)) if after.isdigit() else wait
             else:
                 why, status = f"{type(answer).__name__}: {answer}", None
             redirected, url = 0, self._base + self._path + path
@@ -183,6 +191,10 @@ class _Calls:
         self, rows: list[dict[str, Any]], patience: float | None
     ) -> _Call[list[dict[str, Any]]]:
         answer = yield from self._exchange("POST", "/feedback/batch", {"records": rows}, patience)
+        if answer.status_code == 413 and len(rows) > 1:  # this server takes less at once
+            half = len(rows) // 2
+            first = yield from self._batch(rows[:half], patience)
+            return first + (yield from self._batch(rows[half:], patience))
         if answer.status_code >= 300:
             raise ServiceError(_why(answer), answer.status_code)
         found: list[dict[str, Any]] = answer.json()["outcomes"]
@@ -216,34 +228,21 @@ class Client(_Calls):
         transport: of httpx, for instance one with a certificate of your own; None: the usual one.
     """
 
-    def __init__(
-        self,
-        url: str,
-        learner: str,
-        *,
-        transport: httpx.BaseTransport | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(url, learner, **options)
-        self._web = httpx.Client(headers=self._headers, transport=transport)
+    _Web = httpx.Client
 
     def _run(self, call: _Call[Result]) -> Result:
-        answer: Any = None
-        while True:
-            try:
-                step = call.send(answer)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            answer = None
-            if isinstance(step, _Pause):
-                time.sleep(step.seconds)
-                continue
-            try:
-                answer = self._web.request(
-                    step.method, step.url, json=step.body, timeout=step.timeout
-                )
-            except httpx.TransportError as error:
-                answer = error
+        step = _next(call)
+        while not isinstance(step, _Done):
+            step = _next(call, self._do(step))
+        return step.result  # type: ignore[no-any-return]
+
+    def _do(self, step: _Send | _Pause) -> Any:
+        if isinstance(step, _Pause):
+            return time.sleep(step.seconds)
+        try:
+            return self._web.request(**step.request)
+        except httpx.TransportError as error:
+            return error
 
     def begin(self, key: str | None = None) -> int:
         """Begin an episode; with the same key again, the same one. Returns its number."""
@@ -289,34 +288,21 @@ class Client(_Calls):
 class AsyncClient(_Calls):
     """The same with `async`: an asynchronous context manager. Arguments as of `Client`."""
 
-    def __init__(
-        self,
-        url: str,
-        learner: str,
-        *,
-        transport: httpx.AsyncBaseTransport | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(url, learner, **options)
-        self._web = httpx.AsyncClient(headers=self._headers, transport=transport)
+    _Web = httpx.AsyncClient
 
     async def _run(self, call: _Call[Result]) -> Result:
-        answer: Any = None
-        while True:
-            try:
-                step = call.send(answer)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            answer = None
-            if isinstance(step, _Pause):
-                await asyncio.sleep(step.seconds)
-                continue
-            try:
-                answer = await self._web.request(
-                    step.method, step.url, json=step.body, timeout=step.timeout
-                )
-            except httpx.TransportError as error:
-                answer = error
+        step = _next(call)
+        while not isinstance(step, _Done):
+            step = _next(call, await self._do(step))
+        return step.result  # type: ignore[no-any-return]
+
+    async def _do(self, step: _Send | _Pause) -> Any:
+        if isinstance(step, _Pause):
+            return await asyncio.sleep(step.seconds)
+        try:
+            return await self._web.request(**step.request)
+        except httpx.TransportError as error:
+            return error
 
     async def begin(self, key: str | None = None) -> int:
         """See `Client`."""
@@ -405,7 +391,7 @@ def _written(record: Record) -> dict[str, Any]:
     return dict(record)
 
 
-def _next(answer: httpx.Response, url: str) -> str:
+def _redirected(answer: httpx.Response, url: str) -> str:
     """Where a redirection leads. A token that was sent over TLS is not sent without."""
     if answer.next_request is None:
         return url

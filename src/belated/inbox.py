@@ -6,7 +6,7 @@ stands before the agent and sorts every record into exactly one class:
     taken       new; it is used
     duplicate   the same value came before
     conflict    another value came before, which stays
-    late        its episode is closed, and this value never came (or cannot be told any more)
+    late        it comes after the deadline, or after its episode was closed
     unknown     its episode was never begun
     invalid     it does not fit the problem, or is no record
 
@@ -15,13 +15,15 @@ of an episode, and the cost of each of its steps (`Costs` under bandit feedback 
 steps at once). Under full information the whole cost function is one key.
 
 Duplicates and conflicts are told apart by what is remembered of an episode: a digest of its path
-(and of a whole cost function), and the costs of its steps. That is kept while the episode is open
-and for the last `remember` episodes that were closed. Of an episode closed earlier nothing is
-known, and every record of it is late. So memory is bounded by the open episodes and `remember`.
+(and of a whole cost function), and the costs of its steps, late ones too. That is kept while the
+episode is open and for the last `remember` episodes that were closed. Of an episode closed earlier
+nothing is known, and a record of it is late. So memory is bounded by the open episodes and
+`remember`.
 
 With a deadline, an episode that has waited longer is closed: forgotten, or, with a default, given
 that cost in every step that has not reported, because silence is information where only successes
-report.
+report. With a grace, it is forgotten that much later: what comes in between is late and used. After
+a default it could not be: the agent has learned from the default in its place.
 """
 
 from __future__ import annotations
@@ -49,7 +51,12 @@ KINDS: tuple[Kind, ...] = ("taken", "duplicate", "conflict", "late", "unknown", 
 SWEEP = 64
 """Episodes of which something has come before it is checked whether all of them are open."""
 CLOSED = ("forgotten", "defaulted")
+"""How a deadline closes an episode."""
+PASSED = ("overdue", *CLOSED)
 """What a deadline does to an episode."""
+OVERDUE = "its deadline has passed, and the agent still uses it"
+TOO_LATE = "the episode is closed, and this value did not come before"
+"""Why a record is late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +68,14 @@ class Outcome:
         episode: the episode it names; None if it is no record.
         part: "path", "costs", or the step of a single cost; None if it is no record.
         why: one sentence, empty for what was taken.
+        used: whether the agent gets it: what was taken, and what was late within the grace.
     """
 
     kind: Kind
     episode: int | None
     part: str | int | None
     why: str = ""
+    used: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +84,16 @@ class Report:
 
     Attributes:
         outcomes: of every record, in the order in which they were given.
-        forgotten: episodes that had waited longer than the deadline, and were forgotten.
-        defaulted: those that were given the default cost instead.
+        forgotten: episodes that had waited longer than the deadline and the grace, and were
+            forgotten.
+        defaulted: those that were given the default cost at the deadline instead.
+        overdue: those whose deadline passed, and whose grace began.
     """
 
     outcomes: tuple[Outcome, ...]
     forgotten: tuple[int, ...] = ()
     defaulted: tuple[int, ...] = ()
+    overdue: tuple[int, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -95,14 +107,13 @@ class Report:
         return tuple(outcome for outcome in self.outcomes if outcome.kind == "conflict")
 
     def __str__(self) -> str:
-        numbers = {**self.counts, "forgotten": len(self.forgotten)}
-        numbers["defaulted"] = len(self.defaulted)
+        numbers = {**self.counts, **{name: len(getattr(self, name)) for name in PASSED}}
         return ", ".join(f"{n} {name}" for name, n in numbers.items() if n) or "nothing"
 
 
 @dataclass(slots=True)
 class Known:
-    """What is remembered of an episode.
+    """What is remembered of an episode; not changed any more once it is.
 
     Attributes:
         path: digest of the path; None if it has not come.
@@ -147,6 +158,8 @@ class Inbox(Wrapper):
         default: the cost, in [0, 1], of every step that has not reported by the deadline. None:
             the episode is forgotten.
         clock: gives the time in seconds, such as `time.time`. A clock that goes back stands still.
+        grace: for how many more episodes, or seconds, an episode past the deadline is overdue
+            before it is forgotten. What comes meanwhile is late, and used. None: for none.
         remember: how many closed episodes are remembered, to tell duplicates from conflicts.
     """
 
@@ -157,14 +170,20 @@ class Inbox(Wrapper):
         deadline: float | None = None,
         default: float | None = None,
         clock: Callable[[], float] | None = None,
+        grace: float | None = None,
         remember: int = 10_000,
     ) -> None:
         check_is_agent("agent", agent)
         if isinstance(agent, Inbox):
             raise ValueError("agent must not be an Inbox itself; one Inbox is enough")
-        if deadline is None and not (default is None and clock is None):
-            name = "default" if clock is None else "clock"
-            raise ValueError(f"{name} needs a deadline, got None")
+        for name, value in (("clock", clock), ("default", default), ("grace", grace)):
+            if deadline is None and value is not None:
+                raise ValueError(f"{name} needs a deadline, got None")
+        if grace is not None and default is not None:
+            raise ValueError(
+                f"grace must be None beside a default, which is learned from at the deadline; "
+                f"got {checks.show(grace)}"
+            )
         if clock is not None and not callable(clock):
             raise ValueError(f"clock must be a function, got {checks.show(clock)}")
         if deadline is not None:
@@ -173,6 +192,12 @@ class Inbox(Wrapper):
                 if clock is None
                 else checks.real("deadline", deadline, 0.0)
             )
+        if grace is not None:
+            grace = (
+                checks.integer("grace", grace, 1)
+                if clock is None
+                else checks.real("grace", grace, 0.0, above=True)
+            )
         self.agent = agent
         self.problem: Problem = agent.problem
         self.information: Information = agent.information
@@ -180,17 +205,27 @@ class Inbox(Wrapper):
         self.deadline = deadline
         self.default = None if default is None else checks.real("default", default, 0.0, 1.0)
         self.clock = clock
+        self.grace = grace
         self._timed = clock is not None
         self.remember = checks.integer("remember", remember, 0)
         self._open: dict[int, Known] = {}  # of which something has come
         self._closed: dict[int, Known] = {}  # in the order in which they were closed
         self._crowded = SWEEP
         waiting = agent.open_episodes()
-        self._kept_from = waiting[0] if waiting else agent.begun  # older ones are past the deadline
+        self._kept_from = waiting[0] if waiting else agent.begun  # older ones are past the grace
+        self._due_from = self._kept_from  # older ones are past the deadline
         self._now = -math.inf
         self._began: deque[float] = deque()  # of the episodes from _kept_from on, by the clock
         self._counts: Counter[str] = Counter()
         self._expire(self.begun - 1)
+
+    def __copy__(self) -> Self:
+        """An inbox that remembers the same, before the same agent."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made._open, made._closed = self._open.copy(), self._closed.copy()
+        made._began, made._counts = self._began.copy(), self._counts.copy()
+        return made
 
     def begin_episode(self) -> Episode:
         """Close what is past the deadline, then begin the next episode."""
@@ -238,9 +273,13 @@ class Inbox(Wrapper):
         self.agent.forget(episode)
         self._close(episode)
 
+    def is_overdue(self, episode: int) -> bool:
+        """Whether an episode is open, and what comes of it now is late."""
+        return episode < self._due_from and self.agent.is_open(episode)
+
     def counts(self) -> dict[str, int]:
-        """Records of each class and episodes closed by the deadline, since the beginning."""
-        return {name: self._counts[name] for name in (*KINDS, *CLOSED)}
+        """Records of each class and what the deadline did to episodes, since the beginning."""
+        return {name: self._counts[name] for name in (*KINDS, *PASSED)}
 
     def diagnostics(self) -> Mapping[str, float]:
         """Those of the agent inside, and the counts as `inbox_taken` and so on."""
@@ -253,7 +292,7 @@ class Inbox(Wrapper):
         for record in batch:
             outcome = self._outcome(record, found)
             found.outcomes.append(outcome)
-            if outcome.kind == "late" and not isinstance(record, StepCost):
+            if outcome.kind == "late" and not (outcome.used or isinstance(record, StepCost)):
                 found.late.append(record)
         return found
 
@@ -268,20 +307,24 @@ class Inbox(Wrapper):
         except FeedbackError as error:
             return Outcome("invalid", number, part, str(error))
         kind: Kind = "unknown"
+        used = False
         if number >= self.begun:
             why = f"the episode must be one that was begun ({newest(self.begun)})"
         else:
             entered = found.known.get(number)
             known = entered or self._open.get(number) or self._closed.get(number)
             kind, why = self._compare(record, known or self._nothing())
-            if kind == "taken" and self._is_open(number, entered):
-                found.known[number] = entered or (known.copy() if known else self._nothing())
-                found.records += self._entered(record, found.known[number])
-                return Outcome("taken", number, part)
             if kind == "taken":
-                kind, why = "late", "the episode is closed, and this value did not come before"
+                used = self._is_open(number, entered)
+                found.known[number] = entered or (known.copy() if known else self._nothing())
+                ready = self._entered(record, found.known[number])
+                if used:
+                    found.records += ready
+                if used and number >= self._due_from:
+                    return Outcome("taken", number, part, used=True)
+                kind, why = "late", OVERDUE if used else TOO_LATE
         where = f"step {part}" if isinstance(part, int) else part
-        return Outcome(kind, number, part, f"episode {number}, {where}: {why}")
+        return Outcome(kind, number, part, f"episode {number}, {where}: {why}", used)
 
     def _nothing(self) -> Known:
         """What is known of an episode at first."""
@@ -382,12 +425,20 @@ class Inbox(Wrapper):
             missing = self.begun - self._kept_from - len(self._began)
             self._began.extend([self._now] * missing)
 
-    def _expire(self, episode: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Close what is past the deadline when this episode is the newest."""
+    def _expire(self, episode: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Close what is past deadline and grace when this episode is the newest."""
         forgotten: list[int] = []
         defaulted: list[int] = []
+        overdue: list[int] = []
         self._look()
-        while self._is_past(episode):
+        if self.deadline is None:
+            return (), (), ()
+        while self._is_past(self._due_from, self.deadline, episode):
+            if self.grace is not None and self.agent.is_open(self._due_from):
+                overdue.append(self._due_from)
+            self._due_from += 1
+        limit = self.deadline + (self.grace or 0)
+        while self._is_past(self._kept_from, limit, episode):
             number = self._kept_from
             self._kept_from += 1
             if self._timed:
@@ -395,17 +446,17 @@ class Inbox(Wrapper):
             if self.agent.is_open(number):
                 self._end(number, forgotten, defaulted)
             self._close(number)
-        if forgotten or defaulted:
-            self._counts.update(forgotten=len(forgotten), defaulted=len(defaulted))
-        return tuple(forgotten), tuple(defaulted)
+        passed = (tuple(forgotten), tuple(defaulted), tuple(overdue))
+        for name, numbers in zip((*CLOSED, "overdue"), passed, strict=True):
+            self._counts[name] += len(numbers)
+        return passed
 
-    def _is_past(self, episode: int) -> bool:
-        """Whether the oldest episode that is kept is past the deadline."""
-        if self.deadline is None:
-            return False
+    def _is_past(self, number: int, limit: float, episode: int) -> bool:
+        """Whether an episode that is kept has waited longer than a limit."""
         if self._timed:
-            return bool(self._began) and self._now - self._began[0] > self.deadline
-        return episode - self._kept_from > self.deadline
+            place = number - self._kept_from
+            return place < len(self._began) and self._now - self._began[place] > limit
+        return episode - number > limit
 
     def _end(self, number: int, forgotten: list[int], defaulted: list[int]) -> None:
         """Forget an episode, or give the default to the steps that have not reported."""
@@ -430,6 +481,7 @@ class Inbox(Wrapper):
             "deadline": self.deadline,
             "default": self.default,
             "clock": getattr(self.clock, "__qualname__", "not set") if self._timed else None,
+            "grace": self.grace,
             "remember": self.remember,
         }
 
@@ -440,11 +492,13 @@ class Inbox(Wrapper):
             "deadline": self.deadline,
             "default": self.default,
             "timed": self._timed,
+            "grace": self.grace,
             "remember": self.remember,
             "open": self._written(self._open),
             "closed": self._written(self._closed),
             "crowded": self._crowded,
             "kept_from": self._kept_from,
+            "due_from": self._due_from,
             "now": None if math.isinf(self._now) else self._now,
             "began": np.array(self._began, dtype=np.float64),
             "counts": self.counts(),
@@ -453,8 +507,9 @@ class Inbox(Wrapper):
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The inbox that wrote the state; if it had a clock, `clock` must be set again."""
-        names = ("open", "closed", "crowded", "kept_from", "now", "began", "counts")
-        read = stored.exact(state, "agent", "deadline", "default", "timed", "remember", *names)
+        given = ("agent", "deadline", "default", "timed", "grace", "remember")
+        names = ("open", "closed", "crowded", "kept_from", "due_from", "now", "began", "counts")
+        read = stored.exact(state, *given, *names)
         timed = checks.flag("timed", read["timed"])
         now = -math.inf if read["now"] is None else checks.real("now", read["now"], -math.inf)
         made = cls(
@@ -462,6 +517,7 @@ class Inbox(Wrapper):
             deadline=read["deadline"],
             default=read["default"],
             clock=(lambda: now) if timed else None,
+            grace=read["grace"],
             remember=read["remember"],
         )
         if timed:
@@ -469,14 +525,15 @@ class Inbox(Wrapper):
         made._open = made._read(read["open"])
         made._closed = made._read(read["closed"])
         made._crowded = checks.integer("crowded", read["crowded"], SWEEP)
-        made._kept_from = checks.integer("kept_from", read["kept_from"], 0, made.begun)
+        made._due_from = checks.integer("due_from", read["due_from"], 0, made.begun)
+        made._kept_from = checks.integer("kept_from", read["kept_from"], 0, made._due_from)
         made._now = now
         began = stored.array("began", read["began"], np.float64, (None,))
         stored.finite("began", began)
         if len(began) != (made.begun - made._kept_from if timed else 0):
             raise ValueError("began must date every episode that is kept")
         made._began = deque(began.tolist())
-        counts = stored.exact(read["counts"], *KINDS, *CLOSED)
+        counts = stored.exact(read["counts"], *KINDS, *PASSED)
         made._counts = Counter({k: stored.count(k, n) for k, n in counts.items()})
         return made
 
@@ -507,7 +564,8 @@ class Inbox(Wrapper):
         return {number: Known(path, each) for number, path, each in pairs}
 
     def __repr__(self) -> str:
-        plain = {"deadline": None, "default": None, "clock": None, "remember": 10_000}
+        plain: dict[str, Any] = dict.fromkeys(("deadline", "default", "clock", "grace"))
+        plain["remember"] = 10_000
         given = self.configuration()
         return call(self, self.agent, **{k: given[k] for k in plain if given[k] != plain[k]})
 

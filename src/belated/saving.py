@@ -106,6 +106,11 @@ def load(path: str | os.PathLike[str]) -> agents.Agent:
 
 def to_bytes(item: Any) -> bytes:
     """What a file of an agent holds. Also for dictionaries and lists of agents and values."""
+    return b"".join(to_chunks(item))
+
+
+def to_chunks(item: Any) -> list[bytes | memoryview]:
+    """The same in chunks, which share the memory of the arrays: none of these may change."""
     writer = _Writer()
     root = writer.encode(item, "agent")
     header = {
@@ -115,8 +120,11 @@ def to_bytes(item: Any) -> bytes:
         "arrays": writer.arrays,
     }
     text = json.dumps(header).encode()
-    body = struct.pack("<Q", len(text)) + text + b"".join(writer.chunks)
-    return MARK + struct.pack("<I", VERSION) + hashlib.sha256(body).digest() + body
+    body: list[bytes | memoryview] = [struct.pack("<Q", len(text)), text, *writer.chunks]
+    digest = hashlib.sha256()
+    for chunk in body:
+        digest.update(chunk)
+    return [MARK + struct.pack("<I", VERSION) + digest.digest(), *body]
 
 
 def from_bytes(content: bytes, where: str) -> Any:
@@ -225,7 +233,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self.arrays: list[dict[str, Any]] = []
-        self.chunks: list[bytes] = []
+        self.chunks: list[memoryview] = []
         self._seen: dict[tuple[Any, ...], tuple[int, object]] = {}
 
     def encode(self, item: Any, where: str) -> Any:
@@ -264,7 +272,7 @@ class _Writer:
         if key not in self._seen or contiguous.size == 0:
             self._seen[key] = (len(self.arrays), contiguous)  # kept alive, so that places differ
             self.arrays.append({"dtype": contiguous.dtype.str, "shape": list(array.shape)})
-            self.chunks.append(contiguous.tobytes())
+            self.chunks.append(contiguous.reshape(-1).view(np.uint8).data)
         return self._seen[key][0]
 
 

@@ -241,3 +241,22 @@ def test_patience_ends():
     assert time.monotonic() - start < 5
     with pytest.raises(ValueError, match="url must start with"):
         Client("ftp://x", "y")
+
+
+def test_a_server_that_takes_less_at_once_gets_smaller_batches(tmp_path):
+    sizes = []
+
+    def answer(request):
+        records = json.loads(request.content)["records"]
+        sizes.append(len(records))
+        if len(records) > 200:
+            return httpx.Response(413, json={"why": "too many"})
+        outcomes = [{"outcome": "taken", "episode": record["episode"]} for record in records]
+        return httpx.Response(200, json={"outcomes": outcomes})
+
+    transport = httpx.MockTransport(answer)
+    with Client("http://shop", "shop", transport=transport, buffer=tmp_path / "b") as client:
+        told = client.feedback([{"episode": k, "costs": [0.5]} for k in range(700)])
+        assert client.undelivered == 0
+    assert [outcome["episode"] for outcome in told] == list(range(700))
+    assert sizes == [500, 250, 125, 125, 250, 125, 125, 200]

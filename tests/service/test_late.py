@@ -1,7 +1,21 @@
 """When a record that comes late is used: while its episode is open, and never after that."""
 
-from belated.service.log import read
-from serving import SHOP, InProcess, config, fingerprint, restored
+import time
+
+import pytest
+
+import belated as bl
+from belated.service.log import LogError, read
+from serving import (
+    ROBOT,
+    SHOP,
+    InProcess,
+    books_fingerprint,
+    config,
+    fingerprint,
+    learner,
+    restored,
+)
 
 
 def test_a_late_record_is_kept_and_changes_nothing(tmp_path):
@@ -27,3 +41,77 @@ def test_a_late_record_is_kept_and_changes_nothing(tmp_path):
     outcome, after, _ = feed(1)  # the oldest that is open
     assert outcome == "taken"
     assert after != agent
+
+
+def test_within_the_grace_a_late_record_moves_the_agent_as_it_would_without_a_server(tmp_path):
+    robot = {**ROBOT, "deadline_episodes": 1, "grace": 2}
+    table = config(tmp_path, learners=[robot], limits={"snapshot": 7})
+    agent = learner(table, "robot").fresh()
+    base = "/v1/learners/robot"
+
+    def feed(**record):
+        answer = client.post(f"{base}/feedback", json=record).json()
+        return answer["outcome"], answer.get("used")
+
+    with InProcess(table) as client:
+        for k in range(4):
+            client.post(f"{base}/episodes", json={})
+            played = agent.begin_episode().policy
+            assert client.get(f"{base}/episodes/{k}/policy").json()["policy"] == played.tolist()
+            assert feed(episode=k, path={"states": [0, 1, 2], "actions": [1, 0]}) == ("taken", None)
+            agent.observe([bl.Trajectory(k, [0, 1, 2], [1, 0])])
+        told = client.get(base).json()
+        assert (told["open"], told["overdue"], told["grace"]) == (4, 2, 2)
+        assert feed(episode=0, step=1, cost=0.25) == ("late", True)
+        assert feed(episode=0, step=1, cost=0.25) == ("duplicate", None)
+        assert feed(episode=0, step=0, cost=1.0) == ("late", True)
+        agent.observe([bl.Costs(0, [1.0, 0.25])])
+        for _ in (4, 5):
+            client.post(f"{base}/episodes", json={})
+            agent.begin_episode()
+        agent.forget(1)  # its grace ended when episode 5 began
+        assert feed(episode=1, costs=[0.5, 0.5]) == ("late", False)
+        assert feed(episode=1, costs=[0.5, 0.5]) == ("duplicate", None)
+        assert feed(episode=1, costs=[0.5, 1.0]) == ("conflict", None)
+        counts = client.get(base).json()["counts"]
+        metrics = client.get("/metrics").text
+    assert {name: counts[name] for name in ("late", "late_used", "overdue", "forgotten")} == {
+        "late": 3, "late_used": 2, "overdue": 4, "forgotten": 1
+    }  # fmt: skip
+    assert 'belated_late_used_total{learner="robot"} 2.0' in metrics
+    assert 'belated_episodes_overdue{learner="robot"} 2.0' in metrics
+    stopped, rows = restored(table, "robot")
+    never, _ = restored(table, "robot", snapshots=False)
+    assert stopped.snapshot == len(rows)
+    for found in (stopped, never):
+        assert fingerprint(found.pupil.agent) == fingerprint(agent)
+    assert books_fingerprint(stopped.books) == books_fingerprint(never.books)
+    fed = [r for row in rows for r in getattr(read(row.written, row.format), "records", ())]
+    assert len(fed) == 4 + 2 + 1  # what was late is kept once
+    for change in ({"grace": 3}, {"grace": None}):
+        with pytest.raises(LogError, match="grace must stay as it was"):
+            restored({**table, "learners": [{**robot, **change}]}, "robot")
+
+
+def test_a_grace_in_seconds_passes_without_a_request(tmp_path):
+    shop = {"name": "shop", "problem": SHOP["problem"], "deadline_seconds": 0.1, "grace": 0.4}
+    table = config(tmp_path, learners=[shop])
+    base = "/v1/learners/shop"
+    with InProcess(table) as client:
+        for k in range(2):
+            client.post(f"{base}/episodes", json={})
+            client.post(f"{base}/decide", json={"episode": k, "step": 0, "state": 0})
+        time.sleep(0.15)
+        late = client.post(f"{base}/feedback", json={"episode": 0, "costs": [0.5]}).json()
+        assert (late["outcome"], late["used"]) == ("late", True)
+        for _ in range(100):
+            told = client.get(base).json()
+            if told["open"] == 0:
+                break
+            time.sleep(0.05)
+        assert told["open"] == 0
+        counts = told["counts"]
+        assert (counts["overdue"], counts["forgotten"]) == (2, 1)
+    _, rows = restored(table, "shop")
+    happened = [type(read(row.written, row.format)).__name__ for row in rows]
+    assert happened.count("Tick") <= 3  # one for each time something passed

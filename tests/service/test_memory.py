@@ -5,6 +5,7 @@ import gc
 import numpy as np
 import pytest
 
+from belated import stored
 from belated.feedback import Costs, StepCost
 from belated.service import snapshot
 from belated.service.books import Books
@@ -37,6 +38,10 @@ def played(restored, rng, k, late):
     restored.pupil.learn_up_to(restored.pupil.learned + len(restored.pupil.waiting))
 
 
+def state(pupil):
+    return stored.kept(pupil.agent), pupil.learned, pupil.unused
+
+
 @pytest.mark.parametrize("item", [TIMED, COUNTED], ids=["seconds", "episodes"])
 def test_nothing_grows_with_the_episodes(tmp_path, monkeypatch, item):
     monkeypatch.setattr("belated.service.books.HISTORY", 100)
@@ -50,7 +55,8 @@ def test_nothing_grows_with_the_episodes(tmp_path, monkeypatch, item):
             played(restored, rng, k, late)
         gc.collect()
         objects.append(len(gc.get_objects()))
-        sizes.append(len(snapshot.write(1, 1, restored.books.state(), restored.pupil, [])))
+        pieces = snapshot.write(snapshot.Moment(1, 1, restored.books, [], *state(restored.pupil)))
+        sizes.append(sum(len(content) for _, content, _ in pieces))
     counts = restored.books.inbox.counts()
     assert counts["forgotten"] + counts["defaulted"] > 0.02 * 4 * BLOCK
     assert counts["duplicate"] > 0

@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import settings
@@ -16,8 +17,6 @@ LEARNER = {
     "name": "toy",
     "problem": {"states": S, "actions": A, "horizon": H},
     "agent": {"kind": "oppo", "costs": "averaged", "update": "softmax"},
-    "deadline_episodes": 6,
-    "default": 0.5,
 }
 COSTS = (0.0, 0.25, 1.0)
 
@@ -27,6 +26,7 @@ class Played:
 
     def __init__(self):
         self.open = True
+        self.overdue = False
         self.decided = {}
         self.costs = {}
         self.end = None
@@ -42,10 +42,15 @@ class Played:
 
 
 class Model(RuleBasedStateMachine):
+    """Silence costs 0.5 after six episodes."""
+
+    terms: ClassVar = {"deadline_episodes": 6, "default": 0.5}
+
     def __init__(self):
         super().__init__()
         self.directory = Path(tempfile.mkdtemp())
-        self.table = {"learners": [LEARNER], "storage": str(self.directory), "port": 0}
+        learners = [{**LEARNER, **self.terms}]
+        self.table = {"learners": learners, "storage": str(self.directory), "port": 0}
         self.episodes = []
         self.keys = {}
         self.enter()
@@ -67,7 +72,10 @@ class Model(RuleBasedStateMachine):
         if key is not None:
             self.keys[key] = number
         self.episodes.append(Played())
-        late = number - LEARNER["deadline_episodes"] - 1
+        late = number - self.terms["deadline_episodes"] - 1
+        if late >= 0:
+            self.episodes[late].overdue = True
+        late -= self.terms.get("grace", 0)
         if late >= 0:
             self.episodes[late].open = False
 
@@ -98,7 +106,8 @@ class Model(RuleBasedStateMachine):
             return "unknown"
         if known is not None:
             return "duplicate" if known == value else "conflict"
-        return "taken" if self.episodes[number].open else "late"
+        played = self.episodes[number]
+        return "taken" if played.open and not played.overdue else "late"
 
     @rule(number=st.integers(0, 12), step=st.integers(0, H), cost=st.sampled_from((*COSTS, 2.0)))
     def cost(self, number, step, cost):
@@ -111,7 +120,8 @@ class Model(RuleBasedStateMachine):
         outcome = self.expected(number, played.costs.get(step), cost)
         assert told["outcome"] == outcome, told
         assert answer.status_code == told["status"]
-        if outcome == "taken":
+        assert told.get("used") == (played.open if outcome == "late" else None)
+        if outcome in ("taken", "late"):
             played.costs[step] = cost
             played.complete()
 
@@ -124,7 +134,7 @@ class Model(RuleBasedStateMachine):
         played = self.episodes[number] if number < len(self.episodes) else Played()
         outcome = self.expected(number, played.end, state)
         assert told["outcome"] == outcome, told
-        if outcome == "taken":
+        if outcome in ("taken", "late"):
             played.end = state
             played.complete()
 
@@ -138,7 +148,7 @@ class Model(RuleBasedStateMachine):
         for h, outcome in zip(steps, told, strict=True):
             want = self.expected(number, played.costs.get(h), 0.25)
             assert outcome["outcome"] == want
-            if want == "taken":
+            if want in ("taken", "late"):
                 played.costs[h] = 0.25
                 played.complete()
 
@@ -168,8 +178,8 @@ class Model(RuleBasedStateMachine):
     @invariant()
     def the_open_episodes_are_those_of_the_model(self):
         told = self.client.get("/v1/learners/toy/episodes").json()["episodes"]
-        assert [e["episode"] for e in told] == [
-            i for i, played in enumerate(self.episodes) if played.open
+        assert [(e["episode"], e["overdue"]) for e in told] == [
+            (i, played.overdue) for i, played in enumerate(self.episodes) if played.open
         ]
 
     def teardown(self):
@@ -181,7 +191,14 @@ class Model(RuleBasedStateMachine):
         shutil.rmtree(self.directory)
 
 
+class WithGrace(Model):
+    """Episodes are overdue after two others, and forgotten after five."""
+
+    terms: ClassVar = {"deadline_episodes": 2, "grace": 3}
+
+
 TestModel = pytest.mark.slow(Model.TestCase)
-TestModel.settings = settings(
-    max_examples=100 if full() else 8, stateful_step_count=25, deadline=None
+TestGrace = pytest.mark.slow(WithGrace.TestCase)
+TestModel.settings = TestGrace.settings = settings(
+    max_examples=100 if full() else 5, stateful_step_count=25, deadline=None
 )

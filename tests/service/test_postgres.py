@@ -13,10 +13,25 @@ import numpy as np
 import psycopg
 import pytest
 
+from belated.service import log, snapshot, storage_postgres
+from belated.service.books import Books
+from belated.service.learning import Pupil
+from belated.service.replay import Restored, happen
 from belated.service.storage import Row, StorageError, Taken
 from belated.service.storage_postgres import PostgresStorage
 from killing import LEARNERS, SHAPES, Audit, Load, same_as_never_stopped
-from serving import SHOP, InProcess, Server, config, fingerprint, full, restored
+from serving import (
+    SHOP,
+    InProcess,
+    Server,
+    books_fingerprint,
+    claimed,
+    config,
+    fingerprint,
+    full,
+    learner,
+    restored,
+)
 
 pytestmark = pytest.mark.slow
 BASE = "/v1/learners/shop"
@@ -41,7 +56,7 @@ def database():
 @pytest.fixture
 def table(database, tmp_path):
     with psycopg.connect(database.get_uri(), autocommit=True) as db:
-        for name in ("events", "snapshots", "drivers"):
+        for name in ("events", "pieces", "drivers"):
             db.execute(f"DROP TABLE IF EXISTS belated_{name}")
     return config(tmp_path, learners=[SHOP], storage=database.get_uri())
 
@@ -216,14 +231,16 @@ def test_killed_processes_are_replaced_and_nothing_acknowledged_is_lost(
         await asyncio.gather(*starting.values())
         await load.stop()
 
-    servers.extend(started(i) for i in range(size))
-    for server in servers:
-        server.ready()
-    asyncio.run(killing())
-    kept = audit.check(load)
-    for server in servers:
-        if server.process.poll() is None:
-            server.stop()
+    try:
+        servers.extend(started(i) for i in range(size))
+        for server in servers:
+            server.ready()
+        asyncio.run(killing())
+        kept = audit.check(load)
+    finally:
+        for server in servers:
+            if server.process.poll() is None:
+                server.stop()
     assert driving > 0
     for name in SHAPES:
         events = same_as_never_stopped(table, name)
@@ -235,3 +252,37 @@ def test_killed_processes_are_replaced_and_nothing_acknowledged_is_lost(
 def test_no_database_is_one_line():
     with pytest.raises(StorageError, match="does not answer"):
         PostgresStorage("postgresql://nobody@127.0.0.1:1/x", "shop")
+
+
+def test_a_log_is_kept_short_and_another_process_takes_over(table, monkeypatch):
+    """Every stop between two transactions would do: what is deleted is covered by two snapshots."""
+    monkeypatch.setattr(snapshot, "PIECE", 2000)
+    monkeypatch.setattr(storage_postgres, "SLICE", 7)
+    written, append = [], PostgresStorage.append
+
+    def noted(storage, rows):
+        append(storage, rows)
+        written.extend(rows)
+
+    monkeypatch.setattr(PostgresStorage, "append", noted)
+    short = {**table, "limits": {"snapshot": 12, "log": 5}}
+    records = []
+    for first in (0, 20):
+        with InProcess(short) as client:
+            for i in range(first, first + 20):
+                feed(client, records, f"k{i}")
+            check(client, records)
+    storage = claimed(table, "shop")
+    rows = list(storage.events(0))
+    assert len(list(storage.snapshots())) in (2, 3)
+    storage.close()
+    assert [row.number for row in rows] == [1, *range(rows[1].number, len(written) + 1)]
+    assert 5 < len(rows) < len(written) / 2
+    made = learner(table, "shop")
+    never = Restored(Books(made.terms()), Pupil(made.fresh()))
+    for row in written:
+        happen(never, log.read(row.written, row.format))
+    never.pupil.learn_up_to(never.pupil.learned + len(never.pupil.waiting))
+    found, _ = restored(short, "shop")
+    assert fingerprint(found.pupil.agent) == fingerprint(never.pupil.agent)
+    assert books_fingerprint(found.books) == books_fingerprint(never.books)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -75,6 +76,20 @@ class Ledger(Generic[Memory]):
         self._information = information
         self._uses_paths = uses_paths
         self._open: dict[int, Open[Memory]] = {}
+
+    def __copy__(self) -> Ledger[Memory]:
+        """A copy that shares records and what is remembered, which never change."""
+        made: Ledger[Memory] = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.delays = copy.copy(self.delays)
+        made._recent = self._recent.copy()
+        made._open = {
+            e.number: Open(
+                e.number, e.memory, e.path, e.costs, e.path_came, e.costs_came, e.settled
+            )
+            for e in self
+        }
+        return made
 
     def __len__(self) -> int:
         return len(self._open)

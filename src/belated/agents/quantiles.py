@@ -20,6 +20,11 @@ class Quantiles:
     def __init__(self) -> None:
         self._buckets: dict[int, int] = {}
 
+    def __copy__(self) -> Quantiles:
+        made = Quantiles()
+        made._buckets = self._buckets.copy()
+        return made
+
     def add(self, number: int) -> None:
         """Count a number of at least 0."""
         bucket = number if number < 2 * HALF else _bucket(number)

@@ -128,7 +128,10 @@ class Decision(BaseModel):
 
 
 class OutcomeBody(BaseModel):
-    """What became of a record: `status` is what HTTP would say of it alone."""
+    """What became of a record: `status` is what HTTP would say of it alone.
+
+    used: of a late record, whether the agent still learns from it.
+    """
 
     outcome: Literal["taken", "duplicate", "late", "conflict", "unknown", "invalid"]
     status: int
@@ -136,6 +139,7 @@ class OutcomeBody(BaseModel):
     part: str | int | None = None
     field: str | None = None
     why: str = ""
+    used: bool | None = None
 
 
 class Report(BaseModel):
@@ -268,6 +272,9 @@ async def _not_valid(request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"][1:])[:80] or str(first["loc"][0])
     why = f"{field}: {first['msg']}, got {checks.show(first.get('input'))}"
+    if first["type"] == "json_invalid":  # its place is that of a character, not of a field
+        why = f"body: no JSON from character {first['loc'][-1]} on: {first['ctx']['error']}"
+        field = "body"
     return Answer({"outcome": "invalid", "field": field, "why": why}, 422)
 
 
@@ -361,9 +368,11 @@ def _add_learners(app: FastAPI, server: Server) -> None:
         found = live.session().policy(episode)
         H, S, _ = found.shape
         if step is not None and step >= H:
-            raise Refusal(422, f"step must be below {H}, got {step}", field="step")
+            why = f"step must be below {H}, got {step}"
+            raise Refusal(422, why, outcome="invalid", field="step")
         if state is not None and (state >= S or step is None):
-            raise Refusal(422, f"state must be below {S} and come with a step", field="state")
+            why = f"state must be below {S} and come with a step, got {state}"
+            raise Refusal(422, why, outcome="invalid", field="state")
         if step is not None:
             found = found[step] if state is None else found[step, state]
         if format == "json" and found.size > LONGEST_JSON:
@@ -382,7 +391,7 @@ def _add_learners(app: FastAPI, server: Server) -> None:
         """Hand in one record. It may come twice, late, and in any order."""
         found = _parsed(body, live)
         (outcome,) = await live.session().feed([found])
-        told = _told(outcome, found)
+        told = _told(outcome, body, found)
         return Answer(told, told["status"])
 
     @app.post("/v1/learners/{name}/feedback/batch", response_model=Report, tags=["feedback"])
@@ -393,15 +402,15 @@ def _add_learners(app: FastAPI, server: Server) -> None:
             raise Refusal(413, why, field="records")
         found = [_parsed(record, live) for record in body.records]
         outcomes = await live.session().feed(found)
-        told = [_told(outcome, record) for outcome, record in zip(outcomes, found, strict=True)]
-        return Answer({"outcomes": told})
+        triples = zip(outcomes, body.records, found, strict=True)
+        return Answer({"outcomes": [_told(*triple) for triple in triples]})
 
     @app.delete(
         "/v1/learners/{name}/episodes/{episode}", response_model=OutcomeBody, tags=["feedback"]
     )
     async def forget(live: MayFeed, episode: Number) -> Response:
         """Forget an episode: it will not report."""
-        return Answer(_told(await live.session().forget(episode), None))
+        return Answer(_told(await live.session().forget(episode)))
 
     @app.post("/v1/learners/{name}/snapshot", tags=["operation"])
     async def snapshot(live: MayAdmin) -> Response:
@@ -417,17 +426,24 @@ def _parsed(given: object, live: Live) -> Arrived | RecordError:
         return error
 
 
-def _told(outcome: Outcome, record: Arrived | RecordError | None) -> dict[str, Any]:
+def _told(
+    outcome: Outcome, given: Any = None, record: Arrived | RecordError | None = None
+) -> dict[str, Any]:
+    """What HTTP says of an outcome. given: the record as it came. record: as it was read."""
     told: dict[str, Any] = {"outcome": outcome.kind, "status": STATUS[outcome.kind]}
     if outcome.episode is not None:
         told["episode"] = outcome.episode
     if outcome.kind == "invalid":
-        field = record.field if isinstance(record, RecordError) else str(outcome.part)
-        told["field"] = f"step {field}" if field.isdigit() else field
+        field = record.field if isinstance(record, RecordError) else outcome.part
+        if isinstance(field, int):  # the step of a single cost
+            field = "step"
+        told["field"] = "rewards" if field == "costs" and "rewards" in given else field
     elif outcome.part is not None:
         told["part"] = outcome.part
     if outcome.why:
         told["why"] = outcome.why
+    if outcome.kind == "late":
+        told["used"] = outcome.used
     return told
 
 
@@ -443,14 +459,16 @@ def _add_reading(app: FastAPI) -> None:
         after: Annotated[int, Query(ge=-1, le=LARGEST)] = -1,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> Response:
-        """The open episodes, oldest first, with their age in seconds."""
+        """The open episodes, oldest first: age in seconds, whether overdue, steps decided."""
         session = live.session()
         now = session.clock()
         found = []
         for number, began in session.books.opened.items():
             if number > after:
                 decided = sorted(session.books.decisions.get(number, {}))
-                found.append({"episode": number, "age": now - began, "decided": decided})
+                overdue = number not in session.books.in_time
+                item = {"episode": number, "age": now - began, "overdue": overdue}
+                found.append({**item, "decided": decided})
             if len(found) == limit:
                 break
         return Answer({"episodes": found})
@@ -471,8 +489,10 @@ def described(live: Live, session: Session) -> dict[str, Any]:
         "deadline": terms.deadline,
         "deadline_unit": "seconds" if terms.timed else "episodes",
         "default": terms.default,
+        "grace": terms.grace,
         "begun": books.begun,
         "open": len(books.opened),
+        "overdue": len(books.opened) - len(books.in_time),
         "waiting": session.learning.waiting,
         "events": session.committer.number,
         "differing": session.differing,

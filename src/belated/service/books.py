@@ -6,10 +6,11 @@ to be told comes out as calls, in order. Nothing here waits for the agent.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from belated import checks, stored
 from belated.agents.contract import Information
 from belated.arrays import Floats
 from belated.feedback import Costs, Trajectory
-from belated.inbox import CLOSED, Inbox, Outcome
+from belated.inbox import OVERDUE, PASSED, TOO_LATE, Inbox, Outcome
 from belated.problem import Problem
 from belated.service.log import Begun, Decided, Event, Fed, Forgotten
 from belated.service.recorder import Call, Recorder
@@ -37,8 +38,8 @@ class Terms:
     """What decides how the books are kept.
 
     deadline: of an episode, in seconds or, unless `timed`, in episodes. default: the cost of a step
-    that has not reported by then; None: the episode is forgotten. first: the number of the first
-    episode. start: digest of the file that the agent came from.
+    that has not reported by then; None: the episode is forgotten, after a grace if there is one.
+    first: the number of the first episode. start: digest of the file that the agent came from.
     """
 
     problem: Problem
@@ -47,6 +48,7 @@ class Terms:
     deadline: float | None = None
     timed: bool = False
     default: float | None = None
+    grace: float | None = None
     remember: int = REMEMBER
     first: int = 0
     start: str | None = None
@@ -65,6 +67,7 @@ class Books:
         policies: (H, S, A) of the open episodes.
         decisions: state and action by step, of the open episodes.
         opened: when an open episode began, oldest first.
+        in_time: the same of those whose deadline has not passed.
         keys: episodes by the client's key.
         history: time, cost and whether the deadline spoke, of the newest complete episodes.
         delays: how many costs came after 2**i seconds.
@@ -81,6 +84,7 @@ class Books:
                 deadline=terms.deadline,
                 default=terms.default,
                 clock=self._clock if terms.timed else None,
+                grace=terms.grace,
                 remember=terms.remember,
             ),
             recorder,
@@ -90,12 +94,28 @@ class Books:
         self.ends: dict[int, int] = {}
         self._closed_ends: dict[int, int] = {}  # in the order in which episodes were closed
         self.opened: dict[int, float] = {}
+        self.in_time: dict[int, float] = {}
         self.keys: dict[str, int] = {}
         self._key_of: dict[int, str] = {}
         self._old_keys: deque[str] = deque()
         self.history: deque[tuple[float, float, bool]] = deque(maxlen=HISTORY)
         self.delays = [0] * BUCKETS
         self._by_deadline = False
+
+    def __copy__(self) -> Books:
+        """Books that say the same and stay as they are, to be written in another thread.
+
+        What never changes, such as policies, is shared, so that this takes little time.
+        """
+        made: Books = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        for name, value in self.__dict__.items():
+            if isinstance(value, dict | deque | list):
+                setattr(made, name, value.copy())
+        made.decisions = {number: steps.copy() for number, steps in self.decisions.items()}
+        made.inbox = copy.copy(self.inbox)
+        made.inbox.agent = made._recorder = copy.copy(self._recorder)
+        return made
 
     def _adopt(self, inbox: Inbox, recorder: Recorder) -> None:
         self.inbox = inbox
@@ -114,11 +134,15 @@ class Books:
         """Whether feedback of this episode is still waited for."""
         return episode in self.opened
 
-    def overdue(self, now: float) -> bool:
-        """Whether a deadline in seconds has passed of which no event tells yet."""
-        if not self.terms.timed or not self.opened or self.terms.deadline is None:
+    def passed(self, now: float) -> bool:
+        """Whether a deadline or grace in seconds has passed of which no event tells yet."""
+        deadline = self.terms.deadline
+        if not self.terms.timed or not self.opened or deadline is None:
             return False
-        return max(now, self.now) - next(iter(self.opened.values())) > self.terms.deadline
+        now = max(now, self.now)
+        if self.in_time and now - next(iter(self.in_time.values())) > deadline:
+            return True
+        return now - next(iter(self.opened.values())) > deadline + (self.terms.grace or 0)
 
     def calls(self) -> list[Call]:
         """What the agent is to be told since this was last asked."""
@@ -142,6 +166,7 @@ class Books:
             built = self._built(event.episode)
             if built is not None:
                 self.inbox.take([built])
+                self._tidy(event.episode)
         elif isinstance(event, Fed):
             self._by_deadline = False
             outcomes = self._feed(event.records)
@@ -150,13 +175,15 @@ class Books:
             self._tidy(event.episode)
         while self.opened and not self.inbox.is_open(oldest := next(iter(self.opened))):
             self._tidy(oldest)
+        while self.in_time and self.inbox.is_overdue(oldest := next(iter(self.in_time))):
+            del self.in_time[oldest]
         return outcomes
 
     def _begin(self, event: Begun, policy: Floats) -> None:
         number = self.inbox.begin_episode().number
         assert number == event.episode
         self.policies[number] = policy
-        self.opened[number] = self.now
+        self.opened[number] = self.in_time[number] = self.now
         if event.key is not None:
             self.keys[event.key] = number
             self._key_of[number] = event.key
@@ -171,12 +198,14 @@ class Books:
             if own is None:
                 batch.append(record)
                 places.append(len(outcomes))
-            elif isinstance(record, End) and own.kind == "taken":
+            elif isinstance(record, End) and own.used:
                 self.ends[record.episode] = record.state
                 built = self._built(record.episode)
                 if built is not None:
                     batch.append(built)
                     places.append(None)
+            elif isinstance(record, End) and own.kind == "late":
+                self._remember_end(record.episode, record.state)
             outcomes.append(own)
         if batch:
             for place, outcome in zip(places, self.inbox.take(batch).outcomes, strict=True):
@@ -213,9 +242,11 @@ class Books:
             if known == record.state:
                 return Outcome("duplicate", number, part, "the same value came before")
             return is_now("conflict", f"it ended in state {known} before")
-        if not self.is_open(number):
-            return is_now("late", "the episode is closed, and nothing is remembered of this value")
-        return Outcome("taken", number, part)
+        if not self.inbox.is_open(number):
+            return is_now("late", TOO_LATE)
+        if self.inbox.is_overdue(number):
+            return replace(is_now("late", OVERDUE), used=True)
+        return Outcome("taken", number, part, used=True)
 
     def _built(self, episode: int) -> Trajectory | None:
         """The path of decisions, once it is whole."""
@@ -244,34 +275,38 @@ class Books:
         if episode not in self.opened or self.inbox.is_open(episode):
             return
         del self.opened[episode]
+        self.in_time.pop(episode, None)
         self.policies.pop(episode, None)
         self.decisions.pop(episode, None)
         if episode in self.ends:
-            self._closed_ends[episode] = self.ends.pop(episode)
-            while len(self._closed_ends) > self.terms.remember:
-                del self._closed_ends[next(iter(self._closed_ends))]
+            self._remember_end(episode, self.ends.pop(episode))
         key = self._key_of.pop(episode, None)
         if key is not None:
             self._old_keys.append(key)
             while len(self._old_keys) > self.terms.remember:
                 self.keys.pop(self._old_keys.popleft(), None)
 
+    def _remember_end(self, episode: int, state: int) -> None:
+        """Remember where a closed episode ended, and let go of the oldest."""
+        self._closed_ends[episode] = state
+        while len(self._closed_ends) > self.terms.remember:
+            del self._closed_ends[next(iter(self._closed_ends))]
+
     def counts(self) -> Counter[str]:
-        """Episodes closed by the deadline, since the beginning."""
+        """What the deadline did to episodes, since the beginning."""
         counted = self.inbox.counts()
-        return Counter({name: counted[name] for name in CLOSED})
+        return Counter({name: counted[name] for name in PASSED})
 
     def state(self) -> stored.State:
         """Everything, as it is now. Calls must have been read."""
         open_ = list(self.opened)
-        H, S, A = self.terms.problem.shape
         made = [(n, h, *at) for n, steps in self.decisions.items() for h, at in steps.items()]
         return {
             "inbox": self.inbox.state(),
             "now": self.now,
             "open": np.array(open_, dtype=np.int64),
             "opened": np.array(list(self.opened.values()), dtype=np.float64),
-            "policies": np.array([self.policies[n] for n in open_]).reshape(-1, H, S, A),
+            "policies": [self.policies[n] for n in open_],
             "decisions": np.array(made, dtype=np.int64).reshape(-1, 4),
             "ends": np.array(list(self.ends.items()), dtype=np.int64).reshape(-1, 2),
             "closed_ends": np.array(list(self._closed_ends.items()), np.int64).reshape(-1, 2),
@@ -291,18 +326,22 @@ class Books:
         recorder = inbox.agent
         if not isinstance(recorder, Recorder) or recorder.problem != terms.problem:
             raise ValueError("the snapshot must be of the same problem")
-        if (inbox.deadline, inbox.default) != (terms.deadline, terms.default):
-            raise ValueError(
-                f"deadline and default must stay as they were: {inbox.deadline}, {inbox.default}"
-            )
+        before = (inbox.deadline, inbox.default, inbox.grace)
+        if before != (terms.deadline, terms.default, terms.grace):
+            raise ValueError(f"deadline, default and grace must stay as they were: {before}")
         inbox.clock = made._clock if terms.timed else None
         made._adopt(inbox, recorder)
         made.now = checks.real("now", read["now"], 0.0)
         numbers = stored.array("open", read["open"], np.int64, (None,)).tolist()
         n = len(numbers)
         opened = stored.array("opened", read["opened"], np.float64, (n,)).tolist()
-        policies = stored.array("policies", read["policies"], np.float64, (n, *terms.problem.shape))
+        shape = terms.problem.shape
+        policies = [
+            stored.array("policies", policy, np.float64, shape)
+            for policy in stored.items("policies", read["policies"])
+        ]
         made.opened = dict(zip(numbers, opened, strict=True))
+        made.in_time = {n: at for n, at in made.opened.items() if not inbox.is_overdue(n)}
         made.policies = dict(zip(numbers, policies, strict=True))
         for e, h, s, a in stored.array(
             "decisions", read["decisions"], np.int64, (None, 4)

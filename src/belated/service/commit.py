@@ -2,7 +2,8 @@
 
 A commit costs a few milliseconds whatever it holds. So one thread commits, and all requests that
 wait share the cost. The log keeps the order in which events were appended: if an event is on disk,
-so are all before it.
+so are all before it. The same thread writes snapshots and deletes what is old, a little after each
+group, so that no event waits long for that.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ import asyncio
 import contextlib
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from belated.service.log import FORMAT, Event, checksum, write
+from belated.service.snapshot import Piece
 from belated.service.storage import Row, Storage, StorageError
 
 IDLE = 1.0
 """Seconds without events after which the storage is checked."""
-Snapshot = tuple[int, bytes]
+Snapshot = tuple[int, Iterator[Piece]]
 
 
 class Committer:
@@ -28,10 +30,16 @@ class Committer:
         storage: where events go; used by the thread only, from `start` on.
         number: of the last event that is stored, and its checksum.
         failed: called in the event loop, once, if something cannot be written.
+        log: events that are kept at least; None: all.
     """
 
     def __init__(
-        self, storage: Storage, number: int, last: int, failed: Callable[[str], None]
+        self,
+        storage: Storage,
+        number: int,
+        last: int,
+        failed: Callable[[str], None],
+        log: int | None = None,
     ) -> None:
         self.number = number
         self._checksum = last
@@ -40,7 +48,10 @@ class Committer:
         self._loop = asyncio.get_running_loop()
         self._wake = threading.Condition()
         self._pending: list[Row] = []
-        self._snapshot: Snapshot | None = None
+        self._log = log
+        self._snapshot: Snapshot | None = None  # the newest that is not being written
+        self._writing: Snapshot | None = None
+        self._untidy = True
         self._next: asyncio.Future[None] | None = None  # of those pending
         self._current: asyncio.Future[None] | None = None  # of those being written
         self._stopping = False
@@ -82,10 +93,10 @@ class Committer:
                 return
         await asyncio.shield(future)  # a client that gives up must not stop the others
 
-    def keep(self, number: int, content: bytes) -> None:
+    def keep(self, number: int, pieces: Iterator[Piece]) -> None:
         """Store a snapshot after the events that it covers; any thread may call this."""
         with self._wake:
-            self._snapshot = (number, content)
+            self._snapshot = (number, pieces)
             self._wake.notify()
 
     def stop(self) -> None:
@@ -98,11 +109,13 @@ class Committer:
     def _run(self) -> None:
         while True:
             with self._wake:
-                if not (self._pending or self._snapshot or self._stopping):
+                busy = self._pending or self._snapshot or self._writing or self._stopping
+                if not (busy or self._untidy):
                     self._wake.wait(IDLE)
                 rows, self._pending = self._pending, []
-                snapshot, self._snapshot = self._snapshot, None
-                if not rows and snapshot is None and self._stopping:
+                if self._writing is None:
+                    self._writing, self._snapshot = self._snapshot, None
+                if not rows and self._writing is None and self._stopping:
                     return
                 done, self._current, self._next = self._next, self._next, None
             try:
@@ -113,8 +126,14 @@ class Committer:
                 self._tell(done, None)
                 if not rows:
                     self._storage.check()
-                if snapshot is not None:
-                    self._storage.add_snapshot(*snapshot)
+                if self._writing is not None:
+                    number, pieces = self._writing
+                    place, content, last = next(pieces)
+                    self._storage.add_piece(number, place, content, last=last)
+                    if last:
+                        self._writing, self._untidy = None, True
+                elif self._untidy:
+                    self._untidy = self._storage.tidy(self._log)
             except Exception as error:  # whatever it is, nothing more may be acknowledged
                 why = str(error) or type(error).__name__
                 with self._wake:

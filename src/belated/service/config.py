@@ -42,6 +42,8 @@ class Limits:
         open: open episodes of a learner.
         waiting: calls that wait for an agent to learn from them.
         snapshot: events between two snapshots.
+        log: events of a learner that are kept, besides those that no two snapshots cover; without
+            it, all.
     """
 
     body: int = 2_000_000
@@ -51,10 +53,13 @@ class Limits:
     open: int = 100_000
     waiting: int = 10_000
     snapshot: int = 20_000
+    log: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("body", "batch", "open", "waiting", "snapshot"):
             checks.integer(f"limits.{name}", getattr(self, name), 1)
+        if self.log is not None:
+            checks.integer("limits.log", self.log, 0)
         for name in ("rate", "burst"):
             checks.real(f"limits.{name}", getattr(self, name), 1.0)
         if self.batch > self.waiting:
@@ -65,7 +70,7 @@ class Limits:
     @property
     def bounds(self) -> Bounds:
         """Those of one learner."""
-        return Bounds(waiting=self.waiting, open=self.open, snapshot=self.snapshot)
+        return Bounds(waiting=self.waiting, open=self.open, snapshot=self.snapshot, log=self.log)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +85,7 @@ class LearnerConfig:
         start: a file of `belated.save`, instead: the agent goes on from there. It must stay.
         deadline_seconds, deadline_episodes: how long an episode may wait; at most one of them.
         default: the cost of a step that has not reported by then.
+        grace: how much longer an episode without a default is kept, in the deadline's unit.
         rewards: [low, high], the range of rewards that come without one.
         remember: closed episodes of which duplicates are known.
     """
@@ -92,6 +98,7 @@ class LearnerConfig:
     deadline_seconds: float | None = None
     deadline_episodes: int | None = None
     default: float | None = None
+    grace: float | None = None
     rewards: tuple[float, float] | None = None
     remember: int = REMEMBER
 
@@ -117,6 +124,7 @@ class LearnerConfig:
             self.deadline_seconds if timed else self.deadline_episodes,
             timed,
             self.default,
+            self.grace,
             self.remember,
             agent.begun,
             start,
@@ -186,7 +194,10 @@ def demonstration() -> Config:
     """A shop with three offers; a visitor who has not bought within ten minutes never will."""
     shop = LearnerConfig(name="shop", problem=Problem(1, 3, 1), deadline_seconds=600.0, default=1.0)
     robot = LearnerConfig(
-        name="robot", problem=Problem(6, 2, 4, homogeneous=True), deadline_episodes=1000
+        name="robot",
+        problem=Problem(6, 2, 4, homogeneous=True),
+        deadline_episodes=1000,
+        grace=1000,
     )
     return Config(learners=(shop, robot))
 
@@ -269,10 +280,21 @@ def _check_deadline(key: str, values: dict[str, Any]) -> None:
         values["deadline_seconds"] = checks.real(f"{key}.deadline_seconds", seconds, 0.0)
     if episodes is not None:
         checks.integer(f"{key}.deadline_episodes", episodes, 0)
-    if values.get("default") is not None:
-        if seconds is None and episodes is None:
-            raise ValueError(f"{key}.default needs a deadline_seconds or deadline_episodes")
-        values["default"] = checks.real(f"{key}.default", values["default"], 0.0, 1.0)
+    default, grace = values.get("default"), values.get("grace")
+    for name, value in (("default", default), ("grace", grace)):
+        if value is not None and seconds is None and episodes is None:
+            raise ValueError(f"{key}.{name} needs a deadline_seconds or deadline_episodes")
+    if default is not None and grace is not None:
+        raise ValueError(
+            f"{key} must have a default or a grace, got both: the default is learned from at the "
+            "deadline, and what comes later cannot replace it"
+        )
+    if default is not None:
+        values["default"] = checks.real(f"{key}.default", default, 0.0, 1.0)
+    if grace is not None and seconds is not None:
+        values["grace"] = checks.real(f"{key}.grace", grace, 0.0, above=True)
+    elif grace is not None:
+        checks.integer(f"{key}.grace", grace, 1)
 
 
 def _token(key: str, given: object) -> Token:

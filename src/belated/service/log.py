@@ -18,9 +18,18 @@ from belated import checks
 from belated.service import records
 from belated.service.records import Arrived
 
-FORMAT = 1
+FORMAT = 2
 """The number of the format that is written."""
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+
+def _with_grace(values: dict[str, Any]) -> dict[str, Any]:
+    """Format 2 says for how long an episode past its deadline is kept; before, it never was."""
+    if values["do"] != "made":
+        return values
+    return {**values, "terms": {"first": 0, "start": None, "grace": None, **values["terms"]}}
+
+
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_grace}
 """From the fields of an event of this format to those of the next."""
 
 

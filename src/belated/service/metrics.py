@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from belated.inbox import KINDS
+from belated.inbox import CLOSED, KINDS
 from belated.service.live import Live
 
 
@@ -24,6 +24,7 @@ class _Collected(Collector):
             for name, about in (
                 ("episodes_begun", "episodes that have begun"),
                 ("episodes_open", "episodes that wait for feedback"),
+                ("episodes_overdue", "those past their deadline, within the grace"),
                 ("calls_waiting", "calls that wait for the agent"),
                 ("log_events", "events in the log"),
                 ("policies_differing", "policies that replay gave otherwise"),
@@ -38,6 +39,9 @@ class _Collected(Collector):
         closed = CounterMetricFamily(
             "belated_closed", "episodes closed by the deadline", labels=["learner", "how"]
         )
+        used = CounterMetricFamily(
+            "belated_late_used", "late records that were used, since the start", labels=["learner"]
+        )
         decided = CounterMetricFamily(
             "belated_decisions", "decisions since the start", labels=["learner"]
         )
@@ -49,6 +53,7 @@ class _Collected(Collector):
             values = {
                 "episodes_begun": session.books.begun,
                 "episodes_open": len(session.books.opened),
+                "episodes_overdue": len(session.books.opened) - len(session.books.in_time),
                 "calls_waiting": session.learning.waiting,
                 "log_events": session.committer.number,
                 "policies_differing": session.differing,
@@ -59,10 +64,12 @@ class _Collected(Collector):
                 told.add_metric([live.name, name], float(number))
             for kind in KINDS:
                 records.add_metric([live.name, kind], session.counts[kind])
-            for how, count in session.books.counts().items():
-                closed.add_metric([live.name, how], count)
+            counts = session.books.counts()
+            for how in CLOSED:
+                closed.add_metric([live.name, how], counts[how])
+            used.add_metric([live.name], session.counts["late_used"])
             decided.add_metric([live.name], session.counts["decided"])
-        yield from (ready, *gauges.values(), told, records, closed, decided)
+        yield from (ready, *gauges.values(), told, records, used, closed, decided)
 
 
 def text(learners: Iterable[Live]) -> bytes:

@@ -7,6 +7,7 @@ open episodes at once and hands its calls on.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
@@ -41,6 +42,12 @@ class Recorder(Ledgered):
         self.calls: list[Call] = []
         self.heard: Callable[[Costs], None] = lambda costs: None
         self._ledger: Ledger[Any] = Ledger(problem, information, uses_paths=uses_paths)
+
+    def __copy__(self) -> Recorder:
+        """A recorder of the same open episodes, without the calls."""
+        made = Recorder(self.problem, self.information, uses_paths=self.uses_paths)
+        made._ledger = copy.copy(self._ledger)
+        return made
 
     def start_at(self, number: int) -> None:
         """Let the first episode have this number."""

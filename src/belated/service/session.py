@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import logging
 import threading
 import time
@@ -22,7 +23,7 @@ from belated.arrays import Floats
 from belated.feedback import Episode
 from belated.inbox import Outcome
 from belated.service import snapshot
-from belated.service.books import digest
+from belated.service.books import Books, digest
 from belated.service.commit import Committer
 from belated.service.learning import Learning
 from belated.service.log import Begun, Decided, Event, Fed, Forgotten, Made, Tick
@@ -58,19 +59,20 @@ class Clock:
         return self._base + self._monotonic()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """What a learner takes on at once.
 
-    waiting: calls that wait for the agent. asked: episodes asked for. events: not on disk yet.
-    open: episodes. snapshot: events between two snapshots.
+    open: episodes. waiting: calls that wait for the agent. snapshot: events between two snapshots.
+    log: events that are kept; None: all. asked: episodes asked for. events: not on disk yet.
     """
 
-    waiting: int = 10_000
+    open: int
+    waiting: int
+    snapshot: int
+    log: int | None
     asked: int = 1_000
     events: int = 10_000
-    open: int = 100_000
-    snapshot: int = 20_000
 
 
 class Session:
@@ -99,7 +101,9 @@ class Session:
         self._beginning: dict[str, asyncio.Future[int]] = {}
         self._coming: set[asyncio.Future[int]] = set()
         self._snapshot = restored.snapshot
-        self.committer = Committer(storage, restored.number, restored.checksum, failed)
+        self._writing: threading.Thread | None = None
+        at = (restored.number, restored.checksum)
+        self.committer = Committer(storage, *at, failed, bounds.log)
         self.learning = Learning(restored.pupil, self._capture, self._agent_failed)
         if restored.number == 0:
             terms = described(self.books.terms, restored.pupil.agent)
@@ -211,6 +215,7 @@ class Session:
         ]
         for outcome in outcomes:
             self._count(outcome.kind)
+            self.counts["late_used"] += outcome.kind == "late" and outcome.used
         if kept:
             self._append(Fed(event.at, tuple(kept)))
         await self.committer.durable()
@@ -225,10 +230,10 @@ class Session:
         if was_open:
             self._check_room(1)
             self._happen(Forgotten(self.clock(), episode))
-            self._count("forgotten")
+            self._count("forgotten_by_request")
         await self.committer.durable()
         if was_open:
-            return Outcome("taken", episode, None)
+            return Outcome("taken", episode, None, used=True)
         return Outcome("duplicate", episode, None, f"episode {episode} is closed already")
 
     def _check_room(self, records: int) -> None:
@@ -241,7 +246,7 @@ class Session:
     def _tick(self) -> None:
         """Let deadlines pass that have passed."""
         now = self.clock()
-        if self.books.overdue(now):
+        if self.books.passed(now):
             self._happen(Tick(now))
 
     def tick(self) -> None:
@@ -279,22 +284,45 @@ class Session:
         self.arrivals[-1][1][kind] += 1
 
     def _capture(self) -> None:
-        """In the thread of learning, which does nothing else meanwhile: make a snapshot."""
+        """In the thread of learning, which does nothing else meanwhile: make a snapshot.
+
+        The event loop copies the books between two events, and this thread the agent. Encoding
+        them takes longer; it has a thread of its own, and so the two go on.
+        """
+        if self._writing is not None:
+            self._writing.join()  # of the one before, which is rarely still at it
         done = threading.Event()
-        found: list[tuple[int, int, stored.State, list[Call]]] = []
+        found: list[tuple[int, int, Books, list[Call]]] = []
 
         def look() -> None:
             try:
                 at = self.committer.number, self.committer.last
-                found.append((*at, self.books.state(), list(self._pupil.waiting)))
+                found.append((*at, copy.copy(self.books), list(self._pupil.waiting)))
             finally:
                 done.set()
 
         self._loop.call_soon_threadsafe(look)
         done.wait()
-        number, checksum, state, waiting = found[0]
-        content = snapshot.write(number, checksum, state, self._pupil, waiting)
-        self.committer.keep(number, content)
+        moment = self._moment(*found[0])
+        self._writing = threading.Thread(
+            target=self._write, args=(moment,), name="snapshot", daemon=True
+        )
+        self._writing.start()
+
+    def _moment(
+        self, number: int, checksum: int, books: Books, waiting: list[Call]
+    ) -> snapshot.Moment:
+        pupil = self._pupil
+        agent = stored.kept(pupil.agent)
+        return snapshot.Moment(number, checksum, books, waiting, agent, pupil.learned, pupil.unused)
+
+    def _write(self, moment: snapshot.Moment) -> None:
+        """Encode a snapshot and have it written."""
+        try:
+            self.committer.keep(moment.number, snapshot.write(moment))
+        except Exception as error:
+            logging.getLogger("belated.service").exception("a snapshot failed")
+            self._agent_failed(f"a snapshot failed: {type(error).__name__}: {error}")
 
     def _agent_failed(self, why: str) -> None:
         self._call(lambda: self._failed(why))
@@ -304,18 +332,24 @@ class Session:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
 
+    async def _written(self) -> None:
+        """Wait until no snapshot is being encoded."""
+        if self._writing is not None:
+            await asyncio.to_thread(self._writing.join)
+
     async def close(self, *, drain: bool) -> None:
         """Stop: learn and write what there is and keep a snapshot, or drop everything."""
         if drain and self.committer.broken is None:
             await asyncio.to_thread(self.learning.stop, drain=True)
-            number, checksum = self.committer.number, self.committer.last
+            await self._written()
+            number = self.committer.number
             if number != self._snapshot:
-                content = snapshot.write(
-                    number, checksum, self.books.state(), self._pupil, list(self._pupil.waiting)
-                )
-                self.committer.keep(number, content)
+                waiting = list(self._pupil.waiting)
+                moment = self._moment(number, self.committer.last, self.books, waiting)
+                await asyncio.to_thread(self._write, moment)
         else:
             await asyncio.to_thread(self.learning.stop, drain=False)
+            await self._written()
         await asyncio.to_thread(self.committer.stop)
         for future in self._coming:
             _give_up(future, StorageError("the learner was closed"))

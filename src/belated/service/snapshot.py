@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from belated import checks, saving, stored
 from belated.agents.contract import check_is_agent
@@ -11,29 +12,56 @@ from belated.service.books import Books, Terms
 from belated.service.learning import Pupil
 from belated.service.recorder import Call
 
-FORMAT = 1
+FORMAT = 2
+PIECE = 2**20
+"""Bytes that are written at once, so that no event waits long for the disk."""
+Piece = tuple[int, bytes, bool]
+"""Its place, its content, and whether it is the last."""
 NAMES = ("format", "number", "checksum", "agent", "books", "learned", "unused", "waiting")
 
 
-def write(
-    number: int, checksum: int, books: stored.State, pupil: Pupil, waiting: list[Call]
-) -> bytes:
-    """The bytes. number, checksum: of the last event. books: their state."""
-    return saving.to_bytes(
-        {
-            "format": FORMAT,
-            "number": number,
-            "checksum": checksum,
-            "agent": pupil.agent,
-            "books": books,
-            "learned": pupil.learned,
-            "unused": pupil.unused,
-            "waiting": [
-                call if isinstance(call, int) else [written(record) for record in call]
-                for call in waiting
-            ],
-        }
-    )
+class Moment(NamedTuple):
+    """A learner as it was after an event. Nothing of it changes any more, so any thread may write.
+
+    number, checksum: of the event. waiting: calls that the agent had not had by then. agent: its
+    state, after it had `learned` calls, `unused` records of them left aside.
+    """
+
+    number: int
+    checksum: int
+    books: Books
+    waiting: list[Call]
+    agent: stored.Kept
+    learned: int
+    unused: int
+
+
+def write(moment: Moment) -> Iterator[Piece]:
+    """The bytes, encoded at once, and put together piece by piece."""
+    saved = {
+        **moment._asdict(),
+        "format": FORMAT,
+        "books": moment.books.state(),
+        "waiting": [
+            call if isinstance(call, int) else [written(record) for record in call]
+            for call in moment.waiting
+        ],
+    }
+    return _pieces(saving.to_chunks(saved))
+
+
+def _pieces(chunks: list[bytes | memoryview]) -> Iterator[Piece]:
+    """Chunks of any length as pieces of one length, but for the last."""
+    ready: list[bytes | memoryview] = []
+    size = place = 0
+    for chunk in chunks:
+        left = memoryview(chunk)
+        while size + len(left) > PIECE:
+            yield place, b"".join((*ready, left[: PIECE - size])), False
+            left, ready, size, place = left[PIECE - size :], [], 0, place + 1
+        ready.append(left)
+        size += len(left)
+    yield place, b"".join(ready), True
 
 
 def read(content: bytes, terms: Terms) -> tuple[int, int, Books, Pupil]:

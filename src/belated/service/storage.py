@@ -10,6 +10,11 @@ from typing import NamedTuple, Protocol
 
 from belated.service.log import LogError, checksum
 
+KEPT = 2
+"""Snapshots."""
+SLICE = 2_000
+"""Events that are deleted at once."""
+
 
 class StorageError(Exception):
     """The storage does not work: full, gone, or locked. What was not acknowledged may be lost."""
@@ -43,12 +48,20 @@ class Storage(Protocol):
         """The events behind this number, in order."""
         ...
 
-    def add_snapshot(self, number: int, content: bytes) -> None:
-        """Keep a snapshot of the learner after this event, and the one before it."""
+    def add_piece(self, number: int, place: int, content: bytes, *, last: bool) -> None:
+        """Keep a piece of the snapshot after this event; it is whole once the last one is kept."""
         ...
 
     def snapshots(self) -> Iterator[tuple[int, bytes]]:
-        """Those that are kept, newest first."""
+        """The whole ones, newest first."""
+        ...
+
+    def tidy(self, log: int | None) -> bool:
+        """Delete a little of what is not needed; returns whether there may be more.
+
+        Not needed are snapshots older than the two newest whole ones and, if the log is to be
+        short, events that both of these cover, but for the first event and the newest `log`.
+        """
         ...
 
     def check(self) -> None:
@@ -66,7 +79,8 @@ def checked(rows: Iterator[Row], after: int, before: int) -> Iterator[Row]:
     for row in rows:
         number += 1
         if row.number != number:
-            raise LogError(f"event {number} is missing from the log")
+            short = "; a log that was shortened needs a whole snapshot" if after == 0 else ""
+            raise LogError(f"event {number} is missing from the log{short}")
         before = checksum(before, row.written)
         if row.checksum != before:
             raise LogError(f"event {number} of the log is damaged: its checksum does not fit")

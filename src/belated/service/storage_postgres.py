@@ -13,21 +13,19 @@ from collections.abc import Iterator, Sequence
 
 import psycopg
 
-from belated.service.storage import Row, StorageError, Taken
+from belated.service.storage import KEPT, SLICE, Row, StorageError, Taken
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS belated_events (
     learner text NOT NULL, number bigint NOT NULL, format int NOT NULL, written text NOT NULL,
     checksum bigint NOT NULL, PRIMARY KEY (learner, number)
 );
-CREATE TABLE IF NOT EXISTS belated_snapshots (
-    learner text NOT NULL, number bigint NOT NULL, content bytea NOT NULL,
-    PRIMARY KEY (learner, number)
+CREATE TABLE IF NOT EXISTS belated_pieces (
+    learner text NOT NULL, number bigint NOT NULL, place int NOT NULL, last boolean NOT NULL,
+    content bytea NOT NULL, PRIMARY KEY (learner, number, place)
 );
 CREATE TABLE IF NOT EXISTS belated_drivers (learner text PRIMARY KEY, address text);
 """
-KEPT = 2
-"""Snapshots."""
 PAGE = 5_000
 """Events that are read at once."""
 PATIENCE = 5
@@ -81,14 +79,11 @@ class PostgresStorage:
 
     def append(self, rows: Sequence[Row]) -> None:
         """See `Storage`."""
-        try:
-            with self._db.transaction(), self._db.cursor() as cursor:
-                cursor.executemany(
-                    "INSERT INTO belated_events VALUES (%s, %s, %s, %s, %s)",
-                    [(self._learner, *row) for row in rows],
-                )
-        except psycopg.Error as error:
-            raise StorageError(_line(error)) from None
+        with self._transaction(), self._db.cursor() as cursor:
+            cursor.executemany(
+                "INSERT INTO belated_events VALUES (%s, %s, %s, %s, %s)",
+                [(self._learner, *row) for row in rows],
+            )
 
     def events(self, after: int) -> Iterator[Row]:
         """See `Storage`."""
@@ -106,42 +101,75 @@ class PostgresStorage:
                 return
             after = found[-1][0]
 
-    def add_snapshot(self, number: int, content: bytes) -> None:
+    def add_piece(self, number: int, place: int, content: bytes, *, last: bool) -> None:
         """See `Storage`."""
-        try:
-            with self._db.transaction():
+        with self._transaction():
+            if place == 0:
                 self._db.execute(
-                    "INSERT INTO belated_snapshots VALUES (%s, %s, %s) "
-                    "ON CONFLICT (learner, number) DO UPDATE SET content = excluded.content",
-                    (self._learner, number, content),
+                    "DELETE FROM belated_pieces WHERE learner = %s AND number = %s",
+                    (self._learner, number),
                 )
-                self._db.execute(
-                    "DELETE FROM belated_snapshots WHERE learner = %s AND number NOT IN "
-                    "(SELECT number FROM belated_snapshots WHERE learner = %s "
-                    "ORDER BY number DESC LIMIT %s)",
-                    (self._learner, self._learner, KEPT),
-                )
-        except psycopg.Error as error:
-            raise StorageError(_line(error)) from None
+            self._db.execute(
+                "INSERT INTO belated_pieces VALUES (%s, %s, %s, %s, %s)",
+                (self._learner, number, place, last, content),
+            )
 
     def snapshots(self) -> Iterator[tuple[int, bytes]]:
         """See `Storage`."""
-        try:
+        for number in self._whole():
+            with self._transaction():
+                found = self._db.execute(
+                    "SELECT content FROM belated_pieces WHERE learner = %s AND number = %s "
+                    "ORDER BY place",
+                    (self._learner, number),
+                ).fetchall()
+            yield number, b"".join(piece for (piece,) in found)
+
+    def _whole(self) -> list[int]:
+        """The whole snapshots, newest first."""
+        with self._transaction():
             found = self._db.execute(
-                "SELECT number, content FROM belated_snapshots WHERE learner = %s "
+                "SELECT number FROM belated_pieces WHERE learner = %s AND last "
                 "ORDER BY number DESC",
                 (self._learner,),
             ).fetchall()
+        return [number for (number,) in found]
+
+    def tidy(self, log: int | None) -> bool:
+        """See `Storage`."""
+        kept = self._whole()[:KEPT]
+        if len(kept) < KEPT:
+            return False
+        newest, oldest = kept
+        with self._transaction():
+            deleted = self._db.execute(
+                "DELETE FROM belated_pieces WHERE ctid IN (SELECT ctid FROM belated_pieces "
+                "WHERE learner = %s AND number < %s AND number <> %s LIMIT 1)",
+                (self._learner, newest, oldest),
+            ).rowcount
+            if log is not None:
+                deleted += self._db.execute(
+                    "DELETE FROM belated_events WHERE learner = %s AND number IN "
+                    "(SELECT number FROM belated_events WHERE learner = %s AND number > 1 "
+                    "AND number <= least(%s, (SELECT max(number) FROM belated_events "
+                    "WHERE learner = %s) - %s) ORDER BY number LIMIT %s)",
+                    (self._learner, self._learner, oldest, self._learner, log, SLICE),
+                ).rowcount
+        return deleted > 0
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All of it on disk, or `StorageError` and nothing."""
+        try:
+            with self._db.transaction():
+                yield
         except psycopg.Error as error:
             raise StorageError(_line(error)) from None
-        return iter(found)
 
     def check(self) -> None:
         """See `Storage`."""
-        try:
+        with self._transaction():
             self._db.execute("SELECT 1")
-        except psycopg.Error as error:
-            raise StorageError(_line(error)) from None
 
     def close(self) -> None:
         """See `Storage`."""

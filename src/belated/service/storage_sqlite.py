@@ -14,19 +14,27 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from belated.service.storage import Row, StorageError, Taken
+from belated.service.storage import KEPT, SLICE, Row, StorageError, Taken
 
-LAYOUT = 1
+LAYOUT = 2
 """Of the tables, in `PRAGMA user_version`; events have formats of their own."""
-TABLES = """
+EVENTS = """
 CREATE TABLE events (
     number INTEGER PRIMARY KEY, format INTEGER NOT NULL, written TEXT NOT NULL,
     checksum INTEGER NOT NULL
 );
-CREATE TABLE snapshots (number INTEGER PRIMARY KEY, content BLOB NOT NULL);
 """
-KEPT = 2
-"""Snapshots."""
+SNAPSHOTS = """
+CREATE TABLE snapshots (
+    number INTEGER NOT NULL, place INTEGER NOT NULL, last INTEGER NOT NULL, content BLOB NOT NULL,
+    PRIMARY KEY (number, place)
+);
+"""
+STEPS = {
+    0: EVENTS + SNAPSHOTS,
+    1: "DROP TABLE snapshots;" + SNAPSHOTS,  # those were in one piece; the log was never shortened
+}
+"""From every older layout to this one."""
 
 
 class SQLiteStorage:
@@ -59,8 +67,8 @@ class SQLiteStorage:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         layout = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if layout == 0:
-            self._db.executescript(f"BEGIN;{TABLES}PRAGMA user_version = {LAYOUT};COMMIT;")
+        if layout in STEPS:
+            self._db.executescript(f"BEGIN;{STEPS[layout]}PRAGMA user_version = {LAYOUT};COMMIT;")
         elif layout != LAYOUT:
             self._db.close()
             raise StorageError(f"{path} has layout {layout}; this release reads {LAYOUT}")
@@ -72,13 +80,8 @@ class SQLiteStorage:
 
     def append(self, rows: Sequence[Row]) -> None:
         """See `Storage`."""
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
+        with self._transaction():
             self._db.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
-            self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._undo()
-            raise StorageError(str(error)) from None
 
     def events(self, after: int) -> Iterator[Row]:
         """See `Storage`."""
@@ -88,32 +91,63 @@ class SQLiteStorage:
         )
         return map(Row._make, found)
 
-    def add_snapshot(self, number: int, content: bytes) -> None:
+    def add_piece(self, number: int, place: int, content: bytes, *, last: bool) -> None:
         """See `Storage`."""
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", (number, content))
+        with self._transaction():
+            if place == 0:
+                self._db.execute("DELETE FROM snapshots WHERE number = ?", (number,))
             self._db.execute(
-                "DELETE FROM snapshots WHERE number NOT IN "
-                "(SELECT number FROM snapshots ORDER BY number DESC LIMIT ?)",
-                (KEPT,),
+                "INSERT INTO snapshots VALUES (?, ?, ?, ?)", (number, place, last, content)
             )
-            self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._undo()
-            raise StorageError(str(error)) from None
 
     def snapshots(self) -> Iterator[tuple[int, bytes]]:
         """See `Storage`."""
-        yield from self._db.execute("SELECT number, content FROM snapshots ORDER BY number DESC")
+        for number in self._whole():
+            pieces = self._db.execute(
+                "SELECT content FROM snapshots WHERE number = ? ORDER BY place", (number,)
+            )
+            yield number, b"".join(piece for (piece,) in pieces)
+
+    def _whole(self) -> list[int]:
+        """The whole snapshots, newest first."""
+        found = self._db.execute("SELECT number FROM snapshots WHERE last ORDER BY number DESC")
+        return [number for (number,) in found]
+
+    def tidy(self, log: int | None) -> bool:
+        """See `Storage`."""
+        with self._transaction():
+            kept = self._whole()[:KEPT]
+            if len(kept) < KEPT:
+                return False
+            deleted = self._db.execute(
+                "DELETE FROM snapshots WHERE rowid IN (SELECT rowid FROM snapshots "
+                "WHERE number < ? AND number <> ? LIMIT 1)",
+                kept,
+            ).rowcount
+            if log is not None:
+                deleted += self._db.execute(
+                    "DELETE FROM events WHERE number IN (SELECT number FROM events "
+                    "WHERE number > 1 AND number <= ? "
+                    "AND number <= (SELECT max(number) FROM events) - ? ORDER BY number LIMIT ?)",
+                    (kept[-1], log, SLICE),
+                ).rowcount
+        return deleted > 0
 
     def check(self) -> None:
         """See `Storage`; a file stays locked."""
 
-    def _undo(self) -> None:
-        with contextlib.suppress(sqlite3.Error):  # the file will be opened again anyway
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All of it on disk, or `StorageError` and nothing."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):  # the file will be opened again anyway
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+            raise StorageError(str(error)) from None
 
     def close(self) -> None:
         """See `Storage`."""

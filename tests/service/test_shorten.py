@@ -1,0 +1,254 @@
+"""A log that is kept short: nothing that matters is lost, wherever the server stops."""
+
+import contextlib
+import json
+import shutil
+import sqlite3
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from belated import stored
+from belated.service import log, replay, snapshot, storage_sqlite
+from belated.service.books import Books
+from belated.service.learning import Pupil
+from belated.service.log import LogError
+from belated.service.storage import Row
+from belated.service.storage_sqlite import SQLiteStorage
+from serving import (
+    ROBOT,
+    SHOP,
+    InProcess,
+    Server,
+    books_fingerprint,
+    config,
+    fingerprint,
+    full,
+    learner,
+    restored,
+)
+
+DATA = Path(__file__).parent.parent / "data"
+SHORT = {"number": 10, "terms": {"deadline_episodes": 2, "grace": 10}}
+
+
+class NeverStopped:
+    """The learner that a whole log gives, as far as it has been followed."""
+
+    def __init__(self, table, name):
+        made = learner(table, name)
+        self.found = replay.Restored(Books(made.terms()), Pupil(made.fresh()))
+
+    def follow(self, rows):
+        for row in rows:
+            assert row.number == self.found.number + 1
+            replay.happen(self.found, log.read(row.written, row.format))
+            self.found.number, self.found.checksum = row.number, row.checksum
+
+    def check_same(self, other):
+        """Once both have learned what waits for them."""
+        assert other.number == self.found.number
+        assert other.checksum == self.found.checksum
+        mine = self.found.pupil
+        pupil = Pupil(stored.twin(mine.agent), 0, mine.waiting)
+        pupil.learn_up_to(len(mine.waiting))
+        assert fingerprint(other.pupil.agent) == fingerprint(pupil.agent)
+        assert books_fingerprint(other.books) == books_fingerprint(self.found.books)
+
+
+def play(client, name, first, episodes, horizon):
+    """Episodes of which one in four never reports."""
+    base = f"/v1/learners/{name}"
+    for k in range(first, first + episodes):
+        begun = client.post(f"{base}/episodes", json={"key": f"k{k}"})
+        if begun.status_code != 200:
+            return
+        episode = begun.json()["episode"]
+        for h in range(horizon):
+            client.post(f"{base}/decide", json={"episode": episode, "step": h, "state": 0})
+        records = [{"episode": episode, "costs": [(k % 5) / 4] * horizon}]
+        records += [{"episode": episode, "end": 0}] if name == "robot" else []
+        if k % 4:
+            client.post(f"{base}/feedback/batch", json={"records": records})
+
+
+def test_a_stop_at_any_step_of_writing_and_deleting_loses_nothing(tmp_path, monkeypatch):
+    """What is on disk after every transaction is copied, and opened."""
+    robot = {**ROBOT, "deadline_episodes": 5, "grace": 3, "remember": 6}
+    table = config(tmp_path, learners=[robot], limits={"snapshot": 11, "log": 4})
+    monkeypatch.setattr(snapshot, "PIECE", 3000)
+    monkeypatch.setattr(storage_sqlite, "SLICE", 3)
+    written, stops = [], []
+
+    def watched(name):
+        original = getattr(SQLiteStorage, name)
+
+        def step(storage, *given, **named):
+            result = original(storage, *given, **named)
+            if name == "append":
+                written.extend(given[0])
+            place = tmp_path / f"stop{len(stops)}"
+            place.mkdir()
+            for file in ("robot.sqlite", "robot.sqlite-wal"):
+                shutil.copy(tmp_path / "data" / file, place)
+            stops.append((name, len(written), place))
+            return result
+
+        monkeypatch.setattr(SQLiteStorage, name, step)
+
+    for name in ("append", "add_piece", "tidy"):
+        watched(name)
+    with InProcess(table) as client:
+        play(client, "robot", 0, 14, 2)
+    monkeypatch.undo()
+    never = NeverStopped(table, "robot")
+    shortened = Counter()
+    for name, number, place in stops:
+        never.follow(written[never.found.number : number])
+        found, rows = restored({**table, "storage": str(place)}, "robot")
+        assert rows == [written[row.number - 1] for row in rows]
+        never.check_same(found)
+        shortened[name] += len(rows) < number
+    assert shortened["tidy"] > 3
+    assert shortened["add_piece"] > 3
+    assert shortened["append"] > 3
+
+
+def test_shortening_changes_no_outcome(tmp_path):
+    """Duplicates and keys are known from what is remembered, not from the log."""
+    shop = {**SHOP, "deadline_episodes": 20}
+    whole = config(tmp_path, learners=[shop], limits={"snapshot": 10})
+    short = {**whole, "storage": str(tmp_path / "short"), "limits": {"snapshot": 10, "log": 0}}
+    told = []
+    for table in (whole, short):
+        with InProcess(table) as client:
+            play(client, "shop", 0, 40, 1)
+        with InProcess(table) as client:
+            answers = []
+            for k in range(42):
+                for cost in ((k % 5) / 4, 0.3):
+                    record = {"episode": k, "costs": [cost]}
+                    answers.append(client.post("/v1/learners/shop/feedback", json=record).json())
+                begun = client.post("/v1/learners/shop/episodes", json={"key": f"k{k}"}).json()
+                answers.append(begun)
+            told.append((answers, client.get("/v1/learners/shop").json()["events"]))
+    assert told[0] == told[1]
+    kinds = {answer.get("outcome") for answer in told[0][0]}
+    assert kinds == {"duplicate", "conflict", "late", "taken", "unknown", None}
+    (first, all_rows), (second, rows) = restored(whole, "shop"), restored(short, "shop")
+    assert len(rows) < 0.3 * len(all_rows)
+    assert rows[0].number == 1
+    assert second.number == first.number
+
+
+def test_without_a_whole_snapshot_a_shortened_log_is_refused(tmp_path):
+    table = config(tmp_path, learners=[SHOP], limits={"snapshot": 10, "log": 0})
+    with InProcess(table) as client:
+        play(client, "shop", 0, 20, 1)
+    with sqlite3.connect(tmp_path / "data" / "shop.sqlite") as db:
+        db.execute("UPDATE snapshots SET content = substr(content, 1, 500)")
+    db.close()
+    with pytest.raises(LogError, match=r"event 2 is missing.*needs a whole snapshot"):
+        restored(table, "shop")
+
+
+def test_a_log_that_was_kept_whole_is_shortened_when_this_is_asked_for(tmp_path):
+    table = config(tmp_path, learners=[SHOP], limits={"snapshot": 10})
+    with InProcess(table) as client:
+        play(client, "shop", 0, 20, 1)
+    before, rows = restored(table, "shop")
+    with InProcess({**table, "limits": {"snapshot": 10, "log": 15}}):
+        for _ in range(100):
+            time.sleep(0.02)
+            with sqlite3.connect(tmp_path / "data" / "shop.sqlite") as db:
+                (left,) = db.execute("SELECT count(*) FROM events").fetchone()
+            db.close()
+            if left < len(rows):
+                break
+    after, fewer = restored(table, "shop")
+    assert 15 < len(fewer) < len(rows)
+    assert fewer == [rows[0], *rows[1 - len(fewer) :]]
+    assert fingerprint(after.pupil.agent) == fingerprint(before.pupil.agent)
+
+
+@pytest.mark.slow
+def test_kills_while_the_log_is_shortened_lose_nothing(tmp_path):
+    """kill -9 under load; the log is kept outside, since the server keeps the end of it only."""
+    shop = {**SHOP, "deadline_episodes": 30}
+    table = config(tmp_path, learners=[shop], limits={"snapshot": 15, "log": 80})
+    rng = np.random.default_rng(5)
+    outside, number = {}, 0
+    for _ in range(40 if full() else 2):
+        server = Server(tmp_path, table).ready()
+        last, after = number + 20 + rng.integers(6), rng.uniform(0.0, 0.02)
+        client = httpx.Client(base_url=server.url, timeout=60)
+        with client, contextlib.suppress(httpx.TransportError):
+            while True:
+                if number == last:
+                    threading.Timer(after, server.kill).start()
+                play(client, "shop", number, 1, 1)
+                number += 1
+        server.process.wait()
+        found, rows = restored(table, "shop")
+        for row in rows:
+            assert outside.setdefault(row.number, row) == row
+    assert len(rows) < found.number
+    assert sorted(outside) == list(range(1, found.number + 1))
+    never = NeverStopped(table, "shop")
+    never.follow(outside[n] for n in sorted(outside))
+    never.check_same(found)
+    print(f"{found.number} events, {len(rows)} of them kept")
+
+
+def test_a_file_of_the_first_layout_is_taken_over(tmp_path):
+    """Its snapshots were in one piece; they are dropped, as its log was never shortened."""
+    path = tmp_path / "data" / "robot.sqlite"
+    path.parent.mkdir()
+    rows, before = [], 0
+    for i, line in enumerate((DATA / "service_log_1.jsonl").read_text().splitlines()):
+        before = log.checksum(before, line)
+        rows.append((i + 1, 1, line, before))
+    with sqlite3.connect(path) as db:
+        db.executescript(
+            "CREATE TABLE events (number INTEGER PRIMARY KEY, format INTEGER NOT NULL, "
+            "written TEXT NOT NULL, checksum INTEGER NOT NULL);"
+            "CREATE TABLE snapshots (number INTEGER PRIMARY KEY, content BLOB NOT NULL);"
+            "INSERT INTO snapshots VALUES (12, 'old'); PRAGMA user_version = 1;"
+        )
+        db.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
+    db.close()
+    table = config(tmp_path, learners=[ROBOT])
+    found, kept = restored(table, "robot")
+    assert (found.snapshot, found.number, len(kept)) == (0, 12, 12)
+    with InProcess(table) as client:
+        assert client.get("/v1/learners/robot").json()["begun"] == 3
+    assert restored(table, "robot")[0].snapshot == 12
+    other = {**ROBOT, "deadline_episodes": 5, "grace": 5}
+    with pytest.raises(LogError, match="must stay as it was"):
+        restored({**table, "learners": [other]}, "robot")
+
+
+def test_a_shortened_learner_of_an_older_release_is_read(tmp_path):
+    """A snapshot and the log behind it, as they were written; no later release may fail to."""
+    storage = SQLiteStorage(tmp_path / "data" / "robot.sqlite")
+    lines = (DATA / "service_short_2.jsonl").read_text().splitlines()
+    storage.append([Row(*json.loads(line)) for line in lines])
+    content = (DATA / "service_short_2.snapshot").read_bytes()
+    storage.add_piece(SHORT["number"], 0, content, last=True)
+    storage.close()
+    table = config(tmp_path, learners=[{**ROBOT, **SHORT["terms"]}])
+    found, rows = restored(table, "robot")
+    assert [row.number for row in rows] == [1, *range(SHORT["number"] + 1, found.number + 1)]
+    assert found.snapshot == SHORT["number"]
+    assert (found.books.begun, list(found.books.opened)) == (5, [1, 2, 4])
+    assert found.books.keys == {"a": 0, "b": 1}
+    assert found.books.counts()["overdue"] == 2
+    with InProcess(table) as client:
+        again = {"episode": 0, "costs": [0.25, 0.5]}
+        answer = client.post("/v1/learners/robot/feedback", json=again).json()
+        assert answer["outcome"] == "duplicate"
