@@ -99,7 +99,8 @@ async def speeds(server: Server, directory: Path, seconds: float) -> list[str]:
         ("begin (shop)", *begins),
     ]
     lines = [
-        f"uvicorn with one process, SQLite on disk, {CONNECTIONS} connections, client and server "
+        "`python benchmarks/service.py speeds`: uvicorn with one process, SQLite on disk, "
+        f"{CONNECTIONS} connections, client and server "
         f"on one machine with {os.cpu_count()} cores that it does not have to itself. The robot "
         "has 20 states, 4 actions and 10 steps; the shop has 3 actions. Every answer is on disk "
         "before it is sent.",

@@ -179,6 +179,7 @@ async def memory(server: Server, directory: Path, episodes: int, minutes: float)
     numbers, resident, disk, _ = np.array(points[len(points) // 2 :]).T
     slopes = [2**20 * np.polyfit(numbers, column, 1)[0] for column in (resident, disk)]
     return [
+        f"`python benchmarks/service.py memory --episodes {episodes}`: "
         f"{told['begun']:,} episodes of the shop in {points[-1][3] / 60:.0f} minutes, each with a "
         f"key, {shop.begun:,} of them over HTTP and {there:,} by visitors inside the server's "
         f"process. {100 * LOST:.0f} % never report; the deadline of 2,000 episodes had closed "
