@@ -15,7 +15,7 @@ from belated.service.records import End
 from belated.service.replay import Restored, happen
 from serving import ROBOT, SHOP, config, learner
 
-BLOCK = 150
+BLOCK = 100
 TIMED = {**SHOP, "deadline_seconds": 40.0}
 COUNTED = {**ROBOT, "deadline_episodes": 40}
 del TIMED["deadline_episodes"]
