@@ -24,7 +24,7 @@ from service_server import Connection, Server, ready
 from belated.service.config import load
 from belated.service.live import Live
 from belated.service.records import parse
-from belated.service.run import listener
+from belated.service.run import SWITCH, listener
 
 BASE = "/v1/learners/shop"
 POINTS = 25
@@ -35,6 +35,9 @@ LOST, DECIDED, TWICE = 0.05, 0.1, 0.02
 are sent a second time."""
 WAIT, BATCH = 500, 250
 """Episodes that end before feedback is sent, and episodes of a batch; a tenth of it over HTTP."""
+BEHIND = 20
+"""Calls that may wait for the agent before visitors inside wait too: a queue that grows is memory
+that grows, up to `limits.waiting`."""
 ENOUGH = "enough"
 """A file beside the configuration that ends the visits."""
 Ask = Callable[[str, dict], Awaitable[dict]]
@@ -98,6 +101,8 @@ def within(live: Live) -> Ask:
 
     async def ask(path: str, body: dict) -> dict:
         session = live.session()
+        while session.learning.waiting > BEHIND:
+            await asyncio.sleep(0.01)
         if path == "episodes":
             return {"episode": (await session.begin(body["key"]))[0]}
         if path == "decide":
@@ -124,6 +129,7 @@ async def crowd(shop: Shop, asks: list[Ask], until: Callable[[], bool]) -> None:
 async def serve(path: Path, episodes: int) -> None:
     """A server, and visitors inside it until so many episodes have begun."""
     settings = listener(load(path), 0)
+    sys.setswitchinterval(SWITCH)
     server = uvicorn.Server(settings)
     serving = asyncio.create_task(server.serve())
     while not server.started:
