@@ -118,10 +118,9 @@ async def speeds(server: Server, directory: Path, seconds: float) -> list[str]:
         f"time, which other programs disturb less, the empty route takes {empty_cost:.0f} us and a "
         f"decision {decide_cost:.0f} us with its commit: {empty_cost / decide_cost:.2f}.",
     ]
-    lines += await feedback(connections, directory)
-    return lines + await mixed(
-        await ready(server.port), 2 * seconds
-    )  # idle connections were closed
+    lines += await feedback(connections, directory, int(750 * seconds))
+    connections = await ready(server.port)  # idle ones were closed
+    return lines + await mixed(connections, 2 * seconds)
 
 
 async def feedback(connections: list[Connection], directory: Path, episodes: int) -> list[str]:

@@ -45,5 +45,5 @@ def test_nothing_acknowledged_is_lost_by_kills(tmp_path):
     server.stop()
     for name in SHAPES:
         events = same_as_never_stopped(table, name)
-        assert kept[name] >= 5 * KILLS
         print(f"{name}: {KILLS} kills, {events} events, {kept[name]} acknowledged records")
+    assert min(kept.values()) >= 5 * KILLS

@@ -244,9 +244,9 @@ def test_killed_processes_are_replaced_and_nothing_acknowledged_is_lost(
     assert driving > 0
     for name in SHAPES:
         events = same_as_never_stopped(table, name)
-        assert kept[name] >= 5 * kills
         print(f"{name}: {kills} kills, {driving} of a driver, answered and checked within "
               f"{max(took):.1f} s, {events} events, {kept[name]} acknowledged records")  # fmt: skip
+    assert min(kept.values()) >= 5 * kills
 
 
 def test_no_database_is_one_line():
