@@ -1,7 +1,7 @@
 """How fast the service is, and what it keeps in memory; written to benchmarks/SERVICE.md.
 
 python benchmarks/service.py                            all: the speeds take two minutes, the memory
-                                                        over a million episodes about an hour
+                                                        over a million episodes some twenty
 python benchmarks/service.py speeds                     one section; the other stays as it is
 python benchmarks/service.py memory --episodes 20000    fewer episodes
 """
