@@ -19,8 +19,8 @@ import tomli_w
 from belated import saving
 from belated.service.config import from_table
 from belated.service.replay import restore
-from belated.service.run import application
-from belated.service.storage_sqlite import SQLiteStorage
+from belated.service.run import application, opener
+from belated.service.storage import Taken
 
 SHOP = {
     "name": "shop",
@@ -113,10 +113,20 @@ class WithoutSnapshots:
         return iter(())
 
 
+def claimed(table, name):
+    """The storage of a stopped learner; a database may notice a moment later that it stopped."""
+    for _ in range(200):
+        try:
+            return opener(from_table(table), learner(table, name))()
+        except Taken:
+            time.sleep(0.05)
+    raise AssertionError("the learner stays taken")
+
+
 def restored(table, name, *, snapshots=True):
-    """A stopped learner as its file has it, everything learned; and the rows of its log."""
+    """A stopped learner as its storage has it, everything learned; and the rows of its log."""
     made = learner(table, name)
-    storage = SQLiteStorage(Path(table["storage"]) / f"{name}.sqlite")
+    storage = claimed(table, name)
     try:
         source = storage if snapshots else WithoutSnapshots(storage)
         found = restore(source, made.terms(), made.fresh)

@@ -1,14 +1,25 @@
-"""Benchmarks can be saved and compared."""
+"""Benchmarks can be saved and compared, and those of the service write their sections."""
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-PATH = Path(__file__).parent.parent / "benchmarks" / "earlier.py"
-spec = importlib.util.spec_from_file_location("earlier", PATH)
-earlier = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(earlier)
+from serving import full
+
+PLACE = Path(__file__).parent.parent / "benchmarks"
+
+
+def loaded(name):
+    spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", PLACE / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+earlier = loaded("earlier")
 
 HEADER = ("grid", "pass", "time", "memory", "times faster")
 
@@ -64,3 +75,27 @@ def test_other_files_are_refused_in_one_sentence(content, tmp_path):
     path.write_text('{"format": 2, "versions": {}, "cells": {}}')
     with pytest.raises(ValueError, match="must have format 1, got 2"):
         earlier.load(path)
+
+
+def test_a_section_of_the_service_is_replaced_and_the_others_stay(monkeypatch):
+    monkeypatch.syspath_prepend(str(PLACE))
+    service = loaded("service")
+    text = service.replaced(service.TITLE, "Speed", ["fast"])
+    text = service.replaced(text, "Memory", ["small", "", "| a |"])
+    assert text == "# The service\n\n## Speed\n\nfast\n\n## Memory\n\nsmall\n\n| a |\n"
+    again = service.replaced(text, "Speed", ["faster"])
+    assert again == text.replace("fast", "faster")
+    assert service.replaced(again, "Speed", ["fast"]) == text
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not full(), reason="needs BELATED_FULL_TESTS=1")
+def test_the_benchmark_of_the_service_runs_as_a_whole(tmp_path):
+    out = tmp_path / "SERVICE.md"
+    options = ["--episodes", "4000", "--seconds", "0.3", "--out", str(out)]
+    subprocess.run([sys.executable, PLACE / "service.py", *options], check=True, cwd=tmp_path)
+    text = out.read_text()
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        "# The service", "## Speed", "## Memory"
+    ]  # fmt: skip
+    assert "bytes per episode" in text

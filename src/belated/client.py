@@ -127,7 +127,7 @@ class _Calls:
             if isinstance(answer, httpx.Response):
                 if answer.status_code == 307 and redirected < MOST_REDIRECTIONS:
                     redirected += 1
-                    url = str(answer.next_request.url) if answer.next_request else url
+                    url = _redirected(answer, url)
                     continue
                 if answer.status_code not in AGAIN:
                     return answer
@@ -389,6 +389,16 @@ def _written(record: Record) -> dict[str, Any]:
     if isinstance(record, Trajectory | Costs | StepCost):
         return described(record)
     return dict(record)
+
+
+def _redirected(answer: httpx.Response, url: str) -> str:
+    """Where a redirection leads. A token that was sent over TLS is not sent without."""
+    if answer.next_request is None:
+        return url
+    found = answer.next_request.url
+    if url.startswith("https://") and found.scheme != "https":
+        raise ServiceError(f"redirected from https to {checks.show(str(found))}", 307)
+    return str(found)
 
 
 def _why(answer: httpx.Response) -> str:

@@ -222,6 +222,18 @@ def test_a_redirection_is_followed_with_the_token():
         server.server_close()
 
 
+def test_a_token_sent_over_tls_is_not_sent_without():
+    def answer(request):
+        assert request.url.scheme == "https"
+        return httpx.Response(307, headers={"Location": "http://other/v1/learners/x/episodes"})
+
+    with (
+        Client("https://a", "x", token="secret", transport=httpx.MockTransport(answer)) as client,
+        pytest.raises(ServiceError, match="redirected from https"),
+    ):
+        client.begin("k")
+
+
 def test_patience_ends():
     start = time.monotonic()
     with Client("http://127.0.0.1:1", "x", patience=0.1) as client, pytest.raises(ServiceError):

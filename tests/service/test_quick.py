@@ -1,4 +1,4 @@
-"""A decision is the same by the short way and by the documented route."""
+"""An answer is the same by the short way and by the documented route."""
 
 import json
 
@@ -7,6 +7,7 @@ import pytest
 from belated.service import quick, tokens
 from serving import ROBOT, SHOP, InProcess, config
 
+JSON = {"Content-Type": "application/json"}
 GOOD = {"episode": 0, "step": 0, "state": 0}
 BODIES = [
     GOOD,
@@ -45,12 +46,21 @@ def in_pieces(text):
     return pieces()
 
 
-def answers(client, name, text, headers=None):
+KEYS = [
+    {}, {"key": None}, {"key": "a"}, {"key": "a" * 200}, {"key": "a" * 201}, {"key": ""},
+    {"key": "\N{SNOWMAN}"}, {"key": 1}, {"key": ["a"]}, {"key": "a", "more": 1}, {"more": 1}, [],
+]  # fmt: skip
+KEYS = [json.dumps(body).encode() for body in KEYS] + [
+    b"null", b"{", b"\xff", b'{"key":"\\ud800"}', b'{"key":"a","key":"b"}', b'{"key":NaN}',
+]  # fmt: skip
+
+
+def answers(client, name, text, headers=None, what="decide"):
     """By both ways: status, type, what a refusal adds, and the body."""
     found = []
     for content in (text, in_pieces(text)):
         said = {"Content-Type": "application/json", **(headers or {})}
-        got = client.post(f"/v1/learners/{name}/decide", content=content, headers=said)
+        got = client.post(f"/v1/learners/{name}/{what}", content=content, headers=said)
         kept = ("content-type", "www-authenticate", "retry-after")
         found.append((got.status_code, [got.headers.get(name) for name in kept], got.text))
     return found
@@ -70,11 +80,22 @@ def test_both_ways_give_the_same_answer(client, monkeypatch):
     for name in ("other", "a" * 64, "%2e", "robot%2fdecide", ""):
         short, documented = answers(client, name, TEXTS[0])
         assert short == documented, name
-    taken = []
-    numbers = quick._numbers
-    monkeypatch.setattr(quick, "_numbers", lambda m: taken.append(numbers(m)) or taken[-1])
+    parsed, taken = quick._parsed, []
+    monkeypatch.setattr(quick, "_parsed", lambda m: taken.append(parsed(m)) or taken[-1])
     answers(client, "robot", TEXTS[0])
-    assert taken == [(0, 0, 0)]  # once: the other way is another
+    assert taken == [GOOD]  # once: the other way is another
+
+
+def test_both_ways_begin_alike(client):
+    for text in KEYS:
+        client.post("/v1/learners/robot/episodes", content=text, headers=JSON)  # uses the key
+        short, documented = answers(client, "robot", text, what="episodes")
+        begun = ["episode" in answer[2] for answer in (short, documented)]
+        if begun == [True, True] and json.loads(short[2])["created"]:  # without a key, two of them
+            first, second = (json.loads(answer[2]) for answer in (short, documented))
+            assert first == {**second, "episode": second["episode"] - 1}
+            short, documented = short[:2], documented[:2]
+        assert short == documented, text
 
 
 def test_the_short_way_asks_for_a_token(tmp_path):
@@ -83,6 +104,7 @@ def test_the_short_way_asks_for_a_token(tmp_path):
     table = config(tmp_path, learners=[SHOP], tokens=[reader])
     with InProcess(table) as client:
         for said, status in (({}, 401), ({"Authorization": f"Bearer {token}"}, 403)):
-            short, documented = answers(client, "shop", TEXTS[0], said)
-            assert short == documented
-            assert short[0] == status
+            for text, what in ((TEXTS[0], "decide"), (KEYS[0], "episodes")):
+                short, documented = answers(client, "shop", text, said, what)
+                assert short == documented
+                assert short[0] == status

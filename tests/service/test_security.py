@@ -1,5 +1,6 @@
 """What a stranger cannot do: tokens, limits, hosts, and bodies that are meant to harm."""
 
+import io
 import json
 import re
 import threading
@@ -12,6 +13,7 @@ from belated.service import tokens
 from belated.service.config import from_table
 from belated.service.learning import Pupil
 from belated.service.limits import Rate
+from killing import same_as_never_stopped
 from serving import ROBOT, SHOP, InProcess, config, full, restored
 
 ROUTES = [
@@ -95,6 +97,28 @@ def test_lists_and_metrics_show_what_the_token_may_read(guarded):
         assert "shop" not in answer.text
 
 
+@pytest.mark.parametrize(("method", "path", "body", "verb"), ROUTES)
+def test_a_redirection_is_for_those_who_may(guarded, monkeypatch, method, path, body, verb):
+    """Where a learner is driven elsewhere: each server asks for the token itself."""
+    client, given = guarded
+    live = client.app.state.server.learners["shop"]
+    monkeypatch.setattr(live, "_session", None)
+    monkeypatch.setattr(live, "_address", "http://other:1")
+    path = path.format("shop")
+    forged = {"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "https"}
+
+    def asked(headers, query=""):
+        return client.request(method, path + query, json=body, headers={**headers, **forged})
+
+    assert asked({}).status_code == 401
+    for owned in tokens.VERBS:
+        answer = asked(bearer(given[f"shop {owned}"]), "?x=%0d%0aSet-Cookie:a%3db")
+        assert answer.status_code == (307 if owned == verb else 403)
+        if owned == verb:
+            assert answer.headers["location"] == f"http://other:1{path}?x=%0d%0aSet-Cookie:a%3db"
+            assert "set-cookie" not in answer.headers
+
+
 def test_tokens_are_kept_as_hashes():
     token, hashed = tokens.new()
     assert token not in hashed
@@ -167,6 +191,30 @@ def test_a_body_a_batch_and_open_episodes_are_limited(small):
     assert int(answer.headers["retry-after"]) >= 1
     assert small.delete(f"{base}/episodes/3").status_code == 200
     assert small.post(f"{base}/episodes", json={}).status_code == 200
+
+
+def test_a_long_policy_is_not_written_as_json(small, monkeypatch):
+    path = "/v1/learners/shop/episodes/0/policy"
+    small.post("/v1/learners/shop/episodes", json={})
+    whole = small.get(path).json()["policy"]
+    monkeypatch.setattr("belated.service.app.LONGEST_JSON", 2)
+    assert small.get(path).status_code == 413
+    answer = small.get(f"{path}?format=npy")
+    assert np.load(io.BytesIO(answer.content), allow_pickle=False).tolist() == whole
+
+
+def test_keys_of_any_text_survive_a_restart(tmp_path):
+    table = config(tmp_path, learners=[SHOP])
+    base = "/v1/learners/shop/episodes"
+    keys = ["\0", "\u2028", "<script>", "\N{SNOWMAN}" * 200, "'; DROP TABLE events; --", "../x"]
+    for created in (True, False):
+        with InProcess(table) as client:
+            for i, key in enumerate(keys):
+                told = client.post(base, json={"key": key}).json()
+                assert told == {"episode": i, "created": created}
+            half = client.post(base, content='{"key": "\\ud800"}',
+                               headers={"Content-Type": "application/json"})  # fmt: skip
+            assert half.status_code in (400, 422)
 
 
 def test_other_hosts_and_types_are_refused(small):
@@ -264,7 +312,8 @@ def test_hostile_bodies_do_no_harm(tmp_path):
     rng = np.random.default_rng(0)
     kind = {"Content-Type": "application/json"}
     paths = [path.format("shop") for method, path, _, _ in ROUTES if method == "POST"]
-    with InProcess(config(tmp_path, learners=[SHOP])) as client:
+    table = config(tmp_path, learners=[SHOP])
+    with InProcess(table) as client:
         client.post("/v1/learners/shop/episodes", json={})
         seen = set()
         for _ in range(10_000 if full() else 400):
@@ -275,6 +324,7 @@ def test_hostile_bodies_do_no_harm(tmp_path):
             answer.json()
         assert {200, 400, 422} <= seen
         assert client.post("/v1/learners/shop/episodes", json={}).json()["created"]
+    same_as_never_stopped(table, "shop")
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 import numpy as np
 from fastapi import Body, Depends, FastAPI, Path, Query, Request
@@ -19,9 +20,9 @@ from starlette.exceptions import HTTPException
 from belated import __version__, checks
 from belated.inbox import Outcome
 from belated.service import metrics, page
-from belated.service.limits import Gate, Rate
+from belated.service.limits import NO_TOKEN, Gate, Rate
 from belated.service.live import Live
-from belated.service.quick import LONGEST, Decide, Quick
+from belated.service.quick import LONGEST, LONGEST_KEY, Handle, Quick
 from belated.service.records import LARGEST, Arrived, RecordError, parse
 from belated.service.refusal import Refusal, busy
 from belated.service.session import Session
@@ -54,6 +55,10 @@ EXAMPLES: Any = {
         "value": {"episode": 0, "step": 0, "reward": 7.5, "range": [0, 10]},
     },
 }
+
+
+LONGEST_JSON = 100_000
+"""Numbers of a policy that are written as JSON, which others wait for."""
 
 
 class Answer(JSONResponse):
@@ -89,7 +94,7 @@ class _Strict(BaseModel):
 class BeginBody(_Strict):
     """A new episode. key: yours; with the same key again, the same episode is returned."""
 
-    key: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    key: Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)] | None = None
 
 
 class DecideBody(_Strict):
@@ -166,11 +171,15 @@ class Server:
         self._rate = rate
         self.batch = batch
 
+    def knows(self, header: str) -> bool:
+        """Whether an `Authorization` header belongs to somebody."""
+        return holder(header, self._tokens) is not None
+
     def holder(self, request: Request) -> Token:
         """Who asks; raises `Refusal` if that is nobody, or they ask too often."""
         token = holder(request.headers.get("authorization"), self._tokens)
         if token is None:
-            raise Refusal(401, "a token is needed: Authorization: Bearer ...")
+            raise Refusal(401, NO_TOKEN)
         wait = self._rate.wait(token.name) if self._rate is not None else 0.0
         if wait:
             raise busy("too many requests", wait)
@@ -223,14 +232,15 @@ def make(server: Server, *, body: int = 2_000_000, hosts: frozenset[str] = froze
         responses=COMMON,
         docs_url=None,  # that of FastAPI and its redoc load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # that would go wherever the `Host` of a request says
     )
     app.state.server = server
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(StorageError, _not_stored)
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(HTTPException, _plain)
-    app.add_middleware(Quick, decide=_decider(server))
-    app.add_middleware(Gate, body=body, hosts=hosts)
+    app.add_middleware(Quick, begin=_short(server, _begun), decide=_short(server, _decided))
+    app.add_middleware(Gate, body=body, hosts=hosts, knows=server.knows)
     _add_pages(app, server)
     _add_learners(app, server)
     _add_reading(app)
@@ -241,8 +251,9 @@ async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
     headers = {}
     if error.address is not None:
-        query = f"?{request.url.query}" if request.url.query else ""
-        headers["Location"] = error.address.rstrip("/") + request.url.path + query
+        query = request.scope["query_string"].decode("latin-1")
+        path = quote(request.scope["path"]) + (f"?{query}" if query else "")
+        headers["Location"] = error.address.rstrip("/") + path
         return Answer({"why": error.why}, 307, headers)
     if error.retry is not None:
         headers["Retry-After"] = str(max(1, math.ceil(error.retry)))
@@ -253,7 +264,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _not_stored(request: Request, error: Exception) -> Response:
-    return Answer({"why": f"not stored: {error}"}, 503, {"Retry-After": "1"})
+    return Answer({"why": "not stored; the server's log says why"}, 503, {"Retry-After": "1"})
 
 
 async def _not_valid(request: Request, error: Exception) -> Response:
@@ -272,21 +283,28 @@ async def _plain(request: Request, error: Exception) -> Response:
     return Answer({"why": str(error.detail)}, error.status_code, error.headers)
 
 
+async def _begun(live: Live, key: str | None) -> Response:
+    episode, created = await live.session().begin(key)
+    return Answer({"episode": episode, "created": created})
+
+
 async def _decided(live: Live, episode: int, step: int, state: int) -> Response:
     action, chance = await live.session().decide(episode, step, state)
     return Answer({"episode": episode, "step": step, "action": action, "probability": chance})
 
 
-def _decider(server: Server) -> Decide:
-    async def decide(request: Request, name: str, episode: int, step: int, state: int) -> Response:
+def _short(server: Server, answered: Callable[..., Awaitable[Response]]) -> Handle:
+    """The same for a request that comes the short way; both need the verb `begin`."""
+
+    async def handle(request: Request, name: str, *told: Any) -> Response:
         try:
-            return await _decided(server.find(request, name, "begin"), episode, step, state)
+            return await answered(server.find(request, name, "begin"), *told)
         except Refusal as error:
             return await _refused(request, error)
         except StorageError as error:
             return await _not_stored(request, error)
 
-    return decide
+    return handle
 
 
 def _add_pages(app: FastAPI, server: Server) -> None:
@@ -331,9 +349,7 @@ def _add_learners(app: FastAPI, server: Server) -> None:
     @app.post("/v1/learners/{name}/episodes", response_model=Begun, tags=["decide"])
     async def begin(live: MayBegin, body: BeginBody | None = None) -> Response:
         """Begin an episode. A retry with the same key returns the same episode."""
-        key = None if body is None else body.key
-        episode, created = await live.session().begin(key)
-        return Answer({"episode": episode, "created": created})
+        return await _begun(live, None if body is None else body.key)
 
     @app.post("/v1/learners/{name}/decide", response_model=Decision, tags=["decide"])
     async def decide(live: MayBegin, body: DecideBody) -> Response:
@@ -359,6 +375,9 @@ def _add_learners(app: FastAPI, server: Server) -> None:
             raise Refusal(422, why, outcome="invalid", field="state")
         if step is not None:
             found = found[step] if state is None else found[step, state]
+        if format == "json" and found.size > LONGEST_JSON:
+            why = f"a policy of {found.size} numbers is too long for JSON; take npy, or one step"
+            raise Refusal(413, why, field="format")
         if format == "npy":
             made = io.BytesIO()
             np.save(made, found, allow_pickle=False)

@@ -1,8 +1,9 @@
 """Limits on what a request may be, before anything of it is read.
 
-Bodies are counted as they come, whatever they say of their length. A POST must say that it is JSON,
-and the `Host` must be one of ours: so a web page that somebody looks at on the same machine cannot
-use the server behind their back.
+Whoever sends a body must be somebody: nothing is read for a stranger. Bodies are counted as they
+come, whatever they say of their length, and are not unpacked. A POST must say that it is JSON, and
+the `Host` must be one of ours: so a web page that somebody looks at on the same machine cannot use
+the server behind their back.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_HOLDERS = 10_000
+MOST_DIGITS = 18
+"""Of the length of a body."""
+NO_TOKEN = "a token is needed: Authorization: Bearer ..."
+Header = tuple[bytes, bytes]
 
 
 class Rate:
@@ -43,12 +48,22 @@ class Rate:
 
 
 class Gate:
-    """Refuses what is too large, of the wrong type or for another host."""
+    """Refuses what is too large, of the wrong type, for another host or by nobody.
 
-    def __init__(self, app: ASGIApp, body: int, hosts: frozenset[str]) -> None:
+    Args:
+        app: what takes the rest.
+        body: bytes of a request.
+        hosts: names that requests may use; none means any.
+        knows: whether an `Authorization` header belongs to somebody.
+    """
+
+    def __init__(
+        self, app: ASGIApp, body: int, hosts: frozenset[str], knows: Callable[[str], bool]
+    ) -> None:
         self._app = app
         self._body = body
         self._hosts = hosts
+        self._knows = knows
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it."""
@@ -61,14 +76,23 @@ class Gate:
             await _answer(send, 421, "this server does not go by that name")
             return
         if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
+            if not self._knows(headers.get(b"authorization", b"").decode("latin-1")):
+                await _answer(send, 401, NO_TOKEN, (b"www-authenticate", b"Bearer"))
+                return
             length = headers.get(b"content-length")
-            if length is not None and not (length.isdigit() and int(length) <= self._body):
+            if length is not None and b"transfer-encoding" in headers:
+                await _answer(send, 400, "a body must have a length or come in chunks, not both")
+                return
+            if length is not None and not self._fits(length):
                 await _answer(send, 413, f"a body must have at most {self._body} bytes")
                 return
             kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
             empty = length in (None, b"0") and b"transfer-encoding" not in headers
             if kind != b"application/json" and not (empty and not kind):
                 await _answer(send, 415, "Content-Type must be application/json")
+                return
+            if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+                await _answer(send, 415, "a body must not be packed; leave out Content-Encoding")
                 return
         size = 0
 
@@ -80,7 +104,14 @@ class Gate:
                 raise HTTPException(413, f"a body must have at most {self._body} bytes")
             return message
 
-        await self._app(scope, counted, send)
+        try:
+            await self._app(scope, counted, send)
+        except HTTPException as error:  # of a body that another part reads before the framework
+            await _answer(send, error.status_code, error.detail)
+
+    def _fits(self, length: bytes) -> bool:
+        digits = length.lstrip(b"0") or b"0"
+        return digits.isdigit() and len(digits) <= MOST_DIGITS and int(digits) <= self._body
 
 
 def _name(host: str) -> str:
@@ -90,8 +121,8 @@ def _name(host: str) -> str:
     return host.partition(":")[0].lower()
 
 
-async def _answer(send: Send, status: int, why: str) -> None:
+async def _answer(send: Send, status: int, why: str, *more: Header) -> None:
     content: dict[str, Any] = {"why": why}
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close"), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": json.dumps(content).encode()})

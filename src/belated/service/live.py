@@ -24,6 +24,8 @@ from belated.service.storage import Storage, StorageError, Taken
 
 RETRY = 1.0
 """Seconds between two attempts to open a learner."""
+SEE_LOG = "it cannot be used now; the server's log says why"
+"""Clients are told no more: reasons have paths and addresses in them."""
 logger = logging.getLogger("belated.service")
 
 
@@ -51,6 +53,9 @@ class Live:
         open: opens its storage, or raises `StorageError`.
         bounds: of its queues.
         rewards: the range of rewards that come without one.
+
+    Attributes:
+        why: why it is not open, for the log.
     """
 
     def __init__(
@@ -73,7 +78,7 @@ class Live:
         self._broken: asyncio.Future[str] | None = None
         self._task: asyncio.Task[None] | None = None
         self._rehearsed = False
-        self.why = "it is being opened"
+        self.why = self._told = "it is being opened"
 
     @property
     def ready(self) -> bool:
@@ -88,7 +93,7 @@ class Live:
     def session(self) -> Session:
         """What drives the learner; raises `Refusal` if nothing does."""
         if self._session is None:
-            refusal = unavailable(f"learner {self.name}: {self.why}", RETRY)
+            refusal = unavailable(f"learner {self.name}: {self._told}", RETRY)
             if self._address:
                 refusal.address = self._address
             raise refusal
@@ -104,7 +109,7 @@ class Live:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         session, self._session = self._session, None
-        self.why = "the server is stopping"
+        self.why = self._told = "the server is stopping"
         if session is not None:
             await session.close(drain=True)
 
@@ -129,7 +134,7 @@ class Live:
             if opened:
                 logger.warning("learner %s: open again at event %d", self.name, restored.number)
             opened = True
-            self.why = await self._until_broken(self._session)
+            self.why, self._told = await self._until_broken(self._session), SEE_LOG
             logger.error("learner %s: %s", self.name, self.why)
             session, self._session = self._session, None
             await asyncio.gather(session.close(drain=False), return_exceptions=True)
@@ -166,3 +171,4 @@ class Live:
         if why != self.why:
             logger.error("learner %s cannot be opened: %s", self.name, why, exc_info=not expected)
         self.why = why
+        self._told = "another process drives it" if isinstance(error, Taken) else SEE_LOG

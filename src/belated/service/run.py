@@ -35,7 +35,7 @@ def application(config: Config) -> FastAPI:
             learner.name,
             learner.terms(),
             learner.fresh,
-            _opener(config, learner),
+            opener(config, learner),
             limits.bounds,
             learner.rewards,
         )
@@ -46,7 +46,8 @@ def application(config: Config) -> FastAPI:
     return make(server, body=limits.body, hosts=config.allowed_hosts)
 
 
-def _opener(config: Config, learner: LearnerConfig) -> Callable[[], Storage]:
+def opener(config: Config, learner: LearnerConfig) -> Callable[[], Storage]:
+    """What opens the storage of a learner."""
     if config.storage.startswith(POSTGRES):
         from belated.service.storage_postgres import PostgresStorage  # noqa: PLC0415
 
@@ -65,7 +66,7 @@ def extract(path: Path, name: str, out: Path) -> None:
     checks.choice("learner", name, names)
     learner = config.learners[names.index(name)]
     try:
-        storage = _opener(config, learner)()
+        storage = opener(config, learner)()
     except StorageError as error:
         raise ValueError(f"learner {name}: {error}") from None
     try:
@@ -80,20 +81,26 @@ def extract(path: Path, name: str, out: Path) -> None:
     saving.save(found.pupil.agent, out)
 
 
+def listener(config: Config, port: int) -> uvicorn.Config:
+    """How a server of this configuration listens."""
+    return uvicorn.Config(
+        application(config),
+        host=config.host,
+        port=port,
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,  # nothing depends on what a client says of itself
+        timeout_graceful_shutdown=DRAIN,
+    )
+
+
 def serve(path: Path | None, port: int | None = None) -> int:
     """Run a server until a signal stops it. path: of the configuration, or the demonstration."""
     config = demonstration() if path is None else load(path)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     sys.setswitchinterval(SWITCH)
-    settings = uvicorn.Config(
-        application(config),
-        host=config.host,
-        port=config.port if port is None else port,
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        timeout_graceful_shutdown=DRAIN,
-    )
+    settings = listener(config, config.port if port is None else port)
     listening = _bound(settings)
     shown = "[::1]" if ":" in config.host else config.host
     print(f"belated serves http://{shown}:{listening.getsockname()[1]}", flush=True)

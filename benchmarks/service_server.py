@@ -1,0 +1,109 @@
+"""A server in its own process and connections to it, for the benchmarks of the service."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+CONNECTIONS = 64
+CONFIG = """
+storage = "data"
+port = 0
+[limits]
+rate = 1e9
+burst = 1e9
+waiting = 1000000
+open = 1000000
+[[learners]]
+name = "shop"
+problem = { states = 1, actions = 3, horizon = 1 }
+deadline_episodes = 2000
+default = 1.0
+[[learners]]
+name = "robot"
+problem = { states = 20, actions = 4, horizon = 10, homogeneous = true }
+deadline_episodes = 100000
+"""
+
+
+class Server:
+    """A server in its own process. command: of Python, followed by the configuration."""
+
+    def __init__(self, directory: Path, *command: str, options: tuple[str, ...] = ()) -> None:
+        (directory / "serve.toml").write_text(CONFIG)
+        self._log = (directory / "log").open("w")
+        self.process = subprocess.Popen(
+            [sys.executable, *(command or ("-m", "belated", "serve")), "serve.toml", *options],
+            cwd=directory,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+        )
+        while not (found := re.search(r":(\d+)\n", self.said())):
+            assert self.process.poll() is None, self.said()
+            time.sleep(0.05)
+        self.port = int(found[1])
+
+    def said(self) -> str:
+        """What it has printed."""
+        return Path(self._log.name).read_text()
+
+    def memory(self) -> float:
+        """Resident megabytes."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) / 1024
+
+    def processor(self) -> float:
+        """Seconds of processor time so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self) -> None:
+        """Ask it to end."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+        self._log.close()
+
+
+class Connection:
+    """HTTP/1.1 with as little work as possible, so that the server is what is measured."""
+
+    async def open(self, port: int) -> "Connection":
+        """Connect."""
+        self._port = port
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", port)
+        return self
+
+    async def ask(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+        """Status and body of the answer."""
+        content = b"" if body is None else json.dumps(body).encode()
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n"
+        if body is not None:
+            head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n"
+        self._writer.write(head.encode() + b"\r\n" + content)
+        try:
+            answer = await self._reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, ConnectionError):  # closed, having been idle
+            await self.open(self._port)
+            return await self.ask(method, path, body)
+        length = int(re.search(rb"content-length: (\d+)", answer)[1])
+        return int(answer[9:12]), await self._reader.readexactly(length)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._writer.close()
+
+
+async def ready(port: int) -> list[Connection]:
+    while True:
+        try:
+            connections = [await Connection().open(port) for _ in range(CONNECTIONS)]
+            while (await connections[0].ask("GET", "/readyz"))[0] != 200:
+                await asyncio.sleep(0.1)
+            return connections
+        except ConnectionError:
+            await asyncio.sleep(0.1)

@@ -1,0 +1,183 @@
+"""Load on servers that are killed: what they acknowledged is kept here, outside of them."""
+
+import asyncio
+import json
+from collections import defaultdict
+
+from belated.client import AsyncClient, ServiceError
+from serving import ROBOT, SHOP, books_fingerprint, fingerprint, restored
+
+REMEMBER = 100_000
+LEARNERS = [{**SHOP, "remember": REMEMBER}, {**ROBOT, "remember": REMEMBER}]
+SHAPES = {"shop": (1, 1), "robot": (2, 3)}
+"""Steps and states."""
+DOES = ("begin", "decide", "feedback")
+GONE = (None, 429, 503)
+"""What a client may be told while a server dies; None: no answer."""
+
+
+class Load:
+    """Clients that begin, decide and feed, and what was acknowledged to them.
+
+    Args:
+        patience: of a client, in seconds. With 0 nothing is sent twice.
+        connect: gives the transport of a client; None: the usual one.
+    """
+
+    def __init__(self, rng, patience=0.0, connect=lambda: None, workers=8):
+        self.begun = {}  # (learner, key): episode
+        self.decided = {}  # (learner, episode, step): (state, action)
+        self.fed = {}  # (learner, text of the record): record
+        self._numbers = set()
+        self._keys = 0
+        self._rng = rng
+        self._patience = patience
+        self._connect = connect
+        self._working = False
+        self._count = workers
+        self._workers = []
+
+    def start(self, url):
+        self._working = True
+        self._workers = [asyncio.create_task(self._work(url)) for _ in range(self._count)]
+
+    async def more(self, records):
+        """Wait until so many more records are acknowledged, or nobody works any more."""
+        goal = len(self.fed) + records
+        while len(self.fed) < goal and not all(task.done() for task in self._workers):
+            await asyncio.sleep(0.01)
+
+    async def stop(self):
+        self._working = False
+        await asyncio.gather(*self._workers)
+
+    def _clients(self, url):
+        options = {"patience": self._patience, "timeout": 30}
+        return {n: AsyncClient(url, n, transport=self._connect(), **options) for n in SHAPES}
+
+    async def _work(self, url):
+        clients = self._clients(url)
+        while self._working:
+            name = ("shop", "robot")[self._rng.integers(2)]
+            try:
+                await self._one(clients[name], name)
+            except ServiceError as error:
+                if error.status not in GONE:
+                    raise
+                if error.status is None:
+                    break
+        for client in clients.values():
+            await client.close()
+
+    async def _one(self, client, name):
+        """One episode; some of them never report."""
+        H, S = SHAPES[name]
+        self._keys += 1
+        key = f"k{self._keys}"
+        episode = await client.begin(key)
+        assert (name, episode) not in self._numbers
+        self._numbers.add((name, episode))
+        self.begun[name, key] = episode
+        states = [0, *self._rng.integers(0, S, H).tolist()]
+        for h in range(H):
+            action, _ = await client.decide(episode, h, states[h])
+            self.decided[name, episode, h] = (states[h], action)
+        if self._rng.random() < 0.2:
+            return
+        costs = self._rng.random(H).tolist()
+        records = [{"episode": episode, "step": h, "cost": costs[h]} for h in range(H)]
+        records += [] if S == 1 else [{"episode": episode, "end": states[H]}]
+        self._rng.shuffle(records)
+        stored = ("taken", "duplicate") if self._patience else ("taken",)
+        for record, told in zip(records, await client.feedback(records), strict=True):
+            assert told["outcome"] in (*stored, "late"), told
+            if told["outcome"] in stored:
+                self.fed[name, json.dumps(record, sort_keys=True)] = record
+
+    def acknowledged(self, name):
+        """What was acknowledged of a learner, as `enter` has it of its log."""
+        return {
+            "begin": {key: episode for (n, key), episode in self.begun.items() if n == name},
+            "decide": {(e, h): made for (n, e, h), made in self.decided.items() if n == name},
+            "feedback": {text: record for (n, text), record in self.fed.items() if n == name},
+        }
+
+    async def check(self, url):
+        """The newest acknowledged things, and some older ones, are all known to the server."""
+        clients = self._clients(url)
+
+        async def begun(name, key, episode):
+            assert await clients[name].begin(key) == episode
+
+        async def decided(name, episode, step, state, action):
+            try:
+                assert (await clients[name].decide(episode, step, state))[0] == action
+            except ServiceError as error:
+                if error.status != 410:  # closed since then
+                    raise
+
+        async def fed(name, record):
+            (told,) = await clients[name].feedback([record])
+            assert told["outcome"] == "duplicate", (record, told)
+
+        await asyncio.gather(
+            *(begun(*key, episode) for key, episode in self._sample(self.begun)),
+            *(decided(*key, *made) for key, made in self._sample(self.decided)),
+            *(fed(name, record) for (name, _), record in self._sample(self.fed)),
+        )
+        for client in clients.values():
+            await client.close()
+
+    def _sample(self, known):
+        items = list(known.items())
+        older = self._rng.integers(0, max(1, len(items) - 40), 10) if items else []
+        return [items[i] for i in older] + items[-40:]
+
+
+class Audit:
+    """The logs of the learners, read beside the servers as they grow.
+
+    rows: gives the rows of a learner behind a number.
+    """
+
+    def __init__(self, rows):
+        self._rows = rows
+        self._last = dict.fromkeys(SHAPES, 0)
+        self._logged = {name: {do: defaultdict(list) for do in DOES} for name in SHAPES}
+
+    def check(self, load):
+        """Everything acknowledged so far is there exactly once. Returns how many records are."""
+        told = {name: load.acknowledged(name) for name in SHAPES}
+        for name, logged in self._logged.items():
+            for row in self._rows(name, self._last[name]):
+                assert row.number == self._last[name] + 1
+                self._last[name] = row.number
+                enter(logged, json.loads(row.written))
+            for do in DOES:
+                for key, value in told[name][do].items():
+                    assert logged[do][key] == [value], (name, do, key)
+            for do in ("begin", "decide"):  # nor are others there twice
+                assert all(len(values) == 1 for values in logged[do].values()), (name, do)
+        return {name: len(acknowledged["feedback"]) for name, acknowledged in told.items()}
+
+
+def enter(logged, event):
+    """Note the event of a log under its natural key."""
+    if event["do"] == "begin":
+        logged["begin"][event["key"]].append(event["episode"])
+    elif event["do"] == "decide":
+        made = event["state"], event["action"]
+        logged["decide"][event["episode"], event["step"]].append(made)
+    elif event["do"] == "feedback":
+        for record in event["records"]:
+            logged["feedback"][json.dumps(record, sort_keys=True)].append(record)
+
+
+def same_as_never_stopped(table, name):
+    """The learner as it was left equals one that is fed its whole log. Returns its events."""
+    stopped, rows = restored(table, name)  # from the snapshot that the last server left
+    never, _ = restored(table, name, snapshots=False)  # from the log alone, without a stop
+    assert stopped.snapshot == len(rows) > 0
+    assert fingerprint(stopped.pupil.agent) == fingerprint(never.pupil.agent)
+    assert books_fingerprint(stopped.books) == books_fingerprint(never.books)
+    return len(rows)
