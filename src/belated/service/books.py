@@ -181,6 +181,7 @@ class Books:
 
     def _begin(self, event: Begun, policy: Floats) -> None:
         number = self.inbox.begin_episode().number
+        self.inbox.expire()  # its report of the begin is read by nobody
         assert number == event.episode
         self.policies[number] = policy
         self.opened[number] = self.in_time[number] = self.now
