@@ -294,7 +294,10 @@ def _checked(totals: object, largest: bool) -> tuple[int, float] | None:
     if totals is None:
         return None
     if not largest:
-        raise ValueError("totals must be left out unless largest=True: nothing would be doubled")
+        raise ValueError(
+            "totals must be left out unless largest=True: nothing would be doubled; got "
+            f"{checks.show(totals)}"
+        )
     if not isinstance(totals, tuple | list) or len(totals) != 2:
         raise ValueError(f"totals must be K and D, e.g. (1000, 5000), got {checks.show(totals)}")
     return (
