@@ -14,6 +14,8 @@ import shutil
 import sys
 from pathlib import Path
 
+import tables
+
 from belated.lab import Results, named, selection, toml
 from belated.lab.statistics import Line
 from belated.lab.table import number
@@ -92,7 +94,7 @@ def winners(name: str) -> str:
         for_any = next(row for row in lines if short(row["agent"]) not in (OURS, *FIXED_LAWS))
         (ours,) = [row for row in lines if row["agent"] == OURS]
         table.append([case, *(_named(row, name) for row in (lines[0], for_any)), band(ours)])
-    return _table(["case", "best", "best of those for adversarial costs", OURS], table)
+    return tables.markdown(["case", "best", "best of those for adversarial costs", OURS], table)
 
 
 def _named(row: Row, name: str) -> str:
@@ -119,7 +121,7 @@ def growth() -> str:
         table.append([short(agent), *cells, _mean(scores), number(max(scores))])
     head = ["agent", "no delay", "mean 10", "fixed 100", "mean 10, K = 4000"]
     head += ["all cases: mean", "worst"]
-    return _table(head, table, "---:")
+    return tables.markdown(head, table, "---:")
 
 
 def theory() -> str:
@@ -136,7 +138,7 @@ def theory() -> str:
         scores = [float(row["score"]) for row in scaled]
         table.append([agent, *map(_mean, (own, scores)), f"{min(own):.2f}", factor])
     head = ["agent", "theory", "with the factor", "theory, its best case", "factor"]
-    return _table(head, table)
+    return tables.markdown(head, table)
 
 
 def _mean(values: list[float]) -> str:
@@ -153,15 +155,10 @@ def tried(name: str) -> str:
         cells = [f"{row['setting']}: {number(float(row['mean score']))}" for row in lines]
         (taken,) = [row["setting"] for row in lines if row["taken"]]
         table.append([agent, "; ".join(cells), taken])
-    return _table(["agent", "tried, and its mean score", "taken"], table)
+    return tables.markdown(["agent", "tried, and its mean score", "taken"], table)
 
 
-def _table(head: list[str], cells: list[list[str]], align: str = "---") -> str:
-    rule = ["---"] + [align] * (len(head) - 1)
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *cells))
-
-
-def tables() -> dict[str, str]:
+def made() -> dict[str, str]:
     """All tables of the page, by name."""
     return {
         "winners": winners(MDPS),
@@ -173,15 +170,8 @@ def tables() -> dict[str, str]:
 
 
 def text() -> str:
-    """The page with its tables made anew; each follows a comment with its name."""
-    page = PAGE.read_text(encoding="utf-8")
-    for name, table in tables().items():
-        page, found = re.subn(
-            rf"(<!-- {name} -->\n\n)(?:\|.*\n)*", lambda m, t=table: f"{m[1]}{t}\n", page
-        )
-        if found != 1:
-            raise ValueError(f"{PAGE} must have one place <!-- {name} -->, got {found}")
-    return page
+    """The page with its tables made anew."""
+    return tables.renewed(PAGE, made())
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ Without a directory the tables are made again from the scores.
 import csv
 import dataclasses
 import io
-import re
 import sys
 from pathlib import Path
+
+import tables
 
 from belated.lab import Results, named, suite, toml
 from belated.lab.table import number
@@ -68,7 +69,7 @@ def summary() -> str:
         numbers = (max(own.values()), mean(own.values()), mean(bandit), mean(full))
         table.append([agent, *map(number, numbers), f"{near} of {len(cases)}"])
     head = ["agent", "worst", "mean", "mean, bandit cases", "mean, full cases"]
-    return markdown([*head, "best or within 0.02 of it, before rounding"], table)
+    return tables.markdown([*head, "best or within 0.02 of it, before rounding"], table, "---:")
 
 
 def later() -> str:
@@ -81,7 +82,7 @@ def later() -> str:
         numbers = (max(own.values()), mean(own.values()), mean(ours))
         table.append([agent, str(len(own)), *map(number, numbers), str(ahead)])
     head = ["agent", "cases", "worst", "mean", "recommended on the same", "ahead of it in"]
-    return markdown(head, table)
+    return tables.markdown(head, table, "---:")
 
 
 def behind() -> str:
@@ -104,7 +105,7 @@ def by_case(which: int) -> str:
     if which == 0:
         for name, summed in (("worst", max), ("mean", mean)):
             table.append([name, *_starred([summed(own.values()) for own in found.values()])])
-    return markdown(["case", *found], table)
+    return tables.markdown(["case", *found], table, "---:")
 
 
 def _starred(row: list[float | None]) -> list[str]:
@@ -119,15 +120,8 @@ def mean(values: object) -> float:
     return sum(listed) / len(listed)
 
 
-def markdown(head: list[str], cells: list[list[str]]) -> str:
-    """A table with numbers at the right."""
-    rule = ["---"] + ["---:"] * (len(head) - 1)
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *cells))
-
-
 def text() -> str:
-    """The page with its tables made anew; each follows a comment with its name."""
-    page = PAGE.read_text(encoding="utf-8")
+    """The page with its tables made anew."""
     made = {
         "summary": summary(),
         "later": later(),
@@ -135,13 +129,7 @@ def text() -> str:
         "by case": by_case(0),
         "later by case": by_case(1),
     }
-    for name, table in made.items():
-        page, found = re.subn(
-            rf"(<!-- {name} -->\n\n)(?:.+\n)*", lambda m, t=table: f"{m[1]}{t}\n", page
-        )
-        if found != 1:
-            raise ValueError(f"{PAGE} must have one place <!-- {name} -->, got {found}")
-    return page
+    return tables.renewed(PAGE, made)
 
 
 if __name__ == "__main__":
