@@ -411,7 +411,7 @@ def test_a_saved_inbox_continues_and_asks_for_its_clock(tmp_path):
         ({"deadline": 3, "grace": 0}, "grace must be a whole number of at least 1"),
         ({"deadline": 3, "grace": 0, "clock": lambda: 0.0}, "grace must be a finite number above"),
         ({"deadline": 3, "grace": 3, "default": 1.0}, "grace must be None beside a default"),
-        ({"deadline": 2.5}, "deadline must be a whole number of at least 0"),
+        ({"deadline": 2.5}, "deadline without a clock must be a whole number of at least 0"),
         ({"deadline": -1.0, "clock": lambda: 0.0}, "deadline must be a finite number"),
         ({"deadline": 3, "default": 1.5}, "default must be a finite number"),
         ({"deadline": 3, "clock": 7}, "clock must be a function"),

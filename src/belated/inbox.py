@@ -198,7 +198,7 @@ class Inbox(Wrapper):
             raise ValueError(f"clock must be a function, got {checks.show(clock)}")
         if deadline is not None:
             deadline = (
-                checks.integer("deadline", deadline, 0)
+                checks.integer("deadline without a clock", deadline, 0)
                 if clock is None
                 else checks.real("deadline", deadline, 0.0)
             )

@@ -225,6 +225,9 @@ def test_other_hosts_and_types_are_refused(small):
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
         answer = small.post(path, content="{}", headers={"Content-Type": kind})
         assert answer.status_code == 415
+    begun = small.get("/v1/learners/shop").json()["begun"]
+    assert small.post(path).status_code == 415  # a page elsewhere may send nothing, of no type
+    assert small.get("/v1/learners/shop").json()["begun"] == begun
     assert small.post(path, content="{}", headers={"Content-Type": "application/json; charset=x"})
 
 

@@ -67,6 +67,11 @@ class Source:
             return None
         names = list(self._table)
         chosen = names[0] if value is None and len(names) == 1 else value
+        if chosen is None:
+            raise ValueError(
+                f"{name} must be one of {', '.join(map(repr, names))}, that of the waiting times, "
+                "or arrived that of the times of arrival, got None"
+            )
         return self._table[checks.choice(name, chosen, names)]
 
     def column(self, name: str, value: object) -> Column:

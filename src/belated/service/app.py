@@ -208,8 +208,10 @@ MayFeed = Annotated[Live, Depends(_may("feedback"))]
 MayRead = Annotated[Live, Depends(_may("read"))]
 MayAdmin = Annotated[Live, Depends(_may("admin"))]
 COMMON: dict[int | str, dict[str, Any]] = {
-    status: {"model": Refused} for status in (307, 400, 401, 403, 404, 413, 415, 422, 429, 503)
+    status: {"model": Refused} for status in (307, 400, 401, 403, 404, 413, 415, 421, 422, 429, 503)
 }
+CONFLICT: dict[int | str, dict[str, Any]] = {409: {"model": Refused}}
+CLOSED: dict[int | str, dict[str, Any]] = {410: {"model": Refused}}
 
 
 def make(server: Server, *, body: int = 2_000_000, hosts: frozenset[str] = frozenset()) -> FastAPI:
@@ -351,12 +353,14 @@ def _add_learners(app: FastAPI, server: Server) -> None:
         """Begin an episode. A retry with the same key returns the same episode."""
         return await _begun(live, None if body is None else body.key)
 
-    @app.post("/v1/learners/{name}/decide", response_model=Decision, tags=["decide"])
+    @app.post(
+        "/v1/learners/{name}/decide", response_model=Decision, responses=CLOSED, tags=["decide"]
+    )
     async def decide(live: MayBegin, body: DecideBody) -> Response:
         """Draw an action for a step of an episode. A retry gives the same action."""
         return await _decided(live, body.episode, body.step, body.state)
 
-    @app.get("/v1/learners/{name}/episodes/{episode}/policy", tags=["decide"])
+    @app.get("/v1/learners/{name}/episodes/{episode}/policy", responses=CLOSED, tags=["decide"])
     async def policy(
         live: MayBegin,
         episode: Number,
@@ -384,7 +388,12 @@ def _add_learners(app: FastAPI, server: Server) -> None:
             return Response(made.getvalue(), media_type="application/x-npy")
         return Answer({"episode": episode, "policy": found.tolist()})
 
-    @app.post("/v1/learners/{name}/feedback", response_model=OutcomeBody, tags=["feedback"])
+    @app.post(
+        "/v1/learners/{name}/feedback",
+        response_model=OutcomeBody,
+        responses=CONFLICT,
+        tags=["feedback"],
+    )
     async def feedback(
         live: MayFeed, body: Annotated[dict[str, Any], Body(openapi_examples=EXAMPLES)]
     ) -> Response:
@@ -412,7 +421,7 @@ def _add_learners(app: FastAPI, server: Server) -> None:
         """Forget an episode: it will not report."""
         return Answer(_told(await live.session().forget(episode)))
 
-    @app.post("/v1/learners/{name}/snapshot", tags=["operation"])
+    @app.post("/v1/learners/{name}/snapshot", status_code=202, tags=["operation"])
     async def snapshot(live: MayAdmin) -> Response:
         """Write a snapshot soon, so that the next start is quick."""
         live.session().learning.snapshot()

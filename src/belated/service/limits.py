@@ -87,8 +87,7 @@ class Gate:
                 await _answer(send, 413, f"a body must have at most {self._body} bytes")
                 return
             kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
-            empty = length in (None, b"0") and b"transfer-encoding" not in headers
-            if kind != b"application/json" and not (empty and not kind):
+            if kind != b"application/json" and (kind or scope["method"] == "POST"):
                 await _answer(send, 415, "Content-Type must be application/json")
                 return
             if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
