@@ -170,10 +170,9 @@ class Doubling(Wrapper):
         batch = listed(records)
         kept, _ = split(batch, self.problem, self.information, self.begun, self._kept_from)
         self.agent.observe(kept)
-        threshold = self.parameters.threshold
         for record in batch:
             if isinstance(record, Costs) and self._reported.add(record.episode):
-                late = self.begun - 1 - record.episode > threshold
+                late = self.begun - 1 - record.episode > self._threshold
                 self._skipped += late or record.episode < self._kept_from
                 self._waiting.arrive(record.episode)
 
@@ -240,6 +239,7 @@ class Doubling(Wrapper):
         made.delay_phase = checks.integer(
             "delay_phase", read["delay_phase"], made.delay_phase, longest
         )
+        made._threshold = made.parameters.threshold
         made.estimate = checks.real("estimate", read["estimate"], 0.0, 2.0**HIGHEST)
         made._waiting.restore(read["waiting"], made.begun)
         made._reported = Reported(
@@ -275,6 +275,7 @@ class Doubling(Wrapper):
 
     def _begin_phase(self) -> None:
         parameters = self.parameters
+        self._threshold = parameters.threshold
         if self._literal or parameters.exploration or not hasattr(self.agent, "retune"):
             self.agent.restart(parameters, carry_over=self._literal and not self.delay_phase)
         else:
