@@ -94,7 +94,7 @@ def installed(wheel, tmp_path_factory):
     return python
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_installed_wheel_works_from_another_directory(installed, tmp_path):
     done = run(installed, "-W", "error", "-c", USE, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -103,14 +103,14 @@ def test_the_installed_wheel_works_from_another_directory(installed, tmp_path):
 @pytest.mark.skipif(
     not (ROOT / "src" / "belated" / "__main__.py").exists(), reason="there is no command line"
 )
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_installed_wheel_has_a_command_line(installed, tmp_path):
     done = run(installed, "-m", "belated", "--help", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "belated" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_installed_wheel_brings_its_types(installed, tmp_path):
     (tmp_path / "typed.py").write_text(TYPED)
     done = run(
