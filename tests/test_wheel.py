@@ -47,7 +47,15 @@ def run(*command, cwd):
 def wheel(tmp_path_factory):
     out = tmp_path_factory.mktemp("wheel")
     built = run(
-        sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, ROOT, cwd=out
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        out,
+        cwd=ROOT,
     )
     assert built.returncode == 0, built.stdout + built.stderr
     (path,) = out.glob("*.whl")

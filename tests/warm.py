@@ -1,4 +1,4 @@
-"""Compile the kernels that agents need, once, so that no worker of the tests compiles them again."""
+"""Compile the kernels of the agents once, so that no worker of the tests compiles them again."""
 
 import sys
 from concurrent.futures import ProcessPoolExecutor
