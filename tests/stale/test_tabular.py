@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belated.arrays import frozen
-from belated.kernels import delay_adapted
+from belated.core.arrays import frozen
 from belated.stale import correct
+from belated.tabular.kernels import delay_adapted
 
 
 def policies(rng, shape):

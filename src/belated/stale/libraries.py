@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from belated import checks
+from belated.core import checks
 
 Array = Any
 """An array of NumPy, JAX or PyTorch."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from belated import checks
+from belated.core import checks
 from belated.stale.corrections import capped, largest, logarithms, mean
 from belated.stale.libraries import Array, constants
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from belated import checks
+from belated.core import checks
 from belated.stale.corrections import capped
 from belated.stale.libraries import (
     Array,
