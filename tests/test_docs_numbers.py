@@ -147,7 +147,7 @@ def test_what_the_page_on_practice_says_of_its_tables():
     assert f"200 of the {lost['`recommend`, bandit feedback']} are" in text
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_lost_feedback_and_doubling():
     """docs/algorithms/doubling.md: 2,000 and 20,000 episodes, seed 0."""
     world = bl.environments.bandit([0.6, 0.4, 0.5, 0.6])
