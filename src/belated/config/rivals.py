@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from belated.config.briefing import Told
 from belated.config.registry import Maker
 from belated.core.contract import Agent
-from belated.lab.poold import Name, Poold
 from belated.tabular.rivals import (
     UCB1,
     ActorCritic,
@@ -14,6 +15,8 @@ from belated.tabular.rivals import (
     QLearning,
     ThompsonSampling,
 )
+
+Name = Literal["dorm+", "adahedged"]
 
 
 def q_learning(
@@ -54,6 +57,8 @@ def exp3(told: Told, /, learning_rate: float | None = None) -> Agent:
 
 def poold(told: Told, /, learner: Name = "dorm+") -> Agent:
     """A learner of the package `poold`, for arms under full information."""
+    from belated.lab.poold import Poold  # noqa: PLC0415 - the lab imports this module
+
     return Poold(told.problem, learner=learner)
 
 
