@@ -28,10 +28,10 @@ class Uniform:
     def is_open(self, number):
         return False
 
-    def begin_episode(self):
+    def begin_episode(self, now=None):
         self.begun += 1
         return bl.Episode(self.begun - 1, np.full(self.problem.shape, 1 / self.problem.actions))
-    def observe(self, records):
+    def observe(self, records, now=None):
         list(records)
     def forget(self, episode):
         pass

@@ -489,11 +489,11 @@ class Cheapest:
     def is_open(self, number):
         return self._ledger.is_open(number)
 
-    def begin_episode(self):
+    def begin_episode(self, now=None):
         policy = np.eye(self.problem.actions)[self._total.argmin(-1)]
         return bl.Episode(self._ledger.begin(True), policy)
 
-    def observe(self, records):
+    def observe(self, records, now=None):
         for entry in self._ledger.take(records)[1]:
             self._total += entry.costs.values
             self._ledger.settle(entry)

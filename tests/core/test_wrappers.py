@@ -35,13 +35,13 @@ class Watched:
     def is_open(self, number):
         return self.agent.is_open(number)
 
-    def begin_episode(self):
+    def begin_episode(self, now=None):
         episode = self.agent.begin_episode()
         self.seen.append(self.look(self.agent))
         self.policies.append(episode.policy)
         return episode
 
-    def observe(self, records):
+    def observe(self, records, now=None):
         self.agent.observe(records)
 
     def forget(self, episode):

@@ -84,7 +84,7 @@ class Broken:
     def is_open(self, number):
         return self._agent.is_open(number) or (self._fault == "open" and number == 2)
 
-    def begin_episode(self):
+    def begin_episode(self, now=None):
         episode = self._agent.begin_episode()
         policy, number = episode.policy, episode.number
         self._calls += 1
@@ -98,7 +98,7 @@ class Broken:
             policy = policy * (1 + 1e-6)
         return bl.Episode(number, policy)
 
-    def observe(self, records):
+    def observe(self, records, now=None):
         if self._fault == "swallows":
             try:
                 self._agent.observe(records)

@@ -59,7 +59,7 @@ class FollowsTheLastCosts(Recorder):
     def __init__(self, world):
         super().__init__(world.problem, uses_paths=False)
 
-    def observe(self, records):
+    def observe(self, records, now=None):
         for record in records:
             if isinstance(record, bl.Costs):
                 best = np.argmin(record.values[0, 0])

@@ -30,7 +30,7 @@ class Literal:
         self.snapshots, self.paths, self.k = {}, {}, 0
         self.use_costs = False
 
-    def begin_episode(self):
+    def begin_episode(self, now=None):
         H, S, A = self.problem.shape
         mask = np.zeros((H, S), dtype=bool)
         if self.limit is not None:
@@ -68,7 +68,7 @@ class Literal:
             f = (policy[t] * best).sum(-1)
         return self.problem.start_probabilities @ f
 
-    def observe(self, records):
+    def observe(self, records, now=None):
         H, S, A = self.problem.shape
         arrived = []
         for record in records:

@@ -191,10 +191,10 @@ class Phased:
     def __init__(self, agent):
         self.agent, self.notes = agent, []
 
-    def begin_episode(self):
+    def begin_episode(self, now=None):
         return self.agent.begin_episode()
 
-    def observe(self, records):
+    def observe(self, records, now=None):
         self.agent.observe(records)
         waiting = self.agent._waiting
         self.notes.append((self.agent.phase, waiting.total, waiting.given_up, waiting.late))
@@ -206,12 +206,12 @@ class Noting:
     def __init__(self, agent):
         self.agent, self.notes, self.information = agent, [], "full"
 
-    def begin_episode(self):
+    def begin_episode(self, now=None):
         episode = self.agent.begin_episode()
         self.coming = self.agent.diagnostics().get("coming", 0.0)
         return episode
 
-    def observe(self, records):
+    def observe(self, records, now=None):
         self.agent.observe(records)
         waiting = self.agent._waiting
         self.notes.append((waiting.total, waiting.given_up, waiting.late, self.coming))
