@@ -365,7 +365,7 @@ def test_other_files_and_other_objects(tmp_path):
 def test_a_file_of_the_first_format_is_refused_by_name(read):
     """data/format1.belated was written by belated 0.1.0."""
     with pytest.raises(bl.SavedFileError, match=r"format version 1, written by belated 0\.1;"):
-        read(HERE / "data" / "format1.belated")
+        read(HERE.parent / "data" / "format1.belated")
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import types
 import matplotlib as mpl
 import numpy as np
 import pytest
-from lab.kinds.test_own import MODULE
+from config.test_own import MODULE
 
 import belated as bl
 from belated.config import user_code as own
