@@ -137,7 +137,7 @@ def dilated_bonus(
     exploration: float | Literal["tuned"] | None = None,
     scale: float = 1.0,
 ) -> Agent:
-    """`belated.tabular.dilated.DilatedBonus`, for bandit feedback without delay; transitions may be "known".
+    """`DilatedBonus`, for bandit feedback without delay; transitions may be "known".
 
     scale: factor on the learning rate. Without an exploration it is 2 eta H; "tuned" is that of the
     learning rate without the factor.
@@ -265,7 +265,7 @@ def parallel(
 
 
 def bold(told: Told, /, agent: Inner, share_model: bool = False) -> Agent:
-    """`belated.wrappers.Bold`: copies opened when needed, each told the whole number of episodes."""
+    """`belated.wrappers.Bold`: copies opened when needed, each told all the episodes."""
     return Bold(lambda: agent(told.undelayed(told.episodes)), share_model=share_model)
 
 
