@@ -7,11 +7,11 @@ import types
 import matplotlib as mpl
 import numpy as np
 import pytest
-from config.test_own import MODULE
 
 import belated as bl
 from belated.config import user_code as own
 from belated.lab import Results, RunsFailed, Told, experiment, part, run
+from config.test_own import MODULE
 
 SMALL = {"episodes": 12, "seeds": 2, "name": "py"}
 
