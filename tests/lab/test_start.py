@@ -93,7 +93,7 @@ def test_functions_of_modules_are_named_like_in_files(tmp_path, monkeypatch):
     assert part("oppo", update=mine.half) == part("oppo", update={"kind": "mine:half"})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_functions_of_a_script_go_to_workers(tmp_path):
     script = """
 import belated as bl
