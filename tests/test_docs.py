@@ -40,7 +40,7 @@ def run(*command, cwd):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_documentation_builds_without_a_warning(tmp_path):
     built = run(
         *(sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"),
@@ -56,7 +56,7 @@ def test_the_documentation_builds_without_a_warning(tmp_path):
         assert word in api
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("page", [p for p in PAGES[1:] if BLOCK.search(text(p))], ids=name)
 def test_code_runs(page, tmp_path):
     """All blocks of a page in their order, in one program, from another directory.
@@ -71,7 +71,7 @@ def test_code_runs(page, tmp_path):
         assert " ".join(shown.split()) in " ".join(done.stdout.split())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_files_of_the_lab_can_be_run(tmp_path):
     page = text(DOCS / "lab.md")
     (tmp_path / "mine.py").write_text(BLOCK.findall(page)[0], encoding="utf-8")

@@ -33,7 +33,7 @@ def last_cost(agent):
         (bl.parts.Confidence(radius_scale=1.0, episodes=500), 49.5, 50),
     ],
 )
-@pytest.mark.slow
+@pytest.mark.long
 def test_radii(transitions, low, high):
     """E11: the paper's radius learns nothing here in 500 episodes; smaller ones do."""
     agent = bl.DelayedOPPO(WORLD.problem, transitions=transitions, update=bl.parts.Softmax(0.1))
@@ -48,7 +48,7 @@ def test_counts_must_be_pooled():
     assert last_cost(agent) > 49
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_delayed_beats_pipeline_beats_parallel():
     """The table of the benchmarks, plain grid: 25.7, 38.7 and 50.0 per episode."""
     longest = int(DELAYS.max())

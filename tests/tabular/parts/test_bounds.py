@@ -306,7 +306,7 @@ def test_the_value_of_a_mixture_is_the_mean_of_its_members():
 
 
 @pytest.mark.parametrize(("name", "factor"), [("anytime", 3), ("exp3", 4)])
-@pytest.mark.slow
+@pytest.mark.long
 def test_lost_feedback_does_not_make_regret_linear(name, factor):
     """A fifth is lost, stationary arms: regret of ten times the episodes, one fixed seed.
 
@@ -324,7 +324,7 @@ def test_lost_feedback_does_not_make_regret_linear(name, factor):
     assert found[1] < factor * found[0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_lost_feedback_and_doubling_on_arms_that_are_hard_to_tell():
     """A fifth is lost: regret of ten times the episodes, one fixed seed.
 
