@@ -13,6 +13,7 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
+from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.core.score import score, verdict
 from belated.lab.spec import Experiment
@@ -21,6 +22,48 @@ RESAMPLES = 2000
 LEVEL = 0.95
 LAST = 0.1
 """Share of a run that counts as its end."""
+
+
+ON = ("means", "drawn")
+"""Costs that are taken in expectation over their noise, or as they were drawn."""
+COLUMNS = {
+    "means": ("mean_value", "mean_comparator", "mean_uniform"),
+    "drawn": ("value", "comparator", "uniform"),
+}
+REGRETS = {
+    "hindsight": "regret",
+    "means": "regret on mean costs",
+    "dynamic": "dynamic regret",
+    "so far": "regret so far",
+}
+"""Which regrets there are, and what they are called.
+
+hindsight: against the best fixed policy of the whole run, for the costs that were drawn. means: the
+same for mean costs (pseudo-regret). dynamic: against the best policy of every episode. so far: of the
+episodes up to k, against the best fixed policy of these; both on mean costs.
+"""
+
+
+def regret(kind: str) -> pl.Expr:
+    """A cumulative regret as an expression over the rows of one run."""
+    checks.choice("regret", kind, REGRETS)
+    if kind == "hindsight":
+        return pl.col("regret")
+    mean = pl.col("mean_value")
+    if kind == "so far":
+        return mean.cum_sum() - pl.col("best_so_far")
+    return (mean - pl.col("mean_comparator" if kind == "means" else "best_each")).cum_sum()
+
+
+def with_regret(rows: pl.DataFrame, kind: str) -> pl.DataFrame:
+    """The rows with another regret in the column `regret`."""
+    runs = ["case", "agent", "seed"]
+    return rows.with_columns(regret=regret(kind).over(runs))
+
+
+def noisy(rows: pl.DataFrame) -> bool:
+    """Whether some costs have noise: expected costs differ from those of the drawn functions."""
+    return not rows["value"].equals(rows["mean_value"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +90,7 @@ class Line:
         optimum: mean cost per episode of the best fixed policy.
         score: cost on a scale from the best fixed policy (0) to uniform play (1); NaN if uniform
             play is as good as the best fixed policy.
+        drawn: whether costs are those that were drawn, rather than their means.
         verdict: what is wrong with the mean learning curve; empty if the agent has learned.
     """
 
@@ -59,6 +103,7 @@ class Line:
     optimum: float
     score: Interval
     verdict: str
+    drawn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +167,21 @@ def curves(rows: pl.DataFrame, column: str) -> dict[tuple[str, str], Curves]:
     return result
 
 
-def summary(rows: pl.DataFrame) -> list[Line]:
-    """One line per case and agent, in the order of the rows."""
-    regret, best = curves(rows, "regret"), curves(rows, "comparator")
-    uniform = curves(rows, "uniform")
+def summary(rows: pl.DataFrame, on: str = "means", kind: str | None = None) -> list[Line]:
+    """One line per case and agent, in the order of the rows.
+
+    Args:
+        rows: of some runs.
+        on: "means" takes costs in expectation over their noise, "drawn" as they were drawn.
+        kind: one of `REGRETS`; by default against the best fixed policy for the same costs.
+    """
+    checks.choice("on", on, ON)
+    value, comparator, at_random = COLUMNS[on]
+    wanted = kind or ("means" if on == "means" else "hindsight")
+    regret, best = curves(with_regret(rows, wanted), "regret"), curves(rows, comparator)
+    uniform = curves(rows, at_random)
     lines = []
-    for (case, agent), costs in curves(rows, "value").items():
+    for (case, agent), costs in curves(rows, value).items():
         last = max(1, round(LAST * costs.values.shape[1]))
         runs = (costs.values, best[case, agent].values, uniform[case, agent].values)
         lines.append(
@@ -141,6 +195,7 @@ def summary(rows: pl.DataFrame) -> list[Line]:
                 float(best[case, agent].values.mean()),
                 _scored(np.array([score(*run) for run in zip(*runs, strict=True)])),
                 verdict(*(values.mean(axis=0) for values in runs)),
+                on == "drawn",
             )
         )
     return lines
