@@ -15,6 +15,7 @@ import polars as pl
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
+from belated.core.delays import NEVER, total_delay
 from belated.core.score import score, verdict
 from belated.lab.spec import Experiment
 
@@ -39,8 +40,8 @@ REGRETS = {
 """Which regrets there are, and what they are called.
 
 hindsight: against the best fixed policy of the whole run, for the costs that were drawn. means: the
-same for mean costs (pseudo-regret). dynamic: against the best policy of every episode. so far: of the
-episodes up to k, against the best fixed policy of these; both on mean costs.
+same for mean costs (pseudo-regret). dynamic: against the best policy of every episode. so far: of
+the episodes up to k, against the best fixed policy of these. The last two are on mean costs.
 """
 
 
@@ -256,11 +257,20 @@ def score_table(experiment: Experiment, lines: Sequence[Line]) -> Scores:
     return Scores(cases, agents, np.array(rows, dtype=np.float64))
 
 
-def differences(rows: pl.DataFrame) -> list[Difference]:
-    """Every pair of agents of a case, on the seeds that both have."""
-    costs = curves(rows, "value")
+def differences(
+    rows: pl.DataFrame, baseline: str | None = None, on: str = "means"
+) -> list[Difference]:
+    """Every pair of agents of a case, on the seeds that both have; or all against one baseline."""
+    costs = curves(rows, COLUMNS[checks.choice("on", on, ON)][0])
+    agents = list(dict.fromkeys(agent for _, agent in costs))
+    if baseline is not None:
+        checks.choice("baseline", baseline, agents)
     found = []
     for (case, first), (other, second) in combinations(costs, 2):
+        if baseline not in (None, first, second):
+            continue
+        if baseline == first:
+            first, second = second, first  # noqa: PLW2901
         if case == other:
             difference = paired(costs[case, first], costs[case, second])
             if len(difference):
@@ -281,3 +291,90 @@ def paired(first: Curves, second: Curves) -> Floats:
 def slope(x: Floats, y: Floats) -> float:
     """Slope of the least-squares line of log y on log x. x, y: (N,), positive."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+NEAR_UNIFORM = 0.9
+"""With a score above this, regret grows like uniform play's, and a slope says nothing else."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exponent:
+    """How the regret of an agent grows from case to case: its slope on logarithmic axes.
+
+    Attributes:
+        agent: whose.
+        x: (C,) the quantity of every case.
+        regret: the regret of every case.
+        slope: of the least-squares line, with an interval over seeds; NaN if there is none.
+        near_uniform: cases in which it plays hardly better than at random.
+    """
+
+    agent: str
+    x: Floats
+    regret: tuple[Interval, ...]
+    slope: Interval
+    near_uniform: tuple[str, ...]
+
+    @property
+    def warning(self) -> str:
+        """Why the slope says little; empty if nothing is wrong."""
+        if not self.near_uniform:
+            return ""
+        return (
+            f"{self.agent}: a score above {NEAR_UNIFORM} in {'; '.join(self.near_uniform)}; it "
+            "plays like chance there, and the slope is that of uniform play"
+        )
+
+
+def exponents(experiment: Experiment, rows: pl.DataFrame, lines: Sequence[Line]) -> list[Exponent]:
+    """The slope of every agent over K, or over K + D (`experiment.against`)."""
+    by = {(line.case, line.agent): line for line in lines}
+    kind = "hindsight" if lines and lines[0].drawn else "means"
+    found = curves(with_regret(rows, kind), "regret")
+    result = []
+    for learner in experiment.learners:
+        cases = [case for case in experiment.case_names() if (case, learner.name) in by]
+        own = [by[case, learner.name] for case in cases]
+        ends = {
+            case: dict(zip(curve.seeds.tolist(), curve.values[:, -1].tolist(), strict=True))
+            for case in cases
+            for curve in [found[case, learner.name]]
+        }
+        x = np.array([across(experiment, rows, case) for case in cases])
+        near = tuple(line.case for line in own if line.score.mean > NEAR_UNIFORM)
+        result.append(
+            Exponent(learner.name, x, tuple(line.regret for line in own), _slope(x, ends), near)
+        )
+    return result
+
+
+def _slope(x: Floats, ends: dict[str, dict[int, float]]) -> Interval:
+    """The slope over cases, and its interval over the seeds that all cases have."""
+    seeds = sorted(set.intersection(*(set(end) for end in ends.values()))) if ends else []
+    if len(x) < 2 or not seeds:
+        return UNDEFINED
+    regret = np.array([[end[seed] for end in ends.values()] for seed in seeds])  # (N, C)
+    mean = regret.mean(axis=0)
+    if not (mean > 0).all():
+        return UNDEFINED
+    N = len(seeds)
+    rng = np.random.default_rng(0)
+    drawn = rng.multinomial(N, np.full(N, 1 / N), size=RESAMPLES) / N @ regret  # (R, C)
+    drawn = drawn[(drawn > 0).all(axis=1)]
+    logs = np.log(x) - np.log(x).mean()
+    slopes = np.sort(np.log(drawn) @ logs / (logs @ logs))
+    outside = (1 - LEVEL) / 2
+    low, high = np.quantile(slopes, [outside, 1 - outside])
+    return Interval(slope(x, mean), float(low), float(high))
+
+
+def across(experiment: Experiment, rows: pl.DataFrame, case: str) -> float:
+    """What a case is drawn against: K, or K + D with D averaged over seeds."""
+    K = experiment.scene(case).episodes
+    if experiment.against == "episodes":
+        return float(K)
+    some = rows.filter(pl.col("case") == case)
+    first = some.filter(pl.col("agent") == some["agent"][0])
+    (delays,) = curves(first, "delay").values()
+    drawn = np.where(delays.values < 0, NEVER, delays.values).astype(np.int64)
+    return float(K + np.mean([total_delay(one) for one in drawn]))
