@@ -11,6 +11,7 @@ import pytest
 
 import belated as bl
 import forging
+from forging import MAKERS
 from registry import AGENTS
 
 FILES = 5500
@@ -19,7 +20,7 @@ FILES = 5500
 @pytest.mark.slow
 def test_thousands_of_forged_files_are_refused_or_lawful(tmp_path):
     """In another process, so that a segmentation fault is a failure and not the end."""
-    script = Path(__file__).parent / "forging.py"
+    script = Path(__file__).parents[1] / "forging.py"
     done = subprocess.run(
         [sys.executable, str(script), str(FILES), "13"],
         cwd=tmp_path, capture_output=True, text=True, check=False,
@@ -105,8 +106,8 @@ def test_long_lists_are_read_in_one_go(tmp_path, length):
 
 
 def test_two_agents_of_one_state_are_strangers():
-    where = forging.world()
-    for name, make in AGENTS.items():
+    for name, make in MAKERS.items():
+        where = forging.world(name)
         agent, line = make(where), bl.DelayLine()
         forging.play(agent, line, np.random.default_rng(1), 7, where)
         written = agent.state()
