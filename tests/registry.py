@@ -17,7 +17,6 @@ from belated.parts import (
     UniformShare,
     Weighted,
 )
-
 from belated.tabular.dilated import DilatedBonus
 from belated.tabular.mixture import Mixture
 from belated.tabular.rivals import UCB1, ActorCritic, Exp3, QLearning

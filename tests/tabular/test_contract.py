@@ -20,7 +20,7 @@ worlds = pytest.mark.parametrize(
     "world",
     [
         pytest.param(WORLDS["per step"], id="per step"),
-        pytest.param(WORLDS["homogeneous"], id="homogeneous", marks=pytest.mark.slow),
+        pytest.param(WORLDS["homogeneous"], id="homogeneous", marks=pytest.mark.long),
     ],
 )
 

@@ -1,8 +1,8 @@
 """The base of the library's agents: it owns the open episodes, the arguments, `repr` and saving.
 
-An agent of the library declares what it learns (see `stored`) and gives two methods: `_next_policy`, the
-policy to play next, and `_learn`, what one episode teaches once its feedback has come. Agents of
-other authors need no base class: the contract is `contract.Agent`.
+An agent of the library declares what it learns (see `stored`) and gives two methods: the policy to
+play next (`_next_policy`), and what one episode teaches once its feedback has come (`_learn`).
+Agents of other authors need no base class: the contract is `contract.Agent`.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
         """Keep the arguments of the constructor, by name and in its order."""
         self.problem = problem
         self._arguments = arguments
-        self._ledger: Ledger[Memory] = Ledger(
-            problem, self.information, uses_paths=self.uses_paths
-        )
+        self._ledger: Ledger[Memory] = Ledger(problem, self.information, uses_paths=self.uses_paths)
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
@@ -120,8 +118,10 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
     @classmethod
     def _was(cls, name: str, value: object) -> bool:
         """Whether a saved argument is one of an earlier release, with the only value of today."""
-        return name in cls.dropped and type(value) is type(cls.dropped[name]) and (
-            value == cls.dropped[name]
+        return (
+            name in cls.dropped
+            and type(value) is type(cls.dropped[name])
+            and value == cls.dropped[name]
         )
 
     def restore(self, saved: stored.State) -> None:

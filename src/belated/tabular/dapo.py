@@ -42,6 +42,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -93,7 +94,7 @@ class DAPO(Learner[PlayedPolicy]):
         scale: factor on the learning rates of `Doubling`.
     """
 
-    dropped = {"ties": "together"}
+    dropped: ClassVar = {"ties": "together"}
     _gap = 2.0  # the factor of H (upper - lower) in the bonus
     _total: Floats  # (H, S, A)
     _policy: Floats  # (H, S, A)

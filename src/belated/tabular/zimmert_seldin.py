@@ -93,9 +93,12 @@ class ZimmertSeldin(Learner[Floats]):
 
     def _learn(self, entry: Open[Floats]) -> None:
         """Line 7 for one round."""
-        assert entry.path is not None and entry.costs is not None and entry.memory is not None
-        arm = entry.path.actions[0]
-        self._losses[arm] += entry.costs.values[0] / max(entry.memory[arm], SMALLEST)
+        path, costs, weights = entry.path, entry.costs, entry.memory
+        assert path is not None
+        assert costs is not None
+        assert weights is not None
+        arm = path.actions[0]
+        self._losses[arm] += costs.values[0] / max(weights[arm], SMALLEST)
         self._counted.pop(entry.number, None)
 
     def forget(self, episode: int) -> None:
