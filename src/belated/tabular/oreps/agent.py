@@ -189,8 +189,6 @@ class DelayedOREPS(Learner[bool]):
         """Costs wait only where the measure moves when an episode begins."""
         if (self._counted or self._batch is not None) and not self._at_begin:
             raise ValueError("batch and counted must be empty where costs move the measure at once")
-        if self._last is None and self._batch is not None:
-            raise ValueError("last must be given where costs wait")
 
     def diagnostics(self) -> Mapping[str, float]:
         """What the ledger says, the newest costs of the measure, and how the solves went."""
@@ -210,10 +208,11 @@ class DelayedOREPS(Learner[bool]):
         }
 
     def _next_policy(self) -> Floats:
-        if self._last is None:
-            self._last = self._first()
-        elif self._batch is not None or self._counted:
+        if self._batch is not None or self._counted:
             self._move()
+        elif self._last is None:
+            self._last = self._first()
+        assert self._last is not None
         return self._last.policy
 
     def _learn(self, entry: Open[bool]) -> None:
@@ -237,8 +236,8 @@ class DelayedOREPS(Learner[bool]):
 
     def _move(self) -> None:
         """Line 6, with the costs gathered since the last time."""
-        dynamics, batch, last = self._dynamics(), self._batch, self._last
-        assert last is not None
+        last = self._first() if self._last is None else self._last
+        dynamics, batch = self._dynamics(), self._batch
         reference = last.log_measure
         if isinstance(dynamics, KnownDynamics):
             assert batch is not None

@@ -295,8 +295,6 @@ class UOBREPS(Learner[PlayedPolicy]):
         if not self._read or list(self._read) != sorted(self._read):
             raise ValueError("epochs must be at least one, in their order")
         super().restore(others)
-        if self._measure is None and self._batch is not None:
-            raise ValueError("measure must be given where costs wait")
         self._read.clear()
 
     def _next_policy(self) -> Floats:
