@@ -32,7 +32,7 @@ from belated.core.records import Record
 from belated.core.stored import Distributions, Field, Flag, Inside
 from belated.tabular.kernels import optimism, planning
 from belated.tabular.kernels.optimism import Bonuses
-from belated.tabular.parts.costs import Averaged
+from belated.tabular.parts.costs import Averaged, Averaging
 from belated.tabular.parts.explore import ExplorePart, no_exploration
 from belated.tabular.parts.transitions import (
     CONFIDENCE,
@@ -59,6 +59,7 @@ class DelayedUCBVI(Learner[bool]):
         explore: `FewVisits(...)` for explicit exploration, or None.
     """
 
+    _costs: Averaging
     _policy: Floats  # (H, S, A), the last plan
     _stale: bool  # whether anything has arrived since
 
