@@ -93,7 +93,7 @@ def test_a_state_shares_nothing_that_changes(world, make):
 
 CONTINUE = """
 import sys, json
-sys.path.insert(0, {tests!r})
+sys.path[:0] = [{tests!r}, {shared!r}]
 import numpy as np, belated as bl, test_saving
 from registry import AGENTS
 world = test_saving.WORLDS["per step"]
@@ -116,7 +116,7 @@ def test_a_new_process_continues_every_agent(tmp_path):
         bl.save(agent, tmp_path / f"agent{i}")
         policies = play(world, agent, 12, 30, bl.DelayLine(), np.random.default_rng(9))
         expected[name] = [p.tobytes().hex() for p in policies]
-    code = CONTINUE.format(tests=str(HERE))
+    code = CONTINUE.format(tests=str(HERE), shared=str(HERE.parent))
     done = subprocess.run(
         [sys.executable, "-c", code], check=False, cwd=tmp_path, capture_output=True, text=True
     )
