@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import tomli_w
 
-from belated import saving
+from belated.core import saving
 from belated.service.config import from_table
 from belated.service.recovery import restore
 from belated.service.run import application, opener
