@@ -27,10 +27,10 @@ LAB := $(VENV)/.lab
 SERVICE := $(VENV)/.serve
 DEV := $(VENV)/.dev
 # Kernels are compiled, so coverage sees them only where they are run as plain Python, slowly.
-PLAIN := tests/kernels tests/agents/parts tests/agents/oreps tests/agents/test_oppo_known.py \
-	tests/agents/test_oppo_unknown.py tests/agents/test_ucbvi.py tests/test_counts.py \
-	tests/test_planning.py tests/test_simulation.py \
-	--deselect tests/agents/oreps/test_projection.py::test_a_learner_with_unknown_transitions
+PLAIN := tests/tabular/kernels tests/tabular/parts tests/tabular/oreps tests/tabular/test_oppo_known.py \
+	tests/tabular/test_oppo_unknown.py tests/tabular/test_ucbvi.py tests/tabular/test_counts.py \
+	tests/tabular/test_planning.py tests/test_simulation.py \
+	--deselect tests/tabular/oreps/test_projection.py::test_a_learner_with_unknown_transitions
 
 .PHONY: demo serve test tests test-browser quick minimum lint coverage bench docs clean
 

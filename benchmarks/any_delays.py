@@ -37,18 +37,22 @@ def lost_record():
     """Regret without and with one lost record, the same delays for all."""
     world = bl.environments.gridworld(4, horizon=10)
 
-    def make(update=bl.Softmax(0.5)):  # noqa: B008
+    def make(update=bl.parts.Softmax(0.5)):  # noqa: B008
         return bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions, update=update)
 
     methods = {
         "Delayed OPPO": lambda delays: make(),
-        "Delayed OPPO, anytime, scale 20": lambda delays: make(bl.Softmax(scale=20)),
-        "Regret matching+": lambda delays: make(bl.RegretMatching()),
-        "Skipping (threshold 60)": lambda delays: bl.Skipping(make(), 60),
-        "Doubling, scale 20": lambda delays: bl.Doubling(make(bl.Softmax(scale=20))),
-        "BOLD": lambda delays: bl.Bold(make),
-        "Parallel (told the largest delay)": lambda delays: bl.Parallel(make, largest(delays)),
-        "Pipeline (told the largest delay)": lambda delays: bl.Pipeline(make(), largest(delays)),
+        "Delayed OPPO, anytime, scale 20": lambda delays: make(bl.parts.Softmax(scale=20)),
+        "Regret matching+": lambda delays: make(bl.parts.RegretMatching()),
+        "Skipping (threshold 60)": lambda delays: bl.wrappers.Skipping(make(), 60),
+        "Doubling, scale 20": lambda delays: bl.wrappers.Doubling(make(bl.parts.Softmax(scale=20))),
+        "BOLD": lambda delays: bl.wrappers.Bold(make),
+        "Parallel (told the largest delay)": lambda delays: bl.wrappers.Parallel(
+            make, largest(delays)
+        ),
+        "Pipeline (told the largest delay)": lambda delays: bl.wrappers.Pipeline(
+            make(), largest(delays)
+        ),
     }
     found = {name: ([], []) for name in methods}
     for seed in track(range(SEEDS), description="lost record"):
@@ -73,11 +77,13 @@ def weights():
     means[ARMS // 2] = 0.2
     world = bl.environments.bandit(means)
     agents = {
-        "weight A": lambda: bl.Doubling(bl.DelayedOPPO(world.problem, costs=bl.Weighted())),
-        "weight 1": lambda: bl.Doubling(
-            bl.DelayedOPPO(world.problem, costs=bl.Weighted()), weight=1
+        "weight A": lambda: bl.wrappers.Doubling(
+            bl.DelayedOPPO(world.problem, costs=bl.parts.Weighted())
         ),
-        "anytime": lambda: bl.DelayedOPPO(world.problem, costs=bl.Weighted()),
+        "weight 1": lambda: bl.wrappers.Doubling(
+            bl.DelayedOPPO(world.problem, costs=bl.parts.Weighted()), weight=1
+        ),
+        "anytime": lambda: bl.DelayedOPPO(world.problem, costs=bl.parts.Weighted()),
     }
     curves = {name: [] for name in agents}
     for seed in track(range(ARM_SEEDS), description="weights"):

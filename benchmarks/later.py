@@ -22,9 +22,9 @@ import numpy as np
 import pages
 
 import belated as bl
-from belated.agents.parts.transitions import NO_TOTAL
-from belated.arrays import Floats, frozen
-from belated.kernels import delay_adapted, optimism
+from belated.core.arrays import Floats, frozen
+from belated.tabular.kernels import delay_adapted, optimism
+from belated.tabular.parts.transitions import NO_TOTAL
 
 SIZE, H = 10, 50
 RATES = {"learning_rate": 0.01, "exploration": 0.01}
@@ -93,7 +93,10 @@ def main() -> None:
     world = bl.environments.gridworld(SIZE, horizon=H)
     problem, transitions = world.problem, world.mdp.transitions
     oppo = bl.DelayedOPPO(
-        problem, transitions=transitions, costs=bl.Weighted(0.01), update=bl.Softmax(0.01)
+        problem,
+        transitions=transitions,
+        costs=bl.parts.Weighted(0.01),
+        update=bl.parts.Softmax(0.01),
     )
     dapo = bl.DAPO(problem, transitions=transitions, **RATES)
     first, second = (cpu(feedback(world, agent), 300) for agent in (oppo, dapo))

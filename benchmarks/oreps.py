@@ -24,18 +24,18 @@ from numba import njit
 from scipy.optimize import minimize
 
 import belated as bl
-from belated.agents.oreps import newton as kernels
-from belated.agents.oreps.projection import (
+from belated.core.arrays import Floats, frozen
+from belated.tabular.counts import ConfidenceSet, Counts, log_term
+from belated.tabular.kernels.weights import softmax
+from belated.tabular.oreps import newton as kernels
+from belated.tabular.oreps.projection import (
     ConfidenceBox,
     KnownDynamics,
     _Newton,
     initial_reference,
     project,
 )
-from belated.agents.parts.transitions import Known
-from belated.arrays import Floats, frozen
-from belated.counts import ConfidenceSet, Counts, log_term
-from belated.kernels.weights import softmax
+from belated.tabular.parts.transitions import Known
 
 RESULTS = Path(__file__).parent / "OREPS.md"
 ETA = 0.1
@@ -193,7 +193,7 @@ def compile_times():
 import sys, time, numpy as np
 sys.path.insert(0, {here!r})
 import oreps
-from belated.agents.oreps.projection import initial_reference, project
+from belated.tabular.oreps.projection import initial_reference, project
 for d in (oreps.known_grid(3, 4, 0.1), oreps.box_after(3, 4, 20, 0.01)):
     begin = time.process_time()
     project(d, initial_reference(d), oreps.goal(3))

@@ -4,11 +4,11 @@
     python benchmarks/peers.py     tables, to benchmarks/PEERS.md as well
 
 Planning: the best policy of a finite horizon by backward induction, with the same sparse
-transitions and costs, on grids that slip. Compared: `belated.kernels.planning.best`; QuantEcon's
-`backward_induction` on state-action pairs with a sparse matrix; pymdptoolbox's `FiniteHorizon` with
-one sparse matrix per action; a JAX `scan` over the steps, compiled, on the padded rows that belated
-has too. All give the same values to 1e-9, which is checked. What can be prepared once (matrices,
-compilation) is not timed.
+transitions and costs, on grids that slip. Compared: `belated.tabular.kernels.planning.best`;
+QuantEcon's `backward_induction` on state-action pairs with a sparse matrix; pymdptoolbox's
+`FiniteHorizon` with one sparse matrix per action; a JAX `scan` over the steps, compiled, on the
+padded rows that belated has too. All give the same values to 1e-9, which is checked. What can be
+prepared once (matrices, compilation) is not timed.
 
 Delayed Hedge: full information on arms, a fixed delay, one round of begin and observe. Compared:
 `DelayedOPPO`, which is delayed Hedge there, and AdaHedgeD of `poold`, called directly. Their rules
@@ -36,9 +36,9 @@ from quantecon.markov import DiscreteDP, backward_induction
 from scipy import sparse
 
 import belated as bl
-from belated.arrays import Floats, frozen
-from belated.kernels import planning
-from belated.lab.rivals.poold import imported, linear
+from belated.core.arrays import Floats, frozen
+from belated.lab.poold import imported, linear
+from belated.tabular.kernels import planning
 
 PACKAGES = ("quantecon", "pymdptoolbox", "jax", "poold", "numba")
 H = 50

@@ -13,7 +13,7 @@ import numpy as np
 from rich.progress import track
 
 import belated as bl
-from belated.lab.rivals import PosteriorSampling, QLearning
+from belated.tabular.rivals import PosteriorSampling, QLearning
 
 HERE = Path(__file__).parent
 EPISODES, SEEDS = 2500, 4
@@ -134,7 +134,7 @@ def lost_feedback() -> list[str]:
         "`recommend`, bandit feedback": lambda: bl.recommend(world.problem, information="bandit"),
         "anytime softmax, full information": lambda: bl.DelayedOPPO(world.problem, **known),
         "anytime EXP3, bandit feedback": lambda: bl.DelayedOPPO(
-            world.problem, costs=bl.Weighted(), **known
+            world.problem, costs=bl.parts.Weighted(), **known
         ),
     }
     lines = ["| agent | 1,000 episodes | 10,000 episodes |", "|---|---|---|"]

@@ -26,9 +26,9 @@ import numpy as np
 from dense import DensePasses
 
 import belated as bl
-from belated.agents.parts.transitions import Known
-from belated.arrays import frozen
-from belated.kernels.weights import softmax
+from belated.core.arrays import frozen
+from belated.tabular.kernels.weights import softmax
+from belated.tabular.parts.transitions import Known
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 LINES: list[str] = []
@@ -76,8 +76,10 @@ class Bench:
         self.costs = self.world.costs.at(0)
         self.total = np.zeros((H, S, A))
         self.known = Known(problem, self.world.mdp.transitions)
-        self.bonus = bl.Bonus().start(problem, bl.Revealed())
-        self.confident = bl.Confidence(radius_scale, episodes=500).start(problem, bl.Weighted())
+        self.bonus = bl.parts.Bonus().start(problem, bl.parts.Revealed())
+        self.confident = bl.parts.Confidence(radius_scale, episodes=500).start(
+            problem, bl.parts.Weighted()
+        )
         self.learn(rng, 30)
         if dense:
             self.dense = self.dense_copy()
@@ -184,7 +186,9 @@ def growth():
     rows = []
     for delay in (0, 10, 100, 400):
         world = bl.environments.paper_grid()
-        agent = bl.DelayedOPPO(world.problem, transitions=bl.Bonus(), update=bl.Softmax(0.1))
+        agent = bl.DelayedOPPO(
+            world.problem, transitions=bl.parts.Bonus(), update=bl.parts.Softmax(0.1)
+        )
         start = time.process_time()
         bl.simulate(world, agent, delays=bl.delays.fixed(delay), episodes=500)
         rows.append((delay, show((time.process_time() - start) / 500)))
@@ -220,13 +224,13 @@ def practice():
     say("Beginning an episode and observing one: counting, evaluation and a new policy.\n")
     world = bl.environments.gridworld(10, horizon=50)
     rules = {
-        "softmax, constant": bl.Softmax(0.1),
-        "softmax, anytime": bl.Softmax(),
-        "regret matching+": bl.RegretMatching(),
+        "softmax, constant": bl.parts.Softmax(0.1),
+        "softmax, anytime": bl.parts.Softmax(),
+        "regret matching+": bl.parts.RegretMatching(),
     }
     agents = {
         f"{name}, full information": bl.DelayedOPPO(
-            world.problem, transitions=bl.Bonus(), update=update
+            world.problem, transitions=bl.parts.Bonus(), update=update
         )
         for name, update in rules.items()
     }
@@ -262,7 +266,9 @@ def experiment():
     world = b.world
 
     def run():
-        agent = bl.DelayedOPPO(world.problem, transitions=bl.Bonus(), update=bl.Softmax(0.1))
+        agent = bl.DelayedOPPO(
+            world.problem, transitions=bl.parts.Bonus(), update=bl.parts.Softmax(0.1)
+        )
         bl.simulate(world, agent, delays=bl.delays.geometric(10), episodes=500)
 
     whole, dense = seconds(run, least=3), seconds(b.dense.bonus_pass)
@@ -276,8 +282,8 @@ def large():
     say("## Large: a 100 x 100 grid, H = 200\n")
     world = bl.environments.gridworld(100, horizon=200)
     rows = []
-    for name, transitions in (("known", world.mdp.transitions), ("bonus", bl.Bonus())):
-        agent = bl.DelayedOPPO(world.problem, transitions=transitions, update=bl.Softmax(0.1))
+    for name, transitions in (("known", world.mdp.transitions), ("bonus", bl.parts.Bonus())):
+        agent = bl.DelayedOPPO(world.problem, transitions=transitions, update=bl.parts.Softmax(0.1))
         before = resident()
         start = time.process_time()
         bl.simulate(world, agent, delays=bl.delays.fixed(5), episodes=12)
@@ -300,7 +306,7 @@ def million():
     say("## A million episodes of a bandit, 1 % of the feedback lost, forgotten after 1000\n")
     problem = bl.Problem(1, 5, 1)
     transitions = bl.Transitions.from_dense(np.ones((1, 5, 1)))
-    agent = bl.DelayedOPPO(problem, transitions=transitions, costs=bl.Weighted())
+    agent = bl.DelayedOPPO(problem, transitions=transitions, costs=bl.parts.Weighted())
     rng = np.random.default_rng(0)
     line, rows, start = bl.DelayLine(), [], time.process_time()
     for k in range(1_000_000):
@@ -324,7 +330,7 @@ def skipping():
     say("## 200,000 episodes with 5 % lost feedback inside `Skipping(agent, 50)`\n")
     problem = bl.Problem(1, 20, 1)
     transitions = bl.Transitions.from_dense(np.ones((1, 20, 1)))
-    agent = bl.Skipping(bl.DelayedOPPO(problem, transitions=transitions), 50)
+    agent = bl.wrappers.Skipping(bl.DelayedOPPO(problem, transitions=transitions), 50)
     rng = np.random.default_rng(0)
     line, rows = bl.DelayLine(), []
     for k in range(200_000):
@@ -343,16 +349,16 @@ def wrappers():
 
     def make():
         return bl.DelayedOPPO(
-            world.problem, transitions=world.mdp.transitions, update=bl.Softmax(0.1)
+            world.problem, transitions=world.mdp.transitions, update=bl.parts.Softmax(0.1)
         )
 
     agents = {
         "none": make,
-        "Skipping": lambda: bl.Skipping(make(), 10),
-        "Doubling": lambda: bl.Doubling(make()),
-        "Pipeline": lambda: bl.Pipeline(make(), 10),
-        "Parallel": lambda: bl.Parallel(make, 10),
-        "Bold": lambda: bl.Bold(make),
+        "Skipping": lambda: bl.wrappers.Skipping(make(), 10),
+        "Doubling": lambda: bl.wrappers.Doubling(make()),
+        "Pipeline": lambda: bl.wrappers.Pipeline(make(), 10),
+        "Parallel": lambda: bl.wrappers.Parallel(make, 10),
+        "Bold": lambda: bl.wrappers.Bold(make),
     }
     drawn = np.full(300, 10)
     times = {name: [] for name in agents}

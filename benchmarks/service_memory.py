@@ -22,9 +22,9 @@ import uvicorn
 from service_server import Connection, Server, ready
 
 from belated.service.config import load
-from belated.service.live import Live
-from belated.service.records import parse
 from belated.service.run import SWITCH, listener
+from belated.service.supervisor import Live
+from belated.service.wire import parse
 
 BASE = "/v1/learners/shop"
 POINTS = 25

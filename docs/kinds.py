@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from belated.lab.kinds.listing import markdown
+from belated.config.listing import markdown
 
 HEAD = """# Kinds
 

@@ -112,7 +112,7 @@ def learning(
 
 def oppo(path: Path) -> None:
     """The paper's grid with three ways to treat the transitions."""
-    update = bl.Softmax(learning_rate=0.1)
+    update = bl.parts.Softmax(learning_rate=0.1)
 
     def unknown(part: object) -> MakeAgent:
         return lambda problem, p, d: bl.DelayedOPPO(problem, transitions=part, update=update)
@@ -121,9 +121,9 @@ def oppo(path: Path) -> None:
         "known transitions": lambda problem, p, d: bl.DelayedOPPO(
             problem, transitions=p, update=update
         ),
-        "Bonus()": unknown(bl.Bonus()),
-        "Confidence(\n  radius_scale=0.01)": unknown(bl.Confidence(radius_scale=0.01)),
-        "Confidence()": unknown(bl.Confidence()),
+        "Bonus()": unknown(bl.parts.Bonus()),
+        "Confidence(\n  radius_scale=0.01)": unknown(bl.parts.Confidence(radius_scale=0.01)),
+        "Confidence()": unknown(bl.parts.Confidence()),
     }
     learning(path, bl.environments.paper_grid(), bl.delays.geometric(10), 500, agents)
 
@@ -140,7 +140,7 @@ def oreps(path: Path) -> None:
             problem, transitions=p, learning_rate=tuned(problem, d, oreps=True)
         ),
         "Delayed OPPO": lambda problem, p, d: bl.DelayedOPPO(
-            problem, transitions=p, update=bl.Softmax(tuned(problem, d, oreps=False))
+            problem, transitions=p, update=bl.parts.Softmax(tuned(problem, d, oreps=False))
         ),
         "Delayed OPPO,\nanytime": lambda problem, p, d: bl.DelayedOPPO(problem, transitions=p),
     }
@@ -154,8 +154,8 @@ def ucbvi(path: Path) -> None:
     def scaled(scale: float, pooled: bool) -> MakeAgent:
         return lambda problem, p, d: bl.DelayedUCBVI(
             problem,
-            transitions=bl.Confidence(radius_scale=scale),
-            costs=bl.Averaged(pooled=pooled),
+            transitions=bl.parts.Confidence(radius_scale=scale),
+            costs=bl.parts.Averaged(pooled=pooled),
         )
 
     chain = bl.environments.chain(states=6, horizon=8)
@@ -173,12 +173,12 @@ def skipping(path: Path) -> None:
     """Heavy-tailed delays and three thresholds."""
 
     def inside(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedOPPO:
-        return bl.DelayedOPPO(problem, transitions=p, update=bl.Softmax(learning_rate=0.05))
+        return bl.DelayedOPPO(problem, transitions=p, update=bl.parts.Softmax(learning_rate=0.05))
 
     agents: dict[str, MakeAgent] = {"nothing skipped": inside}
     for threshold in (30, 5, 2):
-        agents[f"threshold {threshold}"] = lambda problem, p, d, threshold=threshold: bl.Skipping(
-            inside(problem, p, d), threshold
+        agents[f"threshold {threshold}"] = lambda problem, p, d, threshold=threshold: (
+            bl.wrappers.Skipping(inside(problem, p, d), threshold)
         )
     world = bl.environments.gridworld(size=4, horizon=8)
     learning(path, world, bl.delays.heavy_tailed(1.0, 5), 600, agents, regret=True)
@@ -188,12 +188,14 @@ def doubling(path: Path) -> None:
     """Phases with and without restarts against the anytime rule, all step sizes times 20."""
 
     def inside(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedOPPO:
-        return bl.DelayedOPPO(problem, transitions=p, update=bl.Softmax(scale=20))
+        return bl.DelayedOPPO(problem, transitions=p, update=bl.parts.Softmax(scale=20))
 
     agents = {
         "anytime rule": inside,
-        "Doubling": lambda problem, p, d: bl.Doubling(inside(problem, p, d)),
-        "Doubling, literal": lambda problem, p, d: bl.Doubling(inside(problem, p, d), literal=True),
+        "Doubling": lambda problem, p, d: bl.wrappers.Doubling(inside(problem, p, d)),
+        "Doubling, literal": lambda problem, p, d: bl.wrappers.Doubling(
+            inside(problem, p, d), literal=True
+        ),
     }
     world = bl.environments.gridworld(size=4, horizon=8)
     learning(path, world, bl.delays.geometric(5), 1000, agents, seeds=1)
@@ -203,12 +205,14 @@ def parallel(path: Path) -> None:
     """Copies that take turns against one learner."""
 
     def make(problem: bl.Problem, p: bl.Transitions) -> bl.DelayedOPPO:
-        return bl.DelayedOPPO(problem, transitions=p, update=bl.Softmax(learning_rate=0.5))
+        return bl.DelayedOPPO(problem, transitions=p, update=bl.parts.Softmax(learning_rate=0.5))
 
     agents = {
         "Delayed OPPO": lambda problem, p, d: make(problem, p),
-        "BOLD": lambda problem, p, d: bl.Bold(lambda: make(problem, p)),
-        "Parallel": lambda problem, p, d: bl.Parallel(lambda: make(problem, p), int(d.max())),
+        "BOLD": lambda problem, p, d: bl.wrappers.Bold(lambda: make(problem, p)),
+        "Parallel": lambda problem, p, d: bl.wrappers.Parallel(
+            lambda: make(problem, p), int(d.max())
+        ),
     }
     world = bl.environments.gridworld(size=4, horizon=8)
     learning(path, world, bl.delays.geometric(3), 600, agents, regret=True)
@@ -218,11 +222,11 @@ def pipeline(path: Path) -> None:
     """Every delay made the largest one."""
 
     def inside(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedOPPO:
-        return bl.DelayedOPPO(problem, transitions=p, update=bl.Softmax(learning_rate=0.1))
+        return bl.DelayedOPPO(problem, transitions=p, update=bl.parts.Softmax(learning_rate=0.1))
 
     agents = {
         "Delayed OPPO": inside,
-        "Pipeline": lambda problem, p, d: bl.Pipeline(inside(problem, p, d), int(d.max())),
+        "Pipeline": lambda problem, p, d: bl.wrappers.Pipeline(inside(problem, p, d), int(d.max())),
     }
     world = bl.environments.gridworld(size=4, horizon=10)
     learning(path, world, bl.delays.geometric(5), 300, agents)
@@ -235,10 +239,10 @@ def regret_matching(path: Path) -> None:
         return lambda problem, p, d: bl.DelayedOPPO(problem, transitions=p, update=update)
 
     agents = {
-        "RegretMatching()": known(bl.RegretMatching()),
-        "RegretMatching(\n  hints=False)": known(bl.RegretMatching(hints=False)),
-        "Softmax(5 / H)": known(bl.Softmax(5 / 30)),
-        "Softmax(), anytime": known(bl.Softmax()),
+        "RegretMatching()": known(bl.parts.RegretMatching()),
+        "RegretMatching(\n  hints=False)": known(bl.parts.RegretMatching(hints=False)),
+        "Softmax(5 / H)": known(bl.parts.Softmax(5 / 30)),
+        "Softmax(), anytime": known(bl.parts.Softmax()),
     }
     mdp = bl.environments.gridworld(size=8, horizon=30).mdp
     goals = [bl.environments.goal_costs(8, cell) for cell in ((7, 7), (0, 7), (7, 0))]
@@ -262,14 +266,14 @@ def predicted(path: Path) -> None:
             problem,
             transitions=p,
             costs=costs,
-            update=bl.RegretMatching(),
-            explore=bl.UniformShare(0.02),
+            update=bl.parts.RegretMatching(),
+            explore=bl.parts.UniformShare(0.02),
         )
 
     agents = {
-        "Predicted()": using(bl.Predicted()),
-        "Averaged(scale=0.1)": using(bl.Averaged(scale=0.1)),
-        "Weighted(0.1)": using(bl.Weighted(0.1)),
+        "Predicted()": using(bl.parts.Predicted()),
+        "Averaged(scale=0.1)": using(bl.parts.Averaged(scale=0.1)),
+        "Weighted(0.1)": using(bl.parts.Weighted(0.1)),
     }
     learning(path, changing(2100, 700, 3), bl.delays.geometric(10), 2100, agents, smooth=3)
 
@@ -279,12 +283,12 @@ def blend(path: Path) -> None:
 
     def updated(update: object) -> MakeAgent:
         return lambda problem, p, d: bl.DelayedOPPO(
-            problem, transitions=bl.Observed(), update=update
+            problem, transitions=bl.parts.Observed(), update=update
         )
 
-    members = bl.RegretMatching(), bl.Planned(), bl.Planned(keep=0.98)
+    members = bl.parts.RegretMatching(), bl.parts.Planned(), bl.parts.Planned(keep=0.98)
     agents = {
-        "Blend of the three": updated(bl.Blend(*members)),
+        "Blend of the three": updated(bl.parts.Blend(*members)),
         "RegretMatching()": updated(members[0]),
         "Planned()": updated(members[1]),
         "Planned(keep=0.98)": updated(members[2]),
@@ -301,7 +305,10 @@ def dapo(path: Path) -> None:
 
     def opponent(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedOPPO:
         rates = bl.tuning.oppo_bandit(problem, len(d), bl.delays.total_delay(d))
-        costs, update = bl.Weighted(rates["exploration"]), bl.Softmax(rates["learning_rate"])
+        costs, update = (
+            bl.parts.Weighted(rates["exploration"]),
+            bl.parts.Softmax(rates["learning_rate"]),
+        )
         return bl.DelayedOPPO(problem, transitions=p, costs=costs, update=update)
 
     agents = {
@@ -373,7 +380,7 @@ def zimmert_seldin(path: Path) -> None:
         "ZimmertSeldin,\nadvanced": lambda problem, p, d: bl.ZimmertSeldin(problem),
         "ZimmertSeldin,\nsimple": lambda problem, p, d: bl.ZimmertSeldin(problem, "simple"),
         "delayed EXP3,\nanytime": lambda problem, p, d: bl.DelayedOPPO(
-            problem, transitions=p, costs=bl.Weighted()
+            problem, transitions=p, costs=bl.parts.Weighted()
         ),
     }
     world = bl.environments.bandit([0.3, 0.5, 0.5, 0.5, 0.5])
@@ -385,12 +392,14 @@ def lazy(path: Path) -> None:
     """Active updating and three degrees of laziness."""
 
     def active(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedUCBVI:
-        costs = bl.Averaged(pooled=True)
-        return bl.DelayedUCBVI(problem, transitions=bl.Confidence(radius_scale=0.1), costs=costs)
+        costs = bl.parts.Averaged(pooled=True)
+        return bl.DelayedUCBVI(
+            problem, transitions=bl.parts.Confidence(radius_scale=0.1), costs=costs
+        )
 
     agents: dict[str, MakeAgent] = {"active": active}
     for alpha in (10, 2, 1):
-        agents[f"lazy, alpha = {alpha}"] = lambda problem, p, d, alpha=alpha: bl.Lazy(
+        agents[f"lazy, alpha = {alpha}"] = lambda problem, p, d, alpha=alpha: bl.wrappers.Lazy(
             active(problem, p, d), alpha
         )
     chain = bl.environments.chain(states=6, horizon=8)

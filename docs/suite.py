@@ -15,7 +15,8 @@ from pathlib import Path
 
 import tables
 
-from belated.lab import Results, named, suite, toml
+from belated.lab import Results, named, toml
+from belated.lab.catalogue import suite
 from belated.lab.table import number
 
 DOCS = Path(__file__).parent

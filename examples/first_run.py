@@ -23,10 +23,12 @@ def main() -> None:
     delays = bl.delays.geometric(mean=10)
     agents = {
         "transitions learned": bl.DelayedOPPO(
-            world.problem, transitions=bl.Bonus(), update=bl.Softmax(learning_rate=0.1)
+            world.problem, transitions=bl.parts.Bonus(), update=bl.parts.Softmax(learning_rate=0.1)
         ),
         "transitions known": bl.DelayedOPPO(
-            world.problem, transitions=world.mdp.transitions, update=bl.Softmax(learning_rate=0.1)
+            world.problem,
+            transitions=world.mdp.transitions,
+            update=bl.parts.Softmax(learning_rate=0.1),
         ),
     }
     console = Console()

@@ -49,7 +49,7 @@ def main() -> None:
     nowhere = bl.Transitions.from_dense(np.ones((1, 5, 1)))  # one state: every action stays there
 
     def fresh() -> bl.Agent:
-        return bl.DelayedOPPO(problem, transitions=nowhere, costs=bl.Weighted())
+        return bl.DelayedOPPO(problem, transitions=nowhere, costs=bl.parts.Weighted())
 
     learners = {
         "undelayed": (fresh, np.zeros_like(delays), BLACK),
@@ -59,9 +59,9 @@ def main() -> None:
             "#CC79A7",
         ),
         "delayed": (fresh, delays, BLUE),
-        "skipping": (lambda: bl.Skipping(fresh(), longest), delays, SKY),
-        "Pipeline": (lambda: bl.Pipeline(fresh(), longest), delays, GREEN),
-        "Parallel": (lambda: bl.Parallel(fresh, longest), delays, VERMILION),
+        "skipping": (lambda: bl.wrappers.Skipping(fresh(), longest), delays, SKY),
+        "Pipeline": (lambda: bl.wrappers.Pipeline(fresh(), longest), delays, GREEN),
+        "Parallel": (lambda: bl.wrappers.Parallel(fresh, longest), delays, VERMILION),
     }
     figure, (left, right) = axes(2, width=10)
     print(f"{'':12}  regret (mean of {SEEDS} seeds, 95% interval)   mean lateness booked")

@@ -27,7 +27,7 @@ def main() -> None:
         runs = []
         for seed in range(SEEDS if mean else 1):  # without delay every seed gives the same values
             agent = bl.DelayedOPPO(
-                world.problem, transitions=grid.transitions, update=bl.Softmax(LEARNING_RATE)
+                world.problem, transitions=grid.transitions, update=bl.parts.Softmax(LEARNING_RATE)
             )
             delays = bl.delays.geometric(mean)
             runs.append(bl.simulate(world, agent, delays=delays, episodes=EPISODES, seed=seed))

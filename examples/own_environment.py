@@ -21,7 +21,7 @@ costs = np.array([[0.1, 0.5], [0.3, 0.5], [1.0, 0.7]])  # (state, action)
 mdp = bl.MDP(bl.Transitions.from_dense(p), horizon=12, start=NEW)
 world = bl.World(mdp, bl.costs.stochastic(costs))  # each episode draws 0 or 1 with these means
 
-agent = bl.DelayedOPPO(world.problem, transitions=bl.Bonus(), update=bl.Softmax(0.2))
+agent = bl.DelayedOPPO(world.problem, transitions=bl.parts.Bonus(), update=bl.parts.Softmax(0.2))
 run = bl.simulate(world, agent, delays=bl.delays.uniform(5, 15), episodes=400)
 print(f"regret {run.regret[-1]:.0f}, {run.values.mean():.2f} per episode paid")
 plt.figure(figsize=(7, 4), layout="constrained")

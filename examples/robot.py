@@ -56,18 +56,20 @@ def main() -> None:
 
 def oppo(world: bl.World, delays: bl.delays.DelayModel, seed: int) -> float:
     """The regret of Delayed OPPO with the bonus and a step size set by hand."""
-    agent = bl.DelayedOPPO(world.problem, transitions=bl.Bonus(), update=bl.Softmax(0.3))
+    agent = bl.DelayedOPPO(
+        world.problem, transitions=bl.parts.Bonus(), update=bl.parts.Softmax(0.3)
+    )
     return float(bl.simulate(world, agent, delays=delays, episodes=EPISODES, seed=seed).regret[-1])
 
 
 def draw_grid(on, world: bl.World, policy: np.ndarray) -> None:
     """Draw expected visits per cell, and the most likely move in cells that are visited often."""
-    reach = bl.occupancy(world.mdp, policy).sum(axis=(0, 2)).reshape(SIZE, SIZE)
+    reach = bl.planning.occupancy(world.mdp, policy).sum(axis=(0, 2)).reshape(SIZE, SIZE)
     on.imshow(np.sqrt(reach), cmap="Blues", vmin=0)
     for row, column in WALL:
         on.fill_between([column - 0.5, column + 0.5], row - 0.5, row + 0.5, color="0.3")
     on.text(SIZE - 1, SIZE - 1, "goal", ha="center", va="center", color="white")
-    first = bl.occupancy(world.mdp, policy)
+    first = bl.planning.occupancy(world.mdp, policy)
     for state in range(SIZE * SIZE - 1):
         row, column = divmod(state, SIZE)
         if reach[row, column] > 0.3:

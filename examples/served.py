@@ -119,7 +119,9 @@ async def robots(url: str, seed: int) -> tuple[np.ndarray, dict]:
         policy = await robot.policy(number)
         path = WORLD.mdp.play(policy, rng, number)
         paid = costs.at(number)
-        values[number] = bl.policy_values(WORLD.mdp, policy, paid)[0][0, WORLD.problem.start]
+        values[number] = bl.planning.policy_values(WORLD.mdp, policy, paid)[0][
+            0, WORLD.problem.start
+        ]
         line.push([path, bl.Costs(number, paid)], int(delays[number]))
         return number
 
@@ -225,7 +227,7 @@ def main() -> None:
         kinds = ("taken", "duplicate", "defaulted")
         told = ", ".join(f"{counts.get(kind, 0)} {kind}" for kind in kinds)
         print(f"{name}: {status['begun']} episodes begun, {status['open']} open; records: {told}")
-    best = bl.best_policy(WORLD.mdp, WORLD.costs.at(0))[1]
+    best = bl.planning.best_policy(WORLD.mdp, WORLD.costs.at(0))[1]
     left.axhline(best, color="0.5", linestyle=":")
     left.annotate("best policy", (WINDOW, best), va="top", color="0.35")
     left.set(xlabel="episode of the fleet", ylabel="expected cost", ylim=(0, None))

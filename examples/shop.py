@@ -53,9 +53,9 @@ def by_hand(world: bl.World) -> bl.Agent:
     """Delayed OPPO on mean costs, with a bonus and a step size set by hand for this shop."""
     return bl.DelayedOPPO(
         world.problem,
-        transitions=bl.Bonus(scale=0.5),
-        costs=bl.Averaged(),
-        update=bl.Softmax(learning_rate=0.05),
+        transitions=bl.parts.Bonus(scale=0.5),
+        costs=bl.parts.Averaged(),
+        update=bl.parts.Softmax(learning_rate=0.05),
     )
 
 
@@ -88,7 +88,7 @@ def silence(world: bl.World, only_sales: bool, default: float | None, seed: int)
             line.push([bl.StepCost(visit, PAGES, checkout)], int(delays[visit]))
         inbox.take(line.release(visit))
         if visit >= VISITS - 1000:
-            values, _ = bl.policy_values(world.mdp, episode.policy, world.costs.means)
+            values, _ = bl.planning.policy_values(world.mdp, episode.policy, world.costs.means)
             sold += 100 * (1 - values[0][world.problem.start]) / 1000
     return sold
 
@@ -117,14 +117,14 @@ def main() -> None:
         ]
         means = world.costs.means
         start = world.problem.start
-        best = 100 * (1 - bl.best_policy(world.mdp, means)[1])
+        best = 100 * (1 - bl.planning.best_policy(world.mdp, means)[1])
         # Values are exact for the costs drawn in each visit; smoothing shows their mean.
         band(left, 100 * (1 - smooth([run.values for run in runs], 500)), colour, name)
         last = 100 * (1 - np.mean([run.values[-1000:].mean() for run in runs]))
         lost = np.mean([run.delays == bl.NEVER for run in runs])
         print(f"{name:28} sales in the last 1000 visits: {last:.1f}% (never reported: {lost:.0%})")
     uniform = np.full(world.problem.shape, 1 / 3)
-    chance = 100 * (1 - bl.policy_values(world.mdp, uniform, means)[0][0, start])
+    chance = 100 * (1 - bl.planning.policy_values(world.mdp, uniform, means)[0][0, start])
     print(f"{'best possible':28} {best:.1f}%\n{'pages at random':28} {chance:.1f}%")
     for height, label, at, side in (
         (best, "best pages", 1, "left"),

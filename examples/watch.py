@@ -66,7 +66,7 @@ def main() -> None:
         line.push([path, bl.Costs(k, values=[cost])], int(delays[k]))
         agent.observe(line.release(k))
         if (k + 1) % EVERY == 0:
-            told = bl.write_diagnostics(agent, file, episode=k)
+            told = bl.watching.write_diagnostics(agent, file, episode=k)
             for show in shows:
                 show({name: value for name, value in told.items() if name != "episode"}, k)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import belated as bl
-from belated import (
+from belated.parts import (
     Averaged,
     Blend,
     Bonus,
@@ -96,23 +96,23 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         update=Softmax(),
         explore=UniformShare(0.1),
     ),
-    "mixture": lambda w: bl.Mixture(
+    "mixture": lambda w: bl.tabular.mixture.Mixture(
         bl.DelayedOPPO(w.problem, update=RegretMatching(), **known(w)),
         bl.DelayedOPPO(w.problem, update=Softmax(1.0), **known(w)),
         bl.DelayedOREPS(w.problem, learning_rate=0.3, **known(w)),
         **known(w),
     ),
-    "skipping practice bandit": lambda w: bl.Skipping(
+    "skipping practice bandit": lambda w: bl.wrappers.Skipping(
         bl.recommend(w.problem, information="bandit"), 4
     ),
-    "doubling matching weighted": lambda w: bl.Doubling(
+    "doubling matching weighted": lambda w: bl.wrappers.Doubling(
         bl.DelayedOPPO(w.problem, costs=Weighted(1), update=RegretMatching(), **known(w))
     ),
-    "parallel practice full": lambda w: bl.Parallel(lambda: bl.recommend(w.problem), 3),
-    "bold practice bandit": lambda w: bl.Bold(
+    "parallel practice full": lambda w: bl.wrappers.Parallel(lambda: bl.recommend(w.problem), 3),
+    "bold practice bandit": lambda w: bl.wrappers.Bold(
         lambda: bl.recommend(w.problem, information="bandit")
     ),
-    "pipeline practice full": lambda w: bl.Pipeline(bl.recommend(w.problem), 3),
+    "pipeline practice full": lambda w: bl.wrappers.Pipeline(bl.recommend(w.problem), 3),
     "inbox practice bandit": lambda w: bl.Inbox(bl.recommend(w.problem, information="bandit")),
     "inbox deadline": lambda w: bl.Inbox(
         bl.DelayedOPPO(w.problem, transitions=NARROW), deadline=4, default=0.5, remember=3
@@ -121,78 +121,80 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         bl.recommend(w.problem, information="bandit"), deadline=2, grace=6
     ),
     "inbox around skipping": lambda w: bl.Inbox(
-        bl.Skipping(bl.DelayedOPPO(w.problem, **BANDIT, **known(w)), 3), deadline=5
+        bl.wrappers.Skipping(bl.DelayedOPPO(w.problem, **BANDIT, **known(w)), 3), deadline=5
     ),
     "oreps known": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, **known(w)),
     "oreps unknown": lambda w: bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROWER),
-    "doubling oreps": lambda w: bl.Doubling(
+    "doubling oreps": lambda w: bl.wrappers.Doubling(
         bl.DelayedOREPS(w.problem, learning_rate=1, **known(w))
     ),
-    "skipping oreps unknown": lambda w: bl.Skipping(
+    "skipping oreps unknown": lambda w: bl.wrappers.Skipping(
         bl.DelayedOREPS(w.problem, learning_rate=0.3, transitions=NARROW, project="on arrival"),
         3,
     ),
     "ftrl": lambda w: bl.DelayedFTRL(w.problem, learning_rate=0.1, barrier=0.01, **known(w)),
-    "doubling ftrl": lambda w: bl.Doubling(
+    "doubling ftrl": lambda w: bl.wrappers.Doubling(
         bl.DelayedFTRL(w.problem, learning_rate=1, barrier=1, **known(w))
     ),
-    "doubling ftrl largest": lambda w: bl.Doubling(
+    "doubling ftrl largest": lambda w: bl.wrappers.Doubling(
         bl.DelayedFTRL(w.problem, learning_rate=1, barrier=1, **known(w)), largest=True
     ),
     "uob reps": lambda w: bl.UOBREPS(w.problem, episodes=40, radius_scale=0.1, **RATES),
     "dapo known in turn": lambda w: bl.DAPO(w.problem, ties="in turn", **RATES, **known(w)),
-    "doubling dapo known": lambda w: bl.Doubling(
+    "doubling dapo known": lambda w: bl.wrappers.Doubling(
         bl.DAPO(w.problem, **RATES, **known(w)), literal=True
     ),
-    "skipping dapo unknown": lambda w: bl.Skipping(bl.DAPO(w.problem, episodes=40, **RATES), 3),
-    "lazy ucbvi": lambda w: bl.Lazy(bl.DelayedUCBVI(w.problem, transitions=NARROW), 2),
+    "skipping dapo unknown": lambda w: bl.wrappers.Skipping(
+        bl.DAPO(w.problem, episodes=40, **RATES), 3
+    ),
+    "lazy ucbvi": lambda w: bl.wrappers.Lazy(bl.DelayedUCBVI(w.problem, transitions=NARROW), 2),
     "ucbvi": lambda w: bl.DelayedUCBVI(w.problem, transitions=NARROW),
     "ucbvi known": lambda w: bl.DelayedUCBVI(w.problem, costs=Averaged(scale=0.1), **known(w)),
     "ucbvi bonus": lambda w: bl.DelayedUCBVI(w.problem, transitions=Bonus(0.3)),
     "ucbvi exploring": lambda w: bl.DelayedUCBVI(
         w.problem, transitions=NARROW, costs=Averaged(pooled=True), explore=FewVisits(2)
     ),
-    "skipping known full": lambda w: bl.Skipping(
+    "skipping known full": lambda w: bl.wrappers.Skipping(
         bl.DelayedOPPO(w.problem, update=Softmax(0.3), **known(w)), 3
     ),
-    "skipping confidence bandit": lambda w: bl.Skipping(
+    "skipping confidence bandit": lambda w: bl.wrappers.Skipping(
         bl.DelayedOPPO(w.problem, transitions=NARROWER, **BANDIT), 3.5
     ),
-    "doubling known full": lambda w: bl.Doubling(bl.DelayedOPPO(w.problem, **known(w))),
-    "doubling known bandit": lambda w: bl.Doubling(
+    "doubling known full": lambda w: bl.wrappers.Doubling(bl.DelayedOPPO(w.problem, **known(w))),
+    "doubling known bandit": lambda w: bl.wrappers.Doubling(
         bl.DelayedOPPO(w.problem, costs=Weighted(1), update=Softmax(1), **known(w)), literal=True
     ),
-    "doubling confidence full exploring": lambda w: bl.Doubling(
+    "doubling confidence full exploring": lambda w: bl.wrappers.Doubling(
         bl.DelayedOPPO(w.problem, transitions=NARROWER, explore=FewVisits(1)),
     ),
-    "doubling confidence bandit": lambda w: bl.Doubling(
+    "doubling confidence bandit": lambda w: bl.wrappers.Doubling(
         bl.DelayedOPPO(w.problem, costs=Weighted(1), update=Softmax(1)), paths="at once"
     ),
-    "doubling stochastic": lambda w: bl.Doubling(
+    "doubling stochastic": lambda w: bl.wrappers.Doubling(
         bl.DelayedOPPO(w.problem, transitions=NARROW, costs=Averaged())
     ),
-    "parallel known full": lambda w: bl.Parallel(
+    "parallel known full": lambda w: bl.wrappers.Parallel(
         lambda: bl.DelayedOPPO(w.problem, update=Softmax(0.3), **known(w)), 6
     ),
-    "parallel bonus full": lambda w: bl.Parallel(
+    "parallel bonus full": lambda w: bl.wrappers.Parallel(
         lambda: bl.DelayedOPPO(w.problem, transitions=Bonus(), update=Softmax(0.3)),
         2,
         share_model=True,
     ),
-    "bold known full": lambda w: bl.Bold(lambda: bl.DelayedOPPO(w.problem, **known(w))),
-    "bold confidence bandit": lambda w: bl.Bold(
+    "bold known full": lambda w: bl.wrappers.Bold(lambda: bl.DelayedOPPO(w.problem, **known(w))),
+    "bold confidence bandit": lambda w: bl.wrappers.Bold(
         lambda: bl.DelayedOPPO(w.problem, transitions=NARROWER, **BANDIT)
     ),
-    "pipeline known full": lambda w: bl.Pipeline(
+    "pipeline known full": lambda w: bl.wrappers.Pipeline(
         bl.DelayedOPPO(w.problem, update=Softmax(0.3), **known(w)), 6
     ),
-    "pipeline bonus full": lambda w: bl.Pipeline(
+    "pipeline bonus full": lambda w: bl.wrappers.Pipeline(
         bl.DelayedOPPO(w.problem, transitions=Bonus(), update=Softmax(0.3)), 3, paths="at once"
     ),
-    "pipeline around doubling": lambda w: bl.Pipeline(
-        bl.Doubling(bl.DelayedOPPO(w.problem, **known(w))), 2
+    "pipeline around doubling": lambda w: bl.wrappers.Pipeline(
+        bl.wrappers.Doubling(bl.DelayedOPPO(w.problem, **known(w))), 2
     ),
-    "locked skipping": lambda w: bl.Locked(
-        bl.Skipping(bl.DelayedOPPO(w.problem, update=Softmax(0.3), **known(w)), 3)
+    "locked skipping": lambda w: bl.wrappers.Locked(
+        bl.wrappers.Skipping(bl.DelayedOPPO(w.problem, update=Softmax(0.3), **known(w)), 3)
     ),
 }

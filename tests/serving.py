@@ -18,7 +18,7 @@ import tomli_w
 
 from belated import saving
 from belated.service.config import from_table
-from belated.service.replay import restore
+from belated.service.recovery import restore
 from belated.service.run import application, opener
 from belated.service.storage import Taken
 

@@ -65,8 +65,8 @@ def test_costs_and_policies_with_a_bad_entry(value):
     policy = costs.tolist()
     for call in (
         lambda: world.mdp.play(policy, np.random.default_rng()),
-        lambda: bl.occupancy(world.mdp, policy),
-        lambda: bl.policy_values(world.mdp, policy, np.zeros((1, 3, 2))),
+        lambda: bl.planning.occupancy(world.mdp, policy),
+        lambda: bl.planning.policy_values(world.mdp, policy, np.zeros((1, 3, 2))),
     ):
         refuses("policy", call)
 
@@ -85,7 +85,9 @@ def test_messages_point_at_the_entry():
     policy = np.full((4, 3, 2), 0.5)
     policy[3, 1, 1] = 0.25
     world = bl.environments.random_mdp(3, 2, 4)
-    assert "policy[3, 1] sums to 0.75" in refuses("policy", lambda: bl.occupancy(world.mdp, policy))
+    assert "policy[3, 1] sums to 0.75" in refuses(
+        "policy", lambda: bl.planning.occupancy(world.mdp, policy)
+    )
 
 
 def test_shapes():
@@ -104,9 +106,9 @@ def test_shapes():
     refuses("costs", lambda: bl.World(world.mdp, np.zeros((2, 3, 2))))
     refuses("costs", lambda: bl.World(world.mdp, np.zeros((1, 2, 2))))
     refuses("mdp", lambda: bl.World(None, np.zeros((1, 3, 2))))
-    refuses("policy", lambda: bl.occupancy(world.mdp, np.full((4, 3, 3), 1 / 3)))
-    refuses("costs", lambda: bl.best_policy(world.mdp, np.zeros((3, 3, 2))))
-    refuses("costs", lambda: bl.best_policy(world.mdp, np.full((1, 3, 2), np.inf)))
+    refuses("policy", lambda: bl.planning.occupancy(world.mdp, np.full((4, 3, 3), 1 / 3)))
+    refuses("costs", lambda: bl.planning.best_policy(world.mdp, np.zeros((3, 3, 2))))
+    refuses("costs", lambda: bl.planning.best_policy(world.mdp, np.full((1, 3, 2), np.inf)))
     refuses("rng", lambda: world.mdp.play(np.full((4, 3, 2), 0.5), 0))
     refuses("costs[1]", lambda: bl.costs.switching([np.zeros((1, 2)), np.zeros((2, 2))], 3))
     refuses("costs", lambda: bl.costs.sequence([]))
@@ -172,12 +174,12 @@ def test_simulate_arguments():
 def test_agent_numbers(value):
     problem = bl.Problem(3, 2, 4)
     for part, names in (
-        (bl.Confidence, ("radius_scale", "delta", "episodes")),
-        (bl.Bonus, ("scale",)),
-        (bl.Weighted, ("exploration",)),
-        (bl.Averaged, ("scale",)),
-        (bl.Softmax, ("learning_rate", "scale")),
-        (bl.FewVisits, ("threshold", "max_delay")),
+        (bl.parts.Confidence, ("radius_scale", "delta", "episodes")),
+        (bl.parts.Bonus, ("scale",)),
+        (bl.parts.Weighted, ("exploration",)),
+        (bl.parts.Averaged, ("scale",)),
+        (bl.parts.Softmax, ("learning_rate", "scale")),
+        (bl.parts.FewVisits, ("threshold", "max_delay")),
     ):
         for name in names:
             refuses(name, lambda part=part, name=name: part(**{name: value}))
@@ -195,16 +197,21 @@ def test_agent_choices():
     refuses("transitions", lambda: bl.DelayedOPPO(problem, transitions=np.zeros(3)))
     other = bl.environments.random_mdp(4, 2, 4).mdp.transitions
     refuses("transitions", lambda: bl.DelayedOPPO(problem, transitions=other))
-    refuses("pooled", lambda: bl.Averaged(pooled="no"))
-    hint = refuses("paths", lambda: bl.Doubling(bl.DelayedOPPO(problem), paths="at one"))
+    refuses("pooled", lambda: bl.parts.Averaged(pooled="no"))
+    hint = refuses("paths", lambda: bl.wrappers.Doubling(bl.DelayedOPPO(problem), paths="at one"))
     assert "did you mean 'at once'" in hint
-    refuses("paths", lambda: bl.Pipeline(bl.DelayedOPPO(problem), 3, paths="immediate"))
-    refuses("literal", lambda: bl.Doubling(bl.DelayedOPPO(problem), literal=1))
+    refuses("paths", lambda: bl.wrappers.Pipeline(bl.DelayedOPPO(problem), 3, paths="immediate"))
+    refuses("literal", lambda: bl.wrappers.Doubling(bl.DelayedOPPO(problem), literal=1))
     for wrong in (-1, "x", None, float("nan")):
-        refuses("threshold", lambda wrong=wrong: bl.Skipping(bl.DelayedOPPO(problem), wrong))
-        refuses("max_delay", lambda wrong=wrong: bl.Pipeline(bl.DelayedOPPO(problem), wrong))
         refuses(
-            "max_delay", lambda wrong=wrong: bl.Parallel(lambda: bl.DelayedOPPO(problem), wrong)
+            "threshold", lambda wrong=wrong: bl.wrappers.Skipping(bl.DelayedOPPO(problem), wrong)
+        )
+        refuses(
+            "max_delay", lambda wrong=wrong: bl.wrappers.Pipeline(bl.DelayedOPPO(problem), wrong)
+        )
+        refuses(
+            "max_delay",
+            lambda wrong=wrong: bl.wrappers.Parallel(lambda: bl.DelayedOPPO(problem), wrong),
         )
 
 
@@ -234,14 +241,14 @@ def test_things_that_are_not_what_they_should_be():
     world, problem = bl.environments.random_mdp(3, 2, 4), bl.Problem(3, 2, 4)
     policy = np.full((4, 3, 2), 0.5)
     refuses("agent", lambda: bl.simulate(world, None))
-    refuses("mdp", lambda: bl.policy_values(None, policy, np.zeros((1, 3, 2))))
-    refuses("mdp", lambda: bl.best_policy(None, np.zeros((1, 3, 2))))
-    refuses("mdp", lambda: bl.occupancy(3, policy))
+    refuses("mdp", lambda: bl.planning.policy_values(None, policy, np.zeros((1, 3, 2))))
+    refuses("mdp", lambda: bl.planning.best_policy(None, np.zeros((1, 3, 2))))
+    refuses("mdp", lambda: bl.planning.occupancy(3, policy))
     refuses("problem", lambda: bl.tuning.oppo_full(None, 3))
     refuses("problem", lambda: bl.tuning.exploration_threshold(None, 3))
     refuses("problem", lambda: bl.advise(None))
     refuses("max_delay", lambda: bl.advise(problem, max_delay="x"))
-    refuses("weight", lambda: bl.Doubling(bl.DelayedOPPO(problem), weight=1e308))
+    refuses("weight", lambda: bl.wrappers.Doubling(bl.DelayedOPPO(problem), weight=1e308))
     refuses("mean", lambda: bl.delays.geometric(1e19))
     refuses("size", lambda: bl.delays.bursts(10**30))
     refuses("within", lambda: bl.delays.bursts(3, within=0))
@@ -262,8 +269,8 @@ def test_one_hot_starts_are_states():
 def test_tiny_radii_are_harmless():
     world = bl.environments.random_mdp(12, 2, 4, successors=5)
     for scale in (1e-40, 1e-300, 0.0):
-        transitions = bl.Confidence(radius_scale=scale)
-        agent = bl.DelayedOPPO(world.problem, transitions=transitions, update=bl.Softmax(0.3))
+        transitions = bl.parts.Confidence(radius_scale=scale)
+        agent = bl.DelayedOPPO(world.problem, transitions=transitions, update=bl.parts.Softmax(0.3))
         run = bl.simulate(world, agent, episodes=40)
         assert np.all(np.isfinite(run.values))
 

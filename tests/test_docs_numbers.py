@@ -17,16 +17,16 @@ def last_cost(agent):
 @pytest.mark.parametrize(
     ("transitions", "low", "high"),
     [
-        (bl.Bonus(), 21.3, 22),
-        (bl.Confidence(radius_scale=0.001, episodes=500), 21.3, 22),
-        (bl.Confidence(radius_scale=0.01, episodes=500), 22, 45),
-        (bl.Confidence(radius_scale=1.0, episodes=500), 49.5, 50),
+        (bl.parts.Bonus(), 21.3, 22),
+        (bl.parts.Confidence(radius_scale=0.001, episodes=500), 21.3, 22),
+        (bl.parts.Confidence(radius_scale=0.01, episodes=500), 22, 45),
+        (bl.parts.Confidence(radius_scale=1.0, episodes=500), 49.5, 50),
     ],
 )
 @pytest.mark.slow
 def test_radii(transitions, low, high):
     """E11: the paper's radius learns nothing here in 500 episodes; smaller ones do."""
-    agent = bl.DelayedOPPO(WORLD.problem, transitions=transitions, update=bl.Softmax(0.1))
+    agent = bl.DelayedOPPO(WORLD.problem, transitions=transitions, update=bl.parts.Softmax(0.1))
     assert low <= last_cost(agent) <= high
 
 
@@ -34,7 +34,7 @@ def test_counts_must_be_pooled():
     """E27: with one model per step nothing is learned in 500 episodes."""
     p = WORLD.problem
     per_step = bl.Problem(p.states, p.actions, p.horizon, p.start, homogeneous=False)
-    agent = bl.DelayedOPPO(per_step, transitions=bl.Bonus(), update=bl.Softmax(0.1))
+    agent = bl.DelayedOPPO(per_step, transitions=bl.parts.Bonus(), update=bl.parts.Softmax(0.1))
     assert last_cost(agent) > 49
 
 
@@ -44,9 +44,11 @@ def test_delayed_beats_pipeline_beats_parallel():
     longest = int(DELAYS.max())
 
     def make():
-        return bl.DelayedOPPO(WORLD.problem, transitions=bl.Bonus(), update=bl.Softmax(0.1))
+        return bl.DelayedOPPO(
+            WORLD.problem, transitions=bl.parts.Bonus(), update=bl.parts.Softmax(0.1)
+        )
 
-    agents = (make(), bl.Pipeline(make(), longest), bl.Parallel(make, longest))
+    agents = (make(), bl.wrappers.Pipeline(make(), longest), bl.wrappers.Parallel(make, longest))
     runs = [bl.simulate(WORLD, a, delays=DELAYS, episodes=500).values.mean() for a in agents]
     assert runs[0] < 27
     assert 33 < runs[1] < 45

@@ -10,9 +10,13 @@ from recorder import Recorder
 def test_values_optimum_and_regret_are_exact():
     rng = np.random.default_rng(0)
     world = oracles.random_world(rng, H=2, S=2, A=2, start=(0.4, 0.6))
-    agent = bl.DelayedOPPO(world.problem, update=bl.Softmax(0.5), transitions=world.mdp.transitions)
+    agent = bl.DelayedOPPO(
+        world.problem, update=bl.parts.Softmax(0.5), transitions=world.mdp.transitions
+    )
     run = bl.simulate(world, agent, delays=bl.delays.geometric(2), episodes=20)
-    twin = bl.DelayedOPPO(world.problem, update=bl.Softmax(0.5), transitions=world.mdp.transitions)
+    twin = bl.DelayedOPPO(
+        world.problem, update=bl.parts.Softmax(0.5), transitions=world.mdp.transitions
+    )
     p, start = oracles.dense(world.mdp), world.problem.start_probabilities
     line, values = bl.DelayLine(), []
     for k in range(20):
@@ -59,8 +63,8 @@ def test_one_seed_gives_one_result_and_agents_do_not_move_the_delays():
         agent = bl.DelayedOPPO(world.problem, **settings)
         return bl.simulate(world, agent, delays=delays, episodes=60, seed=seed)
 
-    bonus = {"transitions": bl.Bonus()}
-    a, b, c = run(1, **bonus), run(1, **bonus), run(1, update=bl.Softmax(0.01))
+    bonus = {"transitions": bl.parts.Bonus()}
+    a, b, c = run(1, **bonus), run(1, **bonus), run(1, update=bl.parts.Softmax(0.01))
     other = run(2, **bonus)
     for name in ("values", "realised", "comparator", "delays", "missing"):
         assert np.array_equal(getattr(a, name), getattr(b, name))
@@ -96,7 +100,7 @@ def test_costs_too_large_to_keep_are_asked_for_again(monkeypatch):
     from importlib import import_module
 
     world = oracles.random_world(np.random.default_rng(0))
-    agents = [bl.DelayedOPPO(world.problem, update=bl.Softmax(0.3)) for _ in range(2)]
+    agents = [bl.DelayedOPPO(world.problem, update=bl.parts.Softmax(0.3)) for _ in range(2)]
     kept = bl.simulate(world, agents[0], episodes=20)
     monkeypatch.setattr(import_module("belated.simulation"), "KEPT_BYTES", 0)
     again = bl.simulate(world, agents[1], episodes=20)
@@ -174,7 +178,7 @@ def test_a_run_scores_and_judges_itself():
     assert flat.score == pytest.approx(1.0, abs=1e-6)
     assert "WARNING: no better than uniform play" in repr(flat)
     uniform = np.full(world.problem.shape, 0.25)
-    value = bl.policy_values(world.mdp, uniform, world.costs.at(0))[0][0, 0]
+    value = bl.planning.policy_values(world.mdp, uniform, world.costs.at(0))[0][0, 0]
     np.testing.assert_allclose(flat.uniform, value, atol=1e-12)
     learned = bl.simulate(world, bl.recommend(world.problem), episodes=200)
     assert learned.score < 0.3

@@ -12,10 +12,10 @@ import belated as bl
 
 COUNT = """
 import json, pkgutil, importlib, sys
-import belated.kernels as kernels
+import belated.tabular.kernels as kernels
 from numba.core.registry import CPUDispatcher
 misses = compiled = 0
-for module in pkgutil.iter_modules(kernels.__path__, "belated.kernels."):
+for module in pkgutil.iter_modules(kernels.__path__, "belated.tabular.kernels."):
     for item in vars(importlib.import_module(module.name)).values():
         if isinstance(item, CPUDispatcher):
             compiled += len(item.signatures)
@@ -89,9 +89,10 @@ def test_the_second_demo_compiles_nothing(tmp_path):
 def test_kernels_run_uncompiled_with_the_same_results(tmp_path):
     settings = [
         "transitions=w.mdp.transitions",
-        "transitions=bl.Confidence(0.05), update=bl.Softmax(0.3)",
-        "transitions=bl.Bonus(), update=bl.Softmax(0.3)",
-        "transitions=bl.Confidence(0.05), costs=bl.Weighted(0.1), update=bl.Softmax(0.1)",
+        "transitions=bl.parts.Confidence(0.05), update=bl.parts.Softmax(0.3)",
+        "transitions=bl.parts.Bonus(), update=bl.parts.Softmax(0.3)",
+        "transitions=bl.parts.Confidence(0.05), costs=bl.parts.Weighted(0.1), "
+        "update=bl.parts.Softmax(0.1)",
     ]
     code = f"""
 import json

@@ -23,7 +23,7 @@ import belated as bl
 assert pathlib.Path(bl.__file__).is_relative_to(sys.prefix), bl.__file__
 assert importlib.metadata.version("belated") == bl.__version__
 world = bl.environments.gridworld(size=3, horizon=6)
-agent = bl.DelayedOPPO(world.problem, transitions=bl.Bonus(), update=bl.Softmax(0.5))
+agent = bl.DelayedOPPO(world.problem, transitions=bl.parts.Bonus(), update=bl.parts.Softmax(0.5))
 run = bl.simulate(world, agent, delays=bl.delays.geometric(2), episodes=20)
 assert np.isfinite(run.regret).all()
 lake = bl.environments.from_gymnasium("FrozenLake-v1", 5)

@@ -4,161 +4,54 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from belated.names import MODULES, MOVED, TOP
+
 if TYPE_CHECKING:
-    from belated import costs, delays, environments, saving, testing, tuning
-    from belated.agents import (
-        DAPO,
-        Advice,
-        Agent,
-        Averaged,
-        Blend,
-        Bold,
-        Bonus,
-        Confidence,
-        DelayedOPPO,
-        DelayedUCBVI,
-        DilatedBonus,
-        Doubling,
-        FewVisits,
-        Lazy,
-        Ledger,
-        Locked,
-        Mixture,
-        Observed,
-        Parallel,
-        Pipeline,
-        Planned,
-        Predicted,
-        RegretMatching,
-        Restartable,
-        Revealed,
-        Skipping,
-        Softmax,
-        UniformShare,
-        Weighted,
-        ZimmertSeldin,
-        advise,
-        recommend,
-    )
-    from belated.agents.oreps import UOBREPS, DelayedFTRL, DelayedOREPS
-    from belated.delays import NEVER, DelayLine
-    from belated.feedback import Costs, Episode, FeedbackError, Record, StepCost, Trajectory
-    from belated.gymnasium.loop import GymRun, gym_loop
-    from belated.gymnasium.wrapper import LateRewards as LateRewards
-    from belated.inbox import Inbox, Outcome, Report
-    from belated.planning import (
-        best_policy,
-        occupancy,
-        occupancy_from,
-        policy_from,
-        policy_values,
-        transitions_from,
-    )
-    from belated.problem import Problem
-    from belated.saving import SavedFileError, load, save, saved_configuration
-    from belated.simulation import Run, simulate
-    from belated.transitions import Transitions
-    from belated.watching import write_diagnostics
-    from belated.world import MDP, World
+    from belated import costs as costs
+    from belated import delays as delays
+    from belated import environments as environments
+    from belated import lab as lab
+    from belated import parts as parts
+    from belated import planning as planning
+    from belated import saving as saving
+    from belated import testing as testing
+    from belated import tuning as tuning
+    from belated import wrappers as wrappers
+    from belated.advice import advise as advise
+    from belated.advice import recommend as recommend
+    from belated.core.contract import Agent as Agent
+    from belated.core.delays import NEVER as NEVER
+    from belated.core.delays import DelayLine as DelayLine
+    from belated.core.inbox import Inbox as Inbox
+    from belated.core.inbox import Outcome as Outcome
+    from belated.core.inbox import Report as Report
+    from belated.core.records import Costs as Costs
+    from belated.core.records import Episode as Episode
+    from belated.core.records import FeedbackError as FeedbackError
+    from belated.core.records import StepCost as StepCost
+    from belated.core.records import Trajectory as Trajectory
+    from belated.core.saving import SavedFileError as SavedFileError
+    from belated.core.saving import load as load
+    from belated.core.saving import save as save
+    from belated.simulation import Run as Run
+    from belated.simulation import simulate as simulate
+    from belated.tabular.dapo import DAPO as DAPO
+    from belated.tabular.oppo import DelayedOPPO as DelayedOPPO
+    from belated.tabular.oreps.agent import DelayedOREPS as DelayedOREPS
+    from belated.tabular.oreps.ftrl import DelayedFTRL as DelayedFTRL
+    from belated.tabular.oreps.uob import UOBREPS as UOBREPS
+    from belated.tabular.problem import Problem as Problem
+    from belated.tabular.rivals.posterior_sampling import PosteriorSampling as PosteriorSampling
+    from belated.tabular.rivals.thompson_sampling import ThompsonSampling as ThompsonSampling
+    from belated.tabular.transitions import Transitions as Transitions
+    from belated.tabular.ucbvi import DelayedUCBVI as DelayedUCBVI
+    from belated.tabular.world import MDP as MDP
+    from belated.tabular.world import World as World
+    from belated.tabular.zimmert_seldin import ZimmertSeldin as ZimmertSeldin
 
 __version__ = "0.2.0"
 
-__all__ = [
-    "DAPO",
-    "MDP",
-    "NEVER",
-    "UOBREPS",
-    "Advice",
-    "Agent",
-    "Averaged",
-    "Blend",
-    "Bold",
-    "Bonus",
-    "Confidence",
-    "Costs",
-    "DelayLine",
-    "DelayedFTRL",
-    "DelayedOPPO",
-    "DelayedOREPS",
-    "DelayedUCBVI",
-    "DilatedBonus",
-    "Doubling",
-    "Episode",
-    "FeedbackError",
-    "FewVisits",
-    "GymRun",
-    "Inbox",
-    "Lazy",
-    "Ledger",
-    "Locked",
-    "Mixture",
-    "Observed",
-    "Outcome",
-    "Parallel",
-    "Pipeline",
-    "Planned",
-    "Predicted",
-    "Problem",
-    "Record",
-    "RegretMatching",
-    "Report",
-    "Restartable",
-    "Revealed",
-    "Run",
-    "SavedFileError",
-    "Skipping",
-    "Softmax",
-    "StepCost",
-    "Trajectory",
-    "Transitions",
-    "UniformShare",
-    "Weighted",
-    "World",
-    "ZimmertSeldin",
-    "advise",
-    "best_policy",
-    "costs",
-    "delays",
-    "environments",
-    "gym_loop",
-    "load",
-    "occupancy",
-    "occupancy_from",
-    "policy_from",
-    "policy_values",
-    "recommend",
-    "save",
-    "saved_configuration",
-    "saving",
-    "simulate",
-    "testing",
-    "transitions_from",
-    "tuning",
-    "write_diagnostics",
-]
-
-
-_NAMES = {
-    "agents": "Advice Agent Averaged Blend Bold Bonus Confidence DAPO DelayedOPPO DelayedUCBVI "
-    "DilatedBonus Doubling FewVisits Lazy Ledger Locked Mixture Observed Parallel Pipeline Planned "
-    "Predicted RegretMatching Restartable Revealed Skipping Softmax UniformShare Weighted "
-    "ZimmertSeldin advise recommend",
-    "agents.oreps": "DelayedFTRL DelayedOREPS UOBREPS",
-    "delays": "NEVER DelayLine",
-    "feedback": "Costs Episode FeedbackError Record StepCost Trajectory",
-    "gymnasium.loop": "GymRun gym_loop",
-    "gymnasium.wrapper": "LateRewards",
-    "inbox": "Inbox Outcome Report",
-    "planning": "best_policy occupancy occupancy_from policy_from policy_values transitions_from",
-    "problem": "Problem",
-    "saving": "SavedFileError load save saved_configuration",
-    "simulation": "Run simulate",
-    "transitions": "Transitions",
-    "watching": "write_diagnostics",
-    "world": "MDP World",
-}
-"""Where names live. They are imported when they are first asked for: numba takes its time."""
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = sorted([*TOP, *MODULES])  # noqa: PLE0605
 
 
 def _register() -> None:
@@ -173,15 +66,10 @@ _register()
 def __getattr__(name: str) -> object:
     value: object
     _register()
-    if name in _HOME:
-        try:
-            value = getattr(import_module(f"belated.{_HOME[name]}"), name)
-        except ImportError:
-            if name != "LateRewards":
-                raise
-            raise ImportError(
-                "belated.LateRewards needs Gymnasium: pip install 'belated[gymnasium]'"
-            ) from None
+    if name in TOP:
+        value = getattr(import_module(f"belated.{TOP[name]}"), name)
+    elif name in MOVED:
+        raise AttributeError(f"belated.{name} is now {MOVED[name]}")
     else:
         try:
             value = import_module(f"belated.{name}")
@@ -194,4 +82,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return __all__

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, CycloptsError, Parameter, Token
 from rich.console import Console
 
-from belated import checks
+from belated.core import checks
 
 if TYPE_CHECKING:
-    from belated.lab.drawing import Drawing, Layout
+    from belated.lab.figures.style import Drawing, Layout
     from belated.lab.run import Done
     from belated.lab.spec import Experiment
     from belated.lab.table import Table
@@ -130,7 +130,7 @@ def list_() -> None:
     """List the experiments that can be run by name."""
     from rich.table import Table  # noqa: PLC0415
 
-    from belated.lab.experiments import EXPERIMENTS  # noqa: PLC0415
+    from belated.lab.catalogue.paper import EXPERIMENTS  # noqa: PLC0415
 
     table = Table("name", "what it is", "runs", box=None, pad_edge=False)
     for name, make in EXPERIMENTS.items():
@@ -185,7 +185,9 @@ def run(
         err.print(f"Failed: {_runs(len(done.failed))}; see {directory / 'failed'}.")
         if done.found + done.done == 0:
             return 1
-    from belated.lab import drawing, figures, report, selection, tables  # noqa: PLC0415
+    from belated.lab import report, selection, tables  # noqa: PLC0415
+    from belated.lab.figures import curves as figures  # noqa: PLC0415
+    from belated.lab.figures import style as drawing  # noqa: PLC0415
     from belated.lab.results import Results  # noqa: PLC0415
 
     with _input():
@@ -231,13 +233,13 @@ class Look:
 
     def layout(self) -> Layout:
         """The layout that is asked for."""
-        from belated.lab.drawing import layout_of  # noqa: PLC0415
+        from belated.lab.figures.style import layout_of  # noqa: PLC0415
 
         return layout_of(self.width, title=not self.no_title, legend=self.legend, block=self.block)
 
     def forms(self) -> list[str]:
         """The formats that are asked for."""
-        from belated.lab.drawing import FORMS  # noqa: PLC0415
+        from belated.lab.figures.style import FORMS  # noqa: PLC0415
 
         return [checks.choice("--format", form.strip(), FORMS) for form in self.form.split(",")]
 
@@ -253,7 +255,7 @@ def plot(directory: Path, /, *, look: Look = LOOK) -> None:
         directory: Where `belated run` put the results.
         look: How figures are drawn.
     """
-    from belated.lab import figures  # noqa: PLC0415
+    from belated.lab.figures import curves as figures  # noqa: PLC0415
     from belated.lab.results import Results  # noqa: PLC0415
 
     with _input():
@@ -263,7 +265,7 @@ def plot(directory: Path, /, *, look: Look = LOOK) -> None:
 
 
 def _save(directory: Path, drawings: Sequence[Drawing], forms: Sequence[str]) -> None:
-    from belated.lab import drawing  # noqa: PLC0415
+    from belated.lab.figures import style as drawing  # noqa: PLC0415
 
     for path in drawing.save(directory, drawings, forms):
         out.print(str(path), highlight=False, soft_wrap=True)
@@ -321,7 +323,8 @@ def compare(
         out_dir: Directory for the figures.
         look: How figures are drawn.
     """
-    from belated.lab import comparison, figures  # noqa: PLC0415
+    from belated.lab import comparison  # noqa: PLC0415
+    from belated.lab.figures import curves as figures  # noqa: PLC0415
 
     with _input():
         if not directories:
@@ -341,7 +344,7 @@ def kinds_(name: str | None = None, /) -> None:
     Args:
         name: A kind, to print all that is said about it.
     """
-    from belated.lab.kinds.listing import all_kinds  # noqa: PLC0415
+    from belated.config.listing import all_kinds  # noqa: PLC0415
 
     found = list(all_kinds())
     section = ""
@@ -423,7 +426,7 @@ def _service(name: str) -> Any:
 def _find(name: str) -> tuple[Experiment, str]:
     """An experiment, and the file it is from, if it is from one."""
     from belated.lab import toml  # noqa: PLC0415
-    from belated.lab.experiments import named  # noqa: PLC0415
+    from belated.lab.catalogue.paper import named  # noqa: PLC0415
 
     if name.endswith(".toml") or os.sep in name or Path(name).is_file():
         return toml.read(Path(name)), name
@@ -467,7 +470,7 @@ def _with_progress(
 def _prepare() -> None:
     """Import what figures need, which takes half a second, while workers are busy."""
     with _uninterrupted():
-        importlib.import_module("belated.lab.figures")
+        importlib.import_module("belated.lab.figures.curves")
     gc.freeze()  # these objects live to the end; collecting among them is slow
 
 

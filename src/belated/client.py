@@ -31,9 +31,9 @@ from typing import Any, ClassVar, Self, TypeVar
 import httpx
 import numpy as np
 
-from belated import checks
-from belated.arrays import Floats
-from belated.feedback import Costs, StepCost, Trajectory, described
+from belated.core import checks
+from belated.core.arrays import Floats
+from belated.core.records import Costs, StepCost, Trajectory, described
 
 BATCH = 500
 """Records of one request."""

@@ -1,112 +1,19 @@
-"""Exact planning: values, best policies, and occupancy measures with their inverses.
+"""Exact values, best policies and occupancy measures by dynamic programming."""
 
-An occupancy measure gives the probability of every (step, state, action), (H, S, A), or of every
-(step, state, action, next state), (H, S, A, S). Each step sums to 1, and the mass that flows into
-a state at one step flows out of it at the next.
-"""
+from belated.tabular.planning import (
+    best_policy,
+    occupancy,
+    occupancy_from,
+    policy_from,
+    policy_values,
+    transitions_from,
+)
 
-from __future__ import annotations
-
-import numpy as np
-
-from belated import checks
-from belated.arrays import Floats, one_hot
-from belated.kernels import planning
-from belated.transitions import Transitions
-from belated.world import MDP
-
-FLOW_TOLERANCE = 1e-8
-
-
-def policy_values(mdp: MDP, policy: object, costs: object) -> tuple[Floats, Floats]:
-    """Exact values of a policy (H, S, A) for costs (1 or H, S, A): V (H + 1, S) and Q (H, S, A)."""
-    checks.instance("mdp", mdp, MDP)
-    H, S, A = mdp.problem.shape
-    checked = checks.policy("policy", policy, (H, S, A))
-    cost = checks.costs("costs", costs, H, S, A, unit=False)
-    Q = np.zeros((H, S, A))
-    t = mdp.transitions
-    V = planning.evaluate(t.rows, cost, checked, Q)
-    return V, Q
-
-
-def best_policy(mdp: MDP, costs: object) -> tuple[Floats, float]:
-    """A deterministic policy (H, S, A) of least expected cost, and its value at the start."""
-    checks.instance("mdp", mdp, MDP)
-    H, S, A = mdp.problem.shape
-    cost = checks.costs("costs", costs, H, S, A, unit=False)
-    t = mdp.transitions
-    actions, V = planning.best(t.rows, cost, H, False)
-    policy = one_hot(actions, A)
-    return policy, float(mdp.problem.start_probabilities @ V[0])
-
-
-def occupancy(mdp: MDP, policy: object) -> Floats:
-    """Probability of every (step, state, action) under a policy: (H, S, A), each step sums to 1."""
-    checks.instance("mdp", mdp, MDP)
-    checked = checks.policy("policy", policy, mdp.problem.shape)
-    t = mdp.transitions
-    reach = planning.state_occupancy(t.rows, checked, mdp.problem.start_probabilities)
-    q: Floats = reach[:, :, None] * checked
-    return q
-
-
-def occupancy_from(policy: object, transitions: Transitions, start: object = 0) -> Floats:
-    """The measure (H, S, A, S) of a policy (H, S, A) under transitions.
-
-    Summed over its last axis it is `occupancy`.
-
-    Args:
-        policy: the policy (H, S, A).
-        transitions: the transitions, with a leading axis of 1 or H.
-        start: a state or a distribution (S,).
-    """
-    if not isinstance(transitions, Transitions):
-        raise ValueError(f"transitions must be Transitions, got {checks.show(transitions)}")
-    array = checks.floats("policy", policy, "(H, S, A)", (3,))
-    mdp = MDP(transitions, len(array), start)  # type: ignore[arg-type]
-    p = transitions.dense()
-    measure: Floats = occupancy(mdp, array)[..., None] * p
-    return measure
-
-
-def policy_from(measure: object) -> Floats:
-    """The policy (H, S, A) of a measure (H, S, A) or (H, S, A, S); uniform where it has no mass."""
-    q = _checked(measure)
-    pairs = q.sum(axis=3) if q.ndim == 4 else q
-    mass = pairs.sum(axis=2, keepdims=True)
-    uniform = np.full(pairs.shape, 1.0 / pairs.shape[2])
-    policy: Floats = np.divide(pairs, mass, out=uniform, where=mass > 0.0)
-    return policy
-
-
-def transitions_from(measure: object) -> Transitions:
-    """The transitions of a measure (H, S, A, S); rows without mass are uniform."""
-    q = _checked(measure)
-    if q.ndim != 4:
-        raise ValueError(f"measure must have shape (H, S, A, S), got shape {q.shape}")
-    mass = q.sum(axis=3, keepdims=True)
-    uniform = np.full(q.shape, 1.0 / q.shape[3])
-    return Transitions.from_dense(np.divide(q, mass, out=uniform, where=mass > 0.0))
-
-
-def _checked(measure: object) -> Floats:
-    """Check the shape of a measure, its sums and its flow."""
-    q = checks.floats("measure", measure, "(H, S, A) or (H, S, A, S)", (3, 4))
-    if q.ndim == 4 and q.shape[1] != q.shape[3]:
-        raise ValueError(f"measure must have shape (H, S, A, S), got shape {q.shape}")
-    checks.in_unit_interval("measure", q)
-    sums = q.reshape(len(q), -1).sum(axis=1)
-    if np.any(np.abs(sums - 1.0) > FLOW_TOLERANCE):
-        h = int(np.argmax(np.abs(sums - 1.0)))
-        raise ValueError(f"measure must sum to 1 at every step; measure[{h}] sums to {sums[h]:.9g}")
-    if q.ndim == 4:
-        into, out = q[:-1].sum(axis=(1, 2)), q[1:].sum(axis=(2, 3))
-        if np.any(np.abs(into - out) > FLOW_TOLERANCE):
-            step, state = np.unravel_index(int(np.argmax(np.abs(into - out))), into.shape)
-            raise ValueError(
-                "measure must have equal flow into and out of every state; at step "
-                f"{step + 1}, state {state} gets {into[step, state]:.9g} and passes on "
-                f"{out[step, state]:.9g}"
-            )
-    return q
+__all__ = [
+    "best_policy",
+    "occupancy",
+    "occupancy_from",
+    "policy_from",
+    "policy_values",
+    "transitions_from",
+]

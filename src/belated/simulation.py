@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from belated import checks
-from belated.agents.contract import Agent, check_is_agent
-from belated.arrays import Floats, Ints, frozen
-from belated.costs import CostProcess
-from belated.delays import DelayLine, DelayModel, as_delays, missing_feedback, total_delay
-from belated.delays import none as no_delays
-from belated.feedback import Costs, Episode, Record, Trajectory, suffered
-from belated.kernels import planning
-from belated.planning import best_policy, occupancy
-from belated.score import score, verdict
-from belated.tuning import PATHS
-from belated.world import World
+from belated.core import checks
+from belated.core.arrays import Floats, Ints, frozen
+from belated.core.contract import Agent, check_is_agent
+from belated.core.delays import DelayLine, DelayModel, as_delays, missing_feedback, total_delay
+from belated.core.delays import none as no_delays
+from belated.core.records import Costs, Episode, Record, Trajectory, suffered
+from belated.core.score import score, verdict
+from belated.tabular.costs import CostProcess
+from belated.tabular.kernels import planning
+from belated.tabular.planning import best_policy, occupancy
+from belated.tabular.tuning import PATHS
+from belated.tabular.world import World
 
 Play = Callable[[Episode], tuple[Trajectory, Costs]]
 """A source of episodes: it plays one and returns the path and the costs to be shown."""

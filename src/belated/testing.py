@@ -14,14 +14,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from belated import checks, costs
-from belated.agents.contract import Agent, check_is_agent
-from belated.arrays import Floats
-from belated.delays import NEVER, DelayLine
-from belated.feedback import Costs, FeedbackError, Record, Trajectory, suffered
-from belated.problem import Problem
-from belated.transitions import Transitions
-from belated.world import MDP, World
+from belated.core import checks
+from belated.core.arrays import Floats
+from belated.core.contract import Agent, check_is_agent
+from belated.core.delays import NEVER, DelayLine
+from belated.core.records import Costs, FeedbackError, Record, Trajectory, suffered
+from belated.tabular import costs
+from belated.tabular.problem import Problem
+from belated.tabular.transitions import Transitions
+from belated.tabular.world import MDP, World
 
 MakeAgent = Callable[[], Agent]
 

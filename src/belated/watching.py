@@ -10,8 +10,8 @@ from typing import TextIO
 
 import numpy as np
 
-from belated import checks
-from belated.agents.contract import Agent, check_is_agent
+from belated.core import checks
+from belated.core.contract import Agent, check_is_agent
 
 
 def write_diagnostics(

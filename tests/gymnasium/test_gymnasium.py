@@ -96,10 +96,10 @@ def test_sampled_returns_agree_with_the_exact_value(name, options):
     env = gymnasium.make(name, disable_env_checker=True, **options)
     world = bl.environments.from_gymnasium(env, horizon)
     rewards = bl.environments.table_rewards(env)
-    best, _ = bl.best_policy(world.mdp, world.costs.at(0))
+    best, _ = bl.planning.best_policy(world.mdp, world.costs.at(0))
     A = world.problem.actions
     policy = 0.85 * best + 0.15 * np.random.default_rng(5).dirichlet(np.ones(A), best.shape[:2])
-    V, _ = bl.policy_values(world.mdp, policy, world.costs.at(0))
+    V, _ = bl.planning.policy_values(world.mdp, policy, world.costs.at(0))
     exact = rewards.total(float(world.problem.start_probabilities @ V[0]), horizon)
     returns = sampled_returns(env, policy, horizon, 20_000, seed=11)
     error = returns.std(ddof=1) / np.sqrt(len(returns))
@@ -138,8 +138,8 @@ def test_the_loop_plays_what_the_world_says():
     world = bl.environments.from_gymnasium(env, horizon)
     agent = uniform_agent(env, horizon)
     assert agent.problem == world.problem
-    run = bl.gym_loop(env, agent, episodes=3000, seed=3)
-    V, _ = bl.policy_values(world.mdp, agent.policy, world.costs.at(0))
+    run = bl.gymnasium.gym_loop(env, agent, episodes=3000, seed=3)
+    V, _ = bl.planning.policy_values(world.mdp, agent.policy, world.costs.at(0))
     error = run.realised.std(ddof=1) / np.sqrt(3000)
     assert run.realised.mean() == pytest.approx(V[0, 0], abs=3 * error)
     np.testing.assert_allclose(run.returns, horizon - run.realised, atol=1e-12)
@@ -156,7 +156,7 @@ def test_the_loop_plays_what_the_world_says():
 def test_records_come_through_the_delay_line(when):
     agent = uniform_agent("FrozenLake-v1", 8)
     delays = np.array([3, 0, bl.NEVER, 1, 0, 0])
-    run = bl.gym_loop("FrozenLake-v1", agent, delays, episodes=6, paths=when)
+    run = bl.gymnasium.gym_loop("FrozenLake-v1", agent, delays, episodes=6, paths=when)
     costs = {r.episode: k for k, r in agent.seen if isinstance(r, bl.Costs)}
     paths = {r.episode: k for k, r in agent.seen if isinstance(r, bl.Trajectory)}
     assert costs == {0: 3, 1: 1, 3: 4, 4: 4, 5: 5}
@@ -166,9 +166,9 @@ def test_records_come_through_the_delay_line(when):
 
 def test_the_loop_refuses_an_agent_that_has_begun():
     agent = uniform_agent("FrozenLake-v1", 5)
-    bl.gym_loop("FrozenLake-v1", agent, episodes=2)
+    bl.gymnasium.gym_loop("FrozenLake-v1", agent, episodes=2)
     with pytest.raises(ValueError, match=r"agent must be fresh .* got 2 for episode 0"):
-        bl.gym_loop("FrozenLake-v1", agent, episodes=2)
+        bl.gymnasium.gym_loop("FrozenLake-v1", agent, episodes=2)
 
 
 def test_the_loop_is_decided_by_its_seed_and_delays_do_not_depend_on_the_agent():
@@ -176,12 +176,12 @@ def test_the_loop_is_decided_by_its_seed_and_delays_do_not_depend_on_the_agent()
         problem = bl.environments.gym_problem("FrozenLake-v1", 10, is_slippery=False)
         agent = bl.DelayedOPPO(
             problem,
-            transitions=bl.Bonus(scale),
-            costs=bl.Averaged(pooled=True),
-            update=bl.Softmax(0.5),
+            transitions=bl.parts.Bonus(scale),
+            costs=bl.parts.Averaged(pooled=True),
+            update=bl.parts.Softmax(0.5),
         )
         env = gymnasium.make("FrozenLake-v1", is_slippery=False)
-        return bl.gym_loop(env, agent, bl.delays.geometric(3), episodes=60, seed=seed)
+        return bl.gymnasium.gym_loop(env, agent, bl.delays.geometric(3), episodes=60, seed=seed)
 
     one, again, other, differs = run(0, 1.0), run(0, 1.0), run(0, 0.1), run(1, 1.0)
     assert np.array_equal(one.realised, again.realised)
@@ -194,11 +194,11 @@ def test_an_agent_learns_in_the_loop():
     problem = bl.environments.gym_problem("CliffWalking-v1", 40)
     agent = bl.DelayedOPPO(
         problem,
-        transitions=bl.Bonus(0.02),
-        costs=bl.Averaged(pooled=True),
-        update=bl.Softmax(200.0),
+        transitions=bl.parts.Bonus(0.02),
+        costs=bl.parts.Averaged(pooled=True),
+        update=bl.parts.Softmax(200.0),
     )
-    run = bl.gym_loop("CliffWalking-v1", agent, bl.delays.fixed(5), episodes=400)
+    run = bl.gymnasium.gym_loop("CliffWalking-v1", agent, bl.delays.fixed(5), episodes=400)
     assert run.returns[:5].mean() < -200
     assert run.returns[-50:].mean() > -20
 
@@ -228,14 +228,18 @@ def test_rewards_must_be_told_where_there_is_no_table():
     policy[..., 0] = 1
     agent = Recorder(problem, "bandit", policy=policy)
     with pytest.raises(ValueError, match=r"rewards must be \(low, high\)"):
-        bl.gym_loop(env, agent, episodes=1)
-    run = bl.gym_loop(env, Recorder(problem, "bandit", policy=policy), episodes=2, rewards=(-1, 2))
+        bl.gymnasium.gym_loop(env, agent, episodes=1)
+    run = bl.gymnasium.gym_loop(
+        env, Recorder(problem, "bandit", policy=policy), episodes=2, rewards=(-1, 2)
+    )
     assert run.returns.tolist() == [8.0, 8.0]
     np.testing.assert_allclose(run.realised, 2 * 2 / 3)  # four steps free, two out of the game
     with pytest.raises(ValueError, match="reward must be from 0 to 1, got 2"):
-        bl.gym_loop(env, Recorder(problem, "bandit", policy=policy), episodes=2, rewards=(0, 1))
+        bl.gymnasium.gym_loop(
+            env, Recorder(problem, "bandit", policy=policy), episodes=2, rewards=(0, 1)
+        )
     paths = Recorder(problem, "bandit", policy=policy)
-    bl.gym_loop(env, paths, episodes=1, rewards=(-1, 2))
+    bl.gymnasium.gym_loop(env, paths, episodes=1, rewards=(-1, 2))
     assert paths.seen[0][1].states.tolist() == [0, 1, 2, 0, 3, 3, 3]
 
 
@@ -266,23 +270,23 @@ def test_rewards_must_be_told_where_there_is_no_table():
             "options are only for environments given by id, got is_rainy",
         ),
         (
-            lambda: bl.gym_loop("FrozenLake-v1", bl.DelayedOPPO(bl.Problem(16, 4, 5))),
+            lambda: bl.gymnasium.gym_loop("FrozenLake-v1", bl.DelayedOPPO(bl.Problem(16, 4, 5))),
             "17 states",
         ),
         (
-            lambda: bl.gym_loop("FrozenLake-v1", bl.DelayedOPPO(bl.Problem(17, 4, 5))),
+            lambda: bl.gymnasium.gym_loop("FrozenLake-v1", bl.DelayedOPPO(bl.Problem(17, 4, 5))),
             'information="bandit"',
         ),
-        (lambda: bl.gym_loop("FrozenLake-v1", None), "agent must .* got None"),
+        (lambda: bl.gymnasium.gym_loop("FrozenLake-v1", None), "agent must .* got None"),
         (
-            lambda: bl.gym_loop(
+            lambda: bl.gymnasium.gym_loop(
                 "FrozenLake-v1", uniform_agent("FrozenLake-v1", 5), episodes=3, paths="soon"
             ),
             "paths must be one of 'late', 'at once', got 'soon'",
         ),
         (lambda: Rewards(1, 2), "low must be"),
         (
-            lambda: bl.gym_loop(
+            lambda: bl.gymnasium.gym_loop(
                 "FrozenLake-v1", uniform_agent("FrozenLake-v1", 5), [1, 2], episodes=3
             ),
             "episodes = 3 numbers, got 2",
@@ -297,7 +301,7 @@ def test_bad_input_gets_one_sentence(call, message):
 
 def late(delays, **options):
     env = gymnasium.make("FrozenLake-v1", is_slippery=False, max_episode_steps=6)
-    return bl.LateRewards(env, delays, **options)
+    return bl.gymnasium.LateRewards(env, delays, **options)
 
 
 def test_late_rewards_come_in_info_on_time_and_once():
@@ -353,7 +357,7 @@ LATE = {
     ),
     "inside a time limit": lambda: gymnasium.wrappers.TimeLimit(late([1] * 30), 4),
     "with statistics": lambda: gymnasium.wrappers.RecordEpisodeStatistics(late([1] * 30)),
-    "around statistics": lambda: bl.LateRewards(
+    "around statistics": lambda: bl.gymnasium.LateRewards(
         gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make("Taxi-v4")),
         bl.delays.uniform(0, 3),
     ),
@@ -371,7 +375,7 @@ EXPECTED = (
 @pytest.mark.filterwarnings(*EXPECTED)
 def test_gymnasium_finds_nothing_wrong(name):
     """Its own checker; other warnings, such as of versions out of date, are errors."""
-    assert bl.LateRewards is not None
+    assert bl.gymnasium.LateRewards is not None
     check_env(LATE[name](), skip_render_check=True)
 
 
@@ -512,8 +516,8 @@ import sys
 sys.modules["gymnasium"] = None
 import belated as bl
 from belated import *
-bl.gym_loop, bl.GymRun, bl.environments.gymnasium
-for ask in (lambda: bl.LateRewards, lambda: bl.environments.from_gymnasium("Taxi-v4", 5)):
+bl.gymnasium.gym_loop, bl.gymnasium.GymRun, bl.environments.gymnasium
+for ask in (lambda: bl.gymnasium.LateRewards, lambda: bl.environments.from_gymnasium("Taxi-v4", 5)):
     try:
         ask()
     except ImportError as error:

@@ -7,7 +7,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belated.lab import drawing, figures, statistics
+from belated.lab import statistics
+from belated.lab.figures import curves as figures
+from belated.lab.figures import style as drawing
 
 
 @given(st.lists(st.floats(0, 1), max_size=8))

@@ -6,7 +6,9 @@ import re
 import numpy as np
 import pytest
 
-from belated.lab import Results, figures, knowledge, maps, part, report, run, statistics, store
+from belated.lab import Results, knowledge, part, report, run, statistics, store
+from belated.lab.figures import curves as figures
+from belated.lab.figures import maps
 from belated.lab.spec import Case, Experiment, Learner
 
 TUNED = part("oppo", update=part("softmax", learning_rate="tuned"))

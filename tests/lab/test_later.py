@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.lab import build, later, named
+from belated.lab import build, named
+from belated.lab.catalogue import bandit_feedback as later
 
 DOCS = Path(__file__).parents[2] / "docs"
 REPORTED = ("bandit-feedback", "bandit-feedback-theory", "delayed-bandits")

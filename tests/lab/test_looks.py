@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from matplotlib import colors, image
 
-from belated.lab import Case, Experiment, Learner, Results, figures, part, run
-from belated.lab.drawing import COLOURS, STYLE
+from belated.lab import Case, Experiment, Learner, Results, part, run
+from belated.lab.figures import curves as figures
+from belated.lab.figures.style import COLOURS, STYLE
 from browsing import needs_browser, pictured
 from lab.small import TINY
 

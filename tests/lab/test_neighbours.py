@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from belated import cli, files
+from belated import cli
+from belated.core import files
 from belated.lab import Experiment, Learner, part, run, store, toml
 from belated.lab import spec as spec_module
 from belated.lab.spec import MOST_EPISODES, MOST_RUNS, Case, own_code
@@ -22,7 +23,7 @@ from lab.small import files as contents
 WRITER = """
 import sys, os
 from pathlib import Path
-from belated import files
+from belated.core import files
 real = os.fsync
 def wait(descriptor):
     print("writing", flush=True)
@@ -71,7 +72,7 @@ def test_two_processes_in_one_directory_both_end_with_whole_results(tmp_path):
     code = """
 import sys, threading
 from pathlib import Path
-from belated import files
+from belated.core import files
 from belated.lab import run, toml
 if __name__ == "__main__":
     out, stop = Path("out"), threading.Event()

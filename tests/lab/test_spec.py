@@ -4,17 +4,8 @@ import dataclasses
 
 import pytest
 
-from belated.lab import (
-    EXPERIMENTS,
-    Case,
-    Results,
-    build,
-    experiments,
-    knowledge,
-    named,
-    part,
-    toml,
-)
+from belated.lab import EXPERIMENTS, Case, Results, build, knowledge, named, part, toml
+from belated.lab.catalogue import paper as experiments
 from belated.lab.run import Done, execute
 from lab.small import TINY
 

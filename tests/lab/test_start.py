@@ -7,11 +7,11 @@ import types
 import matplotlib as mpl
 import numpy as np
 import pytest
+from lab.kinds.test_own import MODULE
 
 import belated as bl
+from belated.config import user_code as own
 from belated.lab import Results, RunsFailed, Told, experiment, part, run
-from belated.lab.kinds import own
-from lab.kinds.test_own import MODULE
 
 SMALL = {"episodes": 12, "seeds": 2, "name": "py"}
 
@@ -21,7 +21,7 @@ def corridor(length=3):
 
 
 def known(told: Told, rate=0.5):
-    update = bl.Softmax(learning_rate=rate)
+    update = bl.parts.Softmax(learning_rate=rate)
     return bl.DelayedOPPO(told.problem, transitions=told.transitions, update=update)
 
 

@@ -13,10 +13,10 @@ import pytest
 
 import belated as bl
 from belated import cli
+from belated.config.part import Part, part
 from belated.lab import (
     Results,
     build,
-    figures,
     knowledge,
     named,
     report,
@@ -24,11 +24,11 @@ from belated.lab import (
     scores,
     statistics,
     store,
-    suite,
     tables,
     toml,
 )
-from belated.lab.kinds.part import Part, part
+from belated.lab.catalogue import suite
+from belated.lab.figures import curves as figures
 from belated.lab.spec import Case, Experiment, Learner
 from belated.lab.statistics import Interval, Line, Scores
 from belated.lab.task import Result

@@ -9,19 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from belated.lab import (
-    Case,
-    Learner,
-    Results,
-    Select,
-    build,
-    figures,
-    part,
-    report,
-    run,
-    spec,
-    toml,
-)
+from belated.lab import Case, Learner, Results, Select, build, part, report, run, spec, toml
+from belated.lab.figures import curves as figures
 from belated.lab.selection import choose, chosen_on, reported, sentence
 from lab.small import TINY
 

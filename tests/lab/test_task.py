@@ -33,7 +33,7 @@ def test_rows_are_what_simulate_says_column_by_column(tmp_path):
             means = np.random.default_rng(3).random((1, *world.problem.shape[1:]))
             world = bl.World(world.mdp, bl.costs.stochastic(means))
         agent = bl.DelayedOPPO(
-            world.problem, transitions=bl.Bonus(), update=bl.Softmax(learning_rate=0.3)
+            world.problem, transitions=bl.parts.Bonus(), update=bl.parts.Softmax(learning_rate=0.3)
         )
         delays = bl.delays.uniform(1, 6) if task.case == "own" else bl.delays.geometric(2)
         run = bl.simulate(

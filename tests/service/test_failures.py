@@ -14,8 +14,8 @@ import httpx
 import numpy as np
 import pytest
 
-from belated.service import log
-from belated.service.log import LogError
+from belated.service import events as log
+from belated.service.events import LogError
 from belated.service.session import Clock
 from belated.service.storage import StorageError, Taken
 from belated.service.storage_sqlite import SQLiteStorage

@@ -5,7 +5,7 @@ import time
 import pytest
 
 import belated as bl
-from belated.service.log import LogError, read
+from belated.service.events import LogError, read
 from serving import (
     ROBOT,
     SHOP,

@@ -5,14 +5,14 @@ import gc
 import numpy as np
 import pytest
 
-from belated import stored
-from belated.feedback import Costs, StepCost
+from belated.core import stored
+from belated.core.records import Costs, StepCost
 from belated.service import snapshot
-from belated.service.books import Books
-from belated.service.learning import Pupil
-from belated.service.log import Begun, Decided, Fed
-from belated.service.records import End
-from belated.service.replay import Restored, happen
+from belated.service.episodes import Books
+from belated.service.events import Begun, Decided, Fed
+from belated.service.recovery import Restored, happen
+from belated.service.wire import End
+from belated.service.worker import Pupil
 from serving import ROBOT, SHOP, config, learner
 
 BLOCK = 100
@@ -44,7 +44,7 @@ def state(pupil):
 
 @pytest.mark.parametrize("item", [TIMED, COUNTED], ids=["seconds", "episodes"])
 def test_nothing_grows_with_the_episodes(tmp_path, monkeypatch, item):
-    monkeypatch.setattr("belated.service.books.HISTORY", 100)
+    monkeypatch.setattr("belated.service.episodes.HISTORY", 100)
     table = config(tmp_path, learners=[{**item, "default": 1.0, "remember": 60}])
     made = learner(table, item["name"])
     restored = Restored(Books(made.terms()), Pupil(made.fresh()))

@@ -6,10 +6,12 @@ import shutil
 import threading
 import time
 
-from belated.service import log, replay, snapshot
-from belated.service.books import Books
-from belated.service.learning import Pupil
+from belated.service import events as log
+from belated.service import recovery as replay
+from belated.service import snapshot
+from belated.service.episodes import Books
 from belated.service.storage_sqlite import SQLiteStorage
+from belated.service.worker import Pupil
 from serving import (
     ROBOT,
     SHOP,

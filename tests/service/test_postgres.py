@@ -13,12 +13,13 @@ import numpy as np
 import psycopg
 import pytest
 
-from belated.service import log, snapshot, storage_postgres
-from belated.service.books import Books
-from belated.service.learning import Pupil
-from belated.service.replay import Restored, happen
+from belated.service import events as log
+from belated.service import snapshot, storage_postgres
+from belated.service.episodes import Books
+from belated.service.recovery import Restored, happen
 from belated.service.storage import Row, StorageError, Taken
 from belated.service.storage_postgres import PostgresStorage
+from belated.service.worker import Pupil
 from killing import LEARNERS, SHAPES, Audit, Load, same_as_never_stopped
 from serving import (
     SHOP,

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from belated.service import quick, tokens
+from belated.service import fast_path as quick
+from belated.service import tokens
 from serving import ROBOT, SHOP, InProcess, config
 
 JSON = {"Content-Type": "application/json"}

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belated.feedback import Costs, StepCost, Trajectory
-from belated.service.records import End, RecordError, parse, write
+from belated.core.records import Costs, StepCost, Trajectory
+from belated.service.wire import End, RecordError, parse, write
 
 episodes = st.integers(0, 2**40)
 unit = st.floats(0, 1)

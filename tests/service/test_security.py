@@ -11,8 +11,8 @@ import pytest
 
 from belated.service import tokens
 from belated.service.config import from_table
-from belated.service.learning import Pupil
-from belated.service.limits import Rate
+from belated.service.gate import Rate
+from belated.service.worker import Pupil
 from killing import same_as_never_stopped
 from serving import ROBOT, SHOP, InProcess, config, full, restored
 

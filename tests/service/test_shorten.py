@@ -13,13 +13,15 @@ import httpx
 import numpy as np
 import pytest
 
-from belated import stored
-from belated.service import log, replay, snapshot, storage_sqlite
-from belated.service.books import Books
-from belated.service.learning import Pupil
-from belated.service.log import LogError
+from belated.core import stored
+from belated.service import events as log
+from belated.service import recovery as replay
+from belated.service import snapshot, storage_sqlite
+from belated.service.episodes import Books
+from belated.service.events import LogError
 from belated.service.storage import Row
 from belated.service.storage_sqlite import SQLiteStorage
+from belated.service.worker import Pupil
 from serving import (
     ROBOT,
     SHOP,

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from belated import checks
-from belated.agents.contract import Agent, check_is_agent
-from belated.arrays import Floats, Ints
-from belated.delays import DelayModel, missing_feedback
-from belated.environments.gymnasium import Rewards, make, sizes, table_rewards
-from belated.feedback import Costs, Episode, Trajectory
+from belated.core import checks
+from belated.core.arrays import Floats, Ints
+from belated.core.contract import Agent, check_is_agent
+from belated.core.delays import DelayModel, missing_feedback
+from belated.core.records import Costs, Episode, Trajectory
 from belated.simulation import Progress, drawn_delays, drive
-from belated.tuning import PATHS
+from belated.tabular.environments.gymnasium import Rewards, make, sizes, table_rewards
+from belated.tabular.tuning import PATHS
 
 if TYPE_CHECKING:
     import gymnasium

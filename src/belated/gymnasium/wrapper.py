@@ -11,10 +11,10 @@ import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
-from belated import checks
-from belated.arrays import Floats, Ints
-from belated.delays import DelayLine, DelayModel, as_delays
-from belated.delays.recorded import Recorded
+from belated.core import checks
+from belated.core.arrays import Floats, Ints
+from belated.core.delays import DelayLine, DelayModel, as_delays
+from belated.core.delays.recorded import Recorded
 
 
 class LateReward(NamedTuple):

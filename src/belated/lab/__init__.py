@@ -10,9 +10,9 @@ The same from a shell: `belated --help`.
 import importlib
 
 try:
-    from belated.lab.experiments import EXPERIMENTS, named
-    from belated.lab.kinds.part import Part, part
-    from belated.lab.kinds.told import Told
+    from belated.config.briefing import Told
+    from belated.config.part import Part, part
+    from belated.lab.catalogue.paper import EXPERIMENTS, named
     from belated.lab.results import Results
     from belated.lab.spec import Case, Experiment, Learner
     from belated.lab.start import RunsFailed, experiment, run

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from belated import checks
-from belated.agents.contract import Agent, check_fresh
-from belated.arrays import Ints
-from belated.lab import kinds
-from belated.lab.kinds.make import make
-from belated.lab.kinds.told import Told
+from belated import config as kinds
+from belated.config.briefing import Told
+from belated.config.build import make
+from belated.core import checks
+from belated.core.arrays import Ints
+from belated.core.contract import Agent, check_fresh
 from belated.lab.spec import Experiment, Learner, Scene
 from belated.simulation import delays_in
-from belated.world import World
+from belated.tabular.world import World
 
 
 def world(scene: Scene) -> World:

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from belated.lab import statistics, tables
-from belated.lab.experiments import title
+from belated.lab.catalogue.paper import title
 from belated.lab.results import Results
 from belated.lab.spec import Scene
 from belated.lab.statistics import Line

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from belated.lab import kinds
-from belated.lab.kinds.registry import with_defaults
+from belated import config as kinds
+from belated.config.registry import with_defaults
 from belated.lab.spec import Scene
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from belated.lab import kinds
-from belated.lab.kinds.agents import COPIES, RESTARTS
-from belated.lab.kinds.make import Inner
-from belated.lab.kinds.part import Part, as_part
-from belated.lab.kinds.registry import Registry, is_own, with_defaults
+from belated import config as kinds
+from belated.config.agents import COPIES, RESTARTS
+from belated.config.build import Inner
+from belated.config.part import Part, as_part
+from belated.config.registry import Registry, is_own, with_defaults
 from belated.lab.spec import Experiment, Learner
 
 COMMON = (

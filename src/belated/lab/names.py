@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from belated import checks
+from belated.core import checks
 
 LONGEST = 100
 """Characters of a name in a file name."""

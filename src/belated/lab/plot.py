@@ -16,9 +16,9 @@ import matplotlib.pyplot as plt
 import polars as pl
 from matplotlib.axes import Axes
 
-from belated import checks
-from belated.lab import figures
-from belated.lab.drawing import STYLE, Sheet, label_ends
+from belated.core import checks
+from belated.lab.figures import curves as figures
+from belated.lab.figures.style import STYLE, Sheet, label_ends
 from belated.lab.results import Results
 
 

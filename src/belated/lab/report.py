@@ -8,8 +8,8 @@ from html import escape
 from pathlib import Path
 
 from belated.lab import knowledge, selection, statistics, store, tables, toml
-from belated.lab.drawing import Drawing
-from belated.lab.experiments import words
+from belated.lab.catalogue.paper import words
+from belated.lab.figures.style import Drawing
 from belated.lab.results import Results
 from belated.lab.spec import AGAINST, SCORE, Experiment
 from belated.lab.table import Table

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from belated import checks
-from belated.lab import experiments, selection, statistics, store, sweep, tables
-from belated.lab.kinds.part import shown
+from belated.config.part import shown
+from belated.core import checks
+from belated.lab import selection, statistics, store, sweep, tables
+from belated.lab.catalogue import paper as experiments
 from belated.lab.selection import Choice
 from belated.lab.spec import Experiment
 from belated.lab.statistics import Difference, Line
@@ -113,7 +114,7 @@ class Results:
 
     def figures(self) -> list[str]:
         """The names of the figures."""
-        from belated.lab import figures  # noqa: PLC0415
+        from belated.lab.figures import curves as figures  # noqa: PLC0415
 
         return list(figures.makers(self))
 
@@ -137,8 +138,8 @@ class Results:
         """
         import matplotlib  # noqa: PLC0415
 
-        from belated.lab import figures  # noqa: PLC0415
-        from belated.lab.drawing import layout_of  # noqa: PLC0415
+        from belated.lab.figures import curves as figures  # noqa: PLC0415
+        from belated.lab.figures.style import layout_of  # noqa: PLC0415
 
         layout = layout_of(width, title=title, legend=legend, block=block)
         makers = figures.makers(self, layout)
@@ -148,7 +149,8 @@ class Results:
 
     def report(self) -> Path:
         """Write report.html, one file that needs no other."""
-        from belated.lab import figures, report  # noqa: PLC0415
+        from belated.lab import report  # noqa: PLC0415
+        from belated.lab.figures import curves as figures  # noqa: PLC0415
 
         return report.write(self, figures.draw(self))
 
@@ -157,7 +159,7 @@ class Results:
         return f"Results of {self.experiment.name}, {runs} finished runs in {self.directory}"
 
     def _repr_html_(self) -> str:
-        from belated.lab import figures  # noqa: PLC0415
+        from belated.lab.figures import curves as figures  # noqa: PLC0415
 
         notes = [selection.sentence(self.experiment), *tables.warnings(self.lines)]
         text = "".join(f"<p>{escape(note)}</p>" for note in notes if note)

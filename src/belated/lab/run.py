@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from belated import checks, files
+from belated.config.part import inside
+from belated.config.user_code import portable
+from belated.core import checks, files
 from belated.lab import build, store
 from belated.lab.engines import cluster, here, local
 from belated.lab.engines.outcome import Outcome
-from belated.lab.kinds.own import portable
-from belated.lab.kinds.part import inside
 from belated.lab.spec import Experiment
 
 ENGINES = {"local": local.opened, "ray": cluster.opened, "here": here.opened}

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 from matplotlib.axes import Axes
 
-from belated.arrays import Floats
-from belated.lab.drawing import (
+from belated.core.arrays import Floats
+from belated.lab.catalogue.paper import title
+from belated.lab.figures.style import (
     MANY,
     OTHERS,
     Drawing,
@@ -21,7 +22,6 @@ from belated.lab.drawing import (
     plot,
     short,
 )
-from belated.lab.experiments import title
 from belated.lab.spec import Experiment
 from belated.lab.statistics import Line, Scores, score_table
 from belated.lab.table import number

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from belated.config.part import shown
 from belated.lab import sweep
-from belated.lab.kinds.part import shown
 from belated.lab.spec import Experiment
 from belated.lab.statistics import Interval, Line, summary
 

@@ -11,15 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from belated import checks
-from belated.agents.contract import Information
-from belated.lab import kinds, sweep
-from belated.lab.kinds.file import File, as_written
-from belated.lab.kinds.part import Part, plain, read, table
-from belated.lab.kinds.registry import check, own, unknown_key
+from belated import config as kinds
+from belated.config.file import File, as_written
+from belated.config.part import Part, plain, read, table
+from belated.config.registry import check, own, unknown_key
+from belated.core import checks
+from belated.core.contract import Information
+from belated.lab import sweep
 from belated.lab.names import check_different, check_line, check_name, slug
 from belated.lab.sweep import Axes, Select, Variant
-from belated.tuning import PATHS
+from belated.tabular.tuning import PATHS
 
 INFORMATION = ("full", "bandit")
 SCORE = "score"

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from belated import checks
+from belated.config.part import Part, read
+from belated.core import checks
 from belated.lab import spec
+from belated.lab.catalogue.paper import named
 from belated.lab.engines.outcome import Outcome
-from belated.lab.experiments import named
-from belated.lab.kinds.part import Part, read
 from belated.lab.progress import bar
 from belated.lab.results import Results
 from belated.lab.run import LOCAL, execute, unportable

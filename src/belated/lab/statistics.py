@@ -13,9 +13,9 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
-from belated.arrays import Floats, Ints
+from belated.core.arrays import Floats, Ints
+from belated.core.score import score, verdict
 from belated.lab.spec import Experiment
-from belated.score import score, verdict
 
 RESAMPLES = 2000
 LEVEL = 0.95

@@ -29,10 +29,10 @@ import numpy as np
 import polars as pl
 
 import belated
-from belated import files
-from belated.arrays import Floats
+from belated.config.part import files as files_of
+from belated.core import files
+from belated.core.arrays import Floats
 from belated.lab import toml
-from belated.lab.kinds.part import files as files_of
 from belated.lab.spec import Experiment, Task
 from belated.lab.task import COLUMNS, Result, parameters
 

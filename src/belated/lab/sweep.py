@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from belated import checks
-from belated.lab.kinds.file import File, is_path, is_swept
-from belated.lab.kinds.make import Inner
-from belated.lab.kinds.part import Part, as_part, frozen, shown
-from belated.lab.kinds.registry import Registry, accepted, is_own, names, with_defaults
+from belated.config.build import Inner
+from belated.config.file import File, is_path, is_swept
+from belated.config.part import Part, as_part, frozen, shown
+from belated.config.registry import Registry, accepted, is_own, names, with_defaults
+from belated.core import checks
 from belated.lab.names import slug
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from belated.arrays import Floats
+from belated.config.part import shown
+from belated.core.arrays import Floats
 from belated.lab import sweep
-from belated.lab.kinds.part import shown
 from belated.lab.selection import Choice
 from belated.lab.spec import SCORE, Experiment
 from belated.lab.statistics import Difference, Line, score_table

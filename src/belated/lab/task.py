@@ -17,14 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from belated.arrays import Floats
-from belated.delays import NEVER
+from belated.config.file import as_content
+from belated.config.part import table
+from belated.core.arrays import Floats
+from belated.core.delays import NEVER
 from belated.lab import build
-from belated.lab.kinds.file import as_content
-from belated.lab.kinds.part import table
 from belated.lab.spec import Experiment, Task
-from belated.planning import occupancy
 from belated.simulation import Run, simulate
+from belated.tabular.planning import occupancy
 
 COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("experiment", "case", "agent", "parameters"), pl.String()),

@@ -10,8 +10,8 @@ from typing import Any
 
 import tomli_w
 
-from belated.lab.kinds import file
-from belated.lab.kinds.file import File
+from belated.config import file
+from belated.config.file import File
 from belated.lab.spec import Experiment, from_table, to_table
 
 NUMBERS = re.compile(r"\[\n(?: +[-+.\w]+,\n)+ *\]")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, cast
 
-from belated import saving
-from belated.agents.contract import Agent, Information, check_fresh
-from belated.lab.kinds import AGENTS
-from belated.lab.kinds.make import make
-from belated.lab.kinds.part import Part
-from belated.lab.kinds.told import Told
-from belated.problem import Problem
+from belated.config import AGENTS
+from belated.config.briefing import Told
+from belated.config.build import make
+from belated.config.part import Part
+from belated.core import saving
+from belated.core.contract import Agent, Information, check_fresh
+from belated.tabular.problem import Problem
 
 
 class Served:

@@ -17,17 +17,18 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from belated import __version__, checks
-from belated.inbox import Outcome
+from belated import __version__
+from belated.core import checks
+from belated.core.inbox import Outcome
 from belated.service import metrics, page
-from belated.service.limits import NO_TOKEN, Gate, Rate
-from belated.service.live import Live
-from belated.service.quick import LONGEST, LONGEST_KEY, Handle, Quick
-from belated.service.records import LARGEST, Arrived, RecordError, parse
-from belated.service.refusal import Refusal, busy
+from belated.service.errors import Refusal, busy
+from belated.service.fast_path import LONGEST, LONGEST_KEY, Handle, Quick
+from belated.service.gate import NO_TOKEN, Gate, Rate
 from belated.service.session import Session
 from belated.service.storage import StorageError
+from belated.service.supervisor import Live
 from belated.service.tokens import Token, Verb, holder
+from belated.service.wire import LARGEST, Arrived, RecordError, parse
 
 STATUS = {
     "taken": 200,

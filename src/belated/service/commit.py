@@ -14,7 +14,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 
-from belated.service.log import FORMAT, Event, checksum, write
+from belated.service.events import FORMAT, Event, checksum, write
 from belated.service.snapshot import Piece
 from belated.service.storage import Row, Storage, StorageError
 

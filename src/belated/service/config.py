@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
-from belated import checks
-from belated.agents.contract import Agent, Information
-from belated.lab.kinds import AGENTS
-from belated.lab.kinds.part import Part, read
-from belated.lab.kinds.registry import check, unknown_key
-from belated.problem import Problem
+from belated.config import AGENTS
+from belated.config.part import Part, read
+from belated.config.registry import check, unknown_key
+from belated.core import checks
+from belated.core.contract import Agent, Information
 from belated.service import agents
-from belated.service.books import REMEMBER, Terms
+from belated.service.episodes import REMEMBER, Terms
 from belated.service.session import Bounds
 from belated.service.tokens import EVERY, VERBS, Token
+from belated.tabular.problem import Problem
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 POSTGRES = ("postgresql://", "postgres://")

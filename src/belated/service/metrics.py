@@ -9,8 +9,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from belated.inbox import CLOSED, KINDS
-from belated.service.live import Live
+from belated.core.inbox import CLOSED, KINDS
+from belated.service.supervisor import Live
 
 
 class _Collected(Collector):

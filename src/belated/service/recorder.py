@@ -13,11 +13,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from belated import checks, saving, stored
-from belated.agents.contract import Information
-from belated.agents.ledger import Ledger, Ledgered
-from belated.feedback import Costs, Episode, Record, Trajectory
-from belated.problem import Problem
+from belated.core import checks, saving, stored
+from belated.core.contract import Information
+from belated.core.ledger import Ledger, Ledgered
+from belated.core.records import Costs, Episode, Record, Trajectory
+from belated.tabular.problem import Problem
 
 CHUNK = 64
 """Records of one call at most, so that no call takes long."""

@@ -11,15 +11,15 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
-from belated import checks, saving
+from belated.core import checks, saving
 from belated.service.app import Server, make
 from belated.service.config import POSTGRES, Config, LearnerConfig, demonstration, load
-from belated.service.limits import Rate
-from belated.service.live import Live
-from belated.service.log import LogError
-from belated.service.replay import restore
+from belated.service.events import LogError
+from belated.service.gate import Rate
+from belated.service.recovery import restore
 from belated.service.storage import Storage, StorageError
 from belated.service.storage_sqlite import SQLiteStorage
+from belated.service.supervisor import Live
 
 SWITCH = 0.001
 """Seconds after which a thread that learns lets the one that answers go on."""

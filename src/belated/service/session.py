@@ -18,20 +18,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from belated import stored
-from belated.arrays import Floats
-from belated.feedback import Episode
-from belated.inbox import Outcome
+from belated.core import stored
+from belated.core.arrays import Floats
+from belated.core.inbox import Outcome
+from belated.core.records import Episode
 from belated.service import snapshot
-from belated.service.books import Books, digest
 from belated.service.commit import Committer
-from belated.service.learning import Learning
-from belated.service.log import Begun, Decided, Event, Fed, Forgotten, Made, Tick
+from belated.service.episodes import Books, digest
+from belated.service.errors import Refusal, busy
+from belated.service.events import Begun, Decided, Event, Fed, Forgotten, Made, Tick
 from belated.service.recorder import Call
-from belated.service.records import Arrived, RecordError
-from belated.service.refusal import Refusal, busy
-from belated.service.replay import Restored, described
+from belated.service.recovery import Restored, described
 from belated.service.storage import Storage, StorageError
+from belated.service.wire import Arrived, RecordError
+from belated.service.worker import Learning
 
 MINUTES = 60
 """Of which arrivals are counted."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from belated import checks, saving, stored
-from belated.agents.contract import check_is_agent
-from belated.agents.ledger import read_record, written
-from belated.service.books import Books, Terms
-from belated.service.learning import Pupil
+from belated.core import checks, saving, stored
+from belated.core.contract import check_is_agent
+from belated.core.ledger import read_record, written
+from belated.service.episodes import Books, Terms
 from belated.service.recorder import Call
+from belated.service.worker import Pupil
 
 FORMAT = 2
 PIECE = 2**20

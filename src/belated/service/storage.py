@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from belated.service.log import LogError, checksum
+from belated.service.events import LogError, checksum
 
 KEPT = 2
 """Snapshots."""

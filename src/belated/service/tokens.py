@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from belated import checks
+from belated.core import checks
 
 Verb = Literal["begin", "feedback", "read", "admin"]
 VERBS: tuple[Verb, ...] = get_args(Verb)

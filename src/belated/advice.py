@@ -1,0 +1,396 @@
+"""Which agent should I use?
+
+With aim="practice", the default, the answer is one agent that learns from a few thousand episodes
+and needs to be told nothing: `practice.practical`. With aim="guarantee" it is the paper's agent for
+what is seen and known:
+
+    what is seen and known                               agent
+    full information, known transitions                  DelayedOPPO
+    full information, unknown, paths at once             DelayedOPPO
+    the same, paths late, delays in order                DelayedOPPO
+    full information, unknown, paths late                DelayedOPPO with explicit exploration,
+                                                         in Skipping (D known) or Doubling (not)
+    bandit, one step from one state                      DelayedOPPO: delayed EXP3
+    bandit, K and D known                                DelayedOPPO, in Skipping if that helps
+    bandit, K or D not known                             DelayedOPPO in Doubling
+    bandit, costs from fixed laws                        DelayedUCBVI, with explicit exploration
+                                                         where the largest delay is known and
+                                                         there are many actions
+
+Step sizes come from `tuning` where K and D are known; else from the anytime rule, or from phases.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from belated.core import checks
+from belated.core.contract import Agent, Information
+from belated.core.wrappers.skipping import Skipping
+from belated.tabular import tuning
+from belated.tabular.doubling import Doubling
+from belated.tabular.oppo import CONFIDENCE, DelayedOPPO, is_bandit
+from belated.tabular.parts.costs import Averaged, Weighted
+from belated.tabular.parts.explore import FewVisits
+from belated.tabular.parts.transitions import Confidence
+from belated.tabular.parts.update import Softmax
+from belated.tabular.practice import practical
+from belated.tabular.problem import Problem
+from belated.tabular.transitions import Transitions
+from belated.tabular.tuning import Parameters, Setting
+from belated.tabular.ucbvi import DelayedUCBVI
+
+WIDTH = 88
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Advice:
+    """An agent, why, and what to mind. It prints as text to act on.
+
+    Attributes:
+        name: the classes of the agent.
+        call: the call that makes it.
+        reason: why this one.
+        notes: what to mind, a sentence or two each.
+        make: makes a fresh one.
+    """
+
+    name: str
+    call: str
+    reason: str
+    notes: tuple[str, ...]
+    make: Callable[[], Agent]
+
+    def __str__(self) -> str:
+        lines = [
+            *_wrapped("Use   ", self.call),
+            *_wrapped("Why   ", self.reason),
+            *(line for note in self.notes for line in _wrapped("Mind  ", note)),
+        ]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=label, subsequent_indent=" " * len(label))
+
+
+def recommend(problem: Problem, **known: Any) -> Agent:
+    """A ready agent for what is seen and known; takes what `advise` takes."""
+    for name in known:
+        checks.choice("keyword", name, advise.__kwdefaults__ or ())
+    return advise(problem, **known).make()
+
+
+def advise(
+    problem: Problem,
+    *,
+    information: Information = "full",
+    transitions: Transitions | None = None,
+    paths: str = "late",
+    costs: str = "adversarial",
+    episodes: int | None = None,
+    total_delay: float | None = None,
+    max_delay: float | None = None,
+    in_order: bool = False,
+    lost: bool = False,
+    only_successes: bool = False,
+    aim: str = "practice",
+) -> Advice:
+    """Name the agent for a setting, the reason, and what to mind.
+
+    Args:
+        problem: states, actions, horizon, start.
+        information: "full" (whole cost functions come back) or "bandit" (only suffered costs).
+        transitions: the dynamics, if known.
+        paths: whether trajectories come "late", with the costs, or "at once".
+        costs: "adversarial", which may change in any way, or "stochastic": drawn from fixed laws.
+        episodes: K, if known.
+        total_delay: D, if known.
+        max_delay: the largest delay, if known.
+        in_order: feedback never overtakes earlier feedback, as with a constant delay.
+        lost: some feedback never comes.
+        only_successes: only episodes that went well report; silence means a failure.
+        aim: "practice", or "guarantee" for the paper's agents with their bounds.
+    """
+    checks.instance("problem", problem, Problem)
+    if transitions is not None:
+        checks.instance(
+            "transitions", transitions, Transitions, " such as Transitions.from_dense(p), or None"
+        )
+    checks.choice("information", information, ("full", "bandit"))
+    checks.choice("paths", paths, tuning.PATHS)
+    checks.choice("costs", costs, ("adversarial", "stochastic"))
+    checks.choice("aim", aim, ("practice", "guarantee"))
+    in_order = checks.flag("in_order", in_order)
+    known = _Known(
+        problem,
+        information,
+        transitions,
+        paths,
+        in_order,
+        costs == "stochastic",
+        None if episodes is None else checks.integer("episodes", episodes, 1, checks.MOST),
+        None if total_delay is None else checks.real("total_delay", total_delay, 0.0),
+        None if max_delay is None else checks.real("max_delay", max_delay, 0.0),
+    )
+    notes = _notes(
+        information, checks.flag("lost", lost), checks.flag("only_successes", only_successes)
+    )
+    if aim == "practice":
+        return _practice(known, notes)
+    choice = _guarantee(known)
+    useful = choice.setting.useful_from(problem, known.mean_delay)
+    kind = "is below" if choice.setting.exact else "without its constants and logarithms is below"
+    bound = f"Its regret bound {kind} the trivial H K from K = {useful:,} on"
+    if known.mean_delay:
+        bound += f" (at a mean delay of {known.mean_delay:g})"
+    if in_order and transitions is None and paths == "late":
+        notes = (IN_ORDER if information == "full" else IN_ORDER_BANDIT, *notes)
+    if information == "bandit":
+        notes = (*notes, _later(known))
+    return Advice(
+        choice.name, repr(choice.make()), f"{choice.reason}. {bound}.", notes, choice.make
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """What was said to `advise`."""
+
+    problem: Problem
+    information: Information
+    transitions: Transitions | None
+    paths: str
+    in_order: bool
+    stochastic: bool
+    episodes: int | None
+    total_delay: float | None
+    max_delay: float | None
+
+    @property
+    def mean_delay(self) -> float:
+        if self.episodes is None or self.total_delay is None:
+            return 0.0
+        return self.total_delay / self.episodes
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(
+            information=self.information,
+            dynamics="unknown" if self.transitions is None else "known",
+            paths=self.paths,
+            in_order=self.in_order,
+            stochastic=self.information == "bandit" and self.stochastic,
+            arms=self.information == "bandit" and not self.stochastic and is_bandit(self.problem),
+        )
+
+    def tuned(self, setting: Setting) -> Parameters | None:
+        """The parameters of a setting for K and D, if both are known."""
+        if self.episodes is None or self.total_delay is None:
+            return None
+        return setting.at(self.problem, self.episodes, self.total_delay)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Choice:
+    name: str
+    make: Callable[[], Agent]
+    reason: str
+    setting: Setting
+
+
+IN_ORDER_BANDIT = (
+    "That feedback keeps its order does not help under bandit feedback: an episode is weighted "
+    "with the counts of its start, and what was missing then stays missing."
+)
+IN_ORDER = (
+    "Feedback that keeps its order needs no explicit exploration and no skipping, and the bound "
+    "is that of paths that come at once. This holds only while nothing overtakes."
+)
+
+
+def _later(known: _Known) -> str:
+    """What later papers offer under bandit feedback."""
+    if known.stochastic:
+        return "belated.Lazy(agent, alpha) plans less often, with a bound for random delays."
+    if is_bandit(known.problem) and known.problem.states == 1:
+        return (
+            "belated.ZimmertSeldin(problem) has the best known bound for arms, 4 sqrt(A K) + "
+            "sqrt(8 D ln A) in expectation, and needs neither K nor D."
+        )
+    dapo = (
+        "belated.DAPO has a bound of order sqrt(K + D) and learns slowly with the rates of "
+        "belated.tuning.dapo(problem, episodes, total_delay)"
+    )
+    if known.transitions is None:
+        return (
+            f"{dapo}; belated.UOBREPS, whose form for delays is a reconstruction, has one that is "
+            "smaller in H, and learned faster."
+        )
+    return (
+        f"{dapo}; belated.DelayedFTRL has a rate that is smaller in H, and learned faster with its "
+        "tuning for practice, which has no bound."
+    )
+
+
+def _notes(information: Information, lost: bool, only_successes: bool) -> tuple[str, ...]:
+    notes = []
+    if lost:
+        notes.append(
+            "Nothing needs to be done about lost feedback: episodes that are overdue no longer "
+            "count as missing. agent.forget(episode) frees the memory of one that will not report."
+        )
+    if only_successes:
+        worst = (
+            "a cost of 1 at the step that should have reported"
+            if information == "bandit"
+            else ("the cost function that stands for a failure")
+        )
+        notes.append(
+            "Silence is information here. Decide after how long an episode has failed, and then "
+            f"observe {worst}; do not forget it. Forgotten failures make every learner prefer "
+            "what reports least."
+        )
+    return tuple(notes)
+
+
+def _practice(known: _Known, notes: tuple[str, ...]) -> Advice:
+    def make() -> Agent:
+        return practical(
+            known.problem, known.information, known.transitions, changing=not known.stochastic
+        )
+
+    reason = (
+        "It learns in practice: regret matching+ and planning, weighted by what each would have "
+        "cost. It needs neither K nor delays, and has no regret bound for unknown "
+        'transitions or bandit feedback; aim="guarantee" gives agents that have one.'
+    )
+    return Advice("DelayedOPPO", repr(make()), reason, notes, make)
+
+
+def _guarantee(known: _Known) -> _Choice:
+    bandit = known.information == "bandit"
+    if bandit and known.stochastic:
+        return _stochastic(known)
+    if bandit and is_bandit(known.problem):
+        return _arms(known)
+    if bandit:
+        return _bandit(known)
+    if known.transitions is None and known.paths == "late" and not known.in_order:
+        return _late_paths(known)
+    update = Softmax()
+    reason = "The anytime step size needs neither K nor D, and the largest delay plays no role"
+    if known.episodes is not None and known.total_delay is not None:
+        problem, K, D = known.problem, known.episodes, known.total_delay
+        update = Softmax(**tuning.oppo_full(problem, K, D, log_actions=True))
+        reason = "It is tuned for K and D, and the largest delay plays no role"
+    return _oppo(known, reason, known.setting, update=update)
+
+
+def _dynamics(known: _Known) -> Transitions | Confidence:
+    if known.transitions is None:
+        return Confidence(episodes=known.episodes)
+    return known.transitions
+
+
+def _oppo(known: _Known, reason: str, setting: Setting, **parts: Any) -> _Choice:
+    def make() -> Agent:
+        return DelayedOPPO(known.problem, transitions=_dynamics(known), **parts)
+
+    return _Choice("DelayedOPPO", make, reason, setting)
+
+
+def _skipping(
+    known: _Known, tuned: Parameters, reason: str, setting: Setting, **parts: Any
+) -> _Choice:
+    """The agent inside Skipping, unless that would skip too much or nothing."""
+    inside = _oppo(known, reason, setting, **parts)
+    K, D, beta = known.episodes or 0, known.total_delay or 0.0, tuned.threshold
+    if beta * K <= D or (known.max_delay is not None and known.max_delay <= 2 * beta):
+        return inside
+    return _Choice(
+        "Skipping(DelayedOPPO)",
+        lambda: Skipping(inside.make(), beta),
+        f"{reason}; feedback beyond the threshold costs more than it gives",
+        setting,
+    )
+
+
+def _doubling(known: _Known, reason: str, setting: Setting, **parts: Any) -> _Choice:
+    def make() -> Agent:
+        inside = DelayedOPPO(known.problem, transitions=_dynamics(known), **parts)
+        return Doubling(inside, paths=known.paths)
+
+    return _Choice("Doubling(DelayedOPPO)", make, reason, setting)
+
+
+def _arms(known: _Known) -> _Choice:
+    setting = known.setting
+    tuned = known.tuned(setting)
+    if tuned is None:
+        reason = "This is delayed EXP3; its anytime step size needs neither K nor D"
+        return _oppo(known, reason, setting, costs=Weighted())
+    reason = "This is delayed EXP3, tuned for K and D"
+    return _oppo(known, reason, setting, costs=Weighted(), update=Softmax(tuned.learning_rate))
+
+
+def _bandit(known: _Known) -> _Choice:
+    setting = known.setting
+    tuned = known.tuned(setting)
+    if tuned is None:
+        reason = "Step size, exploration and skipping follow the phases; K and D are not needed"
+        return _doubling(known, reason, setting, costs=Weighted(1.0), update=Softmax(1.0))
+    return _skipping(
+        known,
+        tuned,
+        "It is tuned for K and D",
+        setting,
+        costs=Weighted(tuned.exploration),
+        update=Softmax(tuned.learning_rate),
+    )
+
+
+def _late_paths(known: _Known) -> _Choice:
+    setting = replace(known.setting, explores=True)
+    tuned = known.tuned(setting)
+    if tuned is None:
+        # the phases replace the threshold of explicit exploration from the start
+        reason = "Step size, skipping and explicit exploration follow the phases"
+        return _doubling(known, reason, setting, explore=FewVisits(max_delay=1.0))
+    largest = tuned.threshold if known.max_delay is None else min(known.max_delay, tuned.threshold)
+    reason = "It is tuned for K and D; explicit exploration follows the largest delay that counts"
+    return _skipping(
+        known,
+        tuned,
+        reason,
+        setting,
+        update=Softmax(tuned.learning_rate),
+        explore=FewVisits(max_delay=largest),
+    )
+
+
+def _stochastic(known: _Known) -> _Choice:
+    problem = known.problem
+    reason = "It plans optimistically on what was observed; its regret does not grow with D"
+    explore = None
+    rows = problem.horizon * problem.states * problem.actions
+    many = problem.actions > 2 * math.log(rows / CONFIDENCE.delta)
+    if known.transitions is not None:
+        explore = None
+    elif known.max_delay is not None and many:
+        explore = FewVisits(max_delay=known.max_delay)
+        reason += "; there are many actions, so explicit exploration wastes less of it"
+
+    def make() -> Agent:
+        return DelayedUCBVI(
+            problem, transitions=_dynamics(known), costs=Averaged(), explore=explore
+        )
+
+    setting = replace(known.setting, ucbvi=True, explores=explore is not None)
+    return _Choice("DelayedUCBVI", make, reason, setting)

@@ -1,0 +1,36 @@
+"""The kinds that an experiment may name, in one registry per sort of part."""
+
+from belated.config.agents import AGENTS as AGENTS
+from belated.config.costs import COSTS as COSTS
+from belated.config.flights import flights
+from belated.config.registry import Registry
+from belated.core import delays
+from belated.tabular import environments
+
+ENVIRONMENTS = Registry(
+    {
+        "bandit": environments.bandit,
+        "chain": environments.chain,
+        "delay_lower_bound": environments.delay_lower_bound,
+        "dynamics_lower_bound": environments.dynamics_lower_bound,
+        "gridworld": environments.gridworld,
+        "gymnasium": environments.from_gymnasium,
+        "random_mdp": environments.random_mdp,
+    }
+)
+DELAYS = Registry(
+    {
+        "bursts": delays.bursts,
+        "fixed": delays.fixed,
+        "flights": flights,
+        "geometric": delays.geometric,
+        "heavy_tailed": delays.heavy_tailed,
+        "lost": delays.lost,
+        "monotone": delays.monotone,
+        "none": delays.none,
+        "poisson": delays.poisson,
+        "trace": delays.trace,
+        "uniform": delays.uniform,
+    },
+    same=("model", "otherwise", "within"),
+)

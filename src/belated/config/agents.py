@@ -1,0 +1,369 @@
+"""Agents by kind, made from what an agent of the run is told.
+
+An agent inside a wrapper is a function of what it is told: the copies of `parallel` are told
+their share of the episodes and no delays.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from belated.advice import recommend
+from belated.config.agent_parts import COST_PARTS, EXPLORES, TRANSITIONS, UPDATES
+from belated.config.briefing import Told
+from belated.config.build import Inner
+from belated.config.part import Part
+from belated.config.registry import Registry
+from belated.config.rivals import RIVALS
+from belated.core import checks
+from belated.core.contract import Agent, Restartable
+from belated.core.wrappers.parallel import Bold, Parallel
+from belated.core.wrappers.pipeline import Pipeline
+from belated.core.wrappers.skipping import Skipping
+from belated.tabular import tuning
+from belated.tabular.dapo import DAPO
+from belated.tabular.dilated import DilatedBonus
+from belated.tabular.doubling import Doubling
+from belated.tabular.lazy import Lazy
+from belated.tabular.oppo import DelayedOPPO
+from belated.tabular.oreps import UOBREPS, DelayedFTRL, DelayedOREPS
+from belated.tabular.transitions import Transitions
+from belated.tabular.tuning import Parameters, Setting
+from belated.tabular.ucbvi import DelayedUCBVI
+from belated.tabular.zimmert_seldin import ZimmertSeldin
+
+CONFIDENCE = Inner("transitions", Part("confidence"), TRANSITIONS)
+KNOWN = Inner("transitions", Part("known"), TRANSITIONS)
+AVERAGED = Inner("costs", Part("averaged"), COST_PARTS)
+SOFTMAX = Inner("update", Part("softmax"), UPDATES)
+UNTUNED = Parameters(1.0, 1.0, 1.0)
+"""Stands for tuned parameters until the agent has said for which setting they are."""
+
+
+def oppo(
+    told: Told,
+    /,
+    transitions: Inner = CONFIDENCE,
+    costs: Inner | None = None,
+    update: Inner = SOFTMAX,
+    explore: Inner | None = None,
+) -> Agent:
+    """`belated.DelayedOPPO`; costs follow the information: "revealed" or "weighted"."""
+    if costs is None:
+        kind = "revealed" if told.information == "full" else "weighted"
+        costs = Inner("costs", Part(kind), COST_PARTS)
+
+    def made(told: Told) -> DelayedOPPO:
+        return DelayedOPPO(
+            told.problem,
+            transitions=transitions(told),
+            costs=costs(told),
+            update=update(told),
+            explore=None if explore is None else explore(told),
+        )
+
+    if update.asks("tuned"):
+        setting = made(replace(told, tuned=UNTUNED)).setting(told.paths)
+        told = replace(told, tuned=_tuned(told, setting))
+    return made(told)
+
+
+def oreps(
+    told: Told,
+    /,
+    transitions: Inner = CONFIDENCE,
+    learning_rate: float | Literal["tuned"] = "tuned",
+    scale: float = 1.0,
+    project: Literal["every episode", "on arrival"] | None = None,
+) -> Agent:
+    """`belated.DelayedOREPS`, for full information; `project` is for unknown transitions."""
+    if isinstance(learning_rate, str):
+        checks.choice("learning_rate (if not a number)", learning_rate, ("tuned",))
+        tuned = tuning.oreps(told.problem, told.episodes, told.total_delay)
+        learning_rate = tuned["learning_rate"]
+    return DelayedOREPS(
+        told.problem,
+        transitions=transitions(told),
+        learning_rate=learning_rate,
+        scale=scale,
+        project=project,
+    )
+
+
+def ucbvi(
+    told: Told,
+    /,
+    transitions: Inner = CONFIDENCE,
+    costs: Inner = AVERAGED,
+    explore: Inner | None = None,
+) -> Agent:
+    """`belated.DelayedUCBVI`, for bandit feedback."""
+    return DelayedUCBVI(
+        told.problem,
+        transitions=transitions(told),
+        costs=costs(told),
+        explore=None if explore is None else explore(told),
+    )
+
+
+def dapo(
+    told: Told,
+    /,
+    transitions: Inner | None = None,
+    learning_rate: float | Literal["tuned"] = "tuned",
+    exploration: float | Literal["tuned"] | None = None,
+    scale: float = 1.0,
+    ties: Literal["together", "in turn"] = "together",
+) -> Agent:
+    """`belated.DAPO`, for bandit feedback; transitions may be "known".
+
+    scale: factor on the learning rate. Without an exploration it is 2 eta H; "tuned" is that of the
+    learning rate without the factor.
+    """
+    return DAPO(
+        told.problem, ties=ties, **_rates(told, transitions, learning_rate, exploration, scale)
+    )
+
+
+def dilated_bonus(
+    told: Told,
+    /,
+    transitions: Inner | None = None,
+    learning_rate: float | Literal["tuned"] = "tuned",
+    exploration: float | Literal["tuned"] | None = None,
+    scale: float = 1.0,
+) -> Agent:
+    """`belated.DilatedBonus`, for bandit feedback without delay; transitions may be "known".
+
+    scale: factor on the learning rate. Without an exploration it is 2 eta H; "tuned" is that of the
+    learning rate without the factor.
+    """
+    return DilatedBonus(
+        told.problem, **_rates(told, transitions, learning_rate, exploration, scale)
+    )
+
+
+def _rates(
+    told: Told,
+    transitions: Inner | None,
+    learning_rate: float | str,
+    exploration: float | str | None,
+    scale: float,
+) -> dict[str, Any]:
+    """What DAPO is made with, besides the problem."""
+    known = _if_known(told, transitions)
+    episodes = None
+    if isinstance(learning_rate, str):
+        checks.choice("learning_rate (if not a number)", learning_rate, ("tuned",))
+        dynamics = "unknown" if known is None else "known"
+        tuned = tuning.dapo(told.problem, told.episodes, told.total_delay, dynamics=dynamics)
+        learning_rate, episodes = tuned["learning_rate"], told.episodes
+    rate = checks.real("scale", scale, 0.0, above=True) * learning_rate
+    if isinstance(exploration, str):
+        checks.choice("exploration (if not a number)", exploration, ("tuned",))
+        exploration = 2.0 * learning_rate * told.problem.horizon
+    elif exploration is None:
+        exploration = 2.0 * rate * told.problem.horizon
+    return {
+        "transitions": known,
+        "learning_rate": rate,
+        "exploration": exploration,
+        "episodes": episodes,
+        "scale": scale,
+    }
+
+
+def ftrl(
+    told: Told,
+    /,
+    transitions: Inner = KNOWN,
+    learning_rate: float | Literal["tuned"] = "tuned",
+    barrier: float | None = None,
+    scale: float = 1.0,
+    max_delay: float | Literal["realised"] | None = None,
+    impossible: bool = False,
+) -> Agent:
+    """`belated.DelayedFTRL`, for bandit feedback and known transitions.
+
+    scale: factor on the learning rate. With a max_delay the tuned numbers are the paper's; without
+    one they are for practice.
+    """
+    if isinstance(learning_rate, str):
+        checks.choice("learning_rate (if not a number)", learning_rate, ("tuned",))
+        largest = told.largest(max_delay)
+        tuned = tuning.ftrl(told.problem, told.episodes, told.total_delay, max_delay=largest)
+        learning_rate = tuned["learning_rate"]
+        barrier = tuned["barrier"] if barrier is None else barrier
+    elif max_delay is not None:
+        raise ValueError("max_delay must be left out if learning_rate is a number")
+    rate = checks.real("scale", scale, 0.0, above=True) * learning_rate
+    return DelayedFTRL(
+        told.problem,
+        transitions=transitions(told),
+        learning_rate=rate,
+        barrier=tuning.PRACTICE if barrier is None else barrier,
+        scale=scale,
+        impossible=impossible,
+    )
+
+
+def uob_reps(
+    told: Told,
+    /,
+    learning_rate: float | Literal["tuned"] = "tuned",
+    exploration: float | None = None,
+    scale: float = 1.0,
+    radius_scale: float = 1.0,
+) -> Agent:
+    """`belated.UOBREPS`, for bandit feedback and unknown transitions.
+
+    scale: factor on the learning rate. Without an exploration it is the learning rate.
+    """
+    episodes = None
+    if isinstance(learning_rate, str):
+        checks.choice("learning_rate (if not a number)", learning_rate, ("tuned",))
+        tuned = tuning.uob_reps(told.problem, told.episodes, told.total_delay)
+        learning_rate, episodes = tuned["learning_rate"], told.episodes
+    rate = checks.real("scale", scale, 0.0, above=True) * learning_rate
+    return UOBREPS(
+        told.problem,
+        learning_rate=rate,
+        exploration=rate if exploration is None else exploration,
+        episodes=episodes,
+        radius_scale=radius_scale,
+        scale=scale,
+    )
+
+
+def zimmert_seldin(
+    told: Told, /, tuning: Literal["advanced", "simple"] = "advanced", scale: float = 1.0
+) -> Agent:
+    """`belated.ZimmertSeldin`, for arms under bandit feedback."""
+    return ZimmertSeldin(told.problem, tuning, scale=scale)
+
+
+def lazy(told: Told, /, agent: Inner, alpha: float) -> Agent:
+    """`belated.Lazy`: feedback is used when a count has grown by 1 / alpha."""
+    return Lazy(agent(told), alpha)
+
+
+def parallel(
+    told: Told,
+    /,
+    agent: Inner,
+    max_delay: int | Literal["realised"] = "realised",
+    share_model: bool = False,
+) -> Agent:
+    """`belated.Parallel`: copies that take turns, each told its share of the episodes."""
+    copies = 1 + checks.integer("max_delay", told.largest(max_delay), 0)
+    share = told.undelayed(math.ceil(told.episodes / copies))
+    return Parallel(lambda: agent(share), copies - 1, share_model=share_model)
+
+
+def bold(told: Told, /, agent: Inner, share_model: bool = False) -> Agent:
+    """`belated.Bold`: copies opened when needed, each told the whole number of episodes."""
+    return Bold(lambda: agent(told.undelayed(told.episodes)), share_model=share_model)
+
+
+def pipeline(
+    told: Told, /, agent: Inner, max_delay: int | Literal["realised"] = "realised"
+) -> Agent:
+    """`belated.Pipeline`: feedback is held back until every delay is the largest."""
+    largest = checks.integer("max_delay", told.largest(max_delay), 0)
+    equal = replace(told, delays=np.full(told.episodes, largest, dtype=np.int64))
+    return Pipeline(agent(equal), largest, paths=told.paths)
+
+
+def skipping(told: Told, /, agent: Inner, threshold: float | Literal["tuned"] = "tuned") -> Agent:
+    """`belated.Skipping`: feedback later than the threshold is not used."""
+    inside = agent(told)
+    if isinstance(threshold, str):
+        checks.choice("threshold (if not a number)", threshold, ("tuned",))
+        if not hasattr(inside, "setting"):
+            raise ValueError(
+                'agent must be of kind "oppo", "oreps" or "dapo" if threshold is "tuned"'
+            )
+        threshold = _tuned(told, inside.setting(told.paths)).threshold
+    return Skipping(inside, threshold)
+
+
+def doubling(
+    told: Told, /, agent: Inner, largest: bool = False, totals: Literal["known"] | None = None
+) -> Agent:
+    """`belated.Doubling`: new parameters whenever the estimate of K and D has doubled.
+
+    largest: the largest delay is doubled too, for `ftrl` with its paper's constants; it alone if
+    totals, K and D, are "known".
+    """
+    known = None
+    if totals is not None:
+        checks.choice("totals", totals, ("known",))
+        known = (told.episodes, told.total_delay)
+    inside = cast(Restartable, agent(told))
+    return Doubling(inside, paths=told.paths, largest=largest, totals=known)
+
+
+def recommended(
+    told: Told,
+    /,
+    transitions: Inner | None = None,
+    aim: Literal["practice", "guarantee"] = "practice",
+) -> Agent:
+    """`belated.recommend`: the agent recommended for what is seen; transitions may be "known"."""
+    known = _if_known(told, transitions)
+    return recommend(
+        told.problem,
+        information=told.information,
+        transitions=known,
+        paths=told.paths,
+        aim=aim,
+    )
+
+
+def _if_known(told: Told, transitions: Inner | None) -> Transitions | None:
+    known = None if transitions is None else transitions(told)
+    if not isinstance(known, Transitions | None):
+        raise ValueError(f'transitions must be "known" or left out, got {checks.show(known)}')
+    return known
+
+
+def _tuned(told: Told, setting: Setting) -> Parameters:
+    return setting.at(told.problem, told.episodes, told.total_delay)
+
+
+AGENTS = Registry(
+    {
+        "bold": bold,
+        "dapo": dapo,
+        "dilated_bonus": dilated_bonus,
+        "doubling": doubling,
+        "ftrl": ftrl,
+        "lazy": lazy,
+        "oppo": oppo,
+        "oreps": oreps,
+        "parallel": parallel,
+        "pipeline": pipeline,
+        "recommended": recommended,
+        "skipping": skipping,
+        "ucbvi": ucbvi,
+        "uob_reps": uob_reps,
+        "zimmert_seldin": zimmert_seldin,
+        **RIVALS,
+    },
+    same=("agent",),
+    others={
+        "transitions": TRANSITIONS,
+        "costs": COST_PARTS,
+        "update": UPDATES,
+        "explore": EXPLORES,
+    },
+    waits=True,
+)
+COPIES = ("bold", "parallel")
+"""Kinds whose agents inside are told of no delays."""
+RESTARTS = ("doubling",)
+"""Kinds that replace the learning rate and the exploration of the agent inside."""

@@ -1,0 +1,60 @@
+"""What an agent of a run may be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from belated.core import checks
+from belated.core.arrays import Ints
+from belated.core.contract import Information
+from belated.core.delays import total_delay
+from belated.tabular.problem import Problem
+from belated.tabular.transitions import Transitions
+from belated.tabular.tuning import Parameters
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Told:
+    """What an agent of a run may be told; it takes what it would know.
+
+    Attributes:
+        problem: every agent is told the problem.
+        information: "full" or "bandit".
+        paths: "late" or "at once".
+        transitions: the true transitions.
+        delays: (K,) the delays of the run.
+        tuned: the paper's parameters for the agent, if its learning rate is "tuned".
+    """
+
+    problem: Problem
+    information: Information
+    paths: str
+    transitions: Transitions
+    delays: Ints
+    tuned: Parameters | None = None
+
+    @property
+    def episodes(self) -> int:
+        """K."""
+        return len(self.delays)
+
+    @property
+    def total_delay(self) -> int:
+        """Sum of the delays, each cut off at the end of the run."""
+        return total_delay(self.delays)
+
+    def largest(self, max_delay: float | str | None) -> float | None:
+        """A largest delay as a file gives it: a number, or "realised" for that of the run.
+
+        The realised one is cut off at K - 1: what is later does not come within the run.
+        """
+        if not isinstance(max_delay, str):
+            return max_delay
+        checks.choice("max_delay (if not a number)", max_delay, ("realised",))
+        return int(min(self.delays.max(), self.episodes - 1))
+
+    def undelayed(self, episodes: int) -> Told:
+        """The same for a learner of so many episodes without delays."""
+        return replace(self, delays=np.zeros(episodes, dtype=np.int64))

@@ -1,0 +1,135 @@
+"""From a part to what it describes. This is the only place where strings become functions."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+import sys
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+from belated.config.file import File
+from belated.config.part import Part, as_part
+from belated.config.registry import (
+    Maker,
+    Registry,
+    accepted,
+    check_parameters,
+    is_own,
+    names,
+)
+from belated.config.user_code import is_session
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """A part inside an agent, as a function of what the part is told."""
+
+    key: str
+    part: Part
+    registry: Registry
+
+    def __call__(self, *given: object) -> Any:
+        """Make what the part describes."""
+        return make(self.key, self.part, self.registry, *given)
+
+    def asks(self, word: str) -> bool:
+        """Whether this is the value of a parameter, here or in a part inside."""
+        return _holds(self.part, word)
+
+
+def _holds(value: object, word: str) -> bool:
+    if isinstance(value, Part):
+        return any(_holds(item, word) for _, item in value.parameters)
+    if isinstance(value, tuple):
+        return any(_holds(item, word) for item in value)
+    return value == word
+
+
+def make(key: str, made: Part, registry: Registry, *given: object) -> Any:
+    """Call the function behind a checked part on what the lab hands over and its parameters.
+
+    Parts inside are made first, or arrive as an `Inner` if the registry waits. Errors are
+    prefixed with the key.
+    """
+    own = is_own(made.kind)
+    maker = _imported(key, made, registry) if own else registry.kinds[made.kind]
+    handed = given
+    if own:
+        check_parameters(key, made, maker, len(given))
+    else:
+        parameters = inspect.signature(maker).parameters.values()
+        handed = given[: sum(p.kind is p.POSITIONAL_ONLY for p in parameters)]
+    values = {}
+    for name, value in made.parameters:
+        inside = registry.inside(name)
+        named = value if own or inside is None else as_part(value)
+        values[name] = _inner(f"{key}.{name}", named, inside or registry, registry.waits, given)
+    try:
+        return maker(*handed, **values)
+    except (Exception, SystemExit) as error:
+        raise ValueError(_explained(key, made, maker, error)) from None
+
+
+def _explained(key: str, made: Part, maker: Maker, error: BaseException) -> str:
+    """An exception in one line that starts with the key."""
+    message = str(error)
+    if message.startswith((f"{key}.", f"{key}:")):  # raised by a part inside
+        return message
+    if is_own(made.kind) or not isinstance(error, ValueError | ImportError):
+        return f"{key}: {made.kind} raised {_raised(error)}"
+    first = re.match(r"\w+(?![\w=])", message)
+    about_parameter = first is not None and first[0] in accepted(maker)
+    return f"{key}.{message}" if about_parameter else f"{key}: {message}"
+
+
+def _inner(key: str, value: Any, registry: Registry, waits: bool, given: tuple[object, ...]) -> Any:
+    """A parameter as its function gets it."""
+    if isinstance(value, tuple):
+        items = enumerate(value)
+        return tuple(_inner(f"{key}[{i}]", item, registry, waits, given) for i, item in items)
+    if isinstance(value, File):
+        return value.checked(key)
+    if not isinstance(value, Part):
+        return value
+    inner = Inner(key, value, registry)
+    return inner if waits else inner(*given)
+
+
+def _imported(key: str, made: Part, registry: Registry) -> Maker:
+    """The function behind `module:function`; the current directory is searched too."""
+    if made.function is not None:
+        return made.function
+    if is_session(made.kind):
+        raise ValueError(
+            f"{key}.kind {made.kind!r} is a function of the session that ran this; give the "
+            "function to lab.run again, or put it into a module"
+        )
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)
+    module, _, name = made.kind.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (Exception, SystemExit) as error:  # importing runs code that may raise anything
+        raise ValueError(
+            f"{key}.kind must be one of {names(registry.kinds)}, or a module:function that can "
+            f"be imported, got {made.kind!r}: {_raised(error)}"
+        ) from None
+    if not callable(found):
+        raise ValueError(f"{key}.kind must name a function, got {made.kind!r}")
+    maker: Maker = found
+    return maker
+
+
+def _raised(error: BaseException) -> str:
+    """An exception in one line, with the place where it was raised."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [f for f in frames if f.filename != __file__ and "importlib" not in f.filename]
+    if not theirs:
+        return text
+    return f"{text} ({os.path.basename(theirs[-1].filename)}, line {theirs[-1].lineno})"

@@ -1,0 +1,127 @@
+"""Cost processes by kind, which may replace those of the environment.
+
+Each function takes the environment's world first and returns a cost process for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from belated.config.registry import Registry
+from belated.core import checks
+from belated.core.arrays import Floats
+from belated.tabular import costs
+from belated.tabular.environments import goal_costs
+from belated.tabular.world import World
+
+
+def moving_goal(
+    world: World,
+    /,
+    size: int | Sequence[int],
+    goals: Sequence[Sequence[int]],
+    every: int,
+    drift: bool = False,
+) -> costs.CostProcess:
+    """Goals of a grid that take turns, each for `every` episodes, or drift from one to the next.
+
+    size: of the grid. goals: (row, column) pairs; the cost is 0 in the goal and 1 elsewhere.
+    """
+    shape = _pair("size", size) if isinstance(size, Sequence) else size
+    if not isinstance(goals, tuple | list) or not goals:
+        raise ValueError(f"goals must be pairs of row and column, got {checks.show(goals)}")
+    functions = [goal_costs(shape, _pair(f"goals[{i}]", goal)) for i, goal in enumerate(goals)]
+    turning = costs.drifting if checks.flag("drift", drift) else costs.switching
+    return turning(functions, every)
+
+
+def _pair(name: str, value: object) -> tuple[int, int]:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise ValueError(f"{name} must be a pair of row and column, got {checks.show(value)}")
+    first, second = (checks.integer(name, number, 0) for number in value)
+    return first, second
+
+
+def blocks(world: World, /, length: int) -> costs.CostProcess:
+    """Costs 0 or 1, drawn anew for each action every `length` episodes."""
+    return costs.blocks(world.problem.states, world.problem.actions, length)
+
+
+def random(world: World, /, seed: int = 0, noise: str = "bernoulli") -> costs.CostProcess:
+    """Independent costs around means that the seed draws uniformly from [0, 1]."""
+    (means,) = _drawn(world, 1, seed)
+    return costs.stochastic(means, noise=noise)
+
+
+def switching(
+    world: World, /, count: int = 2, every: int = 700, seed: int = 0, noise: str | None = None
+) -> costs.CostProcess:
+    """c_k = m_i with i = floor(k / every) mod count; each m_i(s, a) uniform on [0, 1]."""
+    return _around(costs.switching(_drawn(world, count, seed), every), noise)
+
+
+def drifting(
+    world: World, /, count: int = 2, every: int = 700, seed: int = 0, noise: str | None = None
+) -> costs.CostProcess:
+    """c_k on the straight line from m_i to m_(i+1), in a circle; each m_i uniform on [0, 1]."""
+    return _around(costs.drifting(_drawn(world, count, seed), every), noise)
+
+
+def improving(
+    world: World,
+    /,
+    at: int,
+    share: float = 1.0,
+    best: float = 0.1,
+    seed: int = 0,
+    noise: str | None = None,
+) -> costs.CostProcess:
+    """m(s, a) uniform on [0.4, 0.9]; from episode `at` on, argmax_a m(s, .) costs `best`.
+
+    share: in this share of the states (rounded up), which the seed chooses.
+    """
+    rng = np.random.default_rng(checks.integer("seed", seed, 0))
+    S, A = world.problem.states, world.problem.actions
+    before = 0.4 + 0.5 * rng.random((1, S, A))
+    chosen = rng.permutation(S)[: math.ceil(checks.real("share", share, 0.0, 1.0) * S)]
+    after = before.copy()
+    after[0, chosen, before[0, chosen].argmax(axis=1)] = checks.real("best", best, 0.0, 1.0)
+    return _around(costs.changing([before, after], [at]), noise)
+
+
+def walking(
+    world: World, /, step: float = 0.02, seed: int = 0, noise: str | None = None
+) -> costs.CostProcess:
+    """c_(k+1) = c_k + step N(0, 1), reflected at 0 and 1; c_0(s, a) uniform on [0, 1]."""
+    (start,) = _drawn(world, 1, seed)
+    return _around(costs.walking(start, step), noise)
+
+
+def _drawn(world: World, count: int, seed: int) -> list[Floats]:
+    """Cost functions (1, S, A), each entry uniform on [0, 1]."""
+    rng = np.random.default_rng(checks.integer("seed", seed, 0))
+    shape = (1, world.problem.states, world.problem.actions)
+    count = checks.integer("count", count, 1)
+    checks.room(count * math.prod(shape), count=count)
+    return [rng.random(shape) for _ in range(count)]
+
+
+def _around(process: costs.CostProcess, noise: str | None) -> costs.CostProcess:
+    """The process itself, or independent noise around it."""
+    return process if noise is None else costs.noisy(process, noise)
+
+
+COSTS = Registry(
+    {
+        "blocks": blocks,
+        "drifting": drifting,
+        "improving": improving,
+        "moving_goal": moving_goal,
+        "random": random,
+        "switching": switching,
+        "walking": walking,
+    }
+)

@@ -1,0 +1,84 @@
+"""Lists of the kinds: what each is, and its parameters with their defaults."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from belated import config as kinds
+from belated.config import agent_parts
+from belated.config.build import Inner
+from belated.config.registry import Maker, Registry, accepted
+
+SECTIONS = {
+    "Environments": kinds.ENVIRONMENTS,
+    "Costs": kinds.COSTS,
+    "Delays": kinds.DELAYS,
+    "Agents": kinds.AGENTS,
+    "Transitions of an agent": agent_parts.TRANSITIONS,
+    "Costs of an agent": agent_parts.COST_PARTS,
+    "Updates of an agent": agent_parts.UPDATES,
+    "Exploration of an agent": agent_parts.EXPLORES,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind.
+
+    Attributes:
+        section: which sort of part it is.
+        name: how files name it.
+        what: what it is, in one line.
+        about: all that is said about it.
+        parameters: as a file would give them, with their defaults.
+    """
+
+    section: str
+    name: str
+    what: str
+    about: str
+    parameters: tuple[str, ...]
+
+
+def all_kinds() -> Iterator[Kind]:
+    """Every kind, section by section."""
+    for section, registry in SECTIONS.items():
+        yield from _kinds(section, registry)
+
+
+def _kinds(section: str, registry: Registry) -> Iterator[Kind]:
+    for name, maker in registry.kinds.items():
+        about = _said(maker)
+        given = tuple(_parameter(item) for item in accepted(maker).values())
+        yield Kind(section, name, about.splitlines()[0], about, given)
+
+
+def _said(maker: Maker) -> str:
+    return inspect.getdoc(maker) or "No description."
+
+
+def _parameter(item: inspect.Parameter) -> str:
+    """A parameter as a file would give it."""
+    default = item.default.part.kind if isinstance(item.default, Inner) else item.default
+    if default is item.empty:
+        return f"{item.name} (required)"
+    if default is None:
+        return f"{item.name} (optional)"
+    plain = list(default) if isinstance(default, tuple) else default
+    return f"{item.name} = {json.dumps(plain)}"
+
+
+def markdown() -> str:
+    """All kinds as tables in Markdown."""
+    found = []
+    for section in SECTIONS:
+        lines = [f"## {section}", "", "| kind | what it is | parameters |", "| --- | --- | --- |"]
+        for kind in all_kinds():
+            if kind.section == section:
+                given = ", ".join(f"`{item}`" for item in kind.parameters) or "none"
+                lines.append(f"| `{kind.name}` | {kind.what} | {given} |")
+        found.append("\n".join(lines))
+    return "\n\n".join(found) + "\n"

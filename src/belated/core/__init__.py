@@ -1,0 +1,1 @@
+"""What knows neither states nor features: episodes, records, delays, wrappers, files."""

@@ -1,0 +1,216 @@
+"""Checks at the border: one sentence that names the argument, the value and what is allowed."""
+
+import difflib
+import math
+import operator
+from collections.abc import Iterable
+
+import numpy as np
+
+from belated.core.arrays import Floats, Ints, frozen
+from belated.tabular.kernels.weights import are_distributions
+
+ROW_TOLERANCE = 1e-8
+LARGEST = 2**62
+"""The largest whole number that is taken; as a delay it is `belated.NEVER`."""
+MOST = 2**53
+"""The most that is counted of anything; floats are exact up to here."""
+ROOM = 2**30
+"""The most numbers that one array of a world or a run holds: 8 GiB."""
+
+
+def show(value: object) -> str:
+    """The value in one short line."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python does not print whole numbers of thousands of digits
+        text = f"a {type(value).__name__} too long to print"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def integer(name: str, value: object, low: int, high: int | None = None) -> int:
+    """A whole number in [low, high]."""
+    try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError
+        number = operator.index(value)  # type: ignore[arg-type]
+        if low <= number and (high is None or number <= high):
+            return number
+    except TypeError:
+        pass
+    allowed = f"of at least {low}" if high is None else f"from {low} to {high}"
+    if high == LARGEST:
+        allowed = f"of at least {low} (and at most belated.NEVER)"
+    raise ValueError(f"{name} must be a whole number {allowed}, got {show(value)}")
+
+
+def room(numbers: int, **given: object) -> None:
+    """An array of so many numbers, which the arguments ask for, is not too large."""
+    if numbers > ROOM:
+        names = " and ".join(", ".join(given).rsplit(", ", 1))
+        values = ", ".join(map(show, given.values()))
+        raise ValueError(f"{names} must make arrays of at most {ROOM} numbers, got {values}")
+
+
+def episodes(value: object) -> int | None:
+    """K, a whole number of at least 1, or None where it is not known."""
+    return None if value is None else integer("episodes", value, 1, MOST)
+
+
+def real(
+    name: str, value: object, low: float, high: float = math.inf, *, above: bool = False
+) -> float:
+    """A finite number in [low, high], or in (low, high] where `above` is set."""
+    bound = f"above {low:g}" if above else f"at least {low:g}"
+    allowed = f"a finite number {bound}"
+    if high != math.inf:
+        allowed += f" and at most {high:g}"
+    try:
+        if isinstance(value, bool | np.bool_ | str):
+            raise TypeError
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be {allowed}, got {show(value)}") from None
+    inside = low < number <= high if above else low <= number <= high
+    if not (inside and math.isfinite(number)):
+        raise ValueError(f"{name} must be {allowed}, got {show(value)}")
+    return number
+
+
+def threshold(name: str, value: object) -> float:
+    """A number of at least 0, or infinity."""
+    if isinstance(value, float) and value == math.inf:
+        return value
+    return real(name, value, 0.0)
+
+
+def fix(item: object, name: str, value: object) -> None:
+    """Set a field of a frozen dataclass while it is being made."""
+    object.__setattr__(item, name, value)
+
+
+def part(name: str, value: object, such: str, needs: Iterable[str] = ()) -> None:
+    """A part of an agent, made and not its class, for the right argument.
+
+    such: examples. needs: what the part must have besides `start`. A part may say in `slot` which
+    argument it is for.
+    """
+    if isinstance(value, type) or not hasattr(value, "start"):
+        raise ValueError(f"{name} must be a part such as {such}, got {show(value)}")
+    slot = getattr(value, "slot", None)
+    if slot is not None and slot != name.partition("[")[0].replace("updates", "update"):
+        raise ValueError(
+            f"{name} must be a part such as {such}, got {show(value)}, which is for {slot}"
+        )
+    missing = [need for need in needs if not hasattr(value, need)]
+    if missing:
+        raise ValueError(f"{name} must be a part; {show(value)} has no {', '.join(missing)}")
+
+
+def flag(name: str, value: object) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {show(value)}")
+    return bool(value)
+
+
+def choice(name: str, value: object, allowed: Iterable[str]) -> str:
+    """One of the allowed names."""
+    names = list(allowed)
+    if isinstance(value, str) and value in names:
+        return value
+    close = difflib.get_close_matches(value, names, n=1) if isinstance(value, str) else []
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    listing = ", ".join(repr(n) for n in names)
+    raise ValueError(f"{name} must be one of {listing}, got {show(value)}{hint}")
+
+
+def floats(name: str, value: object, shapes: str, ndim: Iterable[int]) -> Floats:
+    """A new C-contiguous float array with one of the numbers of dimensions; `shapes` says which."""
+    try:
+        raw = np.asarray(value)
+        if raw.dtype.kind not in "fiub":
+            raise TypeError
+        array: Floats = np.array(raw, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be numbers of shape {shapes}, got {show(value)}") from None
+    if array.ndim not in ndim or array.size == 0:
+        raise ValueError(f"{name} must have shape {shapes}, got shape {array.shape}")
+    return array
+
+
+def whole_numbers(name: str, value: object, low: int, high: int | None = None) -> Ints:
+    """A new one-dimensional array of whole numbers in [low, high]."""
+    allowed = f"at least {low}" if high is None else f"from {low} to {high}"
+    try:
+        raw = np.asarray(value)
+        if raw.dtype.kind not in "iu" or raw.ndim != 1:
+            raise TypeError
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name} must be a one-dimensional array of whole numbers {allowed}, got {show(value)}"
+        ) from None
+    most = LARGEST if high is None else high
+    if raw.size and (int(raw.min()) < low or int(raw.max()) > most):
+        i = int(np.argmax((raw < low) | (raw > most)))
+        if high is None and raw[i] > most:
+            allowed = "at most 2**62"
+        raise ValueError(f"{name} must be {allowed}, got {name}[{i}] = {raw[i]}")
+    array: Ints = np.array(raw, dtype=np.int64)
+    return array
+
+
+def instance(name: str, value: object, kind: type, hint: str = "") -> None:
+    """The value is of this class; the hint says where to get one."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be a {kind.__name__}{hint}, got {show(value)}")
+
+
+def in_unit_interval(name: str, array: Floats) -> None:
+    """Every entry is in [0, 1]; NaN is not."""
+    least, most = np.minimum.reduce, np.maximum.reduce  # faster than min() and max() when small
+    if array.size and not (least(array, axis=None) >= 0.0 and most(array, axis=None) <= 1.0):
+        wrong = np.argwhere(~((array >= 0.0) & (array <= 1.0)))[0]
+        where = ", ".join(str(int(i)) for i in wrong)
+        raise ValueError(f"{name} must be in [0, 1], got {name}[{where}] = {array[tuple(wrong)]}")
+
+
+def distributions(name: str, array: Floats) -> None:
+    """Every row over the last axis is a probability distribution."""
+    in_unit_interval(name, array)
+    totals = array.sum(axis=-1)
+    wrong = np.argwhere(np.abs(totals - 1.0) > ROW_TOLERANCE)
+    if len(wrong):
+        where = tuple(int(i) for i in wrong[0])
+        row = f"{name}[{', '.join(map(str, where))}]" if where else name
+        total = float(totals[where])
+        raise ValueError(f"{name} must hold probabilities that sum to 1; {row} sums to {total:.9g}")
+
+
+def policy(name: str, value: object, shape: tuple[int, int, int]) -> Floats:
+    """A policy of shape (H, S, A) whose rows over actions sum to 1, as a read-only view."""
+    if not (isinstance(value, np.ndarray) and value.dtype == np.float64):
+        value = floats(name, value, f"(H, S, A) = {shape}", (3,))
+    if value.shape != shape:
+        raise ValueError(f"{name} must have shape (H, S, A) = {shape}, got shape {value.shape}")
+    checked = frozen(value)
+    if not are_distributions(checked.reshape(-1, shape[-1]), ROW_TOLERANCE):
+        distributions(name, checked)
+    return checked
+
+
+def costs(
+    name: str, value: object, horizon: int, states: int, actions: int, *, unit: bool = True
+) -> Floats:
+    """A read-only cost function (1, S, A) or (H, S, A); (S, A) is taken as (1, S, A)."""
+    shapes = f"(1, {states}, {actions}) or ({horizon}, {states}, {actions})"
+    array = floats(name, value, shapes, (2, 3))
+    if array.ndim == 2:
+        array = array[None]
+    if array.shape[0] not in (1, horizon) or array.shape[1:] != (states, actions):
+        raise ValueError(f"{name} must have shape {shapes}, got shape {array.shape}")
+    if unit:
+        in_unit_interval(name, array)
+    elif not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be finite, got {show(array[~np.isfinite(array)][0])}")
+    return frozen(array)

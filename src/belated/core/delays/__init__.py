@@ -1,0 +1,43 @@
+"""When feedback arrives: delay models, recorded delays, and the delay line.
+
+A delay d of episode k means that its feedback arrives right after episode k + d has been played:
+delay 0 is the end of the same episode, and `NEVER` is the delay of lost feedback. A model draws
+the delays (K,) of K episodes with `draw(episodes, rng)`.
+"""
+
+from belated.core.delays.arithmetic import NEVER, as_delays, missing_feedback, total_delay
+from belated.core.delays.line import DelayLine
+from belated.core.delays.models import (
+    DelayModel,
+    bursts,
+    fixed,
+    function,
+    geometric,
+    heavy_tailed,
+    lost,
+    monotone,
+    none,
+    poisson,
+    uniform,
+)
+from belated.core.delays.recorded import trace
+
+__all__ = [
+    "NEVER",
+    "DelayLine",
+    "DelayModel",
+    "as_delays",
+    "bursts",
+    "fixed",
+    "function",
+    "geometric",
+    "heavy_tailed",
+    "lost",
+    "missing_feedback",
+    "monotone",
+    "none",
+    "poisson",
+    "total_delay",
+    "trace",
+    "uniform",
+]

@@ -1,0 +1,74 @@
+"""Quantiles of whole numbers that come one by one, in bounded memory.
+
+Numbers below 64 are counted exactly; each doubling above that is divided into 32 buckets of equal
+width, so that a quantile is too small by less than 1/32 of itself. There are fewer than 2,000
+buckets, however many numbers come and however large they are.
+"""
+
+from __future__ import annotations
+
+from belated.core import checks, stored
+
+EXACT = 6
+"""Numbers of at most this many bits have a bucket each."""
+HALF = 1 << (EXACT - 1)
+
+
+class Quantiles:
+    """How many numbers came, and their quantiles."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, int] = {}
+
+    def __copy__(self) -> Quantiles:
+        made = Quantiles()
+        made._buckets = self._buckets.copy()
+        return made
+
+    def add(self, number: int) -> None:
+        """Count a number of at least 0."""
+        bucket = number if number < 2 * HALF else _bucket(number)
+        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+
+    @property
+    def count(self) -> int:
+        """How many numbers came."""
+        return sum(self._buckets.values())
+
+    def at(self, *shares: float) -> list[int]:
+        """For every share, the least number that so many are at most; empty if none came."""
+        count = self.count
+        found = []
+        for share in shares if count else ():
+            wanted, passed = share * count, 0
+            for bucket in sorted(self._buckets):
+                passed += self._buckets[bucket]
+                if passed >= wanted:
+                    found.append(_least(bucket))
+                    break
+        return found
+
+    def state(self) -> stored.State:
+        """The buckets."""
+        return {"buckets": [list(pair) for pair in sorted(self._buckets.items())]}
+
+    def restore(self, saved: object) -> None:
+        """Continue from a saved state."""
+        read = stored.exact(saved, "buckets")
+        self._buckets = {}
+        for pair in stored.items("buckets", read["buckets"]):
+            bucket, count = stored.items("bucket", pair)
+            bucket = checks.integer("bucket", bucket, 0, _bucket(2**62))
+            self._buckets[bucket] = checks.integer("count", count, 1, checks.MOST)
+
+
+def _bucket(number: int) -> int:
+    """The bucket of a number: itself, or its highest bits behind the position of the first."""
+    shift = max(number.bit_length() - EXACT, 0)
+    return HALF * shift + (number >> shift)
+
+
+def _least(bucket: int) -> int:
+    """The least number of a bucket."""
+    shift = max(bucket // HALF - 1, 0)
+    return (bucket - HALF * shift) << shift

@@ -1,0 +1,55 @@
+"""Has it learned? Costs on a scale from the best fixed policy (0) to uniform play (1).
+
+A score below 0 follows changes that no fixed policy can follow. Where uniform play costs no more
+than the best fixed policy there is nothing to learn, and the score is undefined (NaN).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from belated.core.arrays import Floats
+
+NOTHING = 0.95
+"""A score from here on in the last quarter of a run counts as uniform play."""
+IMPROVED = 0.01
+"""An improvement of the score by less than this counts as none."""
+GOOD = 0.1
+"""A last quarter up to here is not compared with uniform play, which may be good by chance."""
+HALF = 0.5
+"""A run with a score up to here has learned, whatever its first episodes were like."""
+SHORTEST = 20
+"""Shorter runs are not judged."""
+
+
+def score(values: Floats, comparator: Floats, uniform: Floats) -> float:
+    """(cost - best fixed policy) / (uniform play - best fixed policy), all arrays (K,).
+
+    NaN if uniform play costs no more than the best fixed policy.
+    """
+    scale = float(np.sum(uniform - comparator))
+    if scale <= 1e-9 * max(float(np.sum(uniform)), 1.0):
+        return float("nan")
+    return float(np.sum(values - comparator)) / scale
+
+
+def verdict(values: Floats, comparator: Floats, uniform: Floats) -> str:
+    """What is wrong with a learning curve, in a few words; empty if it has learned.
+
+    The first tenth of the run is compared with its last quarter.
+    """
+    K = len(values)
+    scale = float(np.sum(uniform - comparator))
+    if K < SHORTEST or scale <= 1e-9 * max(float(np.sum(uniform)), 1.0):
+        return ""
+    first, last = slice(0, max(1, K // 10)), slice(K - K // 4, K)
+    # one scale for both windows: under changing costs a window may have next to none of its own
+    early, late = (
+        float(np.mean(values[part] - comparator[part])) * K / scale for part in (first, last)
+    )
+    at_random = float(np.mean(uniform[last] - comparator[last])) * K / scale
+    if late >= NOTHING * at_random and late > GOOD:
+        return "no better than uniform play in its last quarter"
+    if late > early - IMPROVED and score(values, comparator, uniform) > HALF:
+        return "no better in its last quarter than in its first episodes"
+    return ""

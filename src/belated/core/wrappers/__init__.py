@@ -1,0 +1,1 @@
+"""Agents around agents that know neither states nor features."""

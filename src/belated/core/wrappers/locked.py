@@ -1,0 +1,119 @@
+"""Locked: one agent for several threads.
+
+An agent belongs to one thread at a time: two that call it at once may get the same number, or lose
+a record. `Locked` lets one call in after the other. The order of the calls is that of the threads,
+so a run with several threads need not come out the same twice.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+from belated.core import stored
+from belated.core.contract import Agent, Information, call, check_is_agent
+from belated.core.ledger import listed
+from belated.core.records import Episode, Record
+from belated.tabular.problem import Problem
+
+
+class Locked:
+    """An agent whose calls wait for each other, so that threads can share it.
+
+    Every episode number is handed out once, and every batch is taken whole. Do not call the agent
+    inside from elsewhere. Put it outside of all other wrappers, an `Inbox` included, whose `take`
+    and `expire` it has too.
+
+    Args:
+        agent: the agent inside.
+    """
+
+    outermost = True
+
+    def __init__(self, agent: Agent) -> None:
+        check_is_agent("agent", agent)
+        if isinstance(agent, Locked):
+            raise ValueError("agent must not be Locked itself; one lock is enough")
+        self.agent = agent
+        self.problem: Problem = agent.problem
+        self.information: Information = agent.information
+        self.uses_paths = agent.uses_paths
+        self._lock = threading.RLock()
+
+    @property
+    def begun(self) -> int:
+        """How many episodes have begun."""
+        with self._lock:
+            return self.agent.begun
+
+    def open_episodes(self) -> list[int]:
+        """The episodes of which feedback can still be taken, oldest first."""
+        with self._lock:
+            return self.agent.open_episodes()
+
+    def is_open(self, number: int) -> bool:
+        """Whether feedback of this episode can still be taken."""
+        with self._lock:
+            return self.agent.is_open(number)
+
+    def begin_episode(self) -> Episode:
+        """The next episode number and a copy of the policy (H, S, A) to play in it."""
+        with self._lock:
+            return self.agent.begin_episode()
+
+    def observe(self, records: Iterable[Record]) -> None:
+        """Take a batch whole, or raise `FeedbackError` and take nothing of it."""
+        batch = listed(records)  # outside of the lock: an iterator may wait for another thread
+        with self._lock:
+            self.agent.observe(batch)
+
+    def take(self, records: Iterable[Any]) -> Any:
+        """What `Inbox.take` does, if the agent inside is an inbox."""
+        take = self._of_inbox("take")
+        batch = list(records) if isinstance(records, Iterable) else records
+        with self._lock:
+            return take(batch)
+
+    def expire(self) -> Any:
+        """What `Inbox.expire` does, if the agent inside is an inbox."""
+        expire = self._of_inbox("expire")
+        with self._lock:
+            return expire()
+
+    def _of_inbox(self, name: str) -> Any:
+        if not hasattr(self.agent, name):
+            inside = type(self.agent).__name__
+            raise TypeError(f"agent must be an Inbox for {name}, got one of {inside}")
+        return getattr(self.agent, name)
+
+    def forget(self, episode: int) -> None:
+        """Let go of an episode."""
+        with self._lock:
+            self.agent.forget(episode)
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """Those of the agent inside."""
+        with self._lock:
+            return self.agent.diagnostics()
+
+    def configuration(self) -> dict[str, Any]:
+        """The arguments that make this agent."""
+        return {"agent": self.agent}
+
+    def state(self) -> stored.State:
+        """The agent inside, between two calls."""
+        with self._lock:
+            return {"agent": stored.kept(self.agent)}
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Self:
+        """The agent that wrote the state, with a lock of its own."""
+        return cls(stored.made(stored.exact(state, "agent")["agent"]))
+
+    def __deepcopy__(self, memo: object) -> Self:
+        with self._lock:
+            return type(self)(stored.twin(self.agent))
+
+    def __repr__(self) -> str:
+        return call(self, self.agent)

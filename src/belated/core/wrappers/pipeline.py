@@ -1,0 +1,124 @@
+"""Pipeline: make every delay the largest one.
+
+Lancewicki, Rosenberg & Mansour (AAAI 2022), section on the empirical evaluation.
+
+    1  for every episode k:
+    2      use the feedback of episode k - 1 - d_max, and nothing else
+    3      play episode k with the agent inside; the first d_max + 1 play its first policy
+    4      hold back the feedback that arrives
+
+For Delayed OPPO that is the same as a constant delay of d_max.
+
+Departures: feedback that is later than the largest delay, or lost, is left out. Where paths come
+at once, paths="at once" hands them on at once, and only the costs wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+from belated.core import checks, stored
+from belated.core.contract import Agent, Information, call, check_inside, check_is_agent
+from belated.core.ledger import Ledger, Ledgered, read_held, split, written
+from belated.core.records import Costs, Episode, Record
+from belated.tabular.problem import Problem
+from belated.tabular.tuning import PATHS
+
+
+class Pipeline(Ledgered):
+    """An agent whose feedback is always used `max_delay` episodes later.
+
+    Args:
+        agent: the agent inside.
+        max_delay: the largest delay, which must be known.
+        paths: "late": trajectories wait like costs; "at once": they are handed on at once.
+    """
+
+    def __init__(self, agent: Agent, max_delay: int, *, paths: str = "late") -> None:
+        check_inside("agent", agent)
+        self._wrap(agent, max_delay, paths)
+
+    def _wrap(self, agent: Agent, max_delay: int, paths: str) -> None:
+        if isinstance(agent, Pipeline):
+            raise ValueError("agent must not be a Pipeline itself; one Pipeline is enough")
+        self.agent = agent
+        self.max_delay = checks.integer("max_delay", max_delay, 0)
+        self.paths = checks.choice("paths", paths, PATHS)
+        self.problem: Problem = agent.problem
+        self.information: Information = agent.information
+        self.uses_paths = agent.uses_paths
+        self._ledger: Ledger[bool] = Ledger(
+            self.problem, self.information, uses_paths=self.uses_paths
+        )
+        self._held: dict[int, list[Record]] = {}
+        self._late = 0
+
+    def begin_episode(self) -> Episode:
+        """Use the feedback whose time has come, then begin the next episode."""
+        due = self.begun - 1 - self.max_delay
+        if due >= 0:
+            self.agent.observe(self._held.pop(due, []))
+            if self._ledger.forget(due) is not None:  # something of it never came
+                self.agent.forget(due)
+        self._ledger.begin(True)
+        return self.agent.begin_episode()
+
+    def observe(self, records: Iterable[Record]) -> None:
+        """Put records in line until their time has come."""
+        kept_from = self.begun - 1 - self.max_delay
+        in_time, late = split(records, self.problem, self.information, self.begun, kept_from)
+        paths, entries = self._ledger.take(in_time)
+        if self.paths == "at once":
+            self.agent.observe(paths)
+        else:
+            for path in paths:
+                self._held.setdefault(path.episode, []).append(path)
+        for entry in entries:
+            if entry.costs is not None:
+                self._held.setdefault(entry.number, []).append(entry.costs)
+                self._ledger.settle(entry)
+        self._late += sum(isinstance(record, Costs) for record in late)
+
+    def forget(self, episode: int) -> None:
+        """Let go of an episode."""
+        self._ledger.forget(episode)
+        self._held.pop(episode, None)
+        self.agent.forget(episode)
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """Those of the agent inside, the episodes as they are outside, and costs too late."""
+        return {**self.agent.diagnostics(), **self._ledger.tally(), "late": self._late}
+
+    def configuration(self) -> dict[str, Any]:
+        """The arguments that make this agent."""
+        return {"agent": self.agent, "max_delay": self.max_delay, "paths": self.paths}
+
+    def state(self) -> stored.State:
+        """The agent inside, and the records that wait."""
+        return {
+            "agent": stored.kept(self.agent),
+            "max_delay": self.max_delay,
+            "paths": self.paths,
+            "ledger": self._ledger.state(bool),
+            "held": [written(record) for held in self._held.values() for record in held],
+            "late": self._late,
+        }
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Self:
+        """The agent that wrote the state."""
+        read = stored.exact(state, "agent", "max_delay", "paths", "ledger", "held", "late")
+        agent = stored.made(read["agent"])
+        check_is_agent("agent", agent)
+        made = cls.__new__(cls)
+        made._wrap(agent, read["max_delay"], read["paths"])
+        made._ledger.restore(read["ledger"], bool)
+        made._held = read_held(agent, made._ledger, read["held"])
+        if any(episode < made.begun - 1 - made.max_delay for episode in made._held):
+            raise ValueError("held must be records whose time has not come")
+        made._late = stored.count("late", read["late"])
+        return made
+
+    def __repr__(self) -> str:
+        return call(self, self.agent, self.max_delay, paths=self.paths)

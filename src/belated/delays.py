@@ -1,0 +1,41 @@
+"""When feedback arrives: delay models, recorded delays, and the delay line."""
+
+from belated.core.delays import (
+    NEVER,
+    DelayLine,
+    DelayModel,
+    as_delays,
+    bursts,
+    fixed,
+    function,
+    geometric,
+    heavy_tailed,
+    lost,
+    missing_feedback,
+    monotone,
+    none,
+    poisson,
+    total_delay,
+    trace,
+    uniform,
+)
+
+__all__ = [
+    "NEVER",
+    "DelayLine",
+    "DelayModel",
+    "as_delays",
+    "bursts",
+    "fixed",
+    "function",
+    "geometric",
+    "heavy_tailed",
+    "lost",
+    "missing_feedback",
+    "monotone",
+    "none",
+    "poisson",
+    "total_delay",
+    "trace",
+    "uniform",
+]

@@ -1,0 +1,33 @@
+"""Functions that make ready worlds."""
+
+from belated.tabular.environments import (
+    Rewards,
+    bandit,
+    chain,
+    delay_lower_bound,
+    dynamics_lower_bound,
+    from_gymnasium,
+    goal_costs,
+    gridworld,
+    gym_problem,
+    paper_grid,
+    paper_walled_grid,
+    random_mdp,
+    table_rewards,
+)
+
+__all__ = [
+    "Rewards",
+    "bandit",
+    "chain",
+    "delay_lower_bound",
+    "dynamics_lower_bound",
+    "from_gymnasium",
+    "goal_costs",
+    "gridworld",
+    "gym_problem",
+    "paper_grid",
+    "paper_walled_grid",
+    "random_mdp",
+    "table_rewards",
+]

@@ -1,0 +1,1 @@
+"""Experiments by name."""

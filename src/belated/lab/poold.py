@@ -1,0 +1,108 @@
+"""DORM+ and AdaHedgeD of the package `poold`, behind the contract of an agent.
+
+Flaspohler, Orabona, Cohen, Mouatadid, Oprescu, Orenstein & Mackey (ICML 2021). The package takes
+whole cost functions of arms, in the order of the episodes: to learn from episode t it needs the
+costs of every episode that was open when t was played. So costs that overtake others wait here
+until the others have arrived, and lost costs stop all learning until their episode is forgotten;
+a forgotten episode counts as one that cost nothing, whatever was played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from belated.core import checks
+from belated.core.arrays import Floats
+from belated.core.contract import Information, call
+from belated.core.ledger import Ledger, Ledgered
+from belated.core.records import Episode, Record
+from belated.tabular.problem import Problem
+from belated.tabular.rivals.base import check_arms
+
+Name = Literal["dorm+", "adahedged"]
+
+
+class Poold(Ledgered):
+    """A learner of the package `poold`, without hints.
+
+    Args:
+        problem: one state, one step, at least two actions.
+        learner: "dorm+" or "adahedged".
+    """
+
+    information: Information = "full"
+    uses_paths = False
+
+    def __init__(self, problem: Problem, *, learner: Name = "dorm+") -> None:
+        checks.instance("problem", problem, Problem)
+        check_arms("Poold", problem)
+        if problem.actions < 2:
+            raise ValueError(f"problem must have at least two actions, got {problem.actions}")
+        name = checks.choice("learner", learner, get_args(Name))
+        self.problem = problem
+        self.parameters: Mapping[str, str] = {"learner": name}
+        arms = [str(arm) for arm in range(problem.actions)]
+        self._learner = imported().create(name.replace("+", "plus"), model_list=arms)
+        self._ledger: Ledger[bool] = Ledger(problem, "full", uses_paths=False)
+        self._waiting: dict[int, Floats] = {}  # costs (A,) that have overtaken others
+        self._ready: list[tuple[int, dict[str, Any]]] = []  # those to be shown next, in order
+        self._next = 0  # the oldest episode whose costs have not come
+
+    def begin_episode(self) -> Episode:
+        """The next episode number and a copy of the policy (1, 1, A) to play in it."""
+        with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0 where nothing was at stake
+            play = self._learner.update_and_play(self._ready, hint=None)
+        self._ready = []
+        policy: Floats = np.array(play, dtype=float)[None, None]
+        return Episode(self._ledger.begin(True, policy), policy.copy())
+
+    def observe(self, records: Iterable[Record]) -> None:
+        """Learn from costs in the order of the episodes."""
+        _, entries = self._ledger.take(records)
+        for entry in entries:
+            if entry.costs is not None:
+                self._arrive(entry.number, entry.costs.values[0, 0])
+                self._ledger.settle(entry)
+
+    def forget(self, episode: int) -> None:
+        """Let go of an episode: it counts as one that cost nothing."""
+        entry = self._ledger.forget(episode)
+        if entry is not None:
+            self._arrive(entry.number, np.zeros(self.problem.actions))
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """What the ledger says, the newest costs of the policy, and how many costs wait."""
+        told = self._ledger.diagnostics()
+        if self._ledger.newest is not None and self._ledger.policy is not None:
+            told["cost"] = float(np.vdot(self._ledger.newest, self._ledger.policy))
+        return {**told, "waiting": len(self._waiting)}
+
+    def __repr__(self) -> str:
+        return call(self, self.problem, **self.parameters)
+
+    def _arrive(self, episode: int, costs: Floats) -> None:
+        self._waiting[episode] = costs
+        while self._next in self._waiting:
+            self._ready.append((self._next, linear(self._waiting.pop(self._next))))
+            self._next += 1
+
+
+def linear(costs: Floats) -> dict[str, Any]:
+    """The loss w -> <costs, w> as the package takes it."""
+    return {"fun": lambda w: float(costs @ w), "grad": lambda w: costs}
+
+
+def imported() -> Any:
+    """The package, or one sentence on how to get it.
+
+    Importing it makes Matplotlib typeset everything with LaTeX; that is undone.
+    """
+    try:
+        with import_module("matplotlib").rc_context():
+            return import_module("poold")
+    except ImportError:
+        raise ImportError("Poold needs the package poold: pip install 'belated[poold]'") from None

@@ -1,0 +1,117 @@
+"""Where every name lives: plain data for the package, saved files, configuration and docs.
+
+A name is listed once. `belated` imports it when it is first asked for, because compiled code takes
+its time; `saving` finds the classes that a file may hold; `config` finds what a file may name.
+"""
+
+from __future__ import annotations
+
+AGENTS = {
+    "DAPO": "tabular.dapo",
+    "DelayedFTRL": "tabular.oreps.ftrl",
+    "DelayedOPPO": "tabular.oppo",
+    "DelayedOREPS": "tabular.oreps.agent",
+    "DelayedUCBVI": "tabular.ucbvi",
+    "PosteriorSampling": "tabular.rivals.posterior_sampling",
+    "ThompsonSampling": "tabular.rivals.thompson_sampling",
+    "UOBREPS": "tabular.oreps.uob",
+    "ZimmertSeldin": "tabular.zimmert_seldin",
+}
+"""Agents at the top of the package."""
+
+PARTS = {
+    "Averaged": "tabular.parts.costs",
+    "Blend": "tabular.parts.blend",
+    "Bonus": "tabular.parts.transitions",
+    "Confidence": "tabular.parts.transitions",
+    "FewVisits": "tabular.parts.explore",
+    "Observed": "tabular.parts.transitions",
+    "Planned": "tabular.parts.planned",
+    "Predicted": "tabular.parts.predicted",
+    "RegretMatching": "tabular.parts.regret_matching",
+    "Revealed": "tabular.parts.costs",
+    "Softmax": "tabular.parts.update",
+    "UniformShare": "tabular.parts.explore",
+    "Weighted": "tabular.parts.costs",
+}
+"""Parts of `DelayedOPPO`, public as `belated.parts`."""
+
+WRAPPERS = {
+    "Bold": "core.wrappers.parallel",
+    "Doubling": "tabular.doubling",
+    "Lazy": "tabular.lazy",
+    "Locked": "core.wrappers.locked",
+    "Parallel": "core.wrappers.parallel",
+    "Pipeline": "core.wrappers.pipeline",
+    "Skipping": "core.wrappers.skipping",
+}
+"""Agents around agents, public as `belated.wrappers`."""
+
+TOP = {
+    **AGENTS,
+    "Agent": "core.contract",
+    "Costs": "core.records",
+    "DelayLine": "core.delays",
+    "Episode": "core.records",
+    "FeedbackError": "core.records",
+    "Inbox": "core.inbox",
+    "MDP": "tabular.world",
+    "NEVER": "core.delays",
+    "Outcome": "core.inbox",
+    "Problem": "tabular.problem",
+    "Report": "core.inbox",
+    "Run": "simulation",
+    "SavedFileError": "core.saving",
+    "StepCost": "core.records",
+    "Trajectory": "core.records",
+    "Transitions": "tabular.transitions",
+    "World": "tabular.world",
+    "advise": "advice",
+    "load": "core.saving",
+    "recommend": "advice",
+    "save": "core.saving",
+    "simulate": "simulation",
+}
+"""Names at the top of the package."""
+
+MODULES = (
+    "costs",
+    "delays",
+    "environments",
+    "lab",
+    "parts",
+    "planning",
+    "saving",
+    "testing",
+    "tuning",
+    "wrappers",
+)
+"""Public modules."""
+
+MOVED = {
+    **{name: f"belated.parts.{name}" for name in PARTS},
+    **{name: f"belated.wrappers.{name}" for name in WRAPPERS},
+    **{
+        name: f"belated.planning.{name}"
+        for name in (
+            "best_policy",
+            "occupancy",
+            "occupancy_from",
+            "policy_from",
+            "policy_values",
+            "transitions_from",
+        )
+    },
+    "Advice": "belated.advice.Advice",
+    "DilatedBonus": "belated.tabular.dilated.DilatedBonus",
+    "GymRun": "belated.gymnasium.GymRun",
+    "LateRewards": "belated.gymnasium.LateRewards",
+    "Ledger": "belated.core.ledger.Ledger",
+    "Mixture": "belated.tabular.mixture.Mixture",
+    "Record": "belated.core.records.Record",
+    "Restartable": "belated.core.contract.Restartable",
+    "gym_loop": "belated.gymnasium.gym_loop",
+    "saved_configuration": "belated.saving.saved_configuration",
+    "write_diagnostics": "belated.watching.write_diagnostics",
+}
+"""Names that stood at the top in version 0.2.0, and where they are now."""

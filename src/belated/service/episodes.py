@@ -1,0 +1,362 @@
+"""What is known of the episodes of a learner. Events change it, and nothing else does.
+
+The same events give the same books, whether they happen or are read from the log. What the agent is
+to be told comes out as calls, in order. Nothing here waits for the agent.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from belated.core import checks, stored
+from belated.core.arrays import Floats
+from belated.core.contract import Information
+from belated.core.inbox import OVERDUE, PASSED, TOO_LATE, Inbox, Outcome
+from belated.core.records import Costs, Trajectory
+from belated.service.events import Begun, Decided, Event, Fed, Forgotten
+from belated.service.recorder import Call, Recorder
+from belated.service.wire import Arrived, End
+from belated.tabular.problem import Problem
+
+HISTORY = 1000
+"""How many of the newest episodes the page draws."""
+BUCKETS = 32
+"""Of delays: the last has 2**30 seconds and more."""
+REMEMBER = 10_000
+"""Closed episodes that are remembered, to tell duplicates from conflicts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What decides how the books are kept.
+
+    deadline: of an episode, in seconds or, unless `timed`, in episodes. default: the cost of a step
+    that has not reported by then; None: the episode is forgotten, after a grace if there is one.
+    first: the number of the first episode. start: digest of the file that the agent came from.
+    """
+
+    problem: Problem
+    information: Information
+    uses_paths: bool
+    deadline: float | None = None
+    timed: bool = False
+    default: float | None = None
+    grace: float | None = None
+    remember: int = REMEMBER
+    first: int = 0
+    start: str | None = None
+
+
+def digest(policy: Floats) -> str:
+    """A short text that differs if a policy does."""
+    return hashlib.blake2b(policy.tobytes(), digest_size=8).hexdigest()
+
+
+class Books:
+    """The open episodes, their policies and decisions, and what has been heard of them.
+
+    Attributes:
+        inbox: sorts feedback.
+        policies: (H, S, A) of the open episodes.
+        decisions: state and action by step, of the open episodes.
+        opened: when an open episode began, oldest first.
+        in_time: the same of those whose deadline has not passed.
+        keys: episodes by the client's key.
+        history: time, cost and whether the deadline spoke, of the newest complete episodes.
+        delays: how many costs came after 2**i seconds.
+    """
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self.now = 0.0
+        recorder = Recorder(terms.problem, terms.information, uses_paths=terms.uses_paths)
+        recorder.start_at(terms.first)
+        self._adopt(
+            Inbox(
+                recorder,
+                deadline=terms.deadline,
+                default=terms.default,
+                clock=self._clock if terms.timed else None,
+                grace=terms.grace,
+                remember=terms.remember,
+            ),
+            recorder,
+        )
+        self.policies: dict[int, Floats] = {}
+        self.decisions: dict[int, dict[int, tuple[int, int]]] = {}
+        self.ends: dict[int, int] = {}
+        self._closed_ends: dict[int, int] = {}  # in the order in which episodes were closed
+        self.opened: dict[int, float] = {}
+        self.in_time: dict[int, float] = {}
+        self.keys: dict[str, int] = {}
+        self._key_of: dict[int, str] = {}
+        self._old_keys: deque[str] = deque()
+        self.history: deque[tuple[float, float, bool]] = deque(maxlen=HISTORY)
+        self.delays = [0] * BUCKETS
+        self._by_deadline = False
+
+    def __copy__(self) -> Books:
+        """Books that say the same and stay as they are, to be written in another thread.
+
+        What never changes, such as policies, is shared, so that this takes little time.
+        """
+        made: Books = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        for name, value in self.__dict__.items():
+            if isinstance(value, dict | deque | list):
+                setattr(made, name, value.copy())
+        made.decisions = {number: steps.copy() for number, steps in self.decisions.items()}
+        made.inbox = copy.copy(self.inbox)
+        made.inbox.agent = made._recorder = copy.copy(self._recorder)
+        return made
+
+    def _adopt(self, inbox: Inbox, recorder: Recorder) -> None:
+        self.inbox = inbox
+        self._recorder = recorder
+        recorder.heard = self._heard
+
+    def _clock(self) -> float:
+        return self.now
+
+    @property
+    def begun(self) -> int:
+        """How many episodes have begun."""
+        return self.inbox.begun
+
+    def is_open(self, episode: int) -> bool:
+        """Whether feedback of this episode is still waited for."""
+        return episode in self.opened
+
+    def passed(self, now: float) -> bool:
+        """Whether a deadline or grace in seconds has passed of which no event tells yet."""
+        deadline = self.terms.deadline
+        if not self.terms.timed or not self.opened or deadline is None:
+            return False
+        now = max(now, self.now)
+        if self.in_time and now - next(iter(self.in_time.values())) > deadline:
+            return True
+        return now - next(iter(self.opened.values())) > deadline + (self.terms.grace or 0)
+
+    def calls(self) -> list[Call]:
+        """What the agent is to be told since this was last asked."""
+        found = self._recorder.calls[:]
+        self._recorder.calls.clear()
+        return found
+
+    def apply(self, event: Event, policy: Floats | None = None) -> list[Outcome]:
+        """Let an event happen. policy: that of the new episode. Returns outcomes of feedback."""
+        self.now = max(self.now, event.at)
+        self._by_deadline = True
+        self.inbox.expire()
+        outcomes: list[Outcome] = []
+        if isinstance(event, Begun):
+            assert policy is not None
+            self._begin(event, policy)
+        elif isinstance(event, Decided):
+            self._by_deadline = False
+            known = self.decisions.setdefault(event.episode, {})
+            known[event.step] = (event.state, event.action)
+            built = self._built(event.episode)
+            if built is not None:
+                self.inbox.take([built])
+                self._tidy(event.episode)
+        elif isinstance(event, Fed):
+            self._by_deadline = False
+            outcomes = self._feed(event.records)
+        elif isinstance(event, Forgotten):
+            self.inbox.forget(event.episode)
+            self._tidy(event.episode)
+        while self.opened and not self.inbox.is_open(oldest := next(iter(self.opened))):
+            self._tidy(oldest)
+        while self.in_time and self.inbox.is_overdue(oldest := next(iter(self.in_time))):
+            del self.in_time[oldest]
+        return outcomes
+
+    def _begin(self, event: Begun, policy: Floats) -> None:
+        number = self.inbox.begin_episode().number
+        self.inbox.expire()  # its report of the begin is read by nobody
+        assert number == event.episode
+        self.policies[number] = policy
+        self.opened[number] = self.in_time[number] = self.now
+        if event.key is not None:
+            self.keys[event.key] = number
+            self._key_of[number] = event.key
+
+    def _feed(self, records: Iterable[Arrived]) -> list[Outcome]:
+        """Take what can be taken, and say of every record what became of it."""
+        outcomes: list[Outcome | None] = []
+        batch: list[Any] = []
+        places: list[int | None] = []
+        for record in records:
+            own = self._own_outcome(record)
+            if own is None:
+                batch.append(record)
+                places.append(len(outcomes))
+            elif isinstance(record, End) and own.used:
+                self.ends[record.episode] = record.state
+                built = self._built(record.episode)
+                if built is not None:
+                    batch.append(built)
+                    places.append(None)
+            elif isinstance(record, End) and own.kind == "late":
+                self._remember_end(record.episode, record.state)
+            outcomes.append(own)
+        if batch:
+            for place, outcome in zip(places, self.inbox.take(batch).outcomes, strict=True):
+                if place is not None:
+                    outcomes[place] = outcome
+        for number in {item.episode for item in batch}:
+            self._tidy(number)
+        assert None not in outcomes
+        return outcomes  # type: ignore[return-value]
+
+    def _own_outcome(self, record: Arrived) -> Outcome | None:
+        """The outcome of what an inbox does not know: ends, and paths other than decided."""
+        number = record.episode
+
+        def is_now(kind: Literal["invalid", "unknown", "late", "conflict"], why: str) -> Outcome:
+            return Outcome(kind, number, part, f"episode {number}, {part}: {why}")
+
+        if isinstance(record, Trajectory):
+            part = "path"
+            for h, made in self.decisions.get(number, {}).items():
+                if h < len(record.actions) and made != (record.states[h], record.actions[h]):
+                    why = f"state {made[0]}, action {made[1]} was decided at step {h}"
+                    return is_now("conflict", why)
+        if not isinstance(record, End):
+            return None
+        part = "end"
+        S = self.terms.problem.states
+        if record.state >= S:
+            return is_now("invalid", f"end must be below {S}, got {record.state}")
+        if number >= self.begun:
+            return is_now("unknown", "the episode must be one that was begun")
+        known = self.ends.get(number, self._closed_ends.get(number))
+        if known is not None:
+            if known == record.state:
+                return Outcome("duplicate", number, part, "the same value came before")
+            return is_now("conflict", f"it ended in state {known} before")
+        if not self.inbox.is_open(number):
+            return is_now("late", TOO_LATE)
+        if self.inbox.is_overdue(number):
+            return replace(is_now("late", OVERDUE), used=True)
+        return Outcome("taken", number, part, used=True)
+
+    def _built(self, episode: int) -> Trajectory | None:
+        """The path of decisions, once it is whole."""
+        H, S, _ = self.terms.problem.shape
+        known = self.decisions.get(episode, {})
+        end = 0 if S == 1 else self.ends.get(episode)
+        if len(known) < H or end is None or not self.inbox.is_open(episode):
+            return None
+        states = [known[h][0] for h in range(H)]
+        actions = [known[h][1] for h in range(H)]
+        return Trajectory(episode, np.array([*states, end]), np.array(actions))
+
+    def _heard(self, costs: Costs) -> None:
+        """Note what an episode cost and how long that took."""
+        began = self.opened.get(costs.episode)
+        if began is None:
+            return
+        if not self._by_deadline:
+            waited = int(max(0.0, self.now - began))
+            self.delays[min(waited.bit_length(), BUCKETS - 1)] += 1
+        if self.terms.information == "bandit":
+            self.history.append((self.now, float(costs.values.sum()), self._by_deadline))
+
+    def _tidy(self, episode: int) -> None:
+        """Let go of what is not needed of a closed episode."""
+        if episode not in self.opened or self.inbox.is_open(episode):
+            return
+        del self.opened[episode]
+        self.in_time.pop(episode, None)
+        self.policies.pop(episode, None)
+        self.decisions.pop(episode, None)
+        if episode in self.ends:
+            self._remember_end(episode, self.ends.pop(episode))
+        key = self._key_of.pop(episode, None)
+        if key is not None:
+            self._old_keys.append(key)
+            while len(self._old_keys) > self.terms.remember:
+                self.keys.pop(self._old_keys.popleft(), None)
+
+    def _remember_end(self, episode: int, state: int) -> None:
+        """Remember where a closed episode ended, and let go of the oldest."""
+        self._closed_ends[episode] = state
+        while len(self._closed_ends) > self.terms.remember:
+            del self._closed_ends[next(iter(self._closed_ends))]
+
+    def counts(self) -> Counter[str]:
+        """What the deadline did to episodes, since the beginning."""
+        counted = self.inbox.counts()
+        return Counter({name: counted[name] for name in PASSED})
+
+    def state(self) -> stored.State:
+        """Everything, as it is now. Calls must have been read."""
+        open_ = list(self.opened)
+        made = [(n, h, *at) for n, steps in self.decisions.items() for h, at in steps.items()]
+        return {
+            "inbox": self.inbox.state(),
+            "now": self.now,
+            "open": np.array(open_, dtype=np.int64),
+            "opened": np.array(list(self.opened.values()), dtype=np.float64),
+            "policies": [self.policies[n] for n in open_],
+            "decisions": np.array(made, dtype=np.int64).reshape(-1, 4),
+            "ends": np.array(list(self.ends.items()), dtype=np.int64).reshape(-1, 2),
+            "closed_ends": np.array(list(self._closed_ends.items()), np.int64).reshape(-1, 2),
+            "keys": [[key, number] for key, number in self.keys.items()],
+            "old_keys": list(self._old_keys),
+            "history": np.array([(t, c, float(d)) for t, c, d in self.history]).reshape(-1, 3),
+            "delays": np.array(self.delays, dtype=np.int64),
+        }
+
+    @classmethod
+    def from_state(cls, terms: Terms, saved: stored.State) -> Books:
+        """The books that wrote the state, kept on these terms."""
+        names = ("inbox", "now", "open", "opened", "policies", "decisions", "ends")
+        read = stored.exact(saved, *names, "closed_ends", "keys", "old_keys", "history", "delays")
+        made = cls(terms)
+        inbox = Inbox.from_state(read["inbox"])
+        recorder = inbox.agent
+        if not isinstance(recorder, Recorder) or recorder.problem != terms.problem:
+            raise ValueError("the snapshot must be of the same problem")
+        before = (inbox.deadline, inbox.default, inbox.grace)
+        if before != (terms.deadline, terms.default, terms.grace):
+            raise ValueError(f"deadline, default and grace must stay as they were: {before}")
+        inbox.clock = made._clock if terms.timed else None
+        made._adopt(inbox, recorder)
+        made.now = checks.real("now", read["now"], 0.0)
+        numbers = stored.array("open", read["open"], np.int64, (None,)).tolist()
+        n = len(numbers)
+        opened = stored.array("opened", read["opened"], np.float64, (n,)).tolist()
+        shape = terms.problem.shape
+        policies = [
+            stored.array("policies", policy, np.float64, shape)
+            for policy in stored.items("policies", read["policies"])
+        ]
+        made.opened = dict(zip(numbers, opened, strict=True))
+        made.in_time = {n: at for n, at in made.opened.items() if not inbox.is_overdue(n)}
+        made.policies = dict(zip(numbers, policies, strict=True))
+        for e, h, s, a in stored.array(
+            "decisions", read["decisions"], np.int64, (None, 4)
+        ).tolist():
+            made.decisions.setdefault(e, {})[h] = (s, a)
+        made.ends = dict(stored.array("ends", read["ends"], np.int64, (None, 2)).tolist())
+        closed = stored.array("closed_ends", read["closed_ends"], np.int64, (None, 2))
+        made._closed_ends = dict(closed.tolist())
+        made.keys = {str(key): int(number) for key, number in read["keys"]}
+        made._key_of = {n: key for key, n in made.keys.items() if n in made.opened}
+        made._old_keys = deque(map(str, read["old_keys"]))
+        for at, cost, late in stored.array(
+            "history", read["history"], np.float64, (None, 3)
+        ).tolist():
+            made.history.append((at, cost, bool(late)))
+        made.delays = stored.array("delays", read["delays"], np.int64, (BUCKETS,)).tolist()
+        return made

@@ -1,0 +1,174 @@
+"""A learner of the server: opened from its storage, and opened again whenever something breaks.
+
+If an event cannot be written, what is in memory is ahead of the log. Then memory is thrown away and
+the learner is read from its storage, exactly as after a crash; until that works, requests are
+answered with 503. A learner that another process drives is tried again every second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import numpy as np
+
+from belated.core.contract import Agent
+from belated.core.records import Costs, Trajectory
+from belated.service.episodes import Terms
+from belated.service.errors import unavailable
+from belated.service.events import LogError
+from belated.service.recovery import Restored, restore
+from belated.service.session import Bounds, Session
+from belated.service.storage import Storage, StorageError, Taken
+
+RETRY = 1.0
+"""Seconds between two attempts to open a learner."""
+SEE_LOG = "it cannot be used now; the server's log says why"
+"""Clients are told no more: reasons have paths and addresses in them."""
+logger = logging.getLogger("belated.service")
+
+
+def rehearse(agent: Agent) -> None:
+    """Play two episodes with an agent that is thrown away, so that everything is compiled."""
+    H, S, A = agent.problem.shape
+    first = int(agent.problem.start_probabilities.argmax())
+    states = np.full(H + 1, first)
+    costs = np.full((1, S, A) if agent.information == "full" else (H,), 0.5)
+    for _ in range(2):
+        number = agent.begin_episode().number
+        path = Trajectory(number, states, np.zeros(H, dtype=np.int64))
+        agent.observe([path] if agent.uses_paths else [])
+        agent.observe([Costs(number, costs)])
+    agent.forget(agent.begin_episode().number)
+    agent.diagnostics()
+
+
+class Live:
+    """A learner by name.
+
+    Args:
+        name: of the learner.
+        terms, make: what it is and a fresh agent for it.
+        open: opens its storage, or raises `StorageError`.
+        bounds: of its queues.
+        rewards: the range of rewards that come without one.
+
+    Attributes:
+        why: why it is not open, for the log.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        terms: Terms,
+        make: Callable[[], Agent],
+        open: Callable[[], Storage],
+        bounds: Bounds,
+        rewards: tuple[float, float] | None = None,
+    ) -> None:
+        self.name = name
+        self.terms = terms
+        self.bounds = bounds
+        self.rewards = rewards
+        self._make = make
+        self._open = open
+        self._session: Session | None = None
+        self._address: str | None = None
+        self._broken: asyncio.Future[str] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._rehearsed = False
+        self.why = self._told = "it is being opened"
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests are taken here."""
+        return self._session is not None
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another process drives the learner."""
+        return self._address is not None
+
+    def session(self) -> Session:
+        """What drives the learner; raises `Refusal` if nothing does."""
+        if self._session is None:
+            refusal = unavailable(f"learner {self.name}: {self._told}", RETRY)
+            if self._address:
+                refusal.address = self._address
+            raise refusal
+        return self._session
+
+    def start(self) -> None:
+        """Open it, and keep it open."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Drain and close."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        session, self._session = self._session, None
+        self.why = self._told = "the server is stopping"
+        if session is not None:
+            await session.close(drain=True)
+
+    async def _run(self) -> None:
+        opened = False
+        while True:
+            opening = asyncio.create_task(asyncio.to_thread(self._opened))
+            try:
+                storage, restored = await asyncio.shield(opening)
+            except asyncio.CancelledError:
+                done = await asyncio.gather(opening, return_exceptions=True)
+                if not isinstance(done[0], BaseException):
+                    done[0][0].close()
+                raise
+            except Exception as error:
+                self._refused(error)
+                await asyncio.sleep(RETRY)
+                continue
+            self._address = None
+            self._broken = asyncio.get_running_loop().create_future()
+            self._session = Session(storage, restored, self.bounds, self._break)
+            if opened:
+                logger.warning("learner %s: open again at event %d", self.name, restored.number)
+            opened = True
+            self.why, self._told = await self._until_broken(self._session), SEE_LOG
+            logger.error("learner %s: %s", self.name, self.why)
+            session, self._session = self._session, None
+            await asyncio.gather(session.close(drain=False), return_exceptions=True)
+            await asyncio.sleep(RETRY)
+
+    async def _until_broken(self, session: Session) -> str:
+        assert self._broken is not None
+        while True:
+            done, _ = await asyncio.wait([self._broken], timeout=RETRY)
+            if done:
+                return self._broken.result()
+            session.tick()
+
+    def _break(self, why: str) -> None:
+        if self._broken is not None and not self._broken.done():
+            self._broken.set_result(why)
+
+    def _opened(self) -> tuple[Storage, Restored]:
+        """In a thread: the storage and the learner in it."""
+        if not self._rehearsed:
+            rehearse(self._make())
+            self._rehearsed = True
+        storage = self._open()
+        try:
+            return storage, restore(storage, self.terms, self._make)
+        except BaseException:
+            storage.close()
+            raise
+
+    def _refused(self, error: Exception) -> None:
+        self._address = error.address if isinstance(error, Taken) else None
+        expected = isinstance(error, StorageError | LogError | ValueError)
+        why = str(error) if expected else f"{type(error).__name__}: {error}"
+        if why != self.why:
+            logger.error("learner %s cannot be opened: %s", self.name, why, exc_info=not expected)
+        self.why = why
+        self._told = "another process drives it" if isinstance(error, Taken) else SEE_LOG

@@ -1,0 +1,168 @@
+"""Feedback as JSON, to and from records.
+
+    {"episode": 3, "path": {"states": [0, 2, 1], "actions": [1, 0]}}    states has one entry more
+    {"episode": 3, "costs": [0.2, 0.9]}        of all steps; nested lists under full information
+    {"episode": 3, "step": 0, "cost": 0.2}     of one step
+    {"episode": 3, "end": 1}                   the last state, where the server has built the path
+    {"episode": 3, "rewards": [8, 1], "range": [0, 10]}    turned into costs
+    {"episode": 3, "step": 0, "reward": 8, "range": [0, 10]}
+
+A cost is in [0, 1]. A reward r in [low, high] is the cost (high - r) / (high - low).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from belated.core import checks
+from belated.core.arrays import Floats
+from belated.core.records import Costs, FeedbackError, StepCost, Trajectory, described
+
+VALUES = ("path", "costs", "cost", "end", "rewards", "reward")
+"""What a record tells; each tells one of them."""
+LARGEST = 2**53
+"""Whole numbers above it are not exact in JSON of other programs."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The state in which an episode ended."""
+
+    episode: int
+    state: int
+
+
+Arrived = Trajectory | Costs | StepCost | End
+
+
+class RecordError(ValueError):
+    """A record that is invalid, and the field that makes it so."""
+
+    def __init__(self, field: str, why: str, episode: int | None = None) -> None:
+        super().__init__(why)
+        self.field = field
+        self.episode = episode
+
+
+def parse(given: object, range: tuple[float, float] | None = None) -> Arrived:
+    """The record that a JSON value describes. range: of rewards that come without one."""
+    if not isinstance(given, Mapping):
+        raise RecordError("record", f"a record must be an object, got {checks.show(given)}")
+    episode = _integer("episode", given.get("episode"))
+    told = [name for name in VALUES if name in given]
+    if len(told) != 1:
+        raise RecordError(
+            told[1] if told else "record",
+            f"a record must have exactly one of {', '.join(VALUES)}, got {told or 'none'}",
+            episode,
+        )
+    name = told[0]
+    allowed = {"episode", name}
+    if name in ("cost", "reward"):
+        allowed.add("step")
+    if name in ("reward", "rewards"):
+        allowed.add("range")
+    unknown = sorted(set(given) - allowed)
+    if unknown:
+        why = f"unknown key {checks.show(unknown[0])} beside {name}"
+        raise RecordError(str(unknown[0])[:80], why, episode)
+    try:
+        return _made(episode, name, given, range)
+    except FeedbackError as error:
+        raise RecordError(name, str(error), episode) from None
+    except RecordError as error:
+        error.episode = episode
+        raise
+
+
+def _made(
+    episode: int, name: str, given: Mapping[str, Any], range: tuple[float, float] | None
+) -> Arrived:
+    value = given[name]
+    if name == "end":
+        return End(episode, _integer("end", value))
+    if name == "path":
+        if not isinstance(value, Mapping) or set(value) != {"states", "actions"}:
+            why = f"path must be an object with states and actions, got {checks.show(value)}"
+            raise RecordError("path", why)
+        states, actions = (_integers(f"path.{key}", value[key]) for key in ("states", "actions"))
+        return Trajectory(episode, states, actions)
+    if name == "costs":
+        return Costs(episode, _numbers("costs", value))
+    if name == "rewards":
+        return Costs(episode, _costs("rewards", _numbers("rewards", value), given, range))
+    step = _integer("step", given.get("step"))
+    if name == "cost":
+        return StepCost(episode, step, _number("cost", value))
+    reward = np.array(_number("reward", value))
+    return StepCost(episode, step, float(_costs("reward", reward, given, range)))
+
+
+def _costs(
+    name: str, rewards: Floats, given: Mapping[str, Any], range: tuple[float, float] | None
+) -> Floats:
+    """Rewards as costs."""
+    bounds = given.get("range", range)
+    if bounds is None:
+        raise RecordError("range", f"{name} needs a range [low, high]: where rewards lie")
+    if not isinstance(bounds, list | tuple) or len(bounds) != 2:
+        raise RecordError("range", f"range must be [low, high], got {checks.show(bounds)}")
+    low, high = (_number("range", bound) for bound in bounds)
+    if not low < high or not np.isfinite(high - low):
+        raise RecordError("range", f"range must be [low, high], got {checks.show(bounds)}")
+    outside = np.atleast_1d(rewards)[np.atleast_1d(~((rewards >= low) & (rewards <= high)))]
+    if outside.size:
+        why = f"{name} must lie in [{low:g}, {high:g}], got {outside.flat[0]:g}"
+        raise RecordError(name, why)
+    costs: Floats = np.clip((high - rewards) / (high - low), 0.0, 1.0)
+    return costs
+
+
+def _integer(name: str, value: object) -> int:
+    try:
+        return checks.integer(name, value, 0, LARGEST)
+    except ValueError as error:
+        raise RecordError(name, str(error)) from None
+
+
+def _number(name: str, value: object) -> float:
+    try:
+        return checks.real(name, value, -np.inf)
+    except ValueError as error:
+        raise RecordError(name, str(error)) from None
+
+
+def _integers(name: str, value: object) -> Any:
+    if not isinstance(value, list) or not all(type(item) is int for item in value):
+        raise RecordError(name, f"{name} must be a list of whole numbers, got {checks.show(value)}")
+    if any(not 0 <= item <= LARGEST for item in value):
+        raise RecordError(name, f"{name} must be whole numbers of at least 0")
+    return np.array(value, dtype=np.int64)
+
+
+def _numbers(name: str, value: object) -> Floats:
+    """A list of numbers, or three levels of lists."""
+    if not isinstance(value, list) or not _plain(value, 3):
+        raise RecordError(name, f"{name} must be a list of numbers, got {checks.show(value)}")
+    try:
+        made = np.array(value, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError):
+        raise RecordError(name, f"{name} must be a list of numbers, all rows alike") from None
+    return made
+
+
+def _plain(value: object, depth: int) -> bool:
+    if isinstance(value, list):
+        return depth > 0 and all(_plain(item, depth - 1) for item in value)
+    return type(value) in (int, float)
+
+
+def write(record: Arrived) -> dict[str, Any]:
+    """The JSON value that describes a record; the inverse of `parse`."""
+    if isinstance(record, Trajectory | Costs | StepCost):
+        return described(record)
+    return {"episode": record.episode, "end": record.state}

@@ -1,0 +1,164 @@
+"""The thread that calls the agent, and the same calls when a log is read again.
+
+Calls come from the books in the order of the log and are numbered. A new episode does not wait for
+them: the agent makes its policy between two calls, from what it has learned by then, and the event
+says how many calls that was. So the log fixes the order of everything that the agent was ever told.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from belated.core.arrays import Floats, frozen
+from belated.core.contract import Agent
+from belated.service.recorder import Call
+
+LOOK = 0.5
+"""Seconds between two looks at the diagnostics."""
+Handed = Callable[[int, Floats, int], None]
+"""What is done with a new episode: its number, its policy, and the calls learned from."""
+
+
+class Pupil:
+    """An agent and the calls that wait for it.
+
+    Attributes:
+        learned: how many calls it has had.
+        unused: records that came for episodes the agent itself had closed.
+    """
+
+    def __init__(self, agent: Agent, learned: int = 0, waiting: Iterable[Call] = ()) -> None:
+        self.agent = agent
+        self.learned = learned
+        self.waiting: deque[Call] = deque(waiting)
+        self.unused = 0
+
+    def begin(self) -> tuple[int, Floats]:
+        """The next episode."""
+        episode = self.agent.begin_episode()
+        return episode.number, frozen(np.ascontiguousarray(episode.policy, dtype=np.float64))
+
+    def learn(self) -> None:
+        """Pass on the oldest call."""
+        call = self.waiting.popleft()
+        self.learned += 1
+        if isinstance(call, int):
+            if self.agent.is_open(call):
+                self.agent.forget(call)
+            return
+        records = [record for record in call if self.agent.is_open(record.episode)]
+        self.unused += len(call) - len(records)
+        self.agent.observe(records)
+
+    def learn_up_to(self, learned: int) -> None:
+        """Pass on calls until there were so many."""
+        while self.learned < learned:
+            self.learn()
+
+
+class Learning:
+    """A pupil in its own thread.
+
+    Args:
+        pupil: the thread's alone from now on, apart from `add`.
+        capture: called in the thread when a snapshot is due, while the pupil does nothing else.
+        failed: called in the thread if the agent raises an error.
+    """
+
+    def __init__(
+        self, pupil: Pupil, capture: Callable[[], None], failed: Callable[[str], None]
+    ) -> None:
+        self._pupil = pupil
+        self._capture = capture
+        self._failed = failed
+        self._wake = threading.Condition()
+        self._asked: deque[Handed] = deque()
+        self._due = False
+        self._stopping = self._draining = False
+        self.diagnostics: Mapping[str, float] = dict(pupil.agent.diagnostics())
+        self._looked = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="learning", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Calls that wait."""
+        return len(self._pupil.waiting)
+
+    @property
+    def asked(self) -> int:
+        """Episodes that were asked for and have not begun."""
+        return len(self._asked)
+
+    def add(self, calls: list[Call]) -> None:
+        """Let calls wait for the agent."""
+        if calls:
+            with self._wake:
+                self._pupil.waiting.extend(calls)
+                self._wake.notify()
+
+    def begin(self, handed: Handed) -> None:
+        """Ask for an episode; `handed` is called in the thread."""
+        with self._wake:
+            self._asked.append(handed)
+            self._wake.notify()
+
+    def snapshot(self) -> None:
+        """Ask for a snapshot."""
+        with self._wake:
+            self._due = True
+            self._wake.notify()
+
+    def stop(self, *, drain: bool) -> None:
+        """End the thread, after all calls if it is to drain; blocks."""
+        with self._wake:
+            self._stopping, self._draining = True, drain
+            self._wake.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while self._step():
+                pass
+        except Exception as error:  # the agent is code of anybody
+            logging.getLogger("belated.service").exception("an agent failed")
+            self._failed(f"the agent failed: {type(error).__name__}: {error}")
+
+    def _step(self) -> bool:
+        """Do what is first: begin episodes, make a snapshot, or learn."""
+        pupil = self._pupil
+        if not self._busy():
+            self._look()  # without the lock, which those who answer requests need
+        with self._wake:
+            while not self._busy():
+                self._wake.wait()
+            asked = list(self._asked)
+            self._asked.clear()
+            due, self._due = self._due and not asked, self._due and bool(asked)
+            end = self._stopping and not (self._draining and pupil.waiting)
+        for handed in asked:
+            number, policy = pupil.begin()
+            handed(number, policy, pupil.learned)
+        if due:
+            self._capture()
+        elif not asked:
+            if end:
+                self._look()
+                return False
+            pupil.learn()
+        if time.monotonic() - self._looked > LOOK:
+            self._look()
+        return True
+
+    def _busy(self) -> bool:
+        return bool(self._asked or self._due or self._pupil.waiting or self._stopping)
+
+    def _look(self) -> None:
+        self.diagnostics = dict(self._pupil.agent.diagnostics())
+        self._looked = time.monotonic()

@@ -1,0 +1,152 @@
+"""Corrections for stale rollouts, each of them an anchor and a weight.
+
+With pi the policy that is optimised, A the advantage, w = pi_k / pi_b, and
+P(r, A) = min(r A, clip(r) A), the objectives are
+
+    behaviour       P(pi / pi_b, A)               anchor log pi_b               weight 1
+    current         P(pi / pi_k, A)               anchor log pi_k               weight 1
+    delay-adapted   P(pi / max(pi_b, pi_k), A)    anchor max of both logs       weight 1
+    decoupled       w P(pi / pi_k, A)             anchor log pi_k               weight w
+    truncated       min(w, C) P(pi / pi_k, A)     anchor log pi_k               weight min(w, C)
+    guarded         truncated up to a drift of mean(log pi_b - log pi_k), delay-adapted above it
+
+Since w >= 0, w P(r, A) = P(r, w A): each one is PPO with another old log-probability and a
+weighted advantage.
+
+Behaviour, current and delay-adapted: Lancewicki, Rosenberg & Sotnikov (ICML 2023), section 5,
+where they are called DPPO, NDPPO and DAPPO. Decoupled: Hilton, Cobbe & Schulman (NeurIPS 2022),
+https://arxiv.org/abs/2110.00641. Truncated importance sampling is older than PPO; the cap of 2 is
+the one that libraries for language models use. Guarded is our own, a hypothesis.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from belated.core import checks
+from belated.stale.libraries import (
+    Array,
+    Namespace,
+    booleans,
+    check_discrete,
+    check_finite,
+    constants,
+    is_known,
+)
+
+KINDS = ("behaviour", "current", "delay-adapted", "decoupled", "truncated", "guarded")
+CAP = 2.0
+LIMIT = 0.03
+
+
+class Correction(NamedTuple):
+    """What PPO gets in place of its old log-probabilities and its advantages.
+
+    Attributes:
+        anchor: the old log-probabilities, of the shape of `then`.
+        weight: factors on the advantages, of the same shape.
+    """
+
+    anchor: Array
+    weight: Array
+
+
+def correct(
+    then: Array,
+    now: Array,
+    kind: str = "delay-adapted",
+    *,
+    cap: float = CAP,
+    limit: float = LIMIT,
+    mask: Array = None,
+    discrete: bool = False,
+) -> Correction:
+    """The anchor and the weight of a correction, once for each rollout that arrives.
+
+    `now` is the policy at the arrival of the rollout and stays what it is during the epochs of the
+    update. Advantages are normalised before the weight, not after it. For actions of several
+    independent parts add the logarithms first. Values are checked except inside functions that are
+    being compiled (`jax.jit`, `torch.compile`), where they are not known.
+
+    Args:
+        then: log pi_b of the actions of the rollout, any shape; densities may exceed 1.
+        now: log pi_k of the same actions, the same shape and library.
+        kind: one of `KINDS`.
+        cap: C, the largest weight of truncated and of guarded.
+        limit: the largest drift up to which guarded is truncated.
+        mask: True where an entry counts, for padded sequences; elsewhere anchor and weight are 0.
+        discrete: whether actions are discrete, so that no logarithm may be positive.
+
+    Returns:
+        `anchor` and `weight`, constants of the library of `then`.
+
+    Examples:
+        >>> import numpy as np
+        >>> import belated as bl
+        >>> then, now = np.log([0.5, 0.2]), np.log([0.25, 0.4])
+        >>> fix = bl.stale.correct(then, now, "delay-adapted")
+        >>> np.exp(fix.anchor)
+        array([0.5, 0.4])
+        >>> bl.stale.correct(then, now, "decoupled").weight
+        array([0.5, 2. ])
+    """
+    if kind in ("vtrace", "v-trace"):
+        raise ValueError(
+            "kind must not be V-trace, which needs rewards and values: use belated.stale.vtrace"
+        )
+    checks.choice("kind", kind, KINDS)
+    cap = checks.real("cap", cap, 0.0, above=True)
+    limit = checks.real("limit", limit, 0.0)
+    xp, (then, now, mask) = logarithms(then, now, mask, discrete)
+    one = xp.ones_like(now) if mask is None else xp.where(mask, xp.ones_like(now), 0.0 * now)
+    if kind == "behaviour":
+        return Correction(then, one)
+    if kind == "current":
+        return Correction(now, one)
+    if kind == "delay-adapted":
+        return Correction(xp.maximum(then, now), one)
+    if kind == "decoupled":
+        most = largest(xp, now)
+        if is_known(xp, now) and not bool(xp.all(now - then <= math.log(most))):
+            raise ValueError(
+                f"now must not be so far above then that a weight overflows {now.dtype}, got a "
+                f"difference of {float((now - then).max()):g}; truncated weights do not overflow"
+            )
+        return Correction(now, capped(xp, now - then, most) * one)
+    truncated = capped(xp, now - then, cap) * one
+    if kind == "truncated":
+        return Correction(now, truncated)
+    far = mean(xp, then - now, one) > limit
+    return Correction(xp.where(far, xp.maximum(then, now), now), xp.where(far, one, truncated))
+
+
+def logarithms(
+    then: Array, now: Array, mask: Array, discrete: bool
+) -> tuple[Namespace, tuple[Array, Array, Array]]:
+    """Both log-probabilities, checked, 0 where the mask is False, and the mask."""
+    xp, (then, now) = constants(then=then, now=now)
+    checks.flag("discrete", discrete)
+    if mask is not None:
+        mask = booleans("mask", mask, xp, tuple(then.shape))
+        then = xp.where(mask, then, xp.zeros_like(then))
+        now = xp.where(mask, now, xp.zeros_like(now))
+    check_finite(xp, then=then, now=now)
+    if discrete:
+        check_discrete(xp, then=then, now=now)
+    return xp, (then, now, mask)
+
+
+def capped(xp: Namespace, difference: Array, cap: float) -> Array:
+    """min(exp(difference), cap); the exponential never overflows."""
+    return xp.exp(xp.clip(difference, None, math.log(cap)))
+
+
+def largest(xp: Namespace, array: Array) -> float:
+    """A weight that every number of the array's type can hold, with a factor of 2 to spare."""
+    return float(xp.finfo(array.dtype).max) / 2.0
+
+
+def mean(xp: Namespace, values: Array, one: Array) -> Array:
+    """The mean over the entries that count, which have 1 in `one`; 0 where there are none."""
+    return (values * one).sum() / xp.clip(one.sum(), 1.0, None)

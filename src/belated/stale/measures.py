@@ -1,0 +1,74 @@
+"""How stale a rollout is: what there is to watch and to log."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from belated.core import checks
+from belated.stale.corrections import capped, largest, logarithms, mean
+from belated.stale.libraries import Array, constants
+
+CLIP = 0.2
+
+
+class Staleness(NamedTuple):
+    """How far the policy has moved from the one that made a rollout; scalars of its library.
+
+    Attributes:
+        effective_sample_size: (sum w)^2 / (n sum w^2) of w = pi_k / pi_b, from 1 / n to 1.
+        drift: mean of log pi_b - log pi_k, an estimate of KL(pi_b, pi_k).
+        largest_weight: the largest w, or half of the largest number of its type.
+        without_gradient: the share of samples that PPO with the behaviour anchor would not learn
+            from in its first step. With advantages: the clip holds them back. Without: it would
+            for one of the two signs of the advantage.
+    """
+
+    effective_sample_size: Array
+    drift: Array
+    largest_weight: Array
+    without_gradient: Array
+
+
+def staleness(
+    then: Array,
+    now: Array,
+    *,
+    advantage: Array = None,
+    clip: float = CLIP,
+    mask: Array = None,
+    discrete: bool = False,
+) -> Staleness:
+    """How far the policy has moved since a rollout was made.
+
+    Args:
+        then: log pi_b of the actions of the rollout, any shape.
+        now: log pi_k of the same actions, when the rollout arrives.
+        advantage: of the same shape; makes `without_gradient` exact.
+        clip: epsilon of PPO, in (0, 1).
+        mask: True where an entry counts.
+        discrete: whether actions are discrete, so that no logarithm may be positive.
+
+    Examples:
+        >>> import numpy as np
+        >>> import belated as bl
+        >>> print(bl.stale.staleness(np.log([0.5, 0.5]), np.log([0.5, 0.25])).largest_weight)
+        1.0
+    """
+    clip = checks.real("clip", clip, 0.0, 1.0, above=True)
+    xp, (then, now, mask) = logarithms(then, now, mask, discrete)
+    if math.prod(then.shape) == 0:
+        raise ValueError(f"then must hold at least one number, got shape {tuple(then.shape)}")
+    one = xp.ones_like(now) if mask is None else xp.where(mask, xp.ones_like(now), 0.0 * now)
+    log_weight = now - then  # 0 where the mask is False
+    most = (log_weight if mask is None else xp.where(mask, log_weight, -math.inf)).max()
+    scaled = xp.exp(xp.clip(log_weight - most, None, 0.0)) * one
+    count = xp.clip(one.sum(), 1.0, None)
+    size = scaled.sum() ** 2 / (count * xp.clip((scaled * scaled).sum(), 1.0, None))
+    above = log_weight > math.log1p(clip)
+    below = log_weight < (math.log1p(-clip) if clip < 1.0 else -math.inf)
+    if advantage is not None:
+        _, (_, advantage) = constants(then=then, advantage=advantage)
+        above, below = above & (advantage > 0.0), below & (advantage < 0.0)
+    without = mean(xp, xp.where(above | below, one, 0.0 * one), one)
+    return Staleness(size, mean(xp, then - now, one), capped(xp, most, largest(xp, now)), without)

@@ -1,0 +1,1 @@
+"""Problems with numbered states and actions: planning, agents and their parts, worlds."""

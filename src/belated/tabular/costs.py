@@ -1,0 +1,328 @@
+"""Cost processes: what every episode costs, decided before the learner does anything.
+
+A process answers `at(episode)` with the cost function of that episode, (1 or H, S, A) in [0, 1],
+read-only. It is oblivious: the answer depends on the episode and on the seed of the process, in
+any order of asking, and never on the learner. A process with chance in it takes a `seed`; left at
+None, the simulator gives it one (`seeded`), so that one seed of a run decides everything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, Self
+
+import numpy as np
+
+from belated.core import checks
+from belated.core.arrays import Floats, frozen
+
+
+class CostProcess(Protocol):
+    """A sequence of cost functions."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of every cost function: (1 or H, S, A)."""
+        ...
+
+    def at(self, episode: int) -> Floats:
+        """The cost function of an episode, (1 or H, S, A), read-only."""
+        ...
+
+    def seeded(self, seed: int) -> CostProcess:
+        """The same process with this seed, if it has chance in it and none was given."""
+        ...
+
+
+def _cost_function(name: str, value: object) -> Floats:
+    array = checks.floats(name, value, "(S, A), (1, S, A) or (H, S, A)", (2, 3))
+    checks.in_unit_interval(name, array)
+    return frozen(array if array.ndim == 3 else array[None])
+
+
+def _cost_functions(name: str, values: object) -> tuple[Floats, ...]:
+    if not isinstance(values, Sequence | np.ndarray) or len(values) == 0:
+        raise ValueError(
+            f"{name} must be a sequence of at least one cost function, got {checks.show(values)}"
+        )
+    functions = tuple(_cost_function(f"{name}[{i}]", value) for i, value in enumerate(values))
+    for i, function in enumerate(functions):
+        if function.shape != functions[0].shape:
+            raise ValueError(
+                f"{name} must hold cost functions of one shape, got {functions[0].shape} and "
+                f"{name}[{i}] of shape {function.shape}"
+            )
+    return functions
+
+
+def _shape(array: Floats) -> tuple[int, int, int]:
+    T, S, A = array.shape
+    return T, S, A
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Deterministic:
+    """Cost functions that take turns or blend into one another; see `switching`, `drifting`."""
+
+    functions: tuple[Floats, ...]
+    every: int
+    blend: bool
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of every cost function: (1 or H, S, A)."""
+        return _shape(self.functions[0])
+
+    def at(self, episode: int) -> Floats:
+        """The cost function of an episode."""
+        turn, into = divmod(checks.integer("episode", episode, 0), self.every)
+        here = self.functions[turn % len(self.functions)]
+        if not self.blend or into == 0:
+            return here
+        there = self.functions[(turn + 1) % len(self.functions)]
+        return frozen(here + (there - here) * (into / self.every))
+
+    def seeded(self, seed: int) -> Self:
+        """Itself: there is no chance in it."""
+        return self
+
+
+def fixed(costs: object) -> Deterministic:
+    """The same cost function in every episode. costs: (S, A), (1, S, A) or (H, S, A)."""
+    return Deterministic((_cost_function("costs", costs),), every=1, blend=False)
+
+
+def switching(costs: object, every: int) -> Deterministic:
+    """Several cost functions that take turns, each for `every` episodes, again and again."""
+    every = checks.integer("every", every, 1)
+    return Deterministic(_cost_functions("costs", costs), every, blend=False)
+
+
+def drifting(costs: object, every: int) -> Deterministic:
+    """Straight-line drift from each cost function to the next in `every` episodes, in a circle."""
+    every = checks.integer("every", every, 1)
+    return Deterministic(_cost_functions("costs", costs), every, blend=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Changing:
+    """Cost functions one after the other, once; see `changing`."""
+
+    functions: tuple[Floats, ...]
+    starts: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of every cost function: (1 or H, S, A)."""
+        return _shape(self.functions[0])
+
+    def at(self, episode: int) -> Floats:
+        """The cost function of an episode."""
+        return self.functions[bisect_right(self.starts, checks.integer("episode", episode, 0))]
+
+    def seeded(self, seed: int) -> Self:
+        """Itself: there is no chance in it."""
+        return self
+
+
+def changing(costs: object, at: Sequence[int]) -> Changing:
+    """Several cost functions, once: the second from episode at[0] on, the third from at[1] on."""
+    functions = _cost_functions("costs", costs)
+    if not isinstance(at, Sequence | np.ndarray) or len(at) != len(functions) - 1:
+        raise ValueError(
+            f"at must hold {len(functions) - 1} episodes, one less than costs, "
+            f"got {checks.show(at)}"
+        )
+    starts = tuple(checks.integer(f"at[{i}]", start, 0) for i, start in enumerate(at))
+    if list(starts) != sorted(starts):
+        raise ValueError(f"at must not decrease, got {checks.show(at)}")
+    return Changing(functions, starts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Walking:
+    """Costs that walk at random; see `walking`."""
+
+    start: Floats
+    step: float
+    seed: int | None = None
+    _begins: list[Floats] = field(default_factory=list, repr=False)
+    _last: dict[int, Floats] = field(default_factory=dict, repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of every cost function: (1 or H, S, A)."""
+        return _shape(self.start)
+
+    def at(self, episode: int) -> Floats:
+        """The cost function of an episode."""
+        stretch, into = divmod(checks.integer("episode", episode, 0), STRETCH)
+        if stretch not in self._last:
+            begins = self._begins or [self.start]
+            while len(begins) <= stretch:
+                begins.append(begins[-1] + self._moves(len(begins) - 1).sum(axis=0))
+            self._begins[:] = begins
+            moves = self._moves(stretch)
+            before = np.cumsum(moves, axis=0) - moves
+            self._last.clear()
+            self._last[stretch] = 1.0 - np.abs(1.0 - (begins[stretch] + before) % 2.0)
+        return frozen(self._last[stretch][into])
+
+    def _moves(self, stretch: int) -> Floats:
+        normal = _generator(self.seed, stretch).standard_normal((STRETCH, *self.start.shape))
+        moves: Floats = self.step * normal
+        return moves
+
+    def seeded(self, seed: int) -> Self:
+        """The same walk with this seed, unless a seed was given."""
+        if self.seed is not None:
+            return self
+        return dataclasses.replace(self, seed=seed, _begins=[], _last={})
+
+
+STRETCH = 256
+"""Episodes of a walk that are drawn at once."""
+
+
+def walking(start: object, step: float, seed: int | None = None) -> Walking:
+    """A random walk from the cost function `start`, reflected at 0 and 1.
+
+    Every entry moves by independent normal steps with this standard deviation.
+    """
+    step = checks.real("step", step, 0.0)
+    return Walking(_cost_function("start", start), step, _seed(seed))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listed:
+    """An explicit sequence of cost functions; see `sequence`."""
+
+    functions: Floats  # (K, 1 or H, S, A)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of every cost function: (1 or H, S, A)."""
+        return _shape(self.functions[0])
+
+    def at(self, episode: int) -> Floats:
+        """The cost function of an episode; there are only as many as were given."""
+        last = len(self.functions) - 1
+        costs: Floats = self.functions[checks.integer("episode", episode, 0, last)]
+        return costs
+
+    def seeded(self, seed: int) -> Self:
+        """Itself: there is no chance in it."""
+        return self
+
+
+def sequence(costs: object) -> Listed:
+    """One cost function per episode. costs: (K, 1 or H, S, A), or a list of K of them."""
+    return Listed(frozen(np.stack(_cost_functions("costs", costs))))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Noisy:
+    """Independent noise around the costs of another process; see `stochastic` and `noisy`."""
+
+    process: CostProcess
+    noise: str
+    width: float
+    seed: int | None = None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of every cost function: (1 or H, S, A)."""
+        return self.process.shape
+
+    @property
+    def means(self) -> Floats:
+        """The means in episode 0; for `stochastic` those of every episode."""
+        return self.process.at(0)
+
+    def at(self, episode: int) -> Floats:
+        """The cost function of an episode."""
+        rng = _generator(self.seed, episode)
+        means = self.process.at(episode)
+        if self.noise == "bernoulli":
+            return frozen((rng.random(means.shape) < means).astype(np.float64))
+        half = np.minimum(self.width / 2, np.minimum(means, 1.0 - means))
+        drawn = means + half * (2.0 * rng.random(means.shape) - 1.0)
+        return frozen(np.clip(drawn, 0.0, 1.0))
+
+    def seeded(self, seed: int) -> Self:
+        """The same with this seed where none was given; the process inside gets another one."""
+        process = self.process.seeded((seed + 1) % 2**64)
+        own = seed if self.seed is None else self.seed
+        return dataclasses.replace(self, process=process, seed=own)
+
+
+def stochastic(
+    means: object, noise: str = "bernoulli", width: float = 0.5, seed: int | None = None
+) -> Noisy:
+    """Independent costs in every episode with the given means, (S, A), (1, S, A) or (H, S, A).
+
+    noise "bernoulli": 0 or 1. noise "uniform": uniform on an interval of this width around the
+    mean, made narrower where it would leave [0, 1], so that the mean stays what it is.
+    """
+    return noisy(fixed(_cost_function("means", means)), noise, width, seed)
+
+
+def noisy(
+    process: CostProcess, noise: str = "bernoulli", width: float = 0.5, seed: int | None = None
+) -> Noisy:
+    """Independent noise in every episode around the costs of any process; see `stochastic`."""
+    if not (hasattr(process, "at") and hasattr(process, "seeded")):
+        raise ValueError(f"process must be a cost process, got {checks.show(process)}")
+    noise = checks.choice("noise", noise, ("bernoulli", "uniform"))
+    return Noisy(process, noise, checks.real("width", width, 0.0, 1.0), _seed(seed))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blocks:
+    """Fair coins per block and action; see `blocks`."""
+
+    shape: tuple[int, int, int]
+    length: int
+    seed: int | None = None
+    _last: dict[int, Floats] = field(default_factory=dict, repr=False)
+
+    def at(self, episode: int) -> Floats:
+        """The cost function of an episode."""
+        block = checks.integer("episode", episode, 0) // self.length
+        if block not in self._last:
+            coins = _generator(self.seed, block).integers(0, 2, self.shape[2]).astype(np.float64)
+            self._last.clear()
+            self._last[block] = frozen(np.broadcast_to(coins, self.shape))
+        return self._last[block]
+
+    def seeded(self, seed: int) -> Self:
+        """The same blocks with this seed, unless a seed was given."""
+        if self.seed is not None:
+            return self
+        return dataclasses.replace(self, seed=seed, _last={})
+
+
+def blocks(states: int, actions: int, length: int, seed: int | None = None) -> Blocks:
+    """The costs behind the delay lower bound: constant on blocks of `length` episodes.
+
+    In every block each action costs 0 or 1 by a fair coin, in all states and at all steps. With a
+    fixed delay of length - 1 nothing of a block is known before the block is over.
+    """
+    states = checks.integer("states", states, 1)
+    actions = checks.integer("actions", actions, 1)
+    checks.room(states * actions, states=states, actions=actions)
+    length = checks.integer("length", length, 1)
+    return Blocks((1, states, actions), length, _seed(seed))
+
+
+def _seed(seed: object) -> int | None:
+    return None if seed is None else checks.integer("seed", seed, 0, 2**64 - 1)
+
+
+def _generator(seed: int | None, index: int) -> np.random.Generator:
+    """The generator of one episode or block; asking twice gives the same numbers."""
+    index = checks.integer("episode", index, 0)
+    return np.random.Generator(np.random.Philox(key=seed or 0, counter=(0, 0, 0, index)))

@@ -1,0 +1,336 @@
+"""What the trajectories that have arrived say about the transitions.
+
+Counts are sparse, (T, S, A, W): T is 1 where the problem is homogeneous (all steps are pooled)
+and H otherwise, and W grows as new successors are seen. Only the rows of an arriving trajectory
+change. `as_of` gives back the counts of an earlier time by subtracting what has arrived since, so
+no copy is kept per open episode.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import deque
+from typing import Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from belated.core import checks, stored
+from belated.core.arrays import Floats, Indices, Ints
+from belated.core.records import Trajectory
+from belated.tabular.kernels import counting
+from belated.tabular.kernels.optimism import Box, Frequencies
+from belated.tabular.problem import Problem
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+class Counts:
+    """Observed transitions.
+
+    Attributes:
+        successors: (T, S, A, W) int32, the next states seen after a row; `known` slots are used.
+        counts: (T, S, A, W), how often each was seen.
+        known: (T, S, A) int32.
+        visits: (T, S, A), the sum of the counts.
+        arrived: number of trajectories taken in.
+
+    Args:
+        problem: gives the shapes.
+        recall: whether `as_of` will be asked for earlier times.
+        steps: the transitions of a path that are counted, from the first on; None: all H.
+    """
+
+    def __init__(self, problem: Problem, *, recall: bool = False, steps: int | None = None) -> None:
+        self._problem = problem
+        self._recall = recall
+        self._steps = problem.horizon if steps is None else steps
+        T = 1 if problem.homogeneous else problem.horizon
+        shape = (T, problem.states, problem.actions)
+        self.successors: Indices = np.zeros((*shape, 1), dtype=np.int32)
+        self.counts: Ints = np.zeros((*shape, 1), dtype=np.int64)
+        self.known: Indices = np.zeros(shape, dtype=np.int32)
+        self.visits: Ints = np.zeros(shape, dtype=np.int64)
+        self.arrived = 0
+        self._recent: deque[tuple[Ints, Ints]] = deque()  # the newest trajectories, if recalled
+        T_step = np.minimum(np.arange(problem.horizon), T - 1)
+        self._row_of_step: Ints = T_step * problem.states * problem.actions
+
+    @property
+    def width(self) -> int:
+        """W: slots per row."""
+        return int(self.successors.shape[3])
+
+    @property
+    def tally(self) -> counting.Tally:
+        """The arrays, flat over rows, as kernels take them."""
+        flat = (-1, self.width)
+        return counting.Tally(
+            self.successors.reshape(flat),
+            self.counts.reshape(flat),
+            self.known.reshape(-1),
+            self.visits.reshape(-1),
+        )
+
+    def add(self, path: Trajectory) -> Ints:
+        """Take a trajectory in. Returns the rows that changed, (steps,), flat over (T, S, A)."""
+        every: Ints = self._row_of_step + path.states[:-1] * self._problem.actions + path.actions
+        rows = every[: self._steps]
+        self.count(rows, np.array(path.states[1 : 1 + self._steps]))
+        return rows
+
+    def count(self, rows: Ints, following: Ints) -> None:
+        """Count the transitions of one trajectory: rows and next states, both (steps,)."""
+        done = 0
+        while (done := int(counting.count(self.tally, rows, following, done, 1))) < len(rows):
+            self._widen()
+        self.arrived += 1
+        if self._recall:
+            self._recent.append((rows, following))
+
+    def as_of(self, arrived: int) -> tuple[Counts, Ints]:
+        """The counts when only so many trajectories had arrived, and the rows that differ."""
+        newer = [self._recent[i] for i in range(arrived - self.arrived, 0)]
+        past = copy.copy(self)
+        past.counts = self.counts.copy()
+        past.visits = self.visits.copy()
+        if not newer:
+            return past, np.zeros(0, dtype=np.int64)
+        rows = np.concatenate([path[0] for path in newer])
+        counting.count(past.tally, rows, np.concatenate([path[1] for path in newer]), 0, -1)
+        return past, rows
+
+    def recall_from(self, arrived: int) -> None:
+        """Promise that `as_of` will not be asked for an earlier time than this."""
+        while len(self._recent) > self.arrived - arrived:
+            self._recent.popleft()
+
+    def state_visits(self) -> Ints:
+        """How often each (step, state) was seen: (T, S)."""
+        total: Ints = self.visits.sum(axis=2)
+        return total
+
+    def state(self) -> stored.State:
+        """The arrays, and the trajectories that can still be subtracted."""
+        recent = np.array(self._recent, dtype=np.int64)
+        return {
+            "successors": self.successors.copy(),
+            "counts": self.counts.copy(),
+            "known": self.known.copy(),
+            "visits": self.visits.copy(),
+            "arrived": self.arrived,
+            "recent": recent.reshape(len(recent), 2, self._steps),
+        }
+
+    def restore(self, saved: stored.State) -> None:
+        """Continue from a saved state."""
+        fields = ("successors", "counts", "known", "visits", "arrived", "recent")
+        read = stored.exact(saved, *fields)
+        rows = self.visits.shape
+        self.successors = stored.copied("successors", read["successors"], np.int32, (*rows, None))
+        self.counts = stored.copied("counts", read["counts"], np.int64, self.successors.shape)
+        self.known = stored.copied("known", read["known"], np.int32, rows)
+        self.visits = stored.copied("visits", read["visits"], np.int64, rows)
+        self.arrived = stored.count("arrived", read["arrived"])
+        recent = stored.copied("recent", read["recent"], np.int64, (None, 2, self._steps))
+        if len(recent) > (self.arrived if self._recall else 0):
+            raise ValueError("recent must not hold more trajectories than have arrived")
+        stored.within("successors", self.successors, self._problem.states)
+        stored.within("known", self.known, self.width + 1)
+        stored.within("recent rows", recent[:, 0], self.visits.size)
+        stored.within("recent states", recent[:, 1], self._problem.states)
+        if not 1 <= self.width <= self._problem.states:
+            raise ValueError(f"successors must have at least one slot, got {self.width}")
+        stored.between("counts", self.counts, 0, min(checks.MOST, self.arrived * self._steps))
+        stored.between("visits", self.visits, 0, min(checks.MOST, self.arrived * self._steps))
+        used = np.arange(self.width) < self.known[..., None]
+        if np.any(np.where(used, 0, self.counts)):
+            raise ValueError("counts must be 0 in unused slots")
+        listed = np.sort(np.where(used, self.successors, -1 - np.arange(self.width)), axis=3)
+        if np.any(listed[..., 1:] == listed[..., :-1]):
+            raise ValueError("successors must be listed once in a row")
+        if not np.array_equal(self.counts.sum(axis=3), self.visits):
+            raise ValueError("visits must be the sums of the counts")
+        self._check_recent(recent[:, 0].reshape(-1), recent[:, 1].reshape(-1))
+        self._recent = deque((rows, following) for rows, following in recent)
+
+    @property
+    def earliest(self) -> int:
+        """The earliest time, in trajectories, that `as_of` can go back to."""
+        return self.arrived - len(self._recent) if self._recall else 0
+
+    def _check_recent(self, rows: Ints, following: Ints) -> None:
+        """Whether these transitions, flat, can be subtracted; the kernel does not check again."""
+        tally = self.tally
+        used = np.arange(self.width) < tally.known[rows][:, None]
+        found = (tally.successors[rows] == following[:, None]) & used
+        left = tally.counts.copy()
+        np.subtract.at(left, (rows, found.argmax(axis=1)), 1)
+        if not found.any(axis=1).all() or left.min() < 0:
+            raise ValueError("recent must be trajectories that were counted")
+
+    def _widen(self) -> None:
+        slots = min(self._problem.states, self.width + max(1, self.width // 2))
+        self.successors = widened(self.successors, slots)
+        self.counts = widened(self.counts, slots)
+
+
+def widened(array: npt.NDArray[Scalar], slots: int) -> npt.NDArray[Scalar]:
+    """The same array with more slots on its last axis, filled with 0."""
+    wide = np.zeros((*array.shape[:-1], slots), dtype=array.dtype)
+    wide[..., : array.shape[-1]] = array
+    return wide
+
+
+class ConfidenceSet:
+    """A box around the observed frequencies of every row that holds the truth, most likely.
+
+    The radius of a next state with frequency p after n visits is
+    `radius_scale * (4 sqrt(p (1 - p) L / n) + 10 L / n)`; L is the `log_term`. Without `variance`
+    it has p instead of p (1 - p).
+
+    Attributes:
+        counts: the counts behind it.
+        log_term: L.
+        lower, width: (T, S, A, W) bounds of the known successors.
+        unseen: (T, S, A) upper bound of every other state. rest: (T, S, A), 1 - sum of lower.
+    """
+
+    def __init__(
+        self, counts: Counts, log_term: float, radius_scale: float, *, variance: bool = True
+    ) -> None:
+        self.counts = counts
+        self.log_term = log_term
+        self._scale = radius_scale
+        self._variance = variance
+        self.lower: Floats = np.zeros(counts.counts.shape)
+        self.width: Floats = np.zeros(counts.counts.shape)
+        self.unseen: Floats = np.ones(counts.visits.shape)
+        self.rest: Floats = np.ones(counts.visits.shape)
+
+    @property
+    def box(self) -> Box:
+        """The arrays as kernels take them."""
+        c = self.counts
+        return Box(c.successors, c.known, self.lower, self.width, self.unseen, self.rest)
+
+    def add(self, path: Trajectory) -> None:
+        """Take a trajectory in; only its rows are computed anew."""
+        self.refresh(self.counts.add(path))
+
+    def retune(self, log_term: float) -> None:
+        """Change L; every row is computed anew if it differs."""
+        if log_term != self.log_term:
+            self.log_term = log_term
+            self.refresh(np.arange(self.counts.visits.size))
+
+    def as_of(self, arrived: int, log_term: float | None = None) -> Self:
+        """The set when only so many trajectories had arrived; log_term: L then, if it differed."""
+        log_term = self.log_term if log_term is None else log_term
+        if arrived == self.counts.arrived and log_term == self.log_term:
+            return self
+        past = copy.copy(self)
+        past.counts, rows = self.counts.as_of(arrived)
+        past.lower, past.width = self.lower.copy(), self.width.copy()
+        past.unseen, past.rest = self.unseen.copy(), self.rest.copy()
+        past.refresh(rows)
+        past.retune(log_term)
+        return past
+
+    def refresh(self, rows: Ints) -> None:
+        """Compute the box of some rows anew."""
+        slots = self.counts.width
+        if slots != self.lower.shape[3]:
+            self.lower = widened(self.lower, slots)
+            self.width = widened(self.width, slots)
+        made = counting.FlatBox(
+            self.lower.reshape(-1, slots),
+            self.width.reshape(-1, slots),
+            self.unseen.reshape(-1),
+            self.rest.reshape(-1),
+        )
+        counting.box(self.counts.tally, rows, self.log_term, self._scale, self._variance, made)
+
+
+class EmpiricalModel:
+    """Observed frequencies, and scale / sqrt(n).
+
+    Attributes:
+        counts: the counts behind it.
+        probabilities: (T, S, A, W), 0 in a row without visits.
+        deviation: (T, S, A), scale / sqrt(max(n, 1)).
+    """
+
+    def __init__(self, counts: Counts, scale: float) -> None:
+        self.counts = counts
+        self._scale = scale
+        self.probabilities: Floats = np.zeros(counts.counts.shape)
+        self.deviation: Floats = np.full(counts.visits.shape, scale)
+
+    @property
+    def frequencies(self) -> Frequencies:
+        """The arrays as kernels take them."""
+        c = self.counts
+        return Frequencies(c.successors, self.probabilities, c.visits, self.deviation)
+
+    def add(self, path: Trajectory) -> None:
+        """Take a trajectory in; only its rows are computed anew."""
+        self.refresh(self.counts.add(path))
+
+    def refresh(self, rows: Ints) -> None:
+        """Compute some rows anew."""
+        slots = self.counts.width
+        if slots != self.probabilities.shape[3]:
+            self.probabilities = widened(self.probabilities, slots)
+        counting.frequencies(
+            self.counts.tally,
+            rows,
+            self._scale,
+            self.probabilities.reshape(-1, slots),
+            self.deviation.reshape(-1),
+        )
+
+
+SMALLEST = 1e-200
+"""A smaller probability of failure would not fit into a number."""
+
+
+def checked_log_term(value: object) -> float:
+    """L of a saved state."""
+    return checks.real("log_term", value, 0.0, 1e6)
+
+
+def log_term(problem: Problem, episodes: int | None, begun: int, delta: float) -> float:
+    """L = ln(H S A K / (4 delta)), at least ln 2, of the confidence radius."""
+    K = episodes_in_union_bound(episodes, begun)
+    rows = problem.horizon * problem.states * problem.actions
+    return max(math.log(rows * K / max(4.0 * delta, SMALLEST)), math.log(2.0))
+
+
+def log_term_of_means(problem: Problem, episodes: int | None, begun: int, delta: float) -> float:
+    """L = ln(2 H S A K / delta) of means: none errs by more than range * sqrt(L / (2 n)) downwards.
+
+    With probability 1 - delta this holds for the mean costs and the mean next values of all rows
+    and all numbers n of visits. Hoeffding's inequality for one mean is exp(-L), and there are
+    H S A K means of either sort; with pooled transitions, H times as many of the second.
+    """
+    K = episodes_in_union_bound(episodes, begun)
+    means = problem.horizon * problem.states * problem.actions * K
+    if problem.homogeneous:
+        means *= problem.horizon
+    return math.log(2.0 * means / max(delta, SMALLEST))
+
+
+def episodes_in_union_bound(episodes: int | None, begun: int) -> int:
+    """K of the log terms, when so many episodes have begun.
+
+    Where K is not known it is replaced by N squared, N the smallest power of two above begun + 1:
+    a union bound over time that changes only when N doubles. A run that becomes longer than a
+    given K uses 4 K up to 2 K episodes, 16 K up to 4 K, and so on: the events of all these stages
+    together have at most 3/2 of the probability delta.
+    """
+    if episodes is None:
+        return int(max(2, 1 << (begun + 1).bit_length()) ** 2)
+    beyond = max(0, begun - 1) // episodes  # how many times K is used up
+    return int(episodes * 4 ** beyond.bit_length())

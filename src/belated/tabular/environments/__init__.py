@@ -1,0 +1,37 @@
+"""Functions that make ready worlds."""
+
+from belated.tabular.environments.gridworld import (
+    goal_costs,
+    gridworld,
+    paper_grid,
+    paper_walled_grid,
+)
+from belated.tabular.environments.gymnasium import (
+    Rewards,
+    from_gymnasium,
+    gym_problem,
+    table_rewards,
+)
+from belated.tabular.environments.tabular import (
+    bandit,
+    chain,
+    delay_lower_bound,
+    dynamics_lower_bound,
+    random_mdp,
+)
+
+__all__ = [
+    "Rewards",
+    "bandit",
+    "chain",
+    "delay_lower_bound",
+    "dynamics_lower_bound",
+    "from_gymnasium",
+    "goal_costs",
+    "gridworld",
+    "gym_problem",
+    "paper_grid",
+    "paper_walled_grid",
+    "random_mdp",
+    "table_rewards",
+]

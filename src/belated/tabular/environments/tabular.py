@@ -1,0 +1,136 @@
+"""Small standard worlds: a random MDP, a chain, a bandit, and two lower bounds."""
+
+import math
+
+import numpy as np
+
+from belated.core import checks
+from belated.tabular import costs as processes
+from belated.tabular.transitions import Transitions
+from belated.tabular.world import MDP, World
+
+
+def random_mdp(
+    states: int = 10,
+    actions: int = 3,
+    horizon: int = 10,
+    successors: int = 3,
+    homogeneous: bool = True,
+    seed: int = 0,
+) -> World:
+    """Random sparse dynamics, and Bernoulli costs with random means.
+
+    Every state and action has `successors` different next states (at most S) with Dirichlet(1)
+    probabilities. The seed decides the dynamics and the means; the seed of the run decides the
+    costs of its episodes.
+    """
+    states = checks.integer("states", states, 1)
+    actions = checks.integer("actions", actions, 1)
+    horizon = checks.integer("horizon", horizon, 1)
+    successors = checks.integer("successors", successors, 1, states)
+    rng = np.random.default_rng(checks.integer("seed", seed, 0))
+    steps = 1 if checks.flag("homogeneous", homogeneous) else horizon
+    rows = (steps, states, actions)
+    checks.room(math.prod(rows) * states, states=states, actions=actions, horizon=horizon)
+    order = rng.random((*rows, states)).argsort(axis=-1)
+    probabilities = rng.dirichlet(np.ones(successors), rows)
+    means = rng.random((steps, states, actions))
+    transitions = Transitions(order[..., :successors].astype(np.int32), probabilities)
+    return World(MDP(transitions, horizon), processes.stochastic(means))
+
+
+def chain(states: int = 6, horizon: int = 20) -> World:
+    """RiverSwim: swimming right, against the current, pays at the far end (Strehl & Littman 2008).
+
+    The actions are left and right. Left always succeeds. Right moves on with probability 0.35,
+    stays with 0.6 and falls back with 0.05; in the first state it moves on with 0.6 and stays with
+    0.4, and in the last state it stays with 0.6 and falls back with 0.4. The cost is 1 - reward;
+    left in the first state has reward 0.005 and right in the last state has reward 1.
+    """
+    states = checks.integer("states", states, 2)
+    checks.room(2 * states**2, states=states)
+    p = np.zeros((states, 2, states))
+    here = np.arange(states)
+    p[here, 0, np.maximum(here - 1, 0)] = 1.0
+    inner = here[1:-1]
+    p[inner, 1, inner - 1], p[inner, 1, inner], p[inner, 1, inner + 1] = 0.05, 0.6, 0.35
+    p[0, 1, 0], p[0, 1, 1] = 0.4, 0.6
+    p[-1, 1, -2], p[-1, 1, -1] = 0.4, 0.6
+    costs = np.ones((1, states, 2))
+    costs[0, 0, 0] = 0.995
+    costs[0, -1, 1] = 0.0
+    return World(MDP(Transitions.from_dense(p), horizon), costs)
+
+
+def bandit(means: object, noise: str = "bernoulli") -> World:
+    """A bandit: one state, one step, and mean costs (A,), one per arm."""
+    array = checks.floats("means", means, "(A,)", (1,))
+    return World(_circle(1, len(array), 1), processes.stochastic(array[None, None, :], noise=noise))
+
+
+def delay_lower_bound(delay: int, states: int = 1, actions: int = 2, horizon: int = 1) -> World:
+    """The world in which every learner with a fixed delay has the same expected regret.
+
+    The costs are fair coins that stay constant on blocks of delay + 1 episodes. With
+    `delays.fixed(delay)`, no feedback on a block arrives before the block ends.
+    """
+    delay = checks.integer("delay", delay, 0)
+    mdp = _circle(states, actions, horizon)
+    return World(mdp, processes.blocks(states, actions, delay + 1))
+
+
+def dynamics_lower_bound(
+    episodes: int, states: int = 2, actions: int = 2, horizon: int = 4, seed: int = 0
+) -> World:
+    """A world whose unknown transitions cost every learner of the order H^{3/2} sqrt(S A K).
+
+    The states come in pairs: in a bad one every step costs 1, in a good one nothing. An episode
+    begins in a bad state, each as likely. At the first H / 2 steps (rounded down) every action
+    leads from there to the good state with probability delta = 1 / (8 H); one action, which the
+    seed draws for each pair and step, does so with delta + epsilon,
+    epsilon = sqrt(7 S A / (2048 H K)). After that nothing moves. Averaged over the seeds, the
+    regret of every learner that is not told the transitions is at least
+    7/64 m (H - m) epsilon K, m = floor(H / 2). With costs that never change this holds under full
+    information and without delays too.
+
+    Args:
+        episodes: K, for which the world is made; at least 7 H S A / 32.
+        states: an even number.
+        actions: at least 2.
+        horizon: at least 2.
+        seed: decides which actions are better.
+    """
+    K = checks.integer("episodes", episodes, 1, checks.MOST)
+    S = checks.integer("states", states, 2)
+    A = checks.integer("actions", actions, 2)
+    H = checks.integer("horizon", horizon, 2)
+    if S % 2:
+        raise ValueError(f"states must be an even number, got {S}")
+    if 32 * K < 7 * H * S * A:
+        least = math.ceil(7 * H * S * A / 32)
+        raise ValueError(f"episodes must be at least 7 H S A / 32 = {least}, got {K}")
+    leave, more = 1 / (8 * H), math.sqrt(7 * S * A / (2048 * H * K))
+    checks.room(H * S * A * S, states=S, actions=A, horizon=H)
+    rng = np.random.default_rng(checks.integer("seed", seed, 0))
+    better = rng.integers(0, A, (H // 2, S // 2))
+    p = np.zeros((H, S, A, S))
+    p[:, np.arange(S), :, np.arange(S)] = 1.0
+    for h, pair in np.ndindex(H // 2, S // 2):
+        bad, good = 2 * pair, 2 * pair + 1
+        out = np.full(A, leave)
+        out[better[h, pair]] += more
+        p[h, bad, :, good], p[h, bad, :, bad] = out, 1.0 - out
+    start = np.tile([2.0 / S, 0.0], S // 2)
+    costs = np.zeros((1, S, A))
+    costs[0, ::2] = 1.0
+    return World(MDP(Transitions.from_dense(p), H, tuple(start)), costs)
+
+
+def _circle(states: int, actions: int, horizon: int) -> MDP:
+    """Dynamics in which every action leads to the next state of a cycle."""
+    states = checks.integer("states", states, 1)
+    actions = checks.integer("actions", actions, 1)
+    checks.room(states * actions, states=states, actions=actions)
+    following = ((np.arange(states) + 1) % states).astype(np.int32)
+    successors = np.broadcast_to(following[None, :, None, None], (1, states, actions, 1))
+    return MDP(Transitions(successors, np.ones((1, states, actions, 1))), horizon)

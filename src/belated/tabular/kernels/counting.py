@@ -1,0 +1,108 @@
+"""Counting transitions, sparse, and what the counts say about each row.
+
+Arrays are flat over rows: row r is (t, s, a) in C order, R = T S A of them, W slots each.
+"""
+
+import math
+from typing import NamedTuple
+
+from numba import njit
+
+from belated.core.arrays import Floats, Indices, Ints
+
+
+class Tally(NamedTuple):
+    """Observed transitions: successors, counts (R, W); known (R,) slots in use; visits (R,)."""
+
+    successors: Indices
+    counts: Ints
+    known: Indices
+    visits: Ints
+
+
+class FlatBox(NamedTuple):
+    """A confidence box by rows: lower, width (R, W); unseen, rest (R,)."""
+
+    lower: Floats
+    width: Floats
+    unseen: Floats
+    rest: Floats
+
+
+@njit(cache=True)
+def count(tally: Tally, rows: Ints, following: Ints, first: int, amount: int) -> int:
+    """Add `amount` to the counts of the transitions first, first + 1, ... of a path.
+
+    rows, following: (H,). Stops before the first transition that needs a new slot where none is
+    free, and returns its index; returns H when everything is counted.
+    """
+    successors, counts, known, visits = tally
+    W = successors.shape[1]
+    H = len(rows)
+    for h in range(first, H):
+        r = rows[h]
+        slot = 0
+        while slot < known[r] and successors[r, slot] != following[h]:
+            slot += 1
+        if slot == W:
+            return h
+        if slot == known[r]:
+            successors[r, slot] = following[h]
+            known[r] += 1
+        counts[r, slot] += amount
+        visits[r] += amount
+    return H
+
+
+@njit(cache=True)
+def box(
+    tally: Tally, rows: Ints, log_term: float, scale: float, variance: bool, made: FlatBox
+) -> None:
+    """Write the confidence box of some rows.
+
+    The radius of a frequency p after n visits is scale * (4 sqrt(v L / n) + 10 L / n), where v is
+    the variance p (1 - p), or p itself.
+
+    Slot i of row r has probability in [lower, lower + width]; a next state that was never seen
+    after this row in [0, unseen]; rest is 1 minus the sum of lower. A row without visits has the
+    whole simplex.
+    """
+    _, counts, known, visits = tally
+    lower, width, unseen, rest = made
+    for i in range(rows.shape[0]):
+        r = rows[i]
+        n = visits[r]
+        rest[r] = 1.0
+        if n == 0:
+            unseen[r] = 1.0
+            for slot in range(known[r]):
+                lower[r, slot] = 0.0
+                width[r, slot] = 1.0
+            continue
+        unseen[r] = min(1.0, scale * 10.0 * log_term / n)
+        total = 0.0
+        for slot in range(known[r]):
+            p = counts[r, slot] / n
+            spread = p * (1.0 - p) if variance else p
+            radius = scale * (4.0 * math.sqrt(spread * log_term / n) + 10.0 * log_term / n)
+            lower[r, slot] = max(0.0, p - radius)
+            width[r, slot] = min(1.0, p + radius) - lower[r, slot]
+            total += lower[r, slot]
+        rest[r] = max(0.0, 1.0 - total)
+
+
+@njit(cache=True)
+def frequencies(
+    tally: Tally, rows: Ints, scale: float, probabilities: Floats, deviation: Floats
+) -> None:
+    """Write the observed frequencies of some rows, 0 where nothing was seen, and scale / sqrt(n).
+
+    probabilities: (R, W); deviation: (R,), the scale itself where nothing was seen.
+    """
+    _, counts, known, visits = tally
+    for i in range(rows.shape[0]):
+        r = rows[i]
+        n = max(visits[r], 1)
+        deviation[r] = scale * (1.0 / math.sqrt(n))
+        for slot in range(known[r]):
+            probabilities[r, slot] = counts[r, slot] / n

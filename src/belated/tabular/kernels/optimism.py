@@ -1,0 +1,372 @@
+"""Backward passes that are optimistic about transitions nobody knows.
+
+`confident` minimises over the box of every row (`counting.box`) and the simplex. With the next
+values sorted once per step, the best distribution fills the box from the smallest value up. All
+next states that were never seen share one width, so the fill needs O(W) per row: the mass that
+goes to unseen states covers a prefix of the sorted values, less the seen ones among them.
+The order of the states changes little from step to step, so each sort starts from the one before.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from belated.core.arrays import Floats, Indices, Ints
+
+FEW = 6
+"""Rows of up to so many known successors are sorted without branches."""
+
+
+class Box(NamedTuple):
+    """A confidence set: successors, lower, width (T, S, A, W); known, unseen, rest (T, S, A)."""
+
+    successors: Indices
+    known: Indices
+    lower: Floats
+    width: Floats
+    unseen: Floats
+    rest: Floats
+
+
+class Frequencies(NamedTuple):
+    """Observed frequencies: successors, probabilities (T, S, A, W); visits, deviation (T, S, A).
+
+    deviation: a multiple of 1 / sqrt(visits), where at least one visit is counted.
+    """
+
+    successors: Indices
+    probabilities: Floats
+    visits: Ints
+    deviation: Floats
+
+
+class Bonuses(NamedTuple):
+    """How costs are reduced by the deviation.
+
+    last: they are at the last step too.
+    free: a row without visits costs nothing; otherwise it counts as visited once, and as the end.
+    clip: Q is clipped to [0, steps left].
+    """
+
+    last: bool
+    free: bool
+    clip: bool
+
+
+class Scratch(NamedTuple):
+    """The sorted next values: order, rank (S,), prefix, buckets (S + 1,), keys (W,); `scratch`."""
+
+    order: Indices
+    rank: Indices
+    prefix: Floats
+    buckets: Indices
+    keys: Ints
+
+
+@njit(cache=True)
+def scratch(box: Box) -> Scratch:
+    """Room for sorting, with the states in any order."""
+    _, S, _, W = box.successors.shape
+    return Scratch(
+        np.arange(S).astype(np.int32),
+        np.empty(S, dtype=np.int32),
+        np.empty(S + 1),
+        np.empty(S + 1, dtype=np.int32),
+        np.empty(W, dtype=np.int64),
+    )
+
+
+@njit(cache=True)
+def _insert(values: Floats, order: Indices, moves: int) -> bool:
+    """Sort an order by insertion, unless that takes more than so many moves."""
+    for i in range(1, order.shape[0]):
+        state = order[i]
+        value = values[np.uint32(state)]
+        j = i
+        while j > 0 and values[np.uint32(order[j - 1])] > value:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = state
+        moves -= i - j
+        if moves < 0:
+            return False
+    return True
+
+
+@njit(cache=True)
+def sort_values(values: Floats, sorting: Scratch) -> None:
+    """Sort states by value: from the order of the step before, else by buckets, else anyhow.
+
+    values: (S,). Order becomes ascending (ties: any order), rank its inverse, and prefix the sums
+    of the sorted values.
+    """
+    order, rank, prefix, buckets, _ = sorting
+    S = values.shape[0]
+    if not _insert(values, order, 2 * S):
+        smallest, largest = values.min(), values.max()
+        scale = (S - 1) / (largest - smallest)
+        buckets[:] = 0
+        for s in range(S):  # rank holds the bucket of a state for a moment
+            bucket = min(max(int((values[s] - smallest) * scale), 0), S - 1)
+            rank[s] = bucket
+            buckets[bucket + 1] += 1
+        for i in range(S):
+            buckets[i + 1] += buckets[i]
+        for s in range(S):
+            order[buckets[rank[s]]] = s
+            buckets[rank[s]] += 1
+        if not _insert(values, order, 4 * S):
+            order[:] = np.argsort(values)
+    total = 0.0
+    for i in range(S):
+        state = order[i]
+        rank[state] = i
+        prefix[i] = total
+        total += values[state]
+    prefix[S] = total
+
+
+@njit(cache=True)
+def _back(
+    box: Box,
+    h: int,
+    cost: Floats,
+    weights: Floats,
+    total: Floats,
+    values: Floats,
+    sorting: Scratch,
+    now: Floats,
+) -> None:
+    """One step back: write the values now (S,) before step h, given the sorted values after it.
+
+    cost, weights: (S, A). total: (H, S, A), or of size 0.
+    """
+    successors, known, lower, width, unseen, rest = box
+    order, rank, prefix, _, keys = sorting
+    T, S, A, _ = successors.shape
+    keep = total.size > 0
+    t = min(h, T - 1)
+    succ, low, wide = successors[t], lower[t], width[t]
+    used, other, spare = known[t], unseen[t], rest[t]
+    least = values[order[0]]
+    for s in range(S):
+        value = 0.0
+        for a in range(A):
+            if not keep and weights[s, a] == 0.0:
+                continue
+            q = cost[s, a]
+            radius = other[s, a]
+            left = spare[s, a]
+            if radius >= 1.0 and left >= 1.0:
+                q += least
+            else:
+                n = used[s, a]
+                for i in range(n):  # sort the slots by rank: keys of rank and slot
+                    state = np.uint32(succ[s, a, i])
+                    q += low[s, a, i] * values[state]
+                    key = (np.int64(rank[state]) << 32) | i
+                    j = i
+                    if n <= FEW:  # without a branch that could be guessed wrong
+                        while j > 0:
+                            keys[j] = max(keys[j - 1], key)
+                            key = min(keys[j - 1], key)
+                            j -= 1
+                    else:
+                        while j > 0 and keys[j - 1] > key:
+                            keys[j] = keys[j - 1]
+                            j -= 1
+                    keys[j] = key
+                covered = 0.0
+                i = 0
+                while i < n:
+                    place = keys[i] >> 32
+                    room = left - radius * (place - i)  # after unseen states of smaller value
+                    if room <= 0.0:
+                        break
+                    slot = keys[i] & 0xFFFFFFFF
+                    there = values[order[place]]
+                    if room <= wide[s, a, slot]:  # all is filled here
+                        q += radius * (prefix[place] - covered) + room * there
+                        left = 0.0
+                        break
+                    q += wide[s, a, slot] * there
+                    covered += there
+                    left -= wide[s, a, slot]
+                    i += 1
+                if left > 0.0 and radius > 0.0:
+                    full = S - n  # unseen states filled to the brim
+                    if left < radius * full:
+                        full = int(left / radius)
+                    q += radius * (prefix[full + i] - covered)
+                    if full + i < S:
+                        q += (left - full * radius) * values[order[full + i]]
+            if keep:
+                total[h, s, a] += q
+            value += weights[s, a] * q
+        now[s] = value
+
+
+@njit(cache=True)
+def confident(
+    box: Box, costs: Floats, policy: Floats, total: Floats, last: Floats, steps: int
+) -> Floats:
+    """Optimistic evaluation of a policy over the steps 0 .. steps - 1.
+
+    costs: (1 or H, S, A); policy: (H, S, A). last: (S,) values after the last of these steps.
+    total: (H, S, A) to which Q is added, or an array of size 0 if Q is not wanted. Returns the
+    values (S,) of step 0.
+    """
+    S = policy.shape[1]
+    values = last.copy()
+    now = np.empty(S)
+    sorting = scratch(box)
+    for h in range(steps - 1, -1, -1):
+        sort_values(values, sorting)
+        cost = costs[min(h, costs.shape[0] - 1)]
+        _back(box, h, cost, policy[h], total, values, sorting, now)
+        values, now = now, values
+    return values
+
+
+@njit(cache=True)
+def _extreme(
+    box: Box,
+    no_costs: Floats,
+    no_total: Floats,
+    policy: Floats,
+    start: Floats,
+    end: int,
+    s: int,
+    sign: float,
+    sorting: Scratch,
+) -> float:
+    """The least (sign 1) or minus the largest (sign -1) probability of state s at step `end`.
+
+    This is a backward pass from a value of 1 or -1 in that state, until all values are equal.
+    """
+    S = policy.shape[1]
+    values, now = np.zeros(S), np.zeros(S)
+    values[s] = sign
+    for h in range(end - 1, -1, -1):
+        sort_values(values, sorting)
+        if values[sorting.order[0]] == values[sorting.order[S - 1]]:
+            break
+        _back(box, h, no_costs[0], policy[h], no_total, values, sorting, now)
+        values, now = now, values
+    bound = 0.0
+    for x in range(S):
+        bound += start[x] * values[x]
+    return bound
+
+
+@njit(cache=True)
+def occupancy_bounds(
+    box: Box, no_costs: Floats, no_total: Floats, policy: Floats, start: Floats
+) -> tuple[Floats, Floats]:
+    """The largest and the least probability, over the box, of every state at every step.
+
+    no_costs: (1, S, A), zeros. no_total: of size 0. policy: (H, S, A); start: (S,). Returns upper
+    and lower, (H, S).
+    """
+    H, S, _ = policy.shape
+    upper, lower = np.zeros((H, S)), np.zeros((H, S))
+    upper[0], lower[0] = start, start
+    sorting = scratch(box)
+    for end in range(1, H):
+        for s in range(S):
+            most = -_extreme(box, no_costs, no_total, policy, start, end, s, -1.0, sorting)
+            least = _extreme(box, no_costs, no_total, policy, start, end, s, 1.0, sorting)
+            upper[end, s] = min(most, 1.0)
+            lower[end, s] = max(least, 0.0)
+    return upper, lower
+
+
+@njit(cache=True)
+def upper_occupancy(
+    box: Box, no_costs: Floats, no_total: Floats, policy: Floats, start: Floats, states: Ints
+) -> Floats:
+    """The largest probability, over the box, of one state at every step: states (H,) or longer.
+
+    The other arguments: see `occupancy_bounds`. Returns (H,).
+    """
+    H = policy.shape[0]
+    upper = np.empty(H)
+    upper[0] = start[states[0]]
+    sorting = scratch(box)
+    for end in range(1, H):
+        most = -_extreme(box, no_costs, no_total, policy, start, end, states[end], -1.0, sorting)
+        upper[end] = min(most, 1.0)
+    return upper
+
+
+@njit(cache=True)
+def with_bonus(
+    seen: Frequencies, bonus: Bonuses, costs: Floats, policy: Floats, total: Floats
+) -> Floats:
+    """Evaluate a policy on observed frequencies with costs reduced by a bonus.
+
+    Q = costs - deviation + p V, clipped or not. costs: (1 or H, S, A);
+    policy: (H, S, A). total: (H, S, A), to which Q is added. Returns the values (S,) of step 0.
+    """
+    successors, probabilities, visits, deviation = seen
+    H, S, A = policy.shape
+    W = successors.shape[3]
+    V = np.zeros((H + 1, S))
+    free = bonus.free
+    none = np.zeros((S, A))
+    for h in range(H - 1, -1, -1):
+        t = min(h, successors.shape[0] - 1)
+        succ, prob, count, less = successors[t], probabilities[t], visits[t], deviation[t]
+        if h == H - 1 and not bonus.last:
+            less = none
+        cost, weights = costs[min(h, costs.shape[0] - 1)], policy[h]
+        after, now, add = V[h + 1], V[h], total[h]
+        low, high = (0.0, float(H - h)) if bonus.clip else (-np.inf, np.inf)
+        for s in range(S):
+            value = 0.0
+            for a in range(A):
+                if not free or count[s, a] > 0:
+                    q = cost[s, a] - less[s, a]
+                    for w in range(W):
+                        q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
+                    q = min(max(q, low), high)
+                    add[s, a] += q
+                    value += weights[s, a] * q
+            now[s] = value
+    first: Floats = V[0]
+    return first
+
+
+@njit(cache=True)
+def plan(
+    seen: Frequencies, width: float, costs: Floats, observed: Ints, horizon: int
+) -> tuple[Ints, Floats]:
+    """Optimistic value iteration on observed frequencies; ties go to the smallest action.
+
+    Q_h = costs - (steps after h) * width / sqrt(visits) + p V_{h+1}, clipped to [0, steps left],
+    and 0 where nothing was seen. costs, observed: (1 or H, S, A), lowered mean costs and how many
+    were observed. Returns the greedy actions (H, S) and V (H + 1, S).
+    """
+    successors, probabilities, visits, deviation = seen
+    _, S, A, W = successors.shape
+    V = np.zeros((horizon + 1, S))
+    actions = np.zeros((horizon, S), dtype=np.int64)
+    for h in range(horizon - 1, -1, -1):
+        t = min(h, successors.shape[0] - 1)
+        c = min(h, costs.shape[0] - 1)
+        left = horizon - h
+        for s in range(S):
+            lowest = np.inf
+            for a in range(A):
+                q = 0.0
+                if visits[t, s, a] > 0 and observed[c, s, a] > 0:
+                    q = costs[c, s, a] - (left - 1) * (width * deviation[t, s, a])
+                    for w in range(W):
+                        q += probabilities[t, s, a, w] * V[h + 1, np.uint32(successors[t, s, a, w])]
+                    q = min(max(q, 0.0), left)
+                if q < lowest:
+                    lowest = q
+                    actions[h, s] = a
+            V[h, s] = lowest
+    return actions, V

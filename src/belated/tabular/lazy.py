@@ -1,0 +1,155 @@
+"""Lazy updating: a new plan only when something has been seen often enough more.
+
+Howson, Pike-Burke & Filippi (AISTATS 2023), "Optimism and delays in episodic reinforcement
+learning", Algorithm 2. Their active updating (Algorithm 1) is the agent without this wrapper.
+
+    1  for every episode k:
+    2      count the visits N of every (h, s, a) in the episodes that have reported
+    3      if N >= (1 + 1 / alpha) * (N at the start of the epoch) for some (h, s, a):
+    4          a new epoch begins: plan with everything that has reported
+    5      play the plan of the epoch
+
+The agent inside is handed feedback only when an epoch begins, so a planning agent plans once per
+epoch, and every agent plays what it handed out. alpha = infinity plans in every episode.
+
+Readings: line 3 holds for counts of 0 at once; as in the proof (Lemma 5), a count of 0 counts as 1.
+Where the problem is homogeneous, so that plans pool the steps, so do these counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from belated.core import checks, stored
+from belated.core.arrays import Ints
+from belated.core.contract import Agent, Information, call, check_inside, check_is_agent
+from belated.core.ledger import Ledger, Ledgered, listed, read_held, written
+from belated.core.records import Episode, Record, Trajectory
+from belated.core.wrappers.parallel import Parallel
+from belated.core.wrappers.pipeline import Pipeline
+from belated.core.wrappers.skipping import Skipping
+from belated.tabular.doubling import Doubling
+from belated.tabular.problem import Problem
+
+EQUAL = 1.0 - 1e-12
+"""A product that is smaller only by rounding counts as equal."""
+
+
+class Lazy(Ledgered):
+    """An agent that learns at the start of every epoch.
+
+    Args:
+        agent: the agent inside, which uses trajectories; one that plans, such as `DelayedUCBVI`.
+        alpha: activity, at least 1: an epoch ends when a count has grown by 1 / alpha. 1 waits
+            until one has doubled; infinity never waits.
+    """
+
+    def __init__(self, agent: Agent, alpha: float) -> None:
+        check_inside("agent", agent)
+        self._wrap(agent, alpha)
+
+    def _wrap(self, agent: Agent, alpha: float) -> None:
+        if isinstance(agent, Doubling | Parallel | Pipeline | Skipping):
+            name = type(agent).__name__
+            raise ValueError(
+                f"agent must not be a {name}, which looks at delays; put {name} outside"
+            )
+        if not agent.uses_paths:
+            raise ValueError(
+                "agent must use trajectories, whose visits end an epoch, got one that does not"
+            )
+        self.agent = agent
+        self.problem: Problem = agent.problem
+        self.information: Information = agent.information
+        self.uses_paths = True
+        if not (isinstance(alpha, float) and alpha == math.inf):
+            alpha = checks.real("alpha", alpha, 1.0)
+        self.alpha = alpha
+        self._ledger: Ledger[bool] = Ledger(self.problem, self.information, uses_paths=True)
+        self._held: dict[int, list[Record]] = {}
+        H, S, A = self.problem.shape
+        steps = 1 if self.problem.homogeneous else H
+        self._steps: Ints = np.minimum(np.arange(H), steps - 1)
+        self._before: Ints = np.zeros((steps, S, A), dtype=np.int64)  # at the start of the epoch
+        self._since: Ints = np.zeros((steps, S, A), dtype=np.int64)
+        self._epochs = 0
+
+    def begin_episode(self) -> Episode:
+        """Begin a new epoch if it is time, then the next episode."""
+        if np.any(self._since >= np.maximum(self._before, 1) / self.alpha * EQUAL):
+            self.agent.observe([record for held in self._held.values() for record in held])
+            self._held = {}
+            self._before += self._since
+            self._since[:] = 0
+            self._epochs += 1
+        self._ledger.begin(True)
+        return self.agent.begin_episode()
+
+    def observe(self, records: Iterable[Record]) -> None:
+        """Hold the records until the next epoch, and count the episodes that are complete."""
+        batch = listed(records)
+        _, entries = self._ledger.take(batch)
+        for record in batch:
+            self._held.setdefault(record.episode, []).append(record)
+        for entry in entries:
+            if entry.path is not None and entry.costs is not None:
+                self._count(entry.path)
+                self._ledger.settle(entry)
+
+    def _count(self, path: Trajectory) -> None:
+        np.add.at(self._since, (self._steps, path.states[:-1], path.actions), 1)
+
+    def forget(self, episode: int) -> None:
+        """Let go of an episode, unless all of its feedback has come."""
+        entry = self._ledger.forget(episode)
+        if entry is not None:
+            self._held.pop(episode, None)
+        if episode not in self._held:
+            self.agent.forget(episode)
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """Those of the agent inside, the epochs, and the episodes whose feedback is held."""
+        own = {"epochs": self._epochs, "held": len(self._held)}
+        return {**self.agent.diagnostics(), **self._ledger.tally(), **own}
+
+    def configuration(self) -> dict[str, Any]:
+        """The arguments that make this agent."""
+        return {"agent": self.agent, "alpha": self.alpha}
+
+    def state(self) -> stored.State:
+        """The agent inside, the counts and the records that are held."""
+        return {
+            "agent": stored.kept(self.agent),
+            "alpha": self.alpha,
+            "ledger": self._ledger.state(bool),
+            "held": [written(record) for held in self._held.values() for record in held],
+            "before": self._before.copy(),
+            "since": self._since.copy(),
+            "epochs": self._epochs,
+        }
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Self:
+        """The agent that wrote the state."""
+        names = ("agent", "alpha", "ledger", "held", "before", "since", "epochs")
+        read = stored.exact(state, *names)
+        agent = stored.made(read["agent"])
+        check_is_agent("agent", agent)
+        made = cls.__new__(cls)
+        made._wrap(agent, read["alpha"])
+        made._ledger.restore(read["ledger"], bool)
+        made._held = read_held(agent, made._ledger, read["held"])
+        shape = made._before.shape
+        made._before = stored.copied("before", read["before"], np.int64, shape)
+        made._since = stored.copied("since", read["since"], np.int64, shape)
+        for name, visits in (("before", made._before), ("since", made._since)):
+            stored.between(name, visits, 0, checks.MOST)
+        made._epochs = stored.count("epochs", read["epochs"])
+        return made
+
+    def __repr__(self) -> str:
+        return call(self, self.agent, self.alpha)

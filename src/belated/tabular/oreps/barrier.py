@@ -1,0 +1,265 @@
+"""Newton's method for follow-the-regularised-leader with a log barrier, on plain arrays.
+
+The problem: weights b and c > 0 are given, and the occupancy measure w of known transitions p that
+minimises ``sum w (log w - b) - sum c log w`` is wanted. b and c are of rows (h, s, a).
+
+The unknowns are the multipliers V (H + 1, S) of the flow constraints, with V[H] = 0. The measure
+that belongs to V solves, row by row,
+
+    log w - c / w = b - 1 + V(h, s) - sum_y p(y) V(h + 1, y)
+
+With w = c exp(-u) this is exp(u) + u = z, a Lambert W function in the log domain: a convex equation
+whose Newton steps fall from above. The barrier keeps every w away from 0, so the dual can be
+maximised as it is. Its gradient g is what flows into a state less what flows out, and its Hessian
+is -M,
+
+    M(h, h)     = diag(sum_a k) + sum over the rows (s, a) of step h - 1 of k p p^T
+    M(h, h + 1) = -sum_a k p                          with k = w^2 / (w + c)
+
+The direction x of M x = g comes from eliminating one step after the other: H S^3 operations for the
+factors, H S^2 for a direction. Factors are kept while directions become short quickly.
+The dual is self-concordant, so a step is halved until the slope along x is not less than minus half
+of what it was, and the dual does not fall. The error that a step leaves is estimated by the square
+of its largest change of a log w, or by that change times the rate at which directions become short.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from belated.core.arrays import Bools, Floats, Indices
+from belated.tabular.oreps.newton import eliminate
+
+CLOSE = 1e-11
+"""The error of log w, as estimated, at which a solve is finished."""
+SLOW = 0.2
+"""Factors are made anew when a direction is longer than this, or than so much of the last one."""
+ROUNDS = 60
+"""Newton steps after which a row is taken as it is; five are usual."""
+RIDGE = 1e-14
+"""What is added to the pivots, in proportion: rounding does not make them zero or negative."""
+SHORTEST = 1e-6
+"""The shortest part of a Newton step that is tried."""
+
+
+class Rows(NamedTuple):
+    """The transitions: successors, law (T, S, A, W), T is 1 or H; reach (H, S); start (S,)."""
+
+    successors: Indices
+    law: Floats
+    reach: Bools
+    start: Floats
+
+
+class Leader(NamedTuple):
+    """A point of the dual: V (H + 1, S), the measure w (H, S, A) of it, and the flow g (H, S)."""
+
+    V: Floats
+    w: Floats
+    flow: Floats
+
+
+@njit(cache=True)
+def exponent(z: float) -> float:
+    """The u of exp(u) + u = z."""
+    if z < -40.0:
+        return z
+    u = z if z < 1.0 else math.log(z)
+    for _ in range(ROUNDS):
+        rise = math.exp(u)
+        step = (rise + u - z) / (rise + 1.0)
+        u -= step
+        if abs(step) <= 1e-15 * (1.0 + abs(u)):
+            break
+    return u
+
+
+@njit(cache=True)
+def evaluate(rows: Rows, b: Floats, c: Floats, leader: Leader) -> float:
+    """Write w and flow that belong to V. Returns the dual value."""
+    successors, law, reach, start = rows
+    V, w, flow = leader
+    H, S, A = w.shape
+    slots = law.shape[3]
+    value = 0.0
+    for s in range(S):
+        flow[0, s] = start[s]
+        if reach[0, s]:
+            value += start[s] * V[0, s]
+    for h in range(H):
+        t = min(h, law.shape[0] - 1)
+        if h + 1 < H:
+            flow[h + 1, :] = 0.0
+        for s in range(S):
+            if not reach[h, s]:
+                flow[h, s] = 0.0
+                continue
+            for a in range(A):
+                theta = b[h, s, a] - 1.0 + V[h, s]
+                if h + 1 < H:
+                    for j in range(slots):
+                        theta -= law[t, s, a, j] * V[h + 1, successors[t, s, a, j]]
+                weight = c[h, s, a]
+                scale = math.log(weight)
+                u = exponent(scale - theta)
+                mass = weight * math.exp(-u)
+                w[h, s, a] = mass
+                value += weight - mass - weight * (scale - u)
+                flow[h, s] -= mass
+                if h + 1 < H:
+                    for j in range(slots):
+                        flow[h + 1, successors[t, s, a, j]] += law[t, s, a, j] * mass
+    return value
+
+
+@njit(cache=True)
+def factorise(rows: Rows, c: Floats, w: Floats, factors: Floats, carried: Floats) -> None:
+    """Eliminate one step of M after the other.
+
+    Writes the pivots as products of triangles to factors (H, S, S), and pivot^-1 M(h, h + 1) to
+    carried (H, S, S).
+    """
+    successors, law, reach, _ = rows
+    H, S, A = w.shape
+    slots = law.shape[3]
+    factors[:] = 0.0
+    for h in range(H):
+        t = min(h, law.shape[0] - 1)
+        pivot, link = factors[h], carried[h]
+        link[:] = 0.0
+        for s in range(S):
+            if not reach[h, s]:
+                pivot[s, s] = 1.0
+                continue
+            for a in range(A):
+                k = w[h, s, a] * (w[h, s, a] / (w[h, s, a] + c[h, s, a]))
+                pivot[s, s] += k
+                if h + 1 < H:
+                    for i in range(slots):
+                        part = k * law[t, s, a, i]
+                        if part > 0.0:
+                            y = successors[t, s, a, i]
+                            link[s, y] -= part
+                            for j in range(slots):
+                                factors[h + 1, y, successors[t, s, a, j]] += part * law[t, s, a, j]
+                            factors[h + 1, y, y] += RIDGE * part
+        before = link.copy()
+        eliminate(pivot, link)
+        if h + 1 < H:
+            for s in range(S):
+                for y in range(S):
+                    if before[s, y] != 0.0:
+                        for v in range(S):
+                            factors[h + 1, y, v] -= before[s, y] * link[s, v]
+
+
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def product(left: Floats, right: Floats) -> float:
+    """The sum of left * right, both (n,), in any order."""
+    total = 0.0
+    for i in range(left.shape[0]):
+        total += left[i] * right[i]
+    return total
+
+
+@njit(cache=True)
+def substitute(pivot: Floats, side: Floats) -> None:
+    """Solve pivot x = side in place, both (S,), with a pivot that `eliminate` has overwritten."""
+    S = side.shape[0]
+    for r in range(S):
+        side[r] -= product(pivot[r, :r], side[:r])
+    for r in range(S - 1, -1, -1):
+        side[r] = (side[r] - product(pivot[r, r + 1 :], side[r + 1 :])) / pivot[r, r]
+
+
+@njit(cache=True)
+def direction(
+    rows: Rows, c: Floats, leader: Leader, factors: Floats, carried: Floats, x: Floats
+) -> tuple[float, float]:
+    """Solve M x = g. Writes x (H + 1, S). Returns g x and the largest change of a log w along x."""
+    successors, law, reach, _ = rows
+    _, w, flow = leader
+    H, S, A = w.shape
+    slots = law.shape[3]
+    x[:H] = flow
+    x[H] = 0.0
+    for h in range(H):
+        # carried = pivot^-1 M(h, h + 1), and M(h + 1, h) pivot^-1 is its transpose
+        if h + 1 < H:
+            for s in range(S):
+                for y in range(S):
+                    x[h + 1, y] -= carried[h, s, y] * x[h, s]
+        substitute(factors[h], x[h])
+    slope = 0.0
+    most = 0.0
+    for h in range(H - 1, -1, -1):
+        t = min(h, law.shape[0] - 1)
+        for s in range(S):
+            if not reach[h, s]:
+                x[h, s] = 0.0
+                continue
+            x[h, s] -= product(carried[h, s], x[h + 1])
+            slope += flow[h, s] * x[h, s]
+            for a in range(A):
+                change = x[h, s]
+                if h + 1 < H:
+                    for j in range(slots):
+                        change -= law[t, s, a, j] * x[h + 1, successors[t, s, a, j]]
+                most = max(most, abs(change) * w[h, s, a] / (w[h, s, a] + c[h, s, a]))
+    return slope, most
+
+
+@njit(cache=True)
+def lead(rows: Rows, b: Floats, c: Floats, leader: Leader, steps: int) -> tuple[int, int, float]:
+    """Maximise the dual from V.
+
+    Returns the steps taken, how many of them took new factors, and the estimate of the error of
+    log w; the solve is finished if it is at most `CLOSE`.
+    """
+    V, w, flow = leader
+    H, S, _ = w.shape
+    x = np.zeros(V.shape)
+    factors = np.zeros((H, S, S))
+    carried = np.zeros((H, S, S))
+    value = evaluate(rows, b, c, leader)
+    fresh = True
+    taken = made = 0
+    last = 1.0
+    while taken < steps and abs(value) < np.inf:
+        taken += 1
+        if fresh:
+            factorise(rows, c, w, factors, carried)
+            made += 1
+        slope, most = direction(rows, c, leader, factors, carried, x)
+        if not (slope >= 0.0 and slope < np.inf and most < np.inf):
+            break
+        if not fresh and most > SLOW * last:
+            fresh = True
+            continue
+        left = most * most / (1.0 if fresh else last)
+        length = 1.0 if most <= 1.0 else 1.0 / most
+        before = V.copy()
+        while length >= SHORTEST:
+            for h in range(H):
+                for s in range(S):
+                    V[h, s] = before[h, s] + length * x[h, s]
+            now = evaluate(rows, b, c, leader)
+            if left <= CLOSE:
+                return taken, made, left
+            there = 0.0
+            for h in range(H):
+                for s in range(S):
+                    there += flow[h, s] * x[h, s]
+            if there >= -0.5 * slope and now >= value - 1e-11 * (1.0 + abs(value)):
+                break
+            length *= 0.5
+        if length < SHORTEST:
+            V[:] = before
+            evaluate(rows, b, c, leader)
+            break
+        value = now
+        fresh = length < 1.0 or most > SLOW
+        last = most
+    return taken, made, np.inf

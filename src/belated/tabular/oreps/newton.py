@@ -1,0 +1,729 @@
+"""Newton's method for the update of Delayed O-REPS, on plain arrays.
+
+The problem: logarithmic weights b are given, and the occupancy measure q that minimises
+``sum q (log q - b)`` is wanted. With b = log q_reference - eta * cost this is one step of mirror
+descent.
+
+The unknowns are multipliers V (H + 1, S) with V[H] = 0. A row is a triple (h, s, a), and p is its
+next-state law: p is given if the transitions are known, and chosen inside a box if they are not.
+The value of a row is
+
+    phi(h, s, a) = min_p  sum_y p(y) (log p(y) - b(h, s, a, y) + V(h + 1, y))
+
+    (known p: phi = -b(h, s, a) + sum_y p(y) V(h + 1, y), the entropy of p being part of b)
+
+and any V gives a policy pi, and with it a measure that satisfies all constraints:
+
+    W(h, s) = -logsumexp_a(-phi)     pi(a | h, s) = exp(W - phi)     d = density of pi and p
+
+The residual m(h, s) = V - W - log d is zero at the optimum (up to one constant for each step h),
+and the duality gap is exactly
+
+    gap = sum_h  log E_d[exp m] - E_d[m]
+
+Newton's direction x solves (I + G) y = -m, y = B x. Here (B x)(h) = x(h) - P(h) x(h + 1), and the
+positive operator G says how the log densities change with V. Two kernels solve this system:
+
+    direction_by_gradients   conjugate gradients in the inner product of d; each iteration is one
+                             backward and one forward sweep over the sparse rows
+    direction_by_blocks      exact elimination of one step after the other; it takes H * S^3
+                             operations and stays accurate however small the densities are
+
+Related arrays travel together in the named tuples below. Every kernel is compiled for one signature
+only, because every array is C-contiguous and always read-only or always writable:
+
+    read-only   all arrays of `Given`, and `successors` of `Rows`
+    writable    all other arrays
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from belated.core.arrays import Bools, Floats, Indices
+
+SLACK = 1e-13  # a box whose bounds sum to 1 within this leaves no choice
+
+
+class Bounds(NamedTuple):
+    """A confidence box: successors, lower, upper (T, S, A, W); known, unseen (T, S, A).
+
+    The first known[t, s, a] slots of a row are bounded by lower and upper, all other next states
+    by 0 and unseen. T is 1 or H.
+    """
+
+    successors: Indices
+    known: Indices
+    lower: Floats
+    upper: Floats
+    unseen: Floats
+
+
+class Given(NamedTuple):
+    """The data of one solve.
+
+    log_weights: b, of shape (H, S, A, 1) for known transitions and (H, S, A, S) for a box.
+    log_start: (S,), -inf where the start has no mass. bounds: read only if there is a box.
+    """
+
+    log_weights: Floats
+    log_start: Floats
+    bounds: Bounds
+
+
+class Rows(NamedTuple):
+    """The next-state laws in use and the states they can reach.
+
+    successors: (T, S, A, W), next states by slot; or (1, 1, 1, S) for a box, whose slot j is
+    state j in every row. law, log_law: (T, S, A, W), with probability 0 in slots that are padding;
+    T is 1 or H, and H for a box. free: (H, S, A, S), whether a chosen probability is off its bounds
+    (not read if the transitions are known). reach: (H, S), whether some policy reaches the state.
+    box: whether `evaluate_rows` chooses the laws inside a box.
+    """
+
+    successors: Indices
+    law: Floats
+    log_law: Floats
+    free: Bools
+    reach: Bools
+    box: bool
+
+
+class Point(NamedTuple):
+    """Multipliers and what follows from them, in the notation of the module.
+
+    V: (H + 1, S). W, log_d, d, m: (H, S). log_pi, pi: (H, S, A).
+    """
+
+    V: Floats
+    W: Floats
+    log_pi: Floats
+    pi: Floats
+    log_d: Floats
+    d: Floats
+    m: Floats
+
+
+Quality = tuple[float, float, float, float]
+"""How good a point is: the objective, the duality gap, max |m| and the smallest log density.
+
+The last two are taken over the states within reach. A plain tuple is returned to Python faster than
+a named one.
+"""
+
+
+class Sweep(NamedTuple):
+    """Arrays of `respond`: post (H - 1, S, A, W); spread (H, S, A); x (H + 1, S); u (H, S)."""
+
+    post: Floats
+    spread: Floats
+    x: Floats
+    u: Floats
+
+
+@njit(cache=True)
+def exponentials(w: Floats, free: Bools, out: Floats) -> tuple[float, float]:
+    """Write exp(w - top) to the free entries of out (S,). Returns top = max w, and their sum."""
+    top = -np.inf
+    for y in range(w.size):
+        if free[y]:
+            top = max(top, w[y])
+    total = 0.0
+    for y in range(w.size):
+        if free[y]:
+            out[y] = np.exp(w[y] - top)
+            total += out[y]
+    return top, total
+
+
+@njit(cache=True)
+def choose_law(
+    w: Floats, low: Floats, high: Floats, p: Floats, log_p: Floats, free: Bools
+) -> float:
+    """Minimise sum p (log p - w) over the box [low, high] and the simplex. All arrays: (S,).
+
+    The minimiser is clip(exp(w + multiplier), low, high). Each round sets the variables that
+    violate one side of the box to their bounds, on the side with the larger total violation. These
+    variables are pegged: they keep their bounds, so at most S rounds are needed.
+    Writes p, log_p and free (whether a variable is not pegged). Returns the minimum.
+    """
+    S = w.size
+    floor = 0.0
+    ceiling = 0.0
+    for y in range(S):
+        floor += low[y]
+        ceiling += high[y]
+    if floor >= 1.0 - SLACK or ceiling <= 1.0 + SLACK:
+        value = 0.0
+        for y in range(S):
+            share = low[y] / floor if floor >= 1.0 - SLACK else high[y] / ceiling
+            p[y] = share
+            free[y] = False
+            log_p[y] = np.log(share) if share > 0.0 else -np.inf
+            if share > 0.0:
+                value += share * (log_p[y] - w[y])
+        return value
+    rest = 1.0  # mass left for the free variables
+    for y in range(S):
+        free[y] = high[y] > 0.0
+        if not free[y]:
+            p[y] = 0.0
+            log_p[y] = -np.inf
+    top, total = exponentials(w, free, log_p)  # log_p holds exp(w - top) until the end
+    scale = 1.0
+    multiplier = 0.0
+    for _ in range(4):
+        for _ in range(S + 1):
+            if total < 1e-30:  # the largest weights are pegged: measure the others from a new top
+                top, total = exponentials(w, free, log_p)
+                if top == -np.inf:
+                    break
+            scale = rest / total
+            over = 0.0
+            under = 0.0
+            for y in range(S):
+                if free[y]:
+                    share = log_p[y] * scale
+                    if share > high[y]:
+                        over += share - high[y]
+                    elif share < low[y]:
+                        under += low[y] - share
+            if over == 0.0 and under == 0.0:
+                break
+            total = 0.0
+            for y in range(S):
+                if free[y]:
+                    share = log_p[y] * scale
+                    bound = -1.0
+                    if over >= under and share > high[y]:
+                        bound = high[y]
+                    elif under >= over and share < low[y]:
+                        bound = low[y]
+                    if bound >= 0.0:
+                        free[y] = False
+                        p[y] = bound
+                        log_p[y] = np.log(bound)
+                        rest -= bound
+                    else:
+                        total += log_p[y]
+            rest = max(rest, 1e-300)
+        multiplier = np.log(scale) - top
+        if rest > 1e-9 or top == -np.inf:
+            break
+        # hardly any mass is left: a rounding error may have pegged one variable too many
+        released = False
+        for y in range(S):
+            if not free[y] and low[y] < high[y]:
+                pull = log_p[y] - w[y]
+                if (p[y] == high[y] and multiplier < pull - 1e-6) or (
+                    p[y] == low[y] and multiplier > pull + 1e-6
+                ):
+                    free[y] = True
+                    rest += p[y]
+                    released = True
+        if not released:
+            break
+        total = 0.0
+    value = 0.0
+    mass = 0.0
+    for y in range(S):
+        if free[y]:
+            p[y] = log_p[y] * scale
+            log_p[y] = w[y] + multiplier
+            mass += p[y]
+        elif p[y] > 0.0:
+            value += p[y] * (log_p[y] - w[y])
+    if mass > 0.0:
+        value += mass * multiplier
+    return value
+
+
+@njit(cache=True)
+def evaluate_rows(given: Given, rows: Rows, point: Point, start: bool) -> None:
+    """Compute phi from V, and write W, log_pi and pi of the point.
+
+    The laws are chosen too if there is a box: law, log_law and free are written. V holds a guess
+    of log d if start is True, and W is added to it from the last step to the first. States out of
+    reach get W = V = 0 and the uniform policy.
+    """
+    log_weights, _, bounds = given
+    box_successors, known, lower, upper, unseen = bounds
+    successors, law, log_law, free, reach, box = rows
+    V, W, log_pi, pi, _, _, _ = point
+    H, S, A = pi.shape
+    slots = law.shape[3]
+    weights = np.empty(S)
+    low = np.empty(S)
+    high = np.empty(S)
+    for h in range(H - 1, -1, -1):
+        t = min(h, law.shape[0] - 1)
+        r = min(h, unseen.shape[0] - 1)
+        for s in range(S):
+            if not reach[h, s]:
+                W[h, s] = 0.0
+                V[h, s] = 0.0
+                for a in range(A):
+                    log_pi[h, s, a] = -np.log(A)
+                    pi[h, s, a] = 1.0 / A
+                continue
+            top = -np.inf
+            for a in range(A):
+                if box:
+                    for y in range(S):
+                        weights[y] = log_weights[h, s, a, y] - V[h + 1, y]
+                        low[y] = 0.0
+                        high[y] = unseen[r, s, a]
+                    for j in range(known[r, s, a]):
+                        y = box_successors[r, s, a, j]
+                        low[y] = lower[r, s, a, j]
+                        high[y] = upper[r, s, a, j]
+                    phi = choose_law(
+                        weights, low, high, law[h, s, a], log_law[h, s, a], free[h, s, a]
+                    )
+                else:
+                    phi = -log_weights[h, s, a, 0]
+                    for j in range(slots):
+                        phi += law[t, s, a, j] * V[h + 1, successors[t, s, a, j]]
+                log_pi[h, s, a] = -phi
+                top = max(top, -phi)
+            total = 0.0
+            for a in range(A):
+                pi[h, s, a] = np.exp(log_pi[h, s, a] - top)
+                total += pi[h, s, a]
+            W[h, s] = -top - np.log(total)
+            for a in range(A):
+                pi[h, s, a] /= total
+                log_pi[h, s, a] += W[h, s]
+            if start:
+                V[h, s] += W[h, s]
+
+
+@njit(cache=True)
+def carry_forward(log_start: Floats, rows: Rows, point: Point) -> Quality:
+    """Write the densities log_d, d and the residuals m. Returns how good the point is.
+
+    Densities are summed as plain numbers. A step is summed again in logarithms if one of its
+    densities is near the smallest float. m has mean 0 under d at every step.
+    """
+    successors, law, log_law, _, reach, _ = rows
+    V, W, log_pi, _, log_d, d, m = point
+    H, S, A = log_pi.shape
+    T, states, actions, slots = successors.shape
+    value = 0.0
+    gap = 0.0
+    residual = 0.0
+    lowest = 0.0
+    top = np.empty(S)
+    for h in range(H):
+        if h == 0:
+            for s in range(S):
+                log_d[0, s] = log_start[s]
+                d[0, s] = np.exp(log_start[s])
+                m[0, s] = 0.0
+                if reach[0, s]:
+                    value += d[0, s] * (log_start[s] + W[0, s])
+                    lowest = min(lowest, log_start[s])
+            continue
+        t = min(h - 1, T - 1)
+        u = min(h - 1, law.shape[0] - 1)
+        for y in range(S):
+            d[h, y] = 0.0
+        for s in range(S):
+            if d[h - 1, s] == 0.0:
+                continue
+            for a in range(A):
+                mass = np.exp(log_d[h - 1, s] + log_pi[h - 1, s, a])
+                if mass > 0.0:
+                    targets = successors[t, min(s, states - 1), min(a, actions - 1)]
+                    for j in range(slots):
+                        d[h, targets[j]] += mass * law[u, s, a, j]
+        small = False
+        for y in range(S):
+            if reach[h, y] and d[h, y] < 1e-280:
+                small = True
+            log_d[h, y] = np.log(d[h, y]) if d[h, y] > 0.0 else -np.inf
+        if small:
+            for y in range(S):
+                top[y] = -np.inf
+                d[h, y] = 0.0
+            for sweep in range(2):
+                for s in range(S):
+                    if not reach[h - 1, s]:
+                        continue
+                    for a in range(A):
+                        targets = successors[t, min(s, states - 1), min(a, actions - 1)]
+                        for j in range(slots):
+                            if log_law[u, s, a, j] > -np.inf:
+                                y = targets[j]
+                                term = log_d[h - 1, s] + log_pi[h - 1, s, a] + log_law[u, s, a, j]
+                                if sweep == 0:
+                                    top[y] = max(top[y], term)
+                                else:
+                                    d[h, y] += np.exp(term - top[y])
+            for y in range(S):
+                log_d[h, y] = top[y] + np.log(d[h, y]) if reach[h, y] else -np.inf
+                d[h, y] = np.exp(log_d[h, y])
+        mean = 0.0
+        mass = 0.0
+        for y in range(S):
+            m[h, y] = V[h, y] - W[h, y] - log_d[h, y] if reach[h, y] else 0.0
+            mean += d[h, y] * m[h, y]
+            mass += d[h, y]
+        value -= mean
+        mean /= mass
+        excess = 0.0
+        for y in range(S):
+            if reach[h, y]:
+                m[h, y] -= mean
+                residual = max(residual, abs(m[h, y]))
+                lowest = min(lowest, log_d[h, y])
+                if d[h, y] == 0.0 or abs(m[h, y]) > 30.0:
+                    excess += np.exp(min(log_d[h, y] + m[h, y], 700.0)) - d[h, y] * (1.0 + m[h, y])
+                elif abs(m[h, y]) < 1e-3:
+                    k = m[h, y]
+                    excess += d[h, y] * k * k * (0.5 + k * (1.0 + 0.25 * k) / 6.0)
+                else:
+                    excess += d[h, y] * (np.expm1(m[h, y]) - m[h, y])
+        gap += np.log1p(max(excess, 0.0))
+    return value, gap, residual, lowest
+
+
+@njit(cache=True)
+def evaluate(given: Given, rows: Rows, point: Point, start: bool) -> Quality:
+    """Write all of the point that follows from V. Returns how good the point is.
+
+    start: see `evaluate_rows`.
+    """
+    evaluate_rows(given, rows, point, start)
+    return carry_forward(given.log_start, rows, point)
+
+
+@njit(cache=True)
+def move(V: Floats, before: Floats, x: Floats, length: float) -> bool:
+    """Set V to before + length * x, all (H + 1, S). Returns whether V is finite."""
+    finite = True
+    for h in range(V.shape[0]):
+        for s in range(V.shape[1]):
+            V[h, s] = before[h, s] + length * x[h, s]
+            finite = finite and np.isfinite(V[h, s])
+    return finite
+
+
+@njit(cache=True)
+def posteriors(h: int, rows: Rows, point: Point, post: Floats) -> None:
+    """Write Pr(row (h, s, a) and slot j | the state of slot j at step h + 1) to post (S, A, W)."""
+    successors, law, log_law, _, reach, _ = rows
+    _, _, log_pi, _, log_d, d, _ = point
+    S, A, slots = post.shape
+    T, states, actions, _ = successors.shape
+    t = min(h, T - 1)
+    u = min(h, law.shape[0] - 1)
+    small = False
+    inverse = np.zeros(S)
+    for y in range(S):
+        if reach[h + 1, y]:
+            if log_d[h + 1, y] < -600.0:
+                small = True
+            else:
+                inverse[y] = 1.0 / d[h + 1, y]
+    for s in range(S):
+        for a in range(A):
+            targets = successors[t, min(s, states - 1), min(a, actions - 1)]
+            if not reach[h, s]:
+                for j in range(slots):
+                    post[s, a, j] = 0.0
+            elif small:
+                for j in range(slots):
+                    term = log_d[h, s] + log_pi[h, s, a] + log_law[u, s, a, j]
+                    post[s, a, j] = 0.0
+                    if term > -np.inf:
+                        post[s, a, j] = np.exp(min(term - log_d[h + 1, targets[j]], 0.0))
+            else:
+                mass = np.exp(log_d[h, s] + log_pi[h, s, a])
+                for j in range(slots):
+                    post[s, a, j] = mass * law[u, s, a, j] * inverse[targets[j]]
+
+
+@njit(cache=True)
+def respond(y: Floats, rows: Rows, pi: Floats, sweep: Sweep) -> None:
+    """Apply G to y (H, S): a backward sweep for x = B^-1 y, then a forward sweep for u = -G y.
+
+    u is the change of log d along x. The transitions must be known. post holds the posteriors of
+    the steps 0 .. H - 2, and x[H] = 0. x, spread and u are written.
+    """
+    successors, law, _, _, reach, _ = rows
+    post, spread, x, u = sweep
+    H, S, A = pi.shape
+    slots = law.shape[3]
+    for h in range(H - 1, -1, -1):
+        t = min(h, law.shape[0] - 1)
+        for s in range(S):
+            u[h, s] = 0.0
+            x[h, s] = 0.0
+            if not reach[h, s]:
+                continue
+            mean = 0.0
+            if h < H - 1:
+                for a in range(A):
+                    ahead = 0.0
+                    for j in range(slots):
+                        ahead += law[t, s, a, j] * x[h + 1, successors[t, s, a, j]]
+                    spread[h, s, a] = ahead
+                    mean += pi[h, s, a] * ahead
+                for a in range(A):
+                    spread[h, s, a] -= mean
+            x[h, s] = y[h, s] + mean
+    for h in range(H - 1):
+        t = min(h, law.shape[0] - 1)
+        for s in range(S):
+            if reach[h, s]:
+                for a in range(A):
+                    change = u[h, s] - spread[h, s, a]
+                    for j in range(slots):
+                        u[h + 1, successors[t, s, a, j]] += post[h, s, a, j] * change
+
+
+@njit(cache=True)
+def direction_by_gradients(
+    rows: Rows, point: Point, forcing: float, limit: int, x: Floats
+) -> tuple[float, int, bool]:
+    """Solve (I + G) y = -m by conjugate gradients, for known transitions.
+
+    The iterations end when the norm of the residual under d is at most forcing times that of m, or
+    at the limit. Writes B^-1 y to x (H + 1, S). Returns (slope of the value along x, iterations,
+    whether the residual is small enough).
+    """
+    _, _, _, pi, _, d, m = point
+    H, S, A = pi.shape
+    y = np.zeros((H, S))
+    r = np.zeros((H, S))
+    p = np.zeros((H, S))
+    u = np.zeros((H, S))
+    spread = np.zeros((H, S, A))
+    post = np.zeros((H - 1, S, A, rows.law.shape[3]))
+    for h in range(H - 1):
+        posteriors(h, rows, point, post[h])
+    sweep = Sweep(post, spread, x, u)
+    size = 0.0
+    for h in range(1, H):
+        for s in range(S):
+            r[h, s] = -m[h, s]
+            p[h, s] = r[h, s]
+            size += d[h, s] * r[h, s] ** 2
+    goal = forcing * forcing * size
+    done = False
+    iterations = 0
+    while iterations < limit:
+        if size <= goal:
+            done = True
+            break
+        respond(p, rows, pi, sweep)
+        curvature = 0.0
+        for h in range(1, H):
+            for s in range(S):
+                curvature += d[h, s] * p[h, s] * (p[h, s] - u[h, s])
+        if not (curvature > 0.0 and curvature < np.inf):
+            break
+        length = size / curvature
+        before = size
+        size = 0.0
+        for h in range(1, H):
+            for s in range(S):
+                y[h, s] += length * p[h, s]
+                r[h, s] -= length * (p[h, s] - u[h, s])
+                size += d[h, s] * r[h, s] ** 2
+        for h in range(1, H):
+            for s in range(S):
+                p[h, s] = r[h, s] + size / before * p[h, s]
+        iterations += 1
+    respond(y, rows, pi, sweep)
+    slope = 0.0
+    for h in range(1, H):
+        for s in range(S):
+            slope -= d[h, s] * u[h, s] * m[h, s]
+    return slope, iterations, done
+
+
+@njit(cache=True)
+def eliminate(pivot: Floats, system: Floats) -> None:
+    """Solve pivot X = system in place: X replaces system (n, k), and pivot (n, n) is overwritten.
+
+    No rows are exchanged. A diagonal scaling turns pivot into a positive definite matrix, and for
+    such matrices elimination in order is stable whatever the scaling. The loops take four columns
+    at a time, so that they do more work for each number they load.
+    """
+    n, k = system.shape
+    first = 0
+    while first < n:
+        end = min(first + 4, n)
+        for i in range(first, end):
+            for r in range(i + 1, n):
+                f = pivot[r, i] / pivot[i, i]
+                pivot[r, i] = f
+                for c in range(i + 1, end if r >= end else n):
+                    pivot[r, c] -= f * pivot[i, c]
+                if r < end:
+                    for c in range(k):
+                        system[r, c] -= f * system[i, c]
+        if end < n:
+            a, b, c, d = first, first + 1, first + 2, first + 3
+            for r in range(end, n):
+                e, f, g, h = pivot[r, a], pivot[r, b], pivot[r, c], pivot[r, d]
+                for j in range(end, n):
+                    pivot[r, j] -= (
+                        e * pivot[a, j] + f * pivot[b, j] + g * pivot[c, j] + h * pivot[d, j]
+                    )
+                for j in range(k):
+                    system[r, j] -= (
+                        e * system[a, j] + f * system[b, j] + g * system[c, j] + h * system[d, j]
+                    )
+        first = end
+    for i in range(n - 1, -1, -1):
+        a = i + 1
+        while a + 3 < n:
+            e, f, g, h = pivot[i, a], pivot[i, a + 1], pivot[i, a + 2], pivot[i, a + 3]
+            for j in range(k):
+                system[i, j] -= (
+                    e * system[a, j]
+                    + f * system[a + 1, j]
+                    + g * system[a + 2, j]
+                    + h * system[a + 3, j]
+                )
+            a += 4
+        while a < n:
+            e = pivot[i, a]
+            for j in range(k):
+                system[i, j] -= e * system[a, j]
+            a += 1
+        e = 1.0 / pivot[i, i]
+        for j in range(k):
+            system[i, j] *= e
+
+
+@njit(cache=True)
+def subtract_product(left: Floats, right: Floats, out: Floats) -> None:
+    """Subtract left.T @ right from out (k, l), with left (n, k) and right (n, l)."""
+    product = np.dot(left.T, right)
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] -= product[i, j]
+
+
+@njit(cache=True)
+def direction_by_blocks(rows: Rows, point: Point, x: Floats) -> float:
+    """Solve Newton's system exactly by eliminating the steps 1, 2, ... in turn.
+
+    K is the posterior of the previous state, M = sum over rows of posterior * p, and the system is
+    -K x(h - 1) + (I + M) x(h) - P x(h + 1) = -(m(h) - K m(h - 1)). The eigenvalues of the pivots
+    lie in [1, 2] however small the densities are. The free slots of a chosen law add their
+    covariance to M. Writes x (H + 1, S). Returns the slope of the value along x. The kernel
+    allocates arrays of about H * S^2 numbers.
+    """
+    successors, law, _, free, reach, box = rows
+    _, _, _, pi, _, d, m = point
+    H, S, A = pi.shape
+    T, states, actions, slots = successors.shape
+    post = np.zeros((S, A, slots))
+    carried = np.zeros((H, S, S))  # pivot^-1 P of every step
+    offset = np.zeros((H, S))  # pivot^-1 times the right-hand side
+    origin = np.zeros((S, S))  # transposed K: origin[s, y] = Pr(s at h - 1 | y at h)
+    pivot = np.zeros((S, S))
+    system = np.zeros((S, S + 1))
+    most = 2 * S * A if box else S
+    left = np.zeros((most, S))
+    right = np.zeros((most, S))
+    for h in range(H):
+        # `pivot` holds M of this step here, built from the rows of the step before
+        if h > 0:
+            if box:
+                subtract_product(origin, carried[h - 1], pivot)
+            else:
+                for s in range(S):
+                    for y in range(S):
+                        if origin[s, y] > 0.0:
+                            for z in range(S):
+                                pivot[y, z] -= origin[s, y] * carried[h - 1, s, z]
+            for y in range(S):
+                pivot[y, y] += 1.0
+                total = -m[h, y]
+                for s in range(S):
+                    total += origin[s, y] * (offset[h - 1, s] + m[h - 1, s])
+                system[y, S] = total
+        t = min(h, T - 1)
+        u = min(h, law.shape[0] - 1)
+        for s in range(S):
+            for y in range(S):
+                system[s, y] = 0.0
+                origin[s, y] = 0.0
+        if h < H - 1:
+            posteriors(h, rows, point, post)
+            for s in range(S):
+                if reach[h, s]:
+                    for a in range(A):
+                        targets = successors[t, min(s, states - 1), min(a, actions - 1)]
+                        for j in range(slots):
+                            system[s, targets[j]] += pi[h, s, a] * law[u, s, a, j]
+                            origin[s, targets[j]] += post[s, a, j]
+        if h > 0:
+            eliminate(pivot, system)
+        for s in range(S):
+            if h > 0:
+                offset[h, s] = system[s, S]
+            for y in range(S):
+                carried[h, s, y] = system[s, y]
+                pivot[s, y] = 0.0
+        if h == H - 1:
+            break
+        used = 0
+        for s in range(S):
+            if not reach[h, s]:
+                continue
+            for a in range(A):
+                targets = successors[t, min(s, states - 1), min(a, actions - 1)]
+                if not box:
+                    for j in range(slots):
+                        if post[s, a, j] > 0.0:
+                            for k in range(slots):
+                                pivot[targets[j], targets[k]] += post[s, a, j] * law[u, s, a, k]
+                    continue
+                mass = 0.0
+                for y in range(S):
+                    if free[h, s, a, y]:
+                        mass += law[h, s, a, y]
+                        pivot[y, y] += post[s, a, y]
+                if mass <= 1.0 - 1e-12:
+                    for y in range(S):
+                        left[used, y] = -post[s, a, y]
+                        right[used, y] = law[h, s, a, y]
+                    used += 1
+                    if mass > 0.0:
+                        for y in range(S):
+                            left[used, y] = post[s, a, y] if free[h, s, a, y] else 0.0
+                            right[used, y] = law[h, s, a, y] / mass if free[h, s, a, y] else 0.0
+                        used += 1
+        if used > 0:
+            subtract_product(left[:used], right[:used], pivot)
+    slope = 0.0
+    for s in range(S):
+        x[H, s] = 0.0
+        x[0, s] = 0.0
+    for h in range(H - 1, 0, -1):
+        t = min(h, T - 1)
+        u = min(h, law.shape[0] - 1)
+        for s in range(S):
+            x[h, s] = 0.0
+            if not reach[h, s]:
+                continue
+            x[h, s] = offset[h, s]
+            for y in range(S):
+                x[h, s] += carried[h, s, y] * x[h + 1, y]
+            answer = m[h, s] + x[h, s]
+            for a in range(A):
+                targets = successors[t, min(s, states - 1), min(a, actions - 1)]
+                ahead = 0.0
+                for j in range(slots):
+                    ahead += law[u, s, a, j] * x[h + 1, targets[j]]
+                answer -= pi[h, s, a] * ahead
+            slope -= d[h, s] * answer * m[h, s]
+    return slope

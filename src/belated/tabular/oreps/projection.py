@@ -1,0 +1,422 @@
+"""The update of Delayed O-REPS: the occupancy measure nearest to a reference, after costs.
+
+    project(dynamics, log_reference, cost) = argmin_q  <q, cost> + sum q log(q / reference)
+
+over the occupancy measures q of the dynamics; `cost` is eta times the sum of the costs that came.
+
+Known transitions (`KnownDynamics`): all candidates share p, so a measure is kept on (h, s, a). The
+set is affine, hence the reference may be the last measure (mirror descent) or
+
+    initial_reference(dynamics) - eta * (all costs processed before)       (follow the leader)
+
+with the same answer; the second form accumulates no rounding. `warm` takes the last `Projection`.
+
+Unknown transitions (`ConfidenceBox`): measures live on (h, s, a, next state), and the law of a row
+may be anything in its box. The reference is the last measure, `last.log_measure`. Its entries that
+are -inf (impossible under the box of that time) are replaced by the uniform measure.
+
+The first reference 1 / (S^2 A) is no occupancy measure, so it is projected once, without cost.
+
+The solver is Newton's method on the multipliers V of the flow constraints (newton.py). Every
+iterate gives a feasible measure and an exact duality gap. If a solve does not reach its tolerance,
+the cost is applied in smaller portions, and each portion starts where the last one ended. The last
+portion solves the given problem, so the answer is exact for known and unknown transitions alike.
+(Two *updates* with half of a batch each would be exact for known transitions only.)
+"""
+
+from dataclasses import dataclass, field, fields
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from belated.core import checks, stored
+from belated.core.arrays import Bools, Floats, Indices, frozen
+from belated.tabular.oreps import newton as kernels
+
+FINE = 1e-6  # largest `fine`: the gap does not see states of vanishing density
+FINE_PER_GAP = 1e4  # `fine` by tolerance: less than the usual 1e-10 makes it less too
+PATIENCE = 8  # Newton steps towards `fine` after the gap is closed
+GRADIENT_LIMIT = 60  # conjugate-gradient iterations before the block elimination takes over
+SAFE_DENSITY = -30.0  # log density below which conjugate gradients are not accurate enough
+SMALLEST_PORTION = 2.0**-12
+SLACK = 1e-13  # a box whose lower bounds sum to 1 within this leaves no choice
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownDynamics:
+    """Transitions that are known. T is 1 or H; padding has probability 0."""
+
+    successors: Indices  # (T, S, A, W)
+    probabilities: Floats  # (T, S, A, W)
+    start: Floats  # (S,)
+    horizon: int
+    reach: Bools = field(init=False, repr=False)  # (H, S): states that some policy reaches
+
+    def __post_init__(self) -> None:
+        reach = np.zeros((self.horizon, self.start.size), np.bool_)
+        reach[0] = self.start > 0.0
+        for h in range(self.horizon - 1):
+            t = min(h, self.successors.shape[0] - 1)
+            possible = self.probabilities[t, reach[h]] > 0.0
+            reach[h + 1, self.successors[t, reach[h]][possible]] = True
+        object.__setattr__(self, "reach", reach)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConfidenceBox:
+    """Bounds on every next-state probability. T is 1 or H.
+
+    The first known[t, s, a] slots of a row are bounded by lower and upper, all other next states
+    by 0 and unseen. Every row holds at least one distribution.
+    """
+
+    successors: Indices  # (T, S, A, W)
+    known: Indices  # (T, S, A)
+    lower: Floats  # (T, S, A, W)
+    upper: Floats  # (T, S, A, W)
+    unseen: Floats  # (T, S, A)
+    start: Floats  # (S,)
+    horizon: int
+    reach: Bools = field(init=False, repr=False)  # (H, S): some policy and law give mass
+
+    def __post_init__(self) -> None:
+        T, S, A, W = self.successors.shape
+        used = np.arange(W) < self.known[..., None]
+        slack = 1.0 - np.sum(self.lower * used, axis=3) > SLACK
+        positive = (self.lower > 0.0) | (slack[..., None] & (self.upper > 0.0))
+        possible = np.zeros((T, S, A, S), np.bool_)
+        possible |= (slack & (self.unseen > 0.0))[..., None]
+        row = np.nonzero(used)
+        possible[row[0], row[1], row[2], self.successors[row]] = positive[row]
+        some_action = np.logical_or.reduce(possible, axis=2)  # (T, S, S)
+        reach = np.zeros((self.horizon, S), np.bool_)
+        reach[0] = self.start > 0.0
+        for h in range(self.horizon - 1):
+            reach[h + 1] = np.logical_or.reduce(some_action[min(h, T - 1)][reach[h]], axis=0)
+        object.__setattr__(self, "reach", reach)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Projection:
+    """A feasible measure and how near to the optimum it is."""
+
+    log_measure: Floats  # (H, S, A) for known transitions, (H, S, A, S) for unknown ones
+    log_policy: Floats  # (H, S, A); uniform at states out of reach
+    policy: Floats  # (H, S, A)
+    log_density: Floats  # (H, S); -inf at states out of reach
+    dual: Floats  # (H, S); row 0 is the soft value of the first step, not a multiplier
+    value: float  # <q, cost> + sum q log(q / reference)
+    gap: float  # value minus a lower bound of the optimum
+    residual: float  # max |m| over all states within reach, however improbable
+    steps: int  # Newton steps, all portions together
+    eliminations: int  # how many of them needed the block elimination
+    portions: int  # 1 unless the cost had to be applied in parts
+    converged: bool  # gap <= tolerance
+
+    def state(self) -> stored.State:
+        """The fields."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+    @classmethod
+    def from_state(cls, state: stored.State, shape: tuple[int, int, int], *, known: bool) -> Self:
+        """The projection that wrote the state, for a problem of shape (H, S, A)."""
+        H, S, A = shape
+        read = stored.exact(state, *(item.name for item in fields(cls)))
+        shapes: dict[str, tuple[int, ...]] = {
+            "log_measure": (H, S, A) if known else (H, S, A, S),
+            "log_policy": (H, S, A),
+            "policy": (H, S, A),
+            "log_density": (H, S),
+            "dual": (H, S),
+        }
+        for name, wanted in shapes.items():
+            found = stored.array(name, read[name], np.float64, wanted)
+            stored.between(name, found, -np.inf, stored.LARGEST)
+        checks.policy("policy", read["policy"], shape)
+        for name in ("steps", "eliminations", "portions"):
+            stored.count(name, read[name])
+        checks.flag("converged", read["converged"])
+        for name in ("value", "gap", "residual"):
+            if not isinstance(read[name], float):
+                raise ValueError(f"{name} must be a number, got {checks.show(read[name])}")
+        return cls(**read)
+
+
+def initial_reference(dynamics: KnownDynamics | ConfidenceBox) -> Floats:
+    """Logarithm of the measure 1 / (S^2 A). (H, S, A) for known transitions, else (H, S, A, S).
+
+    The divergence from that measure contains the entropy of p. If p is known, this is a constant
+    of each row (h, s, a), and it is part of the reference.
+    """
+    _, S, A, _ = dynamics.successors.shape
+    H = dynamics.horizon
+    uniform = -np.log(S * S * A)
+    if isinstance(dynamics, ConfidenceBox):
+        return np.full((H, S, A, S), uniform)
+    p = merged(dynamics.successors, dynamics.probabilities)
+    entropy = -np.sum(p * np.log(np.where(p > 0.0, p, 1.0)), axis=3)
+    return np.ascontiguousarray(np.broadcast_to(uniform + entropy, (H, S, A)))
+
+
+def merged(successors: Indices, probabilities: Floats) -> Floats:
+    """Probabilities (T, S, A, W) with those of one next state in several slots put into one."""
+    order = np.argsort(successors, axis=3, kind="stable")
+    states = np.take_along_axis(successors, order, axis=3)
+    p = np.take_along_axis(probabilities, order, axis=3)
+    W = p.shape[3]
+    groups = np.zeros(p.shape, np.int64)
+    groups[..., 1:] = np.cumsum(states[..., 1:] != states[..., :-1], axis=3)
+    slots = groups + W * np.arange(p.size // W).reshape(*p.shape[:3], 1)
+    return np.bincount(slots.ravel(), p.ravel(), p.size).astype(np.float64).reshape(p.shape)
+
+
+def project(
+    dynamics: KnownDynamics | ConfidenceBox,
+    log_reference: Floats,
+    cost: Floats | None = None,
+    *,
+    warm: Projection | None = None,
+    tolerance: float = 1e-10,
+    fine: float | None = None,
+    max_steps: int = 60,
+) -> Projection:
+    """Minimise <q, cost> + sum q log(q / reference) over the occupancy measures q.
+
+    log_reference: (H, S, A) or (H, S, A, S), see the module. cost: (1 or H, S, A), already times
+    eta. warm: a projection whose densities are near the answer; by default the reference's own.
+    tolerance: on the duality gap. fine: wanted max |m|; None: 1e-6, or 1e4 times the tolerance if
+    that is less. The result is feasible even when `converged` is False.
+    """
+    fine = min(FINE, FINE_PER_GAP * tolerance) if fine is None else fine
+    newton = _Newton(dynamics, log_reference, cost, fine)
+    reach = newton.rows.reach
+    density = _first_density(reach, log_reference if warm is None else warm.log_density)
+    dual = None if warm is None or newton.rows.box else warm.dual
+
+    def attempt(share: float, wanted: float) -> bool:
+        return newton.solve(share, density, True, wanted, max_steps) or (
+            dual is not None and newton.solve(share, dual, False, wanted, max_steps)
+        )
+
+    done = attempt(1.0, tolerance)
+    portions = 1
+    if not done and cost is not None:
+        reached, portion = 0.0, 0.5
+        while reached < 1.0 and portion >= SMALLEST_PORTION:
+            share = min(1.0, reached + portion)
+            done = attempt(share, tolerance if share == 1.0 else max(tolerance, 1e-6))
+            portions += 1
+            if done:
+                reached, portion = share, 2.0 * portion
+                density = np.where(reach, newton.point.log_d, 0.0)
+                dual = newton.point.V[:-1].copy()
+            else:
+                portion *= 0.5
+        if reached < 1.0:
+            done = newton.solve(1.0, density, True, tolerance, max_steps)
+    return newton.result(portions, done)
+
+
+def _first_density(reach: Bools, log_mass: Floats) -> Floats:
+    """Normalised log densities (H, S), finite within reach, from any log array (H, S, ...)."""
+    H, S = reach.shape
+    flat = log_mass.reshape(H, S, -1)
+    top = flat.max(axis=2)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        density = top + np.log(np.exp(flat - top[:, :, None]).sum(axis=2))
+    density = np.where(reach, density, -np.inf)
+    lowest = np.where(np.isfinite(density), density, 0.0).min(axis=1, keepdims=True)
+    density = np.where(reach & ~np.isfinite(density), lowest, density)
+    peak = density.max(axis=1, keepdims=True)
+    total = peak + np.log(np.exp(density - peak).sum(axis=1, keepdims=True))
+    return np.where(reach, density - total, 0.0)
+
+
+def _floats(array: Floats) -> Floats:
+    return frozen(np.asarray(array, np.float64))
+
+
+def _ints(array: npt.NDArray[np.integer]) -> Indices:
+    return frozen(np.asarray(array, np.int32))
+
+
+def _bounds(
+    successors: Indices, known: Indices, lower: Floats, upper: Floats, unseen: Floats
+) -> kernels.Bounds:
+    return kernels.Bounds(
+        _ints(successors), _ints(known), _floats(lower), _floats(upper), _floats(unseen)
+    )
+
+
+_NO_STATES, _NO_FLOATS = np.zeros((1, 1, 1, 1), np.int32), np.zeros((1, 1, 1, 1))
+_NO_BOUNDS = _bounds(_NO_STATES, _NO_STATES[0], _NO_FLOATS, _NO_FLOATS, _NO_FLOATS[0])
+"""Known transitions have no box, but kernels take one."""
+
+
+class _Newton:
+    """The arrays of one problem and the loop over Newton steps; see newton.py."""
+
+    def __init__(
+        self,
+        dynamics: KnownDynamics | ConfidenceBox,
+        log_reference: Floats,
+        cost: Floats | None,
+        fine: float = FINE,
+    ) -> None:
+        self.fine = fine
+        _, S, A, _ = dynamics.successors.shape
+        H = dynamics.horizon
+        if isinstance(dynamics, ConfidenceBox):
+            fresh = -np.log(S * S * A)
+            self.log_reference = np.where(np.isfinite(log_reference), log_reference, fresh)
+            self.bounds = _bounds(
+                dynamics.successors, dynamics.known, dynamics.lower, dynamics.upper, dynamics.unseen
+            )
+            self.rows = kernels.Rows(
+                successors=_ints(np.arange(S).reshape(1, 1, 1, S)),
+                law=np.zeros((H, S, A, S)),
+                log_law=np.full((H, S, A, S), -np.inf),
+                free=np.zeros((H, S, A, S), np.bool_),
+                reach=dynamics.reach,
+                box=True,
+            )
+        else:
+            self.log_reference = log_reference[..., None]
+            self.bounds = _NO_BOUNDS
+            law = np.array(dynamics.probabilities, np.float64, order="C")
+            with np.errstate(divide="ignore"):
+                log_law = np.log(law)
+            free = np.zeros((1, 1, 1, 1), np.bool_)
+            self.rows = kernels.Rows(
+                _ints(dynamics.successors), law, log_law, free, dynamics.reach, box=False
+            )
+        with np.errstate(divide="ignore"):
+            self.log_start = _floats(np.log(dynamics.start))
+        self.cost = None if cost is None else cost[..., None]
+        self.point = kernels.Point(
+            V=np.zeros((H + 1, S)),
+            W=np.zeros((H, S)),
+            log_pi=np.zeros((H, S, A)),
+            pi=np.zeros((H, S, A)),
+            log_d=np.zeros((H, S)),
+            d=np.zeros((H, S)),
+            m=np.zeros((H, S)),
+        )
+        self.x = np.zeros((H + 1, S))
+        self.value = self.gap = self.residual = self.lowest = np.inf
+        self.steps = 0
+        self.eliminations = 0
+
+    def evaluate(self, start: bool) -> None:
+        """Compute the policy, densities, residuals and gap that belong to V."""
+        self.value, self.gap, self.residual, self.lowest = kernels.evaluate(
+            self.given, self.rows, self.point, start
+        )
+
+    def solve(
+        self, share: float, guess: Floats, densities: bool, tolerance: float, max_steps: int
+    ) -> bool:
+        """Newton's method for the given share of the cost, from a guess (H, S).
+
+        densities: whether the guess is log d or the multipliers. Log densities are a good guess
+        even if the share changed much. Multipliers are a good one if it hardly changed, also where
+        the densities are too small.
+        """
+        weights = (
+            self.log_reference if self.cost is None else self.log_reference - share * self.cost
+        )
+        self.given = kernels.Given(_floats(weights), self.log_start, self.bounds)
+        self.point.V[:-1] = guess
+        self.point.V[-1] = 0.0
+        self.evaluate(start=densities)
+        exact = self.rows.box
+        extra = 0
+        for _ in range(max_steps if len(guess) > 1 else 0):
+            if self.gap <= tolerance:
+                if self.residual <= self.fine or extra == PATIENCE:
+                    break
+                extra += 1
+                exact = exact or self.lowest < SAFE_DENSITY
+            if not exact:
+                exact = not self._step_by_gradients(tolerance)
+            if exact and not self._step_by_blocks(tolerance):
+                break
+        return bool(self.gap <= tolerance)
+
+    def _step_by_gradients(self, tolerance: float) -> bool:
+        forcing = max(1e-4, min(0.3, self.gap**0.25))
+        slope, _, done = kernels.direction_by_gradients(
+            self.rows, self.point, forcing, GRADIENT_LIMIT, self.x
+        )
+        if not (done and slope <= 0.0):
+            return False
+        if self.lowest > SAFE_DENSITY:
+            return self._search(slope, tolerance, 1e-3, False)
+        return self._search(slope, tolerance, 0.2, True)
+
+    def _step_by_blocks(self, tolerance: float) -> bool:
+        slope = kernels.direction_by_blocks(self.rows, self.point, self.x)
+        self.eliminations += 1
+        return self._search(slope, tolerance, 1e-7, False)
+
+    def _search(self, slope: float, tolerance: float, shortest: float, cautious: bool) -> bool:
+        """Halve the step until it is an improvement; go back if it is none at the shortest length.
+
+        A step is an improvement if it makes the gap smaller. Unless `cautious`, it also is one if
+        the gap at most doubles, and max |m| becomes smaller or the value falls as the slope says.
+        A smaller value alone is not enough: the value does not depend on states of vanishing
+        density, and their multipliers would diverge. Once the gap is within the tolerance, a step
+        must keep it there and make max |m| smaller.
+        """
+        self.steps += 1
+        V = self.point.V
+        before, value, gap, residual = V.copy(), self.value, self.gap, self.residual
+        if gap <= tolerance:
+            shortest = 0.01
+        length = 1.0
+        while length >= shortest:
+            if not kernels.move(V, before, self.x, length):
+                length *= 0.5
+                continue
+            self.evaluate(start=False)
+            if gap <= tolerance:
+                good = self.gap <= tolerance and self.residual <= (1.0 - 0.2 * length) * residual
+            else:
+                falls = abs(slope) > 1e-10 * (1.0 + abs(value)) and (
+                    self.value <= value + 1e-4 * length * slope
+                )
+                nearer = self.residual <= (1.0 - 0.2 * length) * residual
+                good = self.gap <= (1.0 - 0.1 * length) * gap or (
+                    not cautious and (falls or nearer) and self.gap <= 2.0 * gap
+                )
+            if good:
+                return True
+            length *= 0.5
+        V[:] = before
+        self.evaluate(start=False)
+        return False
+
+    def result(self, portions: int, converged: bool) -> Projection:
+        """Freeze what was found."""
+        V, W, log_pi, pi, log_d, _, _ = self.point
+        log_measure = log_d[:, :, None] + log_pi
+        if self.rows.box:
+            log_measure = log_measure[..., None] + self.rows.log_law
+            log_measure[~self.rows.reach] = -np.inf
+        dual = V[:-1].copy()
+        dual[0] = W[0]
+        arrays = (log_measure, log_pi, pi, log_d, dual)
+        for array in arrays:
+            array.flags.writeable = False
+        return Projection(
+            *arrays,
+            value=float(self.value),
+            gap=float(self.gap),
+            residual=float(self.residual),
+            steps=self.steps,
+            eliminations=self.eliminations,
+            portions=portions,
+            converged=converged,
+        )

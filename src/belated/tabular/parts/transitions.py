@@ -1,0 +1,446 @@
+"""Where Q comes from: known transitions, a confidence set, or observed frequencies with a bonus.
+
+`Confidence` and `Bonus` are the settings of a part; `start` makes the model that an agent learns.
+A model evaluates a policy in its own optimistic (or exact) way.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, Self
+
+import numpy as np
+
+from belated.core import checks, stored
+from belated.core.arrays import Floats, Ints, frozen, one_hot
+from belated.core.contract import Information
+from belated.core.records import Trajectory
+from belated.tabular.counts import (
+    ConfidenceSet,
+    Counts,
+    EmpiricalModel,
+    checked_log_term,
+    log_term,
+    log_term_of_means,
+)
+from belated.tabular.kernels import optimism, planning
+from belated.tabular.kernels.optimism import Bonuses
+from belated.tabular.problem import Problem
+from belated.tabular.transitions import Transitions
+
+NO_TOTAL = np.zeros((0, 0, 0))
+"""Handed to a kernel where only values are wanted."""
+
+
+class Model(Protocol):
+    """What an agent believes about the transitions.
+
+    A part of one's own may leave out what its agent does not use: `reach` serves bandit feedback,
+    `counts` explicit exploration, `state` and `restore` saving.
+    """
+
+    @property
+    def counts(self) -> Counts | None:
+        """The observed transitions; None where the transitions are known."""
+        ...
+
+    @property
+    def delta(self) -> float:
+        """Probability that the belief may be wrong."""
+        ...
+
+    @property
+    def arrived(self) -> int:
+        """How many trajectories have been taken in; 0 where the transitions are known."""
+        ...
+
+    def learn(self, paths: list[Trajectory], begun: int) -> None:
+        """Take in trajectories; `begun` is the number of episodes begun so far."""
+        ...
+
+    def as_of(self, arrived: int) -> Model:
+        """The model when only so many trajectories had arrived."""
+        ...
+
+    def keep_from(self, arrived: int) -> None:
+        """Promise that `as_of` will not be asked for an earlier time than this."""
+        ...
+
+    def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
+        """Add Q (H, S, A) of a policy for costs (1 or H, S, A) to the total."""
+        ...
+
+    def value(self, costs: Floats, policy: Floats) -> float:
+        """Expected cost of an episode of a policy."""
+        ...
+
+    def best(self, costs: Floats) -> Floats:
+        """A policy (H, S, A) of least cost, with values clipped to [0, steps left]."""
+        ...
+
+    def reach(self, policy: Floats, states: Ints) -> Floats:
+        """Probability (H,) of states[h] at step h, or an upper bound of it."""
+        ...
+
+    def cost_width(self, begun: int) -> float:
+        """Factor of 1 / sqrt(n) by which the mean of n observed costs may err."""
+        ...
+
+    def state(self) -> stored.State:
+        """Everything that was learned."""
+        ...
+
+    def restore(self, saved: stored.State) -> None:
+        """Continue from a saved state."""
+        ...
+
+
+class TransitionsPart(Protocol):
+    """A setting that makes a model."""
+
+    def start(self, problem: Problem, costs: CostsKind) -> Model:
+        """A fresh model, for an agent whose costs come from this part."""
+        ...
+
+
+class CostsKind(Protocol):
+    """What a model needs to know of the cost part.
+
+    Attributes:
+        information: "full" or "bandit".
+        weighted: `as_of` will be asked for earlier times.
+    """
+
+    @property
+    def information(self) -> Information:
+        """Whether records hold whole cost functions ("full") or suffered costs ("bandit")."""
+        ...
+
+    @property
+    def weighted(self) -> bool:
+        """Whether an estimate needs the model of the time when the episode began."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """Unknown transitions: the most favourable ones of a confidence set.
+
+    Attributes:
+        radius_scale: factor on the confidence radius; 1 is the paper's.
+        delta: probability that the confidence set may fail.
+        episodes: K, in the radius. None: a radius for any number of episodes. In a run that is
+            longer than K the radius grows, and it may fail with probability 3/2 delta.
+    """
+
+    slot: ClassVar[str] = "transitions"
+
+    radius_scale: float = 1.0
+    delta: float = 0.1
+    episodes: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.fix(self, "radius_scale", checks.real("radius_scale", self.radius_scale, 0.0))
+        checks.fix(self, "delta", checks.real("delta", self.delta, 0.0, 1.0, above=True))
+        if self.episodes is not None:
+            checks.fix(self, "episodes", checks.integer("episodes", self.episodes, 1, checks.MOST))
+
+    def start(self, problem: Problem, costs: CostsKind) -> Confident:
+        """A fresh model."""
+        return Confident(problem, self, Counts(problem, recall=costs.weighted))
+
+    def log_term(self, problem: Problem, begun: int) -> float:
+        """L, the log term of the radius, when so many episodes have begun."""
+        return log_term(problem, self.episodes, begun, self.delta)
+
+    def hoeffding(self, problem: Problem, begun: int) -> float:
+        """radius_scale * sqrt(L / 2): times 1 / sqrt(n), the width of a mean of n numbers.
+
+        L is not that of the radius but ln(2 H S A K / delta), see `counts.log_term_of_means`.
+        """
+        L = log_term_of_means(problem, self.episodes, begun, self.delta)
+        return self.radius_scale * math.sqrt(L / 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Bonus:
+    """Unknown transitions: observed frequencies, and costs reduced by scale / sqrt(visits).
+
+    This is the variant of the paper's experiments. Q is clipped to [0, steps left], and 0 where
+    nothing was seen. It has no guarantee.
+    """
+
+    slot: ClassVar[str] = "transitions"
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.fix(self, "scale", checks.real("scale", self.scale, 0.0))
+
+    def start(self, problem: Problem, costs: CostsKind) -> WithBonus:
+        """A fresh model."""
+        return WithBonus(problem, self.scale, Bonuses(last=True, free=True, clip=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Unknown transitions: observed frequencies, and costs reduced by bonus / sqrt(visits).
+
+    This is the variant for practice. Unlike in `Bonus`, a row that was never seen is not free: it
+    counts as visited once, and nothing comes after it. The last step leads nowhere, so it has a
+    bonus under bandit feedback only, where its costs are uncertain; and Q is clipped under full
+    information only, since estimates of costs are right on average but not one by one. It has no
+    guarantee.
+    """
+
+    slot: ClassVar[str] = "transitions"
+
+    bonus: float = 0.3
+
+    def __post_init__(self) -> None:
+        checks.fix(self, "bonus", checks.real("bonus", self.bonus, 0.0))
+
+    def start(self, problem: Problem, costs: CostsKind) -> WithBonus:
+        """A fresh model."""
+        full = costs.information == "full"
+        return WithBonus(problem, self.bonus, Bonuses(last=not full, free=False, clip=full))
+
+
+class Known(stored.Stateless):
+    """The true transitions."""
+
+    counts = None
+    arrived = 0
+    delta = 0.1
+
+    def __init__(self, problem: Problem, transitions: Transitions) -> None:
+        self._problem = problem
+        self._rows = transitions.rows
+        self._start = problem.start_probabilities
+
+    def learn(self, paths: list[Trajectory], begun: int) -> None:
+        """There is nothing to learn."""
+
+    def as_of(self, arrived: int) -> Self:
+        """Itself."""
+        return self
+
+    def keep_from(self, arrived: int) -> None:
+        """There is no past."""
+
+    def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
+        """Add the true Q of the policy."""
+        planning.evaluate(self._rows, costs, policy, total)
+
+    def value(self, costs: Floats, policy: Floats) -> float:
+        """The true value of the policy."""
+        return float(planning.start_value(self._rows, costs, policy, self._start))
+
+    def best(self, costs: Floats) -> Floats:
+        """The greedy policy."""
+        return _greedy(self._rows, costs, self._problem)
+
+    def reach(self, policy: Floats, states: Ints) -> Floats:
+        """The true probability of states[h] at step h, (H,)."""
+        mass = planning.state_occupancy(self._rows, policy, self._start)
+        at_path: Floats = mass[np.arange(len(mass)), states[: len(mass)]]
+        return at_path
+
+    def cost_width(self, begun: int) -> float:
+        """That of `Confidence` with its default settings."""
+        return Confidence().hoeffding(self._problem, begun)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # nothing in it ever changes
+
+
+class Confident:
+    """The most favourable transitions of a confidence set."""
+
+    def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
+        self._problem = problem
+        self._part = part
+        self.delta = part.delta
+        self.set = ConfidenceSet(counts, part.log_term(problem, 0), part.radius_scale)
+
+    @property
+    def counts(self) -> Counts:
+        """The observed transitions."""
+        return self.set.counts
+
+    @property
+    def arrived(self) -> int:
+        """How many trajectories have been taken in."""
+        return self.counts.arrived
+
+    def learn(self, paths: list[Trajectory], begun: int) -> None:
+        """Count the trajectories."""
+        for path in paths:
+            self.set.add(path)
+        if paths:
+            self.retune(begun)
+
+    def retune(self, begun: int) -> None:
+        """Set the radius for so many episodes begun, by others too if their paths are counted."""
+        self.set.retune(self._part.log_term(self._problem, max(begun, self.arrived)))
+
+    def as_of(self, arrived: int) -> Confident:
+        """The set as it was then, with the radius of now."""
+        past: Confident = object.__new__(Confident)
+        past._problem, past._part, past.delta = self._problem, self._part, self.delta
+        past.set = self.set.as_of(arrived)
+        return past
+
+    def keep_from(self, arrived: int) -> None:
+        """Drop the trajectories that need not be subtracted any more."""
+        self.counts.recall_from(arrived)
+
+    def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
+        """Add the least Q over the set."""
+        self._backward(costs, policy, total)
+
+    def value(self, costs: Floats, policy: Floats) -> float:
+        """The least value over the set."""
+        first = self._backward(costs, policy, NO_TOTAL)
+        return float(self._problem.start_probabilities @ first)
+
+    def reach(self, policy: Floats, states: Ints) -> Floats:
+        """The largest probability, over the set, of states[h] at step h: (H,).
+
+        For each h this is a backward pass from a reward of 1 in states[h]: no costs, and -1 as
+        the last value, so that the least value is minus the largest probability.
+        """
+        H, S, A = self._problem.shape
+        no_costs = frozen(np.zeros((1, S, A)))
+        start = self._problem.start_probabilities
+        largest = np.zeros(H)
+        for h in range(H):
+            last = np.zeros(S)
+            last[states[h]] = -1.0
+            first = optimism.confident(self.set.box, no_costs, policy, NO_TOTAL, last, h)
+            largest[h] = -(start @ first)
+        return np.minimum(largest, 1.0)
+
+    def best(self, costs: Floats) -> Floats:
+        """Not offered: planning over a confidence set is not what `Planned` means."""
+        raise ValueError("a confidence set does not plan; use Observed() or known transitions")
+
+    def cost_width(self, begun: int) -> float:
+        """radius_scale * sqrt(L / 2)."""
+        return self._part.hoeffding(self._problem, max(begun, self.arrived))
+
+    def state(self) -> stored.State:
+        """The counts and the log term; the box follows from them."""
+        return {"counts": self.counts.state(), "log_term": self.set.log_term}
+
+    def restore(self, saved: stored.State) -> None:
+        """Continue from a saved state."""
+        read = stored.exact(saved, "counts", "log_term")
+        self.counts.restore(read["counts"])
+        self.set.log_term = checked_log_term(read["log_term"])
+        self.set.refresh(np.arange(self.counts.visits.size))
+
+    def _backward(self, costs: Floats, policy: Floats, total: Floats) -> Floats:
+        last = np.zeros(self._problem.states)
+        values: Floats = optimism.confident(
+            self.set.box, costs, policy, total, last, self._problem.horizon
+        )
+        return values
+
+
+class WithBonus:
+    """Observed frequencies, with costs reduced by a bonus."""
+
+    def __init__(
+        self, problem: Problem, scale: float, bonuses: Bonuses, delta: float = 0.1
+    ) -> None:
+        self._problem = problem
+        self.delta = delta
+        self._scale = scale
+        self._bonuses = bonuses
+        self.model = EmpiricalModel(Counts(problem), scale)
+
+    @property
+    def counts(self) -> Counts:
+        """The observed transitions."""
+        return self.model.counts
+
+    @property
+    def _rows(self) -> planning.Rows:
+        return planning.Rows(self.counts.successors, self.model.probabilities)
+
+    @property
+    def arrived(self) -> int:
+        """How many trajectories have been taken in."""
+        return self.counts.arrived
+
+    def learn(self, paths: list[Trajectory], begun: int) -> None:
+        """Count the trajectories."""
+        for path in paths:
+            self.model.add(path)
+
+    def as_of(self, arrived: int) -> Self:
+        """Itself: the newest frequencies serve for every episode."""
+        return self
+
+    def keep_from(self, arrived: int) -> None:
+        """There is no past."""
+
+    def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
+        """Add Q = costs - bonus + p V."""
+        optimism.with_bonus(self.model.frequencies, self._bonuses, costs, policy, total)
+
+    def value(self, costs: Floats, policy: Floats) -> float:
+        """The value under the observed frequencies, without a bonus."""
+        start = self._problem.start_probabilities
+        return float(planning.start_value(self._rows, costs, policy, start))
+
+    def best(self, costs: Floats) -> Floats:
+        """The greedy policy under the observed frequencies."""
+        return _greedy(self._rows, costs, self._problem)
+
+    def reach(self, policy: Floats, states: Ints) -> Floats:
+        """The probability of states[h] at step h under the observed frequencies, (H,)."""
+        mass = planning.state_occupancy(self._rows, policy, self._problem.start_probabilities)
+        at_path: Floats = mass[np.arange(len(mass)), states[: len(mass)]]
+        return at_path
+
+    def cost_width(self, begun: int) -> float:
+        """The scale of the bonus."""
+        return self._scale
+
+    def state(self) -> stored.State:
+        """The counts; the frequencies follow from them."""
+        return {"counts": self.counts.state()}
+
+    def restore(self, saved: stored.State) -> None:
+        """Continue from a saved state."""
+        self.counts.restore(stored.exact(saved, "counts")["counts"])
+        self.model.refresh(np.arange(self.counts.visits.size))
+
+
+def _greedy(rows: planning.Rows, costs: Floats, problem: Problem) -> Floats:
+    actions, _ = planning.best(rows, costs, problem.horizon, True)
+    return one_hot(actions, problem.actions)
+
+
+def model_of(
+    problem: Problem, transitions: Transitions | TransitionsPart, costs: CostsKind
+) -> Model:
+    """The model that a `transitions` argument stands for."""
+    if isinstance(transitions, Transitions):
+        return Known(problem, matching(problem, transitions))
+    checks.part("transitions", transitions, "Confidence(), Bonus() or Observed(), or Transitions")
+    return transitions.start(problem, costs)
+
+
+def matching(problem: Problem, transitions: Transitions) -> Transitions:
+    """Check the shape of known transitions; return them."""
+    H, S, A = problem.shape
+    shape = (transitions.steps, transitions.states, transitions.actions)
+    if shape not in ((1, S, A), (H, S, A)):
+        raise ValueError(
+            f"transitions must be for (1 or {H}) steps, {S} states and {A} actions, got {shape}"
+        )
+    return transitions

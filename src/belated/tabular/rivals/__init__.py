@@ -1,0 +1,21 @@
+"""What people would otherwise use, each fed late feedback the obvious way: when it arrives.
+
+None of these methods knows of delays. They are here to be compared with; `lab.kinds.rivals` makes
+them for an experiment.
+"""
+
+from belated.tabular.rivals.actor_critic import ActorCritic
+from belated.tabular.rivals.exp3 import Exp3
+from belated.tabular.rivals.posterior_sampling import PosteriorSampling
+from belated.tabular.rivals.q_learning import QLearning
+from belated.tabular.rivals.thompson_sampling import ThompsonSampling
+from belated.tabular.rivals.ucb1 import UCB1
+
+__all__ = [
+    "UCB1",
+    "ActorCritic",
+    "Exp3",
+    "PosteriorSampling",
+    "QLearning",
+    "ThompsonSampling",
+]

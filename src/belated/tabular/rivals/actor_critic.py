@@ -1,0 +1,59 @@
+"""Actor-critic: Sutton & Barto (2018), chapter 13, with tables and a softmax policy.
+
+    policy:                        pi_h(a | s) in proportion to exp(-theta_h(s, a))
+    on arrival, last step first:   delta  = c + V_{h+1}(s') - V_h(s)
+                                   V_h(s) += critic_rate delta
+                                   theta_h(s, .) += learning_rate delta (1[. = a] - pi_h(. | s))
+
+pi is the present policy, not the one that was played: the gradient is taken where the actor is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from belated.core import checks
+from belated.core.arrays import Floats
+from belated.core.records import Trajectory
+from belated.tabular.problem import Problem
+from belated.tabular.rivals.base import Rival
+
+
+class ActorCritic(Rival):
+    """One-step actor-critic with constant rates.
+
+    Args:
+        problem: states, actions, horizon and start.
+        learning_rate: step size of the actor.
+        critic_rate: weight of the newest observation in V, above 0 and at most 1.
+    """
+
+    def __init__(
+        self, problem: Problem, *, learning_rate: float = 1.0, critic_rate: float = 0.3
+    ) -> None:
+        super().__init__(problem, learning_rate=learning_rate, critic_rate=critic_rate)
+        self._rate = checks.real("learning_rate", learning_rate, 0.0, above=True)
+        self._critic_rate = checks.real("critic_rate", critic_rate, 0.0, 1.0, above=True)
+        H, S, A = problem.shape
+        self._theta: Floats = np.zeros((H, S, A))
+        steps_left = np.arange(H, -1, -1.0)[:, None]
+        self._v: Floats = np.repeat(0.5 * steps_left, S, axis=1)  # half of what is possible
+
+    def _policy(self) -> Floats:
+        return _softmin(self._theta)
+
+    def _learn(self, path: Trajectory, costs: Floats, policy: Floats) -> None:
+        v, theta, states, actions = self._v, self._theta, path.states, path.actions
+        for h in range(self.problem.horizon - 1, -1, -1):
+            s = states[h]
+            delta = costs[h] + v[h + 1, states[h + 1]] - v[h, s]
+            v[h, s] += self._critic_rate * delta
+            direction = -_softmin(theta[h, s])
+            direction[actions[h]] += 1.0
+            theta[h, s] += self._rate * delta * direction
+
+
+def _softmin(theta: Floats) -> Floats:
+    weights = np.exp(theta.min(axis=-1, keepdims=True) - theta)
+    shares: Floats = weights / weights.sum(axis=-1, keepdims=True)
+    return shares

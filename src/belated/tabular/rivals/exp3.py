@@ -1,0 +1,51 @@
+"""EXP3: Auer, Cesa-Bianchi, Freund & Schapire (2002), in the form of Stoltz (2005).
+
+    on arrival:   L(a) += c / pi(a), of the arm a that was played with probability pi(a)
+    policy:       in proportion to exp(-rate_t L), rate_t = sqrt(ln A / (A t)) in the t-th episode
+
+The step size knows neither the number of episodes nor the delays.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from belated.core import checks
+from belated.core.arrays import Floats
+from belated.core.records import Trajectory
+from belated.tabular.problem import Problem
+from belated.tabular.rivals.base import Rival, check_arms
+
+
+class Exp3(Rival):
+    """Exponential weights over importance-weighted costs.
+
+    Args:
+        problem: one state and one step.
+        learning_rate: a constant step size; None: the decreasing one.
+    """
+
+    def __init__(self, problem: Problem, *, learning_rate: float | None = None) -> None:
+        super().__init__(problem, learning_rate=learning_rate)
+        check_arms("Exp3", problem)
+        self._rate = (
+            None
+            if learning_rate is None
+            else checks.real("learning_rate", learning_rate, 0.0, above=True)
+        )
+        self._losses: Floats = np.zeros(problem.actions)
+
+    def _policy(self) -> Floats:
+        A = self.problem.actions
+        rate = self._rate
+        if rate is None:
+            rate = math.sqrt(math.log(A) / (A * (self.begun + 1)))
+        weights = np.exp(-rate * (self._losses - self._losses.min()))
+        policy: Floats = (weights / weights.sum())[None, None]
+        return policy
+
+    def _learn(self, path: Trajectory, costs: Floats, policy: Floats) -> None:
+        arm = path.actions[0]
+        self._losses[arm] += costs[0] / policy[0, 0, arm]

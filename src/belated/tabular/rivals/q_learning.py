@@ -1,0 +1,59 @@
+"""Q-learning: Watkins (1989), with a table for every step.
+
+    on arrival, last step first:   Q_h(s, a) += learning_rate (c + min_b Q_{h+1}(s', b) - Q_h(s, a))
+    policy:                        greedy in Q, with probability epsilon uniform
+
+A path that is learned from backwards carries its last cost to its first step at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from belated.core import checks
+from belated.core.arrays import Floats
+from belated.core.records import Trajectory
+from belated.tabular.problem import Problem
+from belated.tabular.rivals.base import Rival, greedy
+
+
+class QLearning(Rival):
+    """Epsilon-greedy Q-learning with a constant learning rate.
+
+    Args:
+        problem: states, actions, horizon and start.
+        learning_rate: weight of the newest observation, above 0 and at most 1.
+        epsilon: probability of a uniform action in every step.
+        optimistic: whether Q starts at 0, the least cost; otherwise it starts at half the
+            number of steps left.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        learning_rate: float = 0.3,
+        epsilon: float = 0.1,
+        optimistic: bool = False,
+    ) -> None:
+        super().__init__(
+            problem, learning_rate=learning_rate, epsilon=epsilon, optimistic=optimistic
+        )
+        self._rate = checks.real("learning_rate", learning_rate, 0.0, 1.0, above=True)
+        self._epsilon = checks.real("epsilon", epsilon, 0.0, 1.0)
+        H, S, A = problem.shape
+        self._q: Floats = np.zeros((H + 1, S, A))  # the last one stays 0
+        if not checks.flag("optimistic", optimistic):
+            self._q += 0.5 * np.arange(H, -1, -1)[:, None, None]
+
+    def _policy(self) -> Floats:
+        even = self._epsilon / self.problem.actions
+        policy: Floats = (1.0 - self._epsilon) * greedy(self._q[:-1]) + even
+        return policy
+
+    def _learn(self, path: Trajectory, costs: Floats, policy: Floats) -> None:
+        q, states, actions = self._q, path.states, path.actions
+        for h in range(self.problem.horizon - 1, -1, -1):
+            target = costs[h] + q[h + 1, states[h + 1]].min()
+            here = (h, states[h], actions[h])
+            q[here] += self._rate * (target - q[here])

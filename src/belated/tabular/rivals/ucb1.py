@@ -1,0 +1,28 @@
+"""UCB1: Auer, Cesa-Bianchi & Fischer (2002), for costs.
+
+index     mean - sqrt(2 ln t / n), of n observed plays of an arm and t of all arms
+policy    the least index; arms without an observation come first
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from belated.core.arrays import Floats
+from belated.tabular.rivals.base import ArmsRival, greedy
+
+
+class UCB1(ArmsRival):
+    """The arm that may be best, by the plays that have been observed.
+
+    Args:
+        problem: one state and one step.
+    """
+
+    def _policy(self) -> Floats:
+        n = np.maximum(self._visits, 1.0)
+        width = math.sqrt(2.0 * math.log(max(self._visits.sum(), 1.0)))
+        index = np.where(self._visits > 0.0, self._sums / n - width / np.sqrt(n), -np.inf)
+        return greedy(index)[None, None]

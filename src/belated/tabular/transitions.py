@@ -1,0 +1,101 @@
+"""Transition probabilities, stored sparse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from belated.core import checks
+from belated.core.arrays import Floats, Indices, frozen
+from belated.tabular.kernels.planning import Rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transitions:
+    """Where every (step, state, action) leads, as padded lists of successors.
+
+    Attributes:
+        successors: (T, S, A, W) states, int32. T is 1 where the dynamics are the same at every
+            step, else H. W is the largest number of successors of a row.
+        probabilities: (T, S, A, W); rows sum to 1, padding has probability 0.
+
+    Both arrays are copied and made read-only. `from_dense` makes one from the usual dense array.
+    """
+
+    successors: Indices
+    probabilities: Floats
+
+    def __post_init__(self) -> None:
+        shapes = "(T, S, A, W)"
+        probabilities = checks.floats("probabilities", self.probabilities, shapes, (4,))
+        raw = np.asarray(self.successors)
+        if raw.shape != probabilities.shape or raw.dtype.kind not in "iu":
+            raise ValueError(
+                f"successors must be whole numbers of shape {probabilities.shape} like "
+                f"probabilities, got {raw.dtype} of shape {raw.shape}"
+            )
+        states = probabilities.shape[1]
+        if raw.min() < 0 or raw.max() >= states:
+            wrong = raw[(raw < 0) | (raw >= states)][0]
+            raise ValueError(f"successors must be states from 0 to {states - 1}, got {wrong}")
+        checks.distributions("probabilities", probabilities)
+        object.__setattr__(self, "successors", frozen(np.array(raw, dtype=np.int32)))
+        object.__setattr__(self, "probabilities", frozen(probabilities))
+
+    @classmethod
+    def from_dense(cls, p: object) -> Self:
+        """From p (S, A, S), the same at every step, or (H, S, A, S), one per step."""
+        dense = checks.floats("p", p, "(S, A, S) or (H, S, A, S)", (3, 4))
+        if dense.shape[-1] != dense.shape[-3]:
+            raise ValueError(
+                f"p must have shape (S, A, S) or (H, S, A, S), got shape {dense.shape}"
+            )
+        checks.distributions("p", dense)
+        T, S, A, _ = (1, *dense.shape)[-4:]
+        rows = dense.reshape(-1, S)
+        row, state = np.nonzero(rows)
+        lengths = np.bincount(row, minlength=len(rows))
+        slot = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        successors = np.zeros((len(rows), lengths.max()), dtype=np.int32)
+        probabilities = np.zeros(successors.shape)
+        successors[row, slot] = state
+        probabilities[row, slot] = rows[row, state]
+        return cls(successors.reshape(T, S, A, -1), probabilities.reshape(T, S, A, -1))
+
+    @property
+    def rows(self) -> Rows:
+        """The arrays as kernels take them."""
+        return Rows(self.successors, self.probabilities)
+
+    def dense(self) -> Floats:
+        """The same as one array (T, S, A, S)."""
+        T, S, A, _ = self.successors.shape
+        p = np.zeros((T, S, A, S))
+        t, s, a = np.ogrid[:T, :S, :A]
+        np.add.at(
+            p, (t[..., None], s[..., None], a[..., None], self.successors), self.probabilities
+        )
+        return p
+
+    @property
+    def steps(self) -> int:
+        """T: 1 where the dynamics are the same at every step, else H."""
+        return int(self.successors.shape[0])
+
+    @property
+    def states(self) -> int:
+        """S."""
+        return int(self.successors.shape[1])
+
+    @property
+    def actions(self) -> int:
+        """A."""
+        return int(self.successors.shape[2])
+
+    def __repr__(self) -> str:
+        return f"Transitions(states={self.states}, actions={self.actions}, steps={self.steps})"
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # nothing in it ever changes

@@ -1,0 +1,189 @@
+"""Delayed UCBVI: optimistic value iteration on whatever has been observed.
+
+Lancewicki, Rosenberg & Mansour (AAAI 2022), paragraph "Stochastic MDP with delayed feedback":
+any optimistic algorithm, with explicit exploration, for costs drawn from fixed laws under bandit
+feedback. The optimistic algorithm here is UCBVI with Hoeffding bonuses: Azar, Osband & Munos
+(2017). For S = H = 1 it is UCB with explicit exploration.
+
+    1  for every episode k:
+    2      if anything has arrived since the last plan, for h = H, ..., 1 and all (s, a):
+    3          c = max(mean cost - w / sqrt(n), 0), n observed costs
+    4          Q_h = c - (H - h) w / sqrt(m) + p V_{h+1}, m observed transitions with frequencies p
+    5          Q_h is clipped to [0, H - h + 1], and 0 where nothing was seen
+    6          V_h = min over a of Q_h
+    7      play greedily in Q, uniformly in states to be explored
+
+The factor w is radius_scale * sqrt(L / 2) for `Confidence`, with L = ln(2 H S A K / delta), and the
+scale of `Bonus`. With radius_scale = 1 no Q is above the true optimal one, with probability
+1 - delta. Known transitions have no second term. `Averaged.scale` multiplies the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from belated.core import checks, stored
+from belated.core.arrays import Floats, frozen, one_hot
+from belated.core.contract import Information, call
+from belated.core.ledger import Ledger, Ledgered, paths_of_others
+from belated.core.records import Episode, Record, Trajectory
+from belated.tabular.kernels import optimism, planning
+from belated.tabular.kernels.optimism import Bonuses
+from belated.tabular.oppo import CONFIDENCE
+from belated.tabular.parts.costs import Averaged
+from belated.tabular.parts.explore import ExplorePart, FewVisits, no_exploration
+from belated.tabular.parts.transitions import Bonus, Confidence, Known, WithBonus, matching
+from belated.tabular.problem import Problem
+from belated.tabular.transitions import Transitions
+
+AVERAGED = Averaged()
+LEARNING = ("model", "costs", "explore")
+"""What learns in the agent and has a state of its own; the model comes first."""
+
+
+class DelayedUCBVI(Ledgered):
+    """Optimistic planning for stochastic costs and delayed bandit feedback.
+
+    Args:
+        problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
+        transitions: the true `Transitions`, or how wide the bonus of unknown ones is:
+            `Confidence()` for Hoeffding's, `Bonus(scale)` for scale / sqrt(n).
+        costs: `Averaged()`.
+        explore: `FewVisits(...)` for explicit exploration, or None.
+    """
+
+    information: Information = "bandit"
+    uses_paths = True
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        transitions: Transitions | Confidence | Bonus = CONFIDENCE,
+        costs: Averaged = AVERAGED,
+        explore: ExplorePart | None = None,
+    ) -> None:
+        checks.instance("problem", problem, Problem)
+        checks.instance("costs", costs, Averaged)
+        if not isinstance(transitions, Transitions | Confidence | Bonus):
+            raise ValueError(
+                "transitions must be Transitions, Confidence() or Bonus(), got "
+                f"{checks.show(transitions)}"
+            )
+        if isinstance(explore, FewVisits) and explore.use_costs:
+            raise ValueError(
+                "explore=FewVisits(use_costs=True) has no effect here: the costs of all episodes "
+                "are averaged, exploring or not"
+            )
+        self.problem = problem
+        self._parts = {"transitions": transitions, "costs": costs, "explore": explore}
+        self._part = transitions
+        self._model: Known | WithBonus = (
+            Known(problem, matching(problem, transitions))
+            if isinstance(transitions, Transitions)
+            else WithBonus(
+                problem,
+                1.0,
+                Bonuses(last=True, free=True, clip=True),
+                getattr(transitions, "delta", 0.1),
+            )
+        )
+        self._costs = costs.start(problem)
+        self._explore = no_exploration(explore).start(problem, self._model)
+        self._ledger: Ledger[bool] = Ledger(problem, "bandit", uses_paths=True)
+        self._policy = self._planned()
+        self._stale = False
+
+    def begin_episode(self) -> Episode:
+        """The next episode number and a copy of the policy (H, S, A) to play in it."""
+        if self._stale:
+            self._policy = self._planned()
+            self._stale = False
+        played = self._explore.mixed(self._policy, self._explore.mask())
+        return Episode(self._ledger.begin(True, played), played.copy())
+
+    def observe(self, records: Iterable[Record]) -> None:
+        """Count the paths, and average the costs whose path is known."""
+        paths, entries = self._ledger.take(records)
+        self._model.learn(paths, self.begun)
+        for entry in entries:
+            if entry.path is not None and entry.costs is not None:
+                self._costs.learn(entry.path, entry.costs.values)
+                self._ledger.settle(entry)
+        self._stale = self._stale or bool(paths) or bool(entries)
+
+    def count(self, paths: Iterable[Trajectory]) -> None:
+        """Count trajectories of episodes that others played; their costs are not used."""
+        others = paths_of_others(self.problem, self._model.counts, paths)
+        self._model.learn(others, self.begun)
+        self._stale = self._stale or bool(others)
+
+    def forget(self, episode: int) -> None:
+        """Let go of an episode: no feedback of it will be used."""
+        self._ledger.forget(episode)
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """What the ledger says, the share of rows visited, and the cost by the observed means."""
+        told = self._ledger.diagnostics()
+        counts, policy = self._model.counts, self._ledger.policy
+        if counts is not None:
+            told["visited"] = float(np.mean(counts.visits > 0))
+        if policy is not None and self._ledger.newest is not None:
+            told["cost"] = self._model.value(self._costs.believed(), frozen(policy))
+        return told
+
+    def configuration(self) -> dict[str, Any]:
+        """The arguments that make this agent."""
+        return {"problem": self.problem, **self._parts}
+
+    def state(self) -> stored.State:
+        """The arguments, what was counted, and the plan."""
+        return {
+            "configuration": self.configuration(),
+            **{name: getattr(self, f"_{name}").state() for name in LEARNING},
+            "ledger": self._ledger.state(bool),
+            "policy": self._policy,
+            "stale": self._stale,
+        }
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Self:
+        """The agent that wrote the state."""
+        read = stored.exact(state, "configuration", *LEARNING, "ledger", "policy", "stale")
+        agent = cls(**read["configuration"])
+        for name in LEARNING:
+            getattr(agent, f"_{name}").restore(read[name])
+        agent._ledger.restore(read["ledger"], bool)
+        agent._policy = stored.policy("policy", read["policy"], agent.problem.shape)
+        agent._stale = checks.flag("stale", read["stale"])
+        return agent
+
+    def __repr__(self) -> str:
+        return call(self, self.problem, **self._parts)
+
+    def _planned(self) -> Floats:
+        H, _, A = self.problem.shape
+        if isinstance(self._part, Transitions):
+            width = self._model.cost_width(self.begun)
+            costs = self._costs.lowered(width)
+            t = self._part
+            actions, _ = planning.best(t.rows, costs, H, False)
+        else:
+            assert isinstance(self._model, WithBonus)
+            width = self._width(self._part)
+            actions, _ = optimism.plan(
+                self._model.model.frequencies,
+                width,
+                self._costs.lowered(width),
+                self._costs.visits,
+                H,
+            )
+        return frozen(one_hot(actions, A))
+
+    def _width(self, part: Confidence | Bonus) -> float:
+        if isinstance(part, Bonus):
+            return part.scale
+        return part.hoeffding(self.problem, max(self.begun, self._model.arrived))

@@ -1,0 +1,95 @@
+"""The world that a learner does not see: true dynamics and costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from belated.core import checks
+from belated.core.arrays import Floats
+from belated.core.records import Trajectory
+from belated.tabular.costs import CostProcess, fixed
+from belated.tabular.kernels import planning
+from belated.tabular.problem import Problem
+from belated.tabular.transitions import Transitions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MDP:
+    """True dynamics.
+
+    Attributes:
+        transitions: the probabilities, with a leading axis of 1 (the same at every step) or H.
+        horizon: H, the number of steps of an episode.
+        start: the first state, or a distribution over the S states.
+        problem: what a learner may be told. It is homogeneous if the leading axis is 1.
+    """
+
+    transitions: Transitions
+    horizon: int
+    start: int | tuple[float, ...] = 0
+    problem: Problem = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.transitions, Transitions):
+            raise ValueError(
+                "transitions must be Transitions (see Transitions.from_dense), got "
+                f"{checks.show(self.transitions)}"
+            )
+        horizon = checks.integer("horizon", self.horizon, 1)
+        steps = self.transitions.steps
+        if steps not in (1, horizon):
+            raise ValueError(
+                f"transitions must have a leading axis of 1 or of horizon = {horizon}, got {steps}"
+            )
+        problem = Problem(
+            self.transitions.states, self.transitions.actions, horizon, self.start, steps == 1
+        )
+        object.__setattr__(self, "horizon", horizon)
+        object.__setattr__(self, "start", problem.start)
+        object.__setattr__(self, "problem", problem)
+
+    def play(self, policy: Floats, rng: np.random.Generator, episode: int = 0) -> Trajectory:
+        """Play one episode with a policy (H, S, A)."""
+        checked = checks.policy("policy", policy, self.problem.shape)
+        if not isinstance(rng, np.random.Generator):
+            raise ValueError(f"rng must be a numpy.random.Generator, got {checks.show(rng)}")
+        states, actions = planning.sample(
+            self.transitions.rows,
+            checked,
+            self.problem.start_probabilities,
+            rng.random(2 * self.horizon + 1),
+        )
+        return Trajectory(episode, states, actions)
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class World:
+    """An MDP and a cost process: everything that is hidden from the learner.
+
+    Args:
+        mdp: the dynamics.
+        costs: a process from `belated.tabular.costs`, or an array for fixed costs.
+    """
+
+    mdp: MDP
+    costs: CostProcess
+
+    def __init__(self, mdp: MDP, costs: CostProcess | npt.ArrayLike) -> None:
+        checks.instance("mdp", mdp, MDP)
+        known = all(hasattr(costs, part) for part in ("at", "shape", "seeded"))
+        process = costs if known else fixed(costs)
+        object.__setattr__(self, "mdp", mdp)
+        object.__setattr__(self, "costs", process)
+        H, S, A = self.problem.shape
+        if self.costs.shape not in ((1, S, A), (H, S, A)):
+            raise ValueError(
+                f"costs must have shape (1, {S}, {A}) or ({H}, {S}, {A}), got {self.costs.shape}"
+            )
+
+    @property
+    def problem(self) -> Problem:
+        """What a learner may be told."""
+        return self.mdp.problem

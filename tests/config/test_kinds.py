@@ -1,0 +1,186 @@
+"""Every kind of part can be written in a file and run."""
+
+import importlib.util
+import sys
+
+import numpy as np
+import pytest
+
+import belated as bl
+from belated import config as kinds
+from belated.config import agent_parts
+from belated.config.build import make
+from belated.config.part import read, table
+from belated.config.registry import Registry, check
+from belated.config.rivals import RIVALS
+from belated.lab import Told, build, part, toml
+from belated.lab.spec import Experiment, Learner
+
+STEP = part("softmax", learning_rate=0.1)
+KINDS = {
+    "environment": (
+        kinds.ENVIRONMENTS,
+        {
+            "bandit": {"means": [0.1, 0.9]},
+            "chain": {},
+            "delay_lower_bound": {"delay": 2},
+            "dynamics_lower_bound": {"episodes": 100},
+            "gridworld": {"size": 3, "horizon": 4},
+            "gymnasium": {"env": "FrozenLake-v1", "horizon": 5, "is_slippery": False},
+            "random_mdp": {"states": 4},
+        },
+    ),
+    "delays": (
+        kinds.DELAYS,
+        {
+            "bursts": {"size": 3},
+            "fixed": {"delay": 2},
+            "flights": {},
+            "geometric": {"mean": 2},
+            "heavy_tailed": {"index": 1.5},
+            "lost": {"probability": 0.5},
+            "monotone": {"model": part("geometric", mean=3)},
+            "none": {},
+            "poisson": {"mean": 2},
+            "trace": {"delays": [1, 2, 3], "repeat": True},
+            "uniform": {"low": 0, "high": 3},
+        },
+    ),
+    "costs": (
+        kinds.COSTS,
+        {
+            "blocks": {"length": 3},
+            "drifting": {"count": 3, "every": 4, "noise": "uniform"},
+            "improving": {"at": 3, "share": 0.5},
+            "moving_goal": {"size": 3, "goals": [[2, 2], [0, 2]], "every": 4},
+            "random": {},
+            "switching": {"every": 2, "noise": "bernoulli"},
+            "walking": {"step": 0.1, "seed": 2},
+        },
+    ),
+    "agent": (
+        kinds.AGENTS,
+        {
+            "bold": {"agent": part("oppo")},
+            "dapo": {"transitions": "known"},
+            "dilated_bonus": {"learning_rate": 0.1, "scale": 2.0},
+            "doubling": {"agent": part("oppo")},
+            "ftrl": {"max_delay": "realised"},
+            "lazy": {"agent": part("ucbvi"), "alpha": 2},
+            "oppo": {},
+            "oreps": {"transitions": "known"},
+            "parallel": {"agent": part("oppo")},
+            "pipeline": {"agent": part("oppo")},
+            "recommended": {"transitions": "known"},
+            "skipping": {"agent": part("oppo")},
+            "ucbvi": {},
+            "uob_reps": {"radius_scale": 0.1},
+            "zimmert_seldin": {"tuning": "simple"},
+            **{kind: {} for kind in RIVALS},
+        },
+    ),
+    "transitions": (
+        agent_parts.TRANSITIONS,
+        {"known": {}, "confidence": {}, "bonus": {"scale": 2.0}, "observed": {}},
+    ),
+    "cost part": (
+        agent_parts.COST_PARTS,
+        {
+            "averaged": {"pooled": True},
+            "predicted": {"exploration": 0.2},
+            "revealed": {},
+            "weighted": {"exploration": 0.1},
+        },
+    ),
+    "update": (
+        agent_parts.UPDATES,
+        {
+            "blend": {"updates": ["regret_matching", part("softmax", scale=2.0)]},
+            "planned": {"bonus": 0.5},
+            "regret_matching": {"hints": False},
+            "softmax": {"learning_rate": 0.3},
+        },
+    ),
+    "explore": (
+        agent_parts.EXPLORES,
+        {"few_visits": {"max_delay": "realised"}, "uniform_share": {"share": 0.1}},
+    ),
+}
+ARMS = ("exp3", "poold", "thompson_sampling", "ucb1", "zimmert_seldin")
+BANDIT = ("dapo", "dilated_bonus", "ftrl", "lazy", "ucbvi", "uob_reps", "zimmert_seldin")
+PARTS = {name: name for name in ("transitions", "update", "explore")} | {"cost part": "costs"}
+
+
+@pytest.mark.parametrize(
+    ("place", "kind"), [(place, kind) for place, (_, kinds) in KINDS.items() for kind in kinds]
+)
+def test_every_kind_of_part_can_be_run_from_toml(place, kind):
+    if kind == "poold" and importlib.util.find_spec("poold") is None:  # importing changes figures
+        pytest.skip("poold is not installed")
+    made = {"environment": part("gridworld", size=3, horizon=4), "delays": part("fixed", delay=1),
+            "costs": None, "agent": part("oppo")}  # fmt: skip
+    one = part(kind, **KINDS[place][1][kind])
+    if place in PARTS:
+        others = {"transitions": "known"} if place == "update" else {"update": STEP}
+        made["agent"] = part("oppo", **others, **{PARTS[place]: one})
+    else:
+        made[place] = one
+    if kind in ARMS:
+        made["environment"] = part("bandit", means=[0.1, 0.9])
+    rival = kind in RIVALS and kind != "poold"
+    bandit = rival or kind in (*BANDIT, "averaged", "predicted", "weighted")
+    agent = Learner("it", made.pop("agent"), information="bandit" if bandit else None)
+    experiment = toml.loads(
+        toml.dumps(Experiment(name="x", agents=(agent,), episodes=8, seeds=1, **made))
+    )
+    build.rehearse(experiment)
+    scene = experiment.scene("")
+    world = build.world(scene)
+    delays = build.delays(scene, world, 0)
+    learner = build.agent(experiment, experiment.agents[0], world, delays)
+    run = bl.simulate(world, learner, delays=delays, episodes=8)
+    assert np.isfinite(run.values).all()
+
+
+def test_a_kind_whose_package_is_missing_gets_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    lake = part("gymnasium", env="FrozenLake-v1", horizon=5)
+    agents = (Learner("it", part("oppo")),)
+    experiment = Experiment(name="x", environment=lake, delays=part("none"), agents=agents)
+    with pytest.raises(ValueError, match=r"environment\..*pip install 'belated\[gymnasium\]'"):
+        build.rehearse(experiment)
+
+
+@pytest.mark.parametrize("place", KINDS)
+def test_every_registered_kind_is_tested(place):
+    registry, tried = KINDS[place]
+    assert set(registry.kinds) == set(tried)
+
+
+def test_a_part_may_hold_a_list_of_parts():
+    """Classes are called without what is handed over; their parts get it all the same."""
+
+    def one(told, /, weight=1.0):
+        return told, weight
+
+    def all_of(members):
+        return members
+
+    registry = Registry({"one": one, "all": all_of}, same=("members",))
+    made = read("update", {"kind": "all", "members": ["one", {"kind": "one", "weight": 2.0}]})
+    check("update", made, registry)
+    assert make("update", made, registry, "told") == (("told", 1.0), ("told", 2.0))
+    assert table(made)["members"] == ("one", {"kind": "one", "weight": 2.0})
+    wrong = read("update", {"kind": "all", "members": ["one", {"kind": "onne"}]})
+    with pytest.raises(ValueError, match=r"update\.members\[1\]\.kind must be .*'one'"):
+        check("update", wrong, registry)
+
+
+def test_a_tuned_rate_is_only_for_agents_that_can_be_tuned():
+    world = bl.environments.chain()
+    delays = np.zeros(3, dtype=np.int64)
+    told = Told(world.problem, "full", "late", world.mdp.transitions, delays)
+    with pytest.raises(
+        ValueError, match=r'update\.learning_rate must be a number here, got "tuned"'
+    ):
+        make("update", part("softmax", learning_rate="tuned"), agent_parts.UPDATES, told)

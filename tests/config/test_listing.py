@@ -1,0 +1,24 @@
+"""The list of kinds is whole, and the page in the repository is current."""
+
+import importlib.util
+from pathlib import Path
+
+from belated.config import listing
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def test_every_kind_is_listed_with_a_line():
+    found = list(listing.all_kinds())
+    assert len(found) == sum(len(registry.kinds) for registry in listing.SECTIONS.values())
+    for kind in found:
+        assert kind.what != "No description.", kind.name
+        assert "|" not in kind.what, kind.name
+
+
+def test_the_page_is_current():
+    spec = importlib.util.spec_from_file_location("docs_kinds", DOCS / "kinds.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page = (DOCS / "kinds.md").read_text(encoding="utf-8")
+    assert page == module.text(), "run: python docs/kinds.py"

@@ -1,0 +1,251 @@
+"""Kinds of one's own, by `module:function`: in files, in workers, in reports."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import belated as bl
+from belated.lab import Results, build, knowledge, run, store, toml
+
+MODULE = """
+import numpy as np
+import belated as bl
+from belated.lab import Told
+
+class Uniform:
+    information, uses_paths = "full", False
+    def __init__(self, problem):
+        self.problem, self.begun = problem, 0
+    def open_episodes(self):
+        return []
+
+    def is_open(self, number):
+        return False
+
+    def begin_episode(self):
+        self.begun += 1
+        return bl.Episode(self.begun - 1, np.full(self.problem.shape, 1 / self.problem.actions))
+    def observe(self, records):
+        list(records)
+    def forget(self, episode):
+        pass
+    def diagnostics(self):
+        return {"begun": self.begun}
+
+def uniform(told: Told):
+    return Uniform(told.problem)
+
+def cautious(told: Told, /, *, agent, scale=1.0):
+    return agent(told)
+
+def wide(told: Told, factor):
+    return bl.parts.Confidence(radius_scale=factor * told.problem.horizon)
+
+def half(told: Told):
+    return bl.parts.Softmax(learning_rate=0.5)
+
+def corridor(length=3):
+    return bl.environments.chain(states=length, horizon=4)
+
+def dear(world, cost):
+    return np.full((world.problem.states, world.problem.actions), cost)
+
+def slow_if_dear(most):
+    return bl.delays.function(lambda costs, rng: int(most * costs.mean()))
+
+def no_agent(told: Told, /):
+    return 3
+
+def seer(told: Told):
+    agent = Uniform(told.problem)
+    agent.information = "bandit"
+    return agent
+
+def broken(told: Told):
+    return {}["x"]
+
+def leaves(told: Told):
+    raise SystemExit(4)
+
+def forgetful(most):
+    bl.delays.fixed(most)
+
+class Short:
+    def draw(self, episodes, rng, costs=None):
+        return [1, 2]
+
+def short(most):
+    return Short()
+
+NUMBER = 3
+"""
+FILE = """
+name = "own"
+episodes = 30
+seeds = 2
+
+[environment]
+kind = "mine:corridor"
+length = 5
+
+[costs]
+kind = "mine:dear"
+cost = 0.5
+
+[delays]
+kind = "mine:slow_if_dear"
+most = 8
+
+[[agents]]
+name = "uniform"
+kind = "mine:uniform"
+
+[[agents]]
+name = "cautious"
+kind = "mine:cautious"
+agent = { kind = "oppo", update = { kind = "softmax", learning_rate = 0.1 } }
+"""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A directory with the module and the file; the module is forgotten afterwards."""
+    (tmp_path / "mine.py").write_text(MODULE)
+    (tmp_path / "raises.py").write_text("1 / 0")
+    (tmp_path / "own.toml").write_text(FILE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    yield tmp_path
+    sys.modules.pop("mine", None)
+
+
+def test_an_experiment_of_own_parts_runs_from_the_shell(place):
+    command = [os.path.join(os.path.dirname(sys.executable), "belated"), "run", "own.toml"]
+    subprocess.run([*command, "--jobs", "2", "--out", "out"], check=True, capture_output=True)
+    rows = store.rows(place / "out")
+    assert rows["agent"].unique(maintain_order=True).to_list() == ["uniform", "cautious"]
+    np.testing.assert_allclose(rows["value"], 4 * 0.5)  # four steps, each 0.5 whatever is done
+    assert set(rows["delay"]) == {4}  # 8 times the mean cost
+    assert '"kind": "mine:uniform"' in rows["parameters"][0]
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'belated[ray]'"
+)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
+def test_ray_gives_the_same_rows(place):
+    experiment = toml.loads(FILE)
+    run(experiment, place / "local")
+    run(experiment, place / "ray", jobs=2, engine="ray")
+    assert store.rows(place / "ray").equals(store.rows(place / "local"))
+
+
+@pytest.mark.slow
+def test_results_are_read_and_reported_without_the_module(place):
+    experiment = toml.loads(FILE)
+    run(experiment, place / "out")
+    (place / "mine.py").unlink()
+    sys.modules.pop("mine")
+    assert store.spec(place / "out") == experiment
+    text = Results(place / "out").report().read_text()
+    assert "uniform is also given what mine:uniform asks for" in text
+    told = knowledge.sentences(experiment)[2]
+    assert "cautious is also given what mine:cautious asks for" in told
+    assert "agent.update.learning_rate = 0.1, set by hand" in told
+
+
+MISTAKES = {
+    "mine:uniform": {
+        "mien:uniform": r"agents\[0\]\.kind must be .*got 'mien:uniform': .*No mod",
+        "mine:unifrm": r"agents\[0\]\.kind must be .*has no attribute 'unifrm'",
+        "mine:NUMBER": r"agents\[0\]\.kind must name a function",
+        "mine:no_agent": r"agents\[0\] must be an agent, got 3, which has no problem",
+        "mine:seer": r"agents\[0\] must be an agent for .*'full', .*got one for 'bandit'",
+        "mine:broken": r"agents\[0\]: mine:broken raised KeyError: 'x' \(mine\.py, ",
+        "mine:leaves": r"agents\[0\]: mine:leaves raised SystemExit: 4",
+        "raises:uniform": r"agents\[0\]\.kind .*ZeroDivisionError.*raises.py, line 1",
+        ":uniform": r"agents\[0\]\.kind must be .*module:function",
+    },
+    "mine:slow_if_dear": {
+        "mine:forgetful": r"delays must be a delay model, got None",
+        "mine:short": r"delays must hold episodes = 30 numbers, got 2",
+        "mine:corridor": r"delays\.most = 8: unknown key",
+    },
+    "mine:corridor": {"mine:NUMBER": r"environment\.kind must name a function"},
+    "length = 5": {"lenght = 5": r"environment\.lenght = 5: unknown key.*did you mean 'length'\?"},
+    "cost = 0.5": {
+        "cost = 1.5": r"costs must be in \[0, 1\], got",
+        "": r"costs\.cost is required for kind 'mine:dear'",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "says"),
+    [(right, *wrong) for right, found in MISTAKES.items() for wrong in found.items()],
+)
+def test_a_mistake_gets_one_line(place, right, wrong, says):
+    assert right in FILE
+    with pytest.raises(ValueError, match=says) as caught:
+        build.rehearse(toml.loads(FILE.replace(right, wrong)))
+    assert "\n" not in str(caught.value)
+    assert re.match(r"(agents|environment|costs|delays)", str(caught.value))
+
+
+def test_parts_of_an_agent_may_be_ones_own(place):
+    wide = 'transitions = { kind = "mine:wide", factor = 0.5 }, update = "mine:half"'
+    text = FILE.replace('update = { kind = "softmax", learning_rate = 0.1 }', wide)
+    experiment = toml.loads(text)
+    scene = experiment.scene("")
+    world = build.world(scene)
+    agent = build.agent(experiment, experiment.agents[1], world, build.delays(scene, world, 0))
+    assert agent.configuration()["transitions"] == bl.parts.Confidence(radius_scale=2.0)
+    assert agent.configuration()["update"] == bl.parts.Softmax(learning_rate=0.5)
+    told = knowledge.sentences(experiment)[2]
+    assert "what mine:wide asks for" in told
+    assert "what mine:half asks for" in told
+    assert "agent.transitions.factor = 0.5, set by hand" in told
+    with pytest.raises(ValueError, match=r"agents\[1\]\.agent\.transitions\.factor is required"):
+        build.rehearse(toml.loads(text.replace(", factor = 0.5", "")))
+    with pytest.raises(ValueError, match=r"agents\[1\]\.agent\.kind must be one of .*'oppo'"):
+        toml.loads(text.replace('agent = { kind = "oppo"', 'agent = { kind = "opo"'))
+
+
+FILED = """
+name = "filed"
+episodes = 3
+seeds = 1
+environment = { kind = "chain", horizon = 2 }
+delays = { kind = "reader:waits", log = { file = "data/waits.csv" } }
+agents = [{ name = "A", kind = "reader:agent", log = { file = "data/waits.csv" } }]
+"""
+
+
+def test_a_function_gets_its_file_wherever_the_project_is(tmp_path, monkeypatch):
+    """As a path; the content is what tells one experiment from another, also for agents."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    (old / "data").mkdir(parents=True)
+    (old / "data" / "waits.csv").write_text("waited\n1\n0\n2\n")
+    (old / "filed.toml").write_text(FILED)
+    module = type(sys)("reader")
+    module.waits = lambda log: bl.delays.trace(log, "waited")
+    module.agent = lambda told, log: bl.recommend(told.problem) if Path(log).is_file() else None
+    monkeypatch.setitem(sys.modules, "reader", module)
+    first = run(toml.read(old / "filed.toml"), old / "out", engine="here")
+    assert first.rows["delay"].to_list() == [1, 0, 2]
+    old.rename(new)
+    assert len(Results(new / "out").rows) == 3
+    rows = (new / "out" / "runs" / "a" / "seed-0.parquet").stat().st_mtime_ns
+    run(toml.read(new / "filed.toml"), new / "out", engine="here")
+    assert (new / "out" / "runs" / "a" / "seed-0.parquet").stat().st_mtime_ns == rows
+    (new / "data" / "waits.csv").write_text("waited\n1\n0\n1\n")
+    with pytest.raises(ValueError, match=r"the content of waits.csv differs"):
+        run(toml.read(new / "filed.toml"), new / "out", engine="here")

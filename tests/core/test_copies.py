@@ -1,0 +1,187 @@
+"""Copies of learners, recomputed: a shared model, and BOLD."""
+
+import numpy as np
+import pytest
+
+import belated as bl
+import oracles
+from belated.parts import Bonus, Confidence, FewVisits, Softmax, Weighted
+
+
+def softmax(total, eta):
+    weights = np.exp(-eta * (total - total.min(-1, keepdims=True)))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def q_with_bonus(counts, costs, policy):
+    """Q of observed frequencies, bonus 0.3 / sqrt(n), clipped, 0 where nothing was seen."""
+    H, S, A = policy.shape
+    V, Q = np.zeros(S), np.zeros((H, S, A))
+    for h in reversed(range(H)):
+        n = counts[h].sum(-1)
+        p = counts[h] / np.maximum(n, 1)[..., None]
+        Q[h] = np.clip(costs[h] - 0.3 / np.sqrt(np.maximum(n, 1)) + p @ V, 0, H - h)
+        Q[h][n == 0] = 0.0
+        V = (policy[h] * Q[h]).sum(-1)
+    return Q
+
+
+@pytest.mark.parametrize("paths", ["late", "at once"])
+@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("bold", [True, False])
+def test_a_shared_model_has_the_paths_of_all_copies(paths, share, bold):
+    """Every copy: its own costs, and the counts of all copies (or its own), the batch included."""
+    rng = np.random.default_rng(8)
+    H, S, A, K, largest, eta = 3, 3, 2, 40, 3, 0.7
+    world = oracles.random_world(rng, H, S, A)
+    delays = rng.integers(0, largest + 1, K)
+
+    def make():
+        return bl.DelayedOPPO(world.problem, transitions=Bonus(0.3), update=Softmax(eta))
+
+    agent = (
+        bl.wrappers.Bold(make, share_model=share)
+        if bold
+        else bl.wrappers.Parallel(make, largest, share_model=share)
+    )
+    copies, busy, turns, history = largest + 1, set(), [], []
+    total, counts = np.zeros((K, H, S, A)), np.zeros((K, H, S, A, S))
+    line = bl.DelayLine()
+    for k in range(K):
+        turn = min(set(range(K)) - busy) if bold else k % copies
+        turns.append(turn)
+        busy.add(turn)
+        policy = agent.begin_episode().policy
+        np.testing.assert_allclose(policy, softmax(total[turn], eta), atol=1e-10)
+        history.append(policy)
+        path, costs = world.mdp.play(policy, rng, k), bl.Costs(k, world.costs.at(k))
+        line.push([costs] if paths == "at once" else [path, costs], int(delays[k]))
+        agent.observe(batch := ([path] if paths == "at once" else []) + line.release(k))
+        for record in batch:
+            if isinstance(record, bl.Trajectory):
+                for i in range(K) if share else [turns[record.episode]]:
+                    for h in range(H):
+                        s, a, y = record.states[h], record.actions[h], record.states[h + 1]
+                        counts[i, h, s, a, y] += 1
+        for record in batch:
+            if isinstance(record, bl.Costs):
+                i = turns[record.episode]
+                busy.discard(i)
+                total[i] += q_with_bonus(counts[i], record.values, history[record.episode])
+    assert len(set(turns)) == len(agent.agents) > 2
+    arrived = {copy._model.counts.arrived for copy in agent.agents}
+    came = K if paths == "at once" else int((np.arange(K) + delays < K).sum())
+    assert (arrived == {came}) == share
+
+
+def test_every_copy_of_a_shared_model_has_the_same_counts_and_radius():
+    """Also copies that are made later, and the radius of all episodes of all copies."""
+    world = oracles.random_world(np.random.default_rng(0))
+    agent = bl.wrappers.Parallel(
+        lambda: bl.DelayedOPPO(
+            world.problem, transitions=Confidence(0.1), costs=Weighted(0.1), update=Softmax(0.3)
+        ),
+        30,
+        share_model=True,
+    )
+    bl.simulate(world, agent, delays=bl.delays.uniform(0, 5), episodes=40)
+    first, *others = [copy._model for copy in agent.agents]
+    assert len(others) == 30
+    for model in others:
+        assert np.array_equal(model.counts.visits, first.counts.visits)
+        assert model.set.log_term == first.set.log_term
+    alone = Confidence().log_term(world.problem, first.arrived)
+    assert first.set.log_term == alone
+    assert all(len(model.counts._recent) <= 10 for model in (first, *others))
+    assert len(agent._copies._template._model.counts._recent) == 0
+
+
+def test_what_cannot_share_is_refused():
+    world = oracles.random_world(np.random.default_rng(0))
+    known = {"transitions": world.mdp.transitions}
+    with pytest.raises(ValueError, match="share_model need unknown transitions"):
+        bl.wrappers.Parallel(lambda: bl.DelayedOPPO(world.problem, **known), 2, share_model=True)
+    with pytest.raises(ValueError, match="share_model need unknown transitions"):
+        bl.wrappers.Bold(
+            lambda: bl.DelayedOREPS(world.problem, learning_rate=1, **known), share_model=True
+        )
+    with pytest.raises(ValueError, match=r"share_model=True needs copies with a method count"):
+        bl.wrappers.Bold(
+            lambda: bl.wrappers.Skipping(bl.DelayedOPPO(world.problem), 3), share_model=True
+        )
+    with pytest.raises(ValueError, match="share_model must be True or False"):
+        bl.wrappers.Bold(lambda: bl.DelayedOPPO(world.problem), share_model=1)
+    agent = bl.DelayedUCBVI(world.problem, explore=FewVisits(2))
+    with pytest.raises(bl.FeedbackError, match="states"):
+        agent.count([bl.Trajectory(0, [0, 1, 2, 99], [0, 0, 0])])
+    assert agent._model.counts.arrived == 0
+
+
+def test_bold_against_a_pool_written_again():
+    """Hedge over arms per copy; lost feedback keeps a copy busy for ever."""
+    rng = np.random.default_rng(3)
+    A, K, eta = 3, 60, 0.4
+    world = bl.environments.bandit([0.2, 0.5, 0.7])
+    delays = oracles.random_delays(rng, K, 0.1, 6)
+    agent = bl.wrappers.Bold(
+        lambda: bl.DelayedOPPO(
+            world.problem, transitions=world.mdp.transitions, update=Softmax(eta)
+        )
+    )
+    pool, idle, players = [np.zeros(A)], [True], []
+    line = bl.DelayLine()
+    for k in range(K):
+        if not any(idle):
+            pool.append(np.zeros(A))
+            idle.append(True)
+        i = idle.index(True)
+        idle[i] = False
+        players.append(i)
+        np.testing.assert_allclose(
+            agent.begin_episode().policy[0, 0], softmax(pool[i], eta), atol=1e-12
+        )
+        costs = rng.random((1, 1, A))
+        line.push([bl.Costs(k, costs)], int(delays[k]))
+        agent.observe(batch := line.release(k))
+        for record in batch:
+            pool[players[record.episode]] += record.values[0, 0]
+            idle[players[record.episode]] = True
+    assert len(agent.agents) == len(pool) > 5
+
+
+SHARING = {
+    "oreps": lambda problem: bl.DelayedOREPS(
+        problem, learning_rate=0.5, transitions=Confidence(0.005)
+    ),
+    "oreps on arrival": lambda problem: bl.DelayedOREPS(
+        problem, learning_rate=0.5, transitions=Confidence(0.005), project="on arrival"
+    ),
+    "ucbvi": lambda problem: bl.DelayedUCBVI(problem, transitions=Confidence(0.1)),
+    "weighted": lambda problem: bl.DelayedOPPO(
+        problem, transitions=Confidence(0.02), costs=Weighted(0.1), update=Softmax(0.5)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SHARING)
+def test_copies_that_share_are_saved(kind, tmp_path):
+    """The loaded copies play on as the others do, also those that are made afterwards."""
+    world = oracles.random_world(np.random.default_rng(0))
+    agent = bl.wrappers.Parallel(lambda: SHARING[kind](world.problem), 5, share_model=True)
+    agents, rng, line = [agent], np.random.default_rng(1), bl.DelayLine()
+    for k in range(16):
+        if k == 4:  # two copies are still to be made
+            bl.save(agent, tmp_path / "agent")
+            agents.append(bl.load(tmp_path / "agent"))
+            assert repr(agents[1]) == repr(agent)
+            assert "share_model=True" in repr(agent)
+        policies = [one.begin_episode().policy for one in agents]
+        assert all(np.array_equal(policies[0], other) for other in policies)
+        path, costs = world.mdp.play(policies[0], rng, k), world.costs.at(k)
+        if agent.information == "bandit":
+            costs = costs[np.arange(3), path.states[:-1], path.actions]
+        line.push([path, bl.Costs(k, costs)], int(rng.integers(0, 4)))
+        batch = line.release(k)
+        for one in agents:
+            one.observe(batch)
+    assert len({copy._model.counts.arrived for copy in agent.agents}) == 1

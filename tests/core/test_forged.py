@@ -1,0 +1,127 @@
+"""Forged files with right checksums: refused in one sentence, or a lawful agent; never a crash."""
+
+import json
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import belated as bl
+import forging
+from registry import AGENTS
+
+FILES = 5500
+
+
+@pytest.mark.slow
+def test_thousands_of_forged_files_are_refused_or_lawful(tmp_path):
+    """In another process, so that a segmentation fault is a failure and not the end."""
+    script = Path(__file__).parent / "forging.py"
+    done = subprocess.run(
+        [sys.executable, str(script), str(FILES), "13"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["wrong"] == []
+    outcome = found["outcome"]
+    assert sum(outcome.values()) == FILES >= 5000
+    assert outcome["refused"] > 0.6 * FILES  # so that most changes did change something
+    assert outcome["the same"] > 0.05 * FILES
+    assert len(found["kinds"]) == len(set(forging.CHANGES))
+
+
+def saved(tmp_path, name):
+    where = forging.world()
+    agent = AGENTS[name](where)
+    forging.play(agent, bl.DelayLine(), np.random.default_rng(1), 7, where)
+    bl.save(agent, tmp_path / "agent")
+    return forging.Forged((tmp_path / "agent").read_bytes())
+
+
+def refusal(tmp_path, file):
+    (tmp_path / "forged").write_bytes(file.content())
+    with pytest.raises(bl.SavedFileError) as caught:
+        bl.load(tmp_path / "forged")
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def state(file):
+    return file.header["agent"]["state"]
+
+
+def test_a_huge_number_of_episodes_does_not_keep_skipping_busy(tmp_path):
+    file = saved(tmp_path, "skipping known full")
+    inside = state(file)["agent"]["state"]
+    inside["ledger"]["dict"]["begun"] = inside["waiting"]["dict"]["begun"] = 10**15
+    assert "kept_from must have followed begun" in refusal(tmp_path, file)
+
+
+def test_the_ledger_and_the_agent_inside_count_the_same_episodes(tmp_path):
+    file = saved(tmp_path, "pipeline known full")
+    state(file)["ledger"]["dict"]["begun"] += 1
+    assert "begun must be 8 for the agent inside too, got 7" in refusal(tmp_path, file)
+
+
+def test_successors_that_are_listed_twice_are_refused(tmp_path):
+    """The count of a new successor would look for a free slot for ever."""
+    where = forging.world()
+    agent = AGENTS["ucbvi"](where)
+    forging.play(agent, bl.DelayLine(), np.random.default_rng(1), 7, where)
+    counts = agent._model.counts
+    row = np.argwhere(counts.known > 1)[0]
+    counts.successors[tuple(row)][1] = counts.successors[tuple(row)][0]
+    bl.save(agent, tmp_path / "agent")
+    with pytest.raises(bl.SavedFileError, match="successors must be listed once in a row"):
+        bl.load(tmp_path / "agent")
+
+
+def test_many_agents_that_share_one_array_take_no_memory(tmp_path):
+    """A file of 2 MB would otherwise make 2,000 agents of 2 MB each."""
+    where = bl.environments.random_mdp(states=500, actions=10, horizon=50)
+    agent = bl.wrappers.Bold(lambda: bl.DelayedOPPO(where.problem, update=bl.parts.Softmax(0.1)))
+    agent.begin_episode()
+    bl.save(agent, tmp_path / "agent")
+    file = forging.Forged((tmp_path / "agent").read_bytes())
+    copies = state(file)["copies"]["dict"]["agents"]["list"]
+    copies += [copies[0]] * 2000
+    tracemalloc.start()
+    assert "is too large for the arrays of the file" in refusal(tmp_path, file)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**30
+
+
+@pytest.mark.parametrize("length", [10, 300_000])
+def test_long_lists_are_read_in_one_go(tmp_path, length):
+    """Of megabytes; what is read once takes no time that grows with its square."""
+    file = saved(tmp_path, "oppo known full anytime")
+    state(file)["waiting"]["dict"]["counted"]["list"] = [5] * length
+    assert "counted must be" in refusal(tmp_path, file)
+
+
+def test_two_agents_of_one_state_are_strangers():
+    where = forging.world()
+    for name, make in AGENTS.items():
+        agent, line = make(where), bl.DelayLine()
+        forging.play(agent, line, np.random.default_rng(1), 7, where)
+        written = agent.state()
+        first, second, third = (type(agent).from_state(written) for _ in range(3))
+        expected = forging.play(first, bl.DelayLine(), np.random.default_rng(2), 3, where)
+        for other in (second, third):
+            found = forging.play(other, bl.DelayLine(), np.random.default_rng(2), 3, where)
+            assert found == expected, name
+
+
+def test_a_file_says_what_it_was_written_with(tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(bl, "__version__", "0.9")
+        file = saved(tmp_path, "oppo known full anytime")
+    assert file.header["versions"].keys() == {"belated", "python", "numpy", "numba"}
+    bl.load(tmp_path / "agent")
+    state(file)["explored"] = -1
+    assert refusal(tmp_path, file).endswith(f"(written by belated '0.9', this is {bl.__version__})")

@@ -1,0 +1,196 @@
+"""Parts written by anyone go into Delayed OPPO like those of the library."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import belated as bl
+import oracles
+from belated.testing import check_agent
+
+WORLD = oracles.random_world(np.random.default_rng(0), 3, 4, 2)
+KNOWN = {"transitions": WORLD.mdp.transitions}
+
+
+@dataclass(frozen=True)
+class Follow:
+    """Follow the leader: the action of the least sum of Q, in every state."""
+
+    first: int = 0
+
+    def start(self, problem, costs):
+        return Following(problem, self.first)
+
+
+class Following:
+    """No more than an update needs."""
+
+    def __init__(self, problem, first):
+        self._total = np.zeros(problem.shape)
+        self._total[..., first] = -1e-9
+        self.seen = []
+
+    def policy(self, outlook):
+        self.seen.append((outlook.missing, outlook.coming))
+        return np.eye(self._total.shape[2])[self._total.argmin(-1)]
+
+    def learn(self, arrived):
+        self._total += arrived.q()
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """Full information that is used only where it is above a half."""
+
+    information: ClassVar[str] = "full"
+    weighted: ClassVar[bool] = False
+    averaged: ClassVar[bool] = False
+
+    def start(self, problem):
+        return Rounding()
+
+
+class Rounding:
+    def model(self, newest, arrived):
+        return newest
+
+    def learn(self, path, values):
+        pass
+
+    def estimate(self, seen):
+        return np.round(seen.values)
+
+
+@dataclass(frozen=True)
+class Reweighted(Rounded):
+    """Importance weights of one's own, which need the model of the start of the episode."""
+
+    information: ClassVar[str] = "bandit"
+    weighted: ClassVar[bool] = True
+
+    def start(self, problem):
+        return Reweighing()
+
+
+class Reweighing(Rounding):
+    def model(self, newest, arrived):
+        return newest.as_of(arrived)
+
+    def estimate(self, seen):
+        played, path = seen.played(), seen.path
+        at = (np.arange(len(path.actions)), path.states[:-1], path.actions)
+        costs = np.zeros(played.shape)
+        costs[at] = seen.values / (seen.model.reach(played, path.states) * played[at] + 0.1)
+        return costs
+
+
+@dataclass(frozen=True)
+class Evenly:
+    """Every other episode is played uniformly, and used all the same."""
+
+    def start(self, problem, model):
+        return Even(problem)
+
+
+class Even:
+    needs_paths = False
+
+    def __init__(self, problem):
+        self._turn = False
+        self._all = np.ones((1 if problem.homogeneous else problem.horizon, problem.states), bool)
+
+    def mask(self):
+        self._turn = not self._turn
+        return None if self._turn else self._all
+
+    def mixed(self, policy, mask):
+        return policy if mask is None else np.full_like(policy, 1 / policy.shape[2])
+
+    def met(self, mask, path):
+        return False
+
+
+OWN = {
+    "update": {"update": Follow()},
+    "update, known": {"update": Follow(1), **KNOWN},
+    "update, bonus": {"update": Follow(), "transitions": bl.parts.Bonus()},
+    "update, bandit": {"update": Follow(), "costs": bl.parts.Weighted(0.1)},
+    "costs": {"costs": Rounded()},
+    "costs, bandit": {"costs": Reweighted(), "update": bl.parts.Softmax(0.1)},
+    "costs, bandit, known": {"costs": Reweighted(), "update": Follow(), **KNOWN},
+    "explore": {"explore": Evenly()},
+    "explore, known": {"explore": Evenly(), **KNOWN},
+    "all": {"update": Follow(), "costs": Rounded(), "explore": Evenly()},
+}
+
+
+@pytest.mark.parametrize("parts", OWN.values(), ids=OWN.keys())
+def test_own_parts_run_and_keep_the_contract(parts):
+    agent = bl.DelayedOPPO(WORLD.problem, **parts)
+    run = bl.simulate(WORLD, agent, delays=bl.delays.geometric(2), episodes=40)
+    assert np.all(np.isfinite(run.values))
+    assert run.diagnostics["begun"] == 40
+    assert agent.information == getattr(parts.get("costs"), "information", "full")
+    check_agent(lambda: bl.DelayedOPPO(WORLD.problem, **parts))
+    assert all(repr(part) in repr(agent) for part in parts.values())
+
+
+def test_an_own_update_gets_the_true_q_and_the_number_missing():
+    delays = np.random.default_rng(1).integers(0, 3, 40)  # so small that nothing is overdue
+    agent = bl.DelayedOPPO(WORLD.problem, update=Follow(), **KNOWN)
+    total, line, policies = np.zeros((3, 4, 2)), bl.DelayLine(), []
+    total[..., 0] = -1e-9
+    for k in range(40):
+        policy = agent.begin_episode().policy
+        assert np.array_equal(policy, np.eye(2)[total.argmin(-1)])
+        policies.append(policy)
+        line.push([bl.Costs(k, WORLD.costs.at(k))], int(delays[k]))
+        agent.observe(line.release(k))
+        for j in range(k + 1):
+            if j + delays[j] == k:
+                p = oracles.dense(WORLD.mdp)
+                total += oracles.values(p, WORLD.costs.at(j), policies[j])[1]
+    for k, (missing, coming) in enumerate(agent._update.seen):
+        assert missing == sum(j + delays[j] >= k for j in range(k))
+        came = [delays[j] for j in range(k) if j + delays[j] < k]
+        assert coming == pytest.approx(min(missing, np.mean(came) if came else missing))
+
+
+def test_own_costs_are_the_costs_of_the_update():
+    """What is rounded before it is shown is the same as what the part rounds."""
+    rounded = bl.World(
+        WORLD.mdp, bl.costs.sequence([np.round(WORLD.costs.at(k)) for k in range(40)])
+    )
+    delays = bl.delays.geometric(2)
+    mine, plain = (
+        bl.DelayedOPPO(WORLD.problem, update=bl.parts.Softmax(0.3), costs=costs, **KNOWN)
+        for costs in (Rounded(), bl.parts.Revealed())
+    )
+    bl.simulate(WORLD, mine, delays=delays, episodes=40)
+    bl.simulate(rounded, plain, delays=delays, episodes=40)
+    assert np.array_equal(mine.begin_episode().policy, plain.begin_episode().policy)
+
+
+def test_own_weights_are_those_of_the_library():
+    settings = {"update": bl.parts.Softmax(0.1), "transitions": bl.parts.Confidence(0.05)}
+    mine, plain = (
+        bl.simulate(
+            WORLD,
+            bl.DelayedOPPO(WORLD.problem, costs=costs, **settings),
+            delays=bl.delays.geometric(2),
+            episodes=40,
+        )
+        for costs in (Reweighted(), bl.parts.Weighted(0.1))
+    )
+    np.testing.assert_allclose(mine.values, plain.values, atol=1e-12)
+
+
+def test_own_exploration_decides_what_is_played():
+    agent = bl.DelayedOPPO(WORLD.problem, update=bl.parts.Softmax(0.5), explore=Evenly(), **KNOWN)
+    for k in range(20):
+        policy = agent.begin_episode().policy
+        assert np.all(policy == 0.5) == (k % 2 == 1 or k == 0)
+        agent.observe([bl.Costs(k, WORLD.costs.at(k))])
+    assert agent.diagnostics()["explored"] == 0
