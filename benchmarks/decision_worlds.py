@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from belated.arrays import Floats
+from belated.core.arrays import Floats
 
 NEVER = np.inf
 DECISIONS = 4000

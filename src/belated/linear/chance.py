@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numba import njit
 
-from belated.arrays import Floats
+from belated.core.arrays import Floats
 
 _STEP = 0x9E3779B97F4A7C15
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numba import njit
 
-from belated.arrays import Floats, Ints
+from belated.core.arrays import Floats, Ints
 from belated.linear.chance import normal_above, uniforms
 
 ROUNDS = 64

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from belated.arrays import Floats, Ints
+from belated.core.arrays import Floats, Ints
 
 EDGES = 96
 """Edges: two per octave, so ages up to 2**47 units."""

@@ -18,7 +18,7 @@ import math
 import numpy as np
 from numba import njit
 
-from belated.arrays import Floats
+from belated.core.arrays import Floats
 from belated.linear.exposure import Exposure, share_at
 from belated.linear.sums import Old, Young
 
@@ -47,12 +47,15 @@ def block_shares(
         low, high = young.low[slot], young.high[slot]
         count = min(high - low, SAMPLES)
         out[slot] = 0.0
+        kept = 0
         for s in range(count):
             k = low + ((2 * s + 1) * (high - low)) // (2 * count)
-            if k < seen and k >= base:
-                share_at(exposure, time - clock[k - base], one)
-                out[slot] += one
-        out[slot] /= count
+            if k >= base:
+                kept += 1
+                if k < seen:
+                    share_at(exposure, time - clock[k - base], one)
+                    out[slot] += one
+        out[slot] /= max(kept, 1)
 
 
 @njit(cache=True)

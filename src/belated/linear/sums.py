@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from belated.arrays import Floats, Ints
+from belated.core.arrays import Floats, Ints
 
 PER_LEVEL = 4
 """Blocks of one width before the two oldest of them are merged."""
