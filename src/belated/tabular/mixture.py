@@ -84,14 +84,14 @@ class Mixture(Ledgered):
         weights /= weights.sum()
         return weights
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and the policy (H, S, A) of the mixture."""
         self._waiting.begin()
-        policies = tuple(frozen(agent.begin_episode().policy) for agent in self.agents)
+        policies = tuple(frozen(agent.begin_episode(now).policy) for agent in self.agents)
         mixed = frozen(self._mixed(policies))
         return Episode(self._ledger.begin(policies, mixed), mixed.copy())
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Let every member learn, and weigh the members by what they would have cost."""
         _, entries = self._ledger.take(records)
         for entry in entries:
@@ -99,7 +99,7 @@ class Mixture(Ledgered):
                 continue
             for i, policy in enumerate(entry.memory):
                 self._losses[i] += self._model.value(entry.costs.values, policy)
-                self.agents[i].observe([Costs(entry.number, entry.costs.values)])
+                self.agents[i].observe([Costs(entry.number, entry.costs.values)], now)
             self._waiting.arrive(entry.number)
             self._ledger.settle(entry)
 
