@@ -33,7 +33,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.records import Costs, StepCost, Trajectory, described
+from belated.tabular.records import Costs, StepCost, Trajectory
 
 BATCH = 500
 """Records of one request."""
@@ -387,7 +387,7 @@ class Buffer:
 def _written(record: Record) -> dict[str, Any]:
     """A record as JSON."""
     if isinstance(record, Trajectory | Costs | StepCost):
-        return described(record)
+        return record.to_json()
     return dict(record)
 
 

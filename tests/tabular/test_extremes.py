@@ -13,7 +13,7 @@ import oracles
 from belated.parts import Blend, Bonus, Confidence, Revealed, Softmax, Weighted
 from belated.tabular.kernels.weights import softmax
 from belated.tabular.parts.costs import importance_weighted
-from belated.testing import check_policy, feedback
+from belated.tabular.trial import check_policy, feedback
 from registry import AGENTS
 
 SIZES = [(1, 1, 1), (1, 1, 3), (3, 1, 2), (1, 3, 2), (3, 3, 1), (3, 4, 2)]
