@@ -22,6 +22,7 @@ KINDS = {
         kinds.ENVIRONMENTS,
         {
             "bandit": {"means": [0.1, 0.9]},
+            "bandit_lower_bound": {"episodes": 100},
             "chain": {},
             "delay_lower_bound": {"delay": 2},
             "dynamics_lower_bound": {"episodes": 100},
@@ -76,6 +77,7 @@ KINDS = {
             "ucbvi": {},
             "uob_reps": {"radius_scale": 0.1},
             "zimmert_seldin": {"tuning": "simple"},
+            "poold": {},
             **{kind: {} for kind in RIVALS},
         },
     ),
@@ -127,7 +129,7 @@ def test_every_kind_of_part_can_be_run_from_toml(place, kind):
         made[place] = one
     if kind in ARMS:
         made["environment"] = part("bandit", means=[0.1, 0.9])
-    rival = kind in RIVALS and kind != "poold"
+    rival = kind in RIVALS
     bandit = rival or kind in (*BANDIT, "averaged", "predicted", "weighted")
     agent = Learner("it", made.pop("agent"), information="bandit" if bandit else None)
     experiment = toml.loads(

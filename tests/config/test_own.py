@@ -140,7 +140,7 @@ def test_an_experiment_of_own_parts_runs_from_the_shell(place):
     importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'belated[ray]'"
 )
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.slow
+@pytest.mark.long
 def test_ray_gives_the_same_rows(place):
     experiment = toml.loads(FILE)
     run(experiment, place / "local")

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import belated as bl
 import oracles
+from belated.tabular.mixture import Mixture
 from belated.tabular.trial import Trial, check_policy
 from belated.testing import RULES, Step, check_agent, drive
 from registry import AGENTS
@@ -21,7 +22,7 @@ worlds = pytest.mark.parametrize(
     "world",
     [
         pytest.param(WORLDS["per step"], id="per step"),
-        pytest.param(WORLDS["homogeneous"], id="homogeneous", marks=pytest.mark.slow),
+        pytest.param(WORLDS["homogeneous"], id="homogeneous", marks=pytest.mark.long),
     ],
 )
 
@@ -58,7 +59,8 @@ def test_agents_learn_something_from_feedback(world, make):
 def test_an_agent_prints_as_the_call_that_makes_it(make):
     world = WORLDS["per step"]
     agent = make(world)
-    names = {name: getattr(bl, name) for name in bl.__all__ if name != "LateRewards"}
+    names = {name: getattr(bl, name) for name in bl.__all__ if name != "lab"}
+    names |= {"Mixture": Mixture, **vars(bl.parts), **vars(bl.wrappers)}
     text = repr(agent).replace(repr(world.mdp.transitions), "TRUE")
     again = eval(text, {**names, "inf": np.inf, "TRUE": world.mdp.transitions})
     assert repr(again) == repr(agent)

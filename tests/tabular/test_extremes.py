@@ -14,13 +14,14 @@ from belated.parts import Blend, Bonus, Confidence, Revealed, Softmax, Weighted
 from belated.tabular.kernels.weights import softmax
 from belated.tabular.parts.costs import importance_weighted
 from belated.tabular.trial import check_policy, feedback
+from limits import FULL
 from registry import AGENTS
 
 SIZES = [(1, 1, 1), (1, 1, 3), (3, 1, 2), (1, 3, 2), (3, 3, 1), (3, 4, 2)]
 
 
 @pytest.mark.parametrize("make", AGENTS.values(), ids=AGENTS.keys())
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", SIZES if FULL else SIZES[::3], ids=str)
 @pytest.mark.slow
 def test_degenerate_worlds(make, size):
     H, S, A = size
@@ -182,6 +183,7 @@ def test_extreme_arguments_give_one_sentence_or_a_sane_agent():
         lambda n: bl.advise(TINY.problem, episodes=n, aim="guarantee"),
         lambda n: bl.simulate(TINY, bl.recommend(TINY.problem), episodes=n),
         lambda n: bl.delays.geometric(2).draw(n, np.random.default_rng(0)),
+        bl.environments.bandit_lower_bound,
         bl.environments.dynamics_lower_bound,
     ],
 )

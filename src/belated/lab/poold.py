@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from belated.config.briefing import Told
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.contract import Information, call
@@ -107,3 +108,8 @@ def imported() -> Any:
             return import_module("poold")
     except ImportError:
         raise ImportError("Poold needs the package poold: pip install 'belated[poold]'") from None
+
+
+def poold(told: Told, /, learner: Name = "dorm+") -> Poold:
+    """A learner of the package `poold`, for arms under full information."""
+    return Poold(told.problem, learner=learner)
