@@ -148,8 +148,15 @@ def advise(
     useful = choice.setting.useful_from(problem, known.mean_delay)
     kind = "is below" if choice.setting.exact else "without its constants and logarithms is below"
     bound = f"Its regret bound {kind} the trivial H K from K = {useful:,} on"
-    if known.mean_delay:
+    if known.has_totals:
         bound += f" (at a mean delay of {known.mean_delay:g})"
+    else:
+        bound += (
+            " if nothing is late; with delays it takes longer, and episodes and total_delay say"
+        )
+        bound += " how long"
+    if choice.caveat:
+        notes = (choice.caveat, *notes)
     if in_order and transitions is None and paths == "late":
         notes = (IN_ORDER if information == "full" else IN_ORDER_BANDIT, *notes)
     if information == "bandit":
@@ -174,7 +181,13 @@ class _Known:
     max_delay: float | None
 
     @property
+    def has_totals(self) -> bool:
+        """Whether K and D are known."""
+        return self.episodes is not None and self.total_delay is not None
+
+    @property
     def mean_delay(self) -> float:
+        """D / K; 0 if they are not known."""
         if self.episodes is None or self.total_delay is None:
             return 0.0
         return self.total_delay / self.episodes
@@ -203,8 +216,22 @@ class _Choice:
     make: Callable[[], Agent]
     reason: str
     setting: Setting
+    caveat: str = ""
 
 
+OVERDUE = (
+    "The anytime step size stops counting episodes that are overdue. To the bound, each of them "
+    "adds at most H, and H (H + 1) / 2 more if it reports after all."
+)
+OVERDUE_ARMS = (
+    "The bound is for runs in which no episode becomes overdue: the anytime step size stops "
+    "counting those."
+)
+PHASES = (
+    "The paper states this bound for its own phases, Doubling(literal=True), which start anew "
+    "every time and count lost feedback for ever. For the phases here, which stop counting "
+    "episodes that are overdue, it is not proved."
+)
 IN_ORDER_BANDIT = (
     "That feedback keeps its order does not help under bandit feedback: an episode is weighted "
     "with the counts of its start, and what was missing then stays missing."
@@ -227,13 +254,14 @@ def _later(known: _Known) -> str:
             "sqrt(8 D ln A) in expectation, and needs neither K nor D."
         )
     dapo = (
-        "belated.DAPO has a bound of order sqrt(K + D) and learns slowly with the rates of "
+        "belated.DAPO has a bound of order sqrt(K + D), which is unproved where feedback of "
+        "several episodes arrives together, and learns slowly with the rates of "
         "belated.tuning.dapo(problem, episodes, total_delay)"
     )
     if known.transitions is None:
         return (
-            f"{dapo}; belated.UOBREPS, whose form for delays is a reconstruction, has one that is "
-            "smaller in H, and learned faster."
+            f"{dapo}; belated.UOBREPS, whose form for delays is a reconstruction with an unproved "
+            "bound, smaller in H, learned faster."
         )
     return (
         f"{dapo}; belated.DelayedFTRL has a rate that is smaller in H, and learned faster with its "
@@ -286,13 +314,14 @@ def _guarantee(known: _Known) -> _Choice:
         return _bandit(known)
     if known.transitions is None and known.paths == "late" and not known.in_order:
         return _late_paths(known)
-    update = Softmax()
+    update, caveat = Softmax(), OVERDUE
     reason = "The anytime step size needs neither K nor D, and the largest delay plays no role"
     if known.episodes is not None and known.total_delay is not None:
         problem, K, D = known.problem, known.episodes, known.total_delay
         update = Softmax(**tuning.oppo_full(problem, K, D, log_actions=True))
         reason = "It is tuned for K and D, and the largest delay plays no role"
-    return _oppo(known, reason, known.setting, update=update)
+        caveat = ""
+    return replace(_oppo(known, reason, known.setting, update=update), caveat=caveat)
 
 
 def _dynamics(known: _Known) -> Transitions | Confidence:
@@ -329,7 +358,7 @@ def _doubling(known: _Known, reason: str, setting: Setting, **parts: Any) -> _Ch
         inside = DelayedOPPO(known.problem, transitions=_dynamics(known), **parts)
         return Doubling(inside, paths=known.paths)
 
-    return _Choice("Doubling(DelayedOPPO)", make, reason, setting)
+    return _Choice("Doubling(DelayedOPPO)", make, reason, setting, PHASES)
 
 
 def _arms(known: _Known) -> _Choice:
@@ -337,7 +366,8 @@ def _arms(known: _Known) -> _Choice:
     tuned = known.tuned(setting)
     if tuned is None:
         reason = "This is delayed EXP3; its anytime step size needs neither K nor D"
-        return _oppo(known, reason, setting, costs=Weighted())
+        anytime = _oppo(known, reason, setting, costs=Weighted())
+        return replace(anytime, caveat=OVERDUE_ARMS)
     reason = "This is delayed EXP3, tuned for K and D"
     return _oppo(known, reason, setting, costs=Weighted(), update=Softmax(tuned.learning_rate))
 

@@ -116,10 +116,10 @@ class Locked:
         """The agent that wrote the state, with a lock of its own."""
         return cls(stored.made(stored.exact(state, "agent")["agent"]))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A copy for another process has a lock of its own."""
+    def __reduce__(self) -> tuple[type[Self], tuple[Agent]]:
+        """Pickle the agent inside; a lock belongs to its process."""
         with self._lock:
-            return type(self).from_state, (self.state(),)
+            return type(self), (self.agent,)
 
     def __deepcopy__(self, memo: object) -> Self:
         with self._lock:
