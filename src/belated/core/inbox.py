@@ -320,8 +320,9 @@ class Inbox(Wrapper):
             batch = [records]
         self._expire(self.begun - 1, now)
         found = self._sort(batch)
+        fine = ("taken", "late") if self.problem.one_outcome else ("taken", "late", "duplicate")
         for outcome in found.outcomes:
-            if outcome.kind not in ("taken", "late"):
+            if outcome.kind not in fine:
                 raise FeedbackError(outcome.why)
         past = [record for record in found.late if record.episode >= self._kept_from]
         self._enter(found, found.records + past, now)
