@@ -4,7 +4,7 @@
     python benchmarks/stale/sweep.py grid     CartPole and Pendulum, and Acrobot at one delay
     python benchmarks/stale/sweep.py common   the same with a clip of 0.2 for all
 
-A second process may share the work: with `last` as second argument it begins at the end of the plan.
+A second process may share the work: with `last` as second argument it begins at the end.
 Each writes a row per run to a file beside this one, as soon as it is there; what is already in the
 file is not run again. Returns are means over the episodes that ended within ten rounds.
 """
