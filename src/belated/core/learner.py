@@ -16,7 +16,7 @@ import numpy as np
 
 from belated.core import stored
 from belated.core.arrays import Floats
-from belated.core.contract import Information, Record, call
+from belated.core.contract import Information, call
 from belated.core.ledger import Ledger, Ledgered, Open
 from belated.core.records import Episode
 
