@@ -34,6 +34,7 @@ from belated.lab.figures.style import (
     Layout,
     Sheet,
     apart,
+    fitting,
     is_math,
     label_ends,
     layout_of,
@@ -167,7 +168,7 @@ def panels(
     down = -(-len(scenes) // across)
     inches = layout.width or 7.0
     with matplotlib.rc_context(layout.style):
-        size = (inches, 0.35 + down * (0.72 * inches / across + 0.25))
+        size = (inches, 0.35 + down * (0.75 * inches / across + 0.3))
         figure = Sheet(figsize=size, layout="constrained")
         grid = list(figure.subplots(down, across, squeeze=False).ravel())
         for axes, (heading, rows) in zip(grid, scenes, strict=False):
@@ -181,6 +182,8 @@ def panels(
             axes.set_visible(i < len(scenes))
             if i % across:
                 axes.set_ylabel("")
+            else:
+                fitting(axes)
             if i + across < len(scenes):
                 axes.set_xlabel("")
         if legend:
@@ -221,7 +224,10 @@ def _over_time(
     rows = rows.filter(pl.col("agent").is_in(curves.drawing.chosen(names, layout)))
     with matplotlib.rc_context(STYLE):
         axes = ax or _axes()
-        ends = curves.paint(axes, names, rows, column, layout.block, None, layout)
+        block = curves.block_of(rows, "cost" if column == "value" else "regret", layout)
+        ends = curves.paint(axes, names, rows, column, block, None, layout)
+        if ax is not None:
+            fitting(axes)
         _label(axes, ends, ax, legend)
     return axes
 

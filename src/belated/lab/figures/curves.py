@@ -146,8 +146,7 @@ def label_of(column: str, rows: pl.DataFrame, layout: Layout) -> str:
     """What an axis is called; noise is named where there is some."""
     noisy = statistics.noisy(rows)
     if column == "value":
-        on_means = noisy and layout.on == "means"
-        return "expected cost per episode" + (", mean costs" if on_means else "")
+        return f"{'mean' if noisy and layout.on == 'means' else 'expected'} cost per episode"
     kind = _regret(layout)
     if kind == "means" and not noisy:
         kind = "hindsight"
