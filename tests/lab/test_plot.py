@@ -124,3 +124,23 @@ def test_a_regret_by_name_is_that_of_the_rows(result, kind):
     plt.close(axes.figure)
     with pytest.raises(ValueError, match="regret must be one of"):
         lab.plot.regret(result, "soon", kind="static")
+
+
+def test_the_agents_own_numbers_over_time(result):
+    found = result.diagnostics
+    assert found["episode"].max() == 29
+    assert set(found["name"]) >= {"open"}
+    axes = lab.plot.diagnostic(result, "open", "late")
+    ends = {line.get_label(): line.get_ydata() for line in axes.lines}
+    assert set(ARMS) <= set(ends)
+    assert ends["UCB"][0] == 1  # one episode has begun, and nothing of it has come
+    assert ends["UCB"][-1] == 9
+    plt.close(axes.figure)
+    with pytest.raises(ValueError, match="name must be one of"):
+        lab.plot.diagnostic(result, "nothing", "late")
+
+
+def test_processor_time_is_kept_beside_the_rows(result):
+    assert result.seconds.height == 12
+    assert (result.seconds["seconds"] >= 0).all()
+    assert not any("second" in name for name in result.rows.columns)

@@ -187,6 +187,22 @@ def paint(
     return ends
 
 
+def paint_named(
+    axes: Axes, names: Sequence[str], rows: pl.DataFrame, layout: Layout = DEFAULT
+) -> list[End]:
+    """Draw a number that was noted now and then: rows with agent, seed, episode and value."""
+    ends = []
+    for (agent,), own in rows.group_by(["agent"], maintain_order=True):
+        colour, dash = look(names, str(agent))
+        at = own["episode"].unique(maintain_order=True).to_numpy() + 1.0
+        mean, low, high = statistics.bootstrap(own["value"].to_numpy().reshape(-1, len(at)))
+        axes.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
+        label = layout.named(str(agent))
+        axes.plot(at, mean, color=colour, linestyle=dash, label=label)
+        ends.append((float(mean[-1]), label, colour))
+    return ends
+
+
 def _best(rows: pl.DataFrame, layout: Layout) -> float | None:
     """The cost per episode of the best fixed policy, if it is the same in all episodes."""
     column = statistics.COLUMNS[layout.on][1]
