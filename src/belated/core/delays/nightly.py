@@ -41,6 +41,7 @@ def nightly(per_day: int, low: int, high: int) -> Nightly:
 
     Args:
         per_day: episodes of a day.
-        low, high: the days that pass, drawn evenly; 0 is the night of the same day.
+        low: the fewest days that pass; 0 is the night of the same day.
+        high: the most days; all from low to high are equally likely.
     """
     return Nightly(per_day, low, high)

@@ -1,9 +1,9 @@
 """What the rivals for decisions share: numbers, pending decisions, and when an outcome is learned.
 
-    join          when a decision is learned from
-    "arrival"     when its outcome arrives; silence teaches nothing
-    "window"      after so many decisions, with what has come by then; silence counts as `silence`
-    "at once"     as `silence` when it is made, and corrected when its outcome arrives
+join          when a decision is learned from
+"arrival"     when its outcome arrives; silence teaches nothing
+"window"      after so many decisions, with what has come by then; silence counts as `silence`
+"at once"     as `silence` when it is made, and corrected when its outcome arrives
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ class DecisionRival(ABC):
         self._silence = 0.0 if silence is None else checks.real("silence", silence, -np.inf)
         self._join = checks.choice("join", join, JOINS)
         if (window is None) == (join == "window"):
-            raise ValueError(f'window must be given with join="window" and only there, got {window}')
+            raise ValueError(
+                f'window must be given with join="window" and only there, got {window}'
+            )
         self._window = None if window is None else checks.integer("window", window, 1)
         self._rng = np.random.default_rng(checks.integer("seed", seed, 0))
         self._arguments = {
@@ -99,7 +101,9 @@ class DecisionRival(ABC):
             self._close(self.begun - self._window)
         probabilities = self._probabilities(rows)
         drawn = self._rng if rng is None else rng
-        action = int(np.searchsorted(np.cumsum(probabilities), drawn.random() * probabilities.sum()))
+        action = int(
+            np.searchsorted(np.cumsum(probabilities), drawn.random() * probabilities.sum())
+        )
         action = min(action, len(probabilities) - 1)
         number = self.begun
         self._open[number] = Pending(rows[action], action)

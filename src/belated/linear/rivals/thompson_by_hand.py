@@ -28,7 +28,9 @@ class ThompsonByHand(DecisionRival):
     def __init__(self, problem: Choice, *, bits: int = 3, seed: int = 0) -> None:
         super().__init__(problem, join="at once", seed=seed, bits=bits)
         if problem.actions is None:
-            raise ValueError("ThompsonByHand needs a choice with listed actions, got one that varies")
+            raise ValueError(
+                "problem must list its actions for ThompsonByHand, got one that varies"
+            )
         self._bits = min(bits, problem.width)
         self._wins = np.ones((2**self._bits, problem.actions))
         self._plays = np.full((2**self._bits, problem.actions), 2.0)
