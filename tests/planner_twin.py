@@ -16,7 +16,7 @@ class PlannerTwin:
 
     def __init__(self, problem, known=None, changing=True, seed=0):
         self.problem, self.known, self.seed = problem, known, seed
-        H, S, A = problem.shape
+        H = problem.horizon
         self.keeps = KEEPS if changing else KEEPS[:1]
         self.rate = min(0.04, max(0.01, 0.1 / H)) if changing else 0.0
         # memory -> {(s, a) or (h, s, a): [sum, weight]}
@@ -66,10 +66,9 @@ class PlannerTwin:
         g = self.noise(s, a)
         parts = []
         for share, mean, variance in ((1 - self.eps, self.m0, self.t2), (self.eps, 0.5, 1 / 12)):
-            if weight:
-                share *= normal(total / weight, mean, variance + g / weight)
+            likely = normal(total / weight, mean, variance + g / weight) if weight else 1.0
             precision = 1 / variance + weight / g
-            parts.append((share, (mean / variance + total / g) / precision, 1 / precision))
+            parts.append((share * likely, (mean / variance + total / g) / precision, 1 / precision))
         norm = sum(share for share, _, _ in parts)
         mean = sum(share * m for share, m, _ in parts) / norm
         second = sum(share * (v + m**2) for share, m, v in parts) / norm

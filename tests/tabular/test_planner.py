@@ -5,7 +5,6 @@ import pytest
 
 import belated as bl
 import oracles
-from belated.tabular.kernels import deep_planning
 from planner_twin import PlannerTwin
 
 SHAPES = [(4, 3, 3, True), (3, 4, 2, False), (1, 1, 4, True)]
