@@ -1,4 +1,5 @@
-# make demo: a small run and a figure.  make test: everything that must hold.  make quick: most of it.
+# make demo: a small run and a figure.  make test: the gate.  make quick: most of it.
+# make test-all: the gate, and whatever takes long or needs large packages.
 #
 # make test PYTHON=python3.12 makes and uses .venv-3.12; without PYTHON it is python3 and .venv.
 # make serve: the learner service with two learners to try, on port 8571; SERVE=my.toml for your own.
@@ -17,7 +18,7 @@ BIN := $(VENV)/bin
 # The isolated build of this package takes its hatchling from constraints.txt too; older and newer
 # versions of pip read the one or the other variable.
 PIP := PIP_CONSTRAINT="$(CURDIR)/constraints.txt" PIP_BUILD_CONSTRAINT="$(CURDIR)/constraints.txt" \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 INSTALL := $(PIP) --constraint constraints.txt
 # Three workers on two cores: many tests wait for processes that they start.
 WORKERS ?= 3
@@ -26,13 +27,15 @@ MADE := $(VENV)/.made
 LAB := $(VENV)/.lab
 SERVICE := $(VENV)/.serve
 DEV := $(VENV)/.dev
+DOCS := $(VENV)/.docs
+ALL := $(VENV)/.all
 # Kernels are compiled, so coverage sees them only where they are run as plain Python, slowly.
 PLAIN := tests/tabular/kernels tests/tabular/parts tests/tabular/oreps tests/tabular/test_oppo_known.py \
 	tests/tabular/test_oppo_unknown.py tests/tabular/test_ucbvi.py tests/tabular/test_counts.py \
 	tests/tabular/test_planning.py tests/test_simulation.py \
 	--deselect tests/tabular/oreps/test_projection.py::test_a_learner_with_unknown_transitions
 
-.PHONY: demo serve test tests test-browser quick minimum lint coverage bench docs clean
+.PHONY: demo serve test tests test-all all-tests test-browser quick minimum lint coverage bench docs clean
 
 demo: $(LAB)
 	$(BIN)/belated run paper-grid --seeds 3
@@ -44,18 +47,27 @@ serve: $(SERVICE)
 test: $(DEV)
 	$(MAKE) --jobs 2 --keep-going lint tests
 
+# Kernels are compiled once, before the workers start; each of them would compile its own otherwise.
 tests: $(DEV)
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python tests/warm.py
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not long"
+
+test-all: $(ALL)
+	$(MAKE) --jobs 2 --keep-going lint all-tests
+
+all-tests: $(ALL)
+	$(BIN)/python tests/warm.py
+	BELATED_FULL_TESTS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 # Pages, figures and reports in a browser, and fonts as pdffonts sees them; both are installed first
 # (Debian's packages).
-test-browser: $(DEV)
+test-browser: $(ALL)
 	(command -v chromium && command -v pdffonts) || (apt-get update && \
 		apt-get install --yes --no-install-recommends chromium poppler-utils)
 	$(BIN)/python -m pytest tests/service/test_page.py tests/lab/test_looks.py
 
 quick: $(DEV)
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not long"
 
 # The quick tests with the least versions that pyproject.toml allows of what is needed to run. Old
 # packages use what newer ones below them call deprecated.
@@ -64,7 +76,7 @@ minimum:
 	PIP_BUILD_CONSTRAINT="$(CURDIR)/constraints.txt" \
 		$(LEAST)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints-minimum.txt --editable ".[dev,lab]"
-	$(LEAST)/bin/python -m pytest -n 2 -m "not slow" -W ignore::DeprecationWarning
+	$(LEAST)/bin/python -m pytest -n 2 -m "not slow and not long" -W ignore::DeprecationWarning
 
 lint: $(DEV)
 	$(BIN)/ruff check .
@@ -72,14 +84,14 @@ lint: $(DEV)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-coverage: $(DEV)
-	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-append $(PLAIN)
+coverage: $(ALL)
+	$(BIN)/python -m pytest -n 2 -m "not slow and not long" --cov --cov-report=
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m "not slow and not long" --cov --cov-append $(PLAIN)
 
 bench: $(DEV)
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
-docs: $(DEV)
+docs: $(DOCS)
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs out/docs
 	@echo "Documentation: out/docs/index.html"
 
@@ -96,8 +108,16 @@ $(SERVICE): $(MADE) pyproject.toml constraints.txt
 	touch $@
 
 $(DEV): $(MADE) pyproject.toml constraints.txt
-	$(INSTALL) --editable ".[dev,lab,ray]"
+	$(INSTALL) --editable ".[dev]"
 	touch $@ $(LAB) $(SERVICE)
+
+$(DOCS): $(MADE) pyproject.toml constraints.txt
+	$(INSTALL) --editable ".[docs,gymnasium,lab,serve]"
+	touch $@ $(LAB) $(SERVICE)
+
+$(ALL): $(MADE) pyproject.toml constraints.txt
+	$(INSTALL) --editable ".[all]"
+	touch $@ $(DEV) $(DOCS) $(LAB) $(SERVICE)
 
 clean:
 	rm -rf .venv .venv-* out

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from belated import lab  # noqa: F401 - it adds kinds of its own
 from belated.config.listing import markdown
 
 HEAD = """# Kinds

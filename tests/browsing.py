@@ -5,6 +5,8 @@ import subprocess
 
 import pytest
 
+from limits import LIMIT
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -25,7 +27,7 @@ def opened(directory, url, *options):
     return subprocess.run(
         [browser(), *FLAGS, f"--user-data-dir={directory / 'browser'}",
          "--virtual-time-budget=4000", *options, url],
-        capture_output=True, text=True, timeout=120, check=True,
+        capture_output=True, text=True, timeout=LIMIT, check=True,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ import json
 from collections import defaultdict
 
 from belated.client import AsyncClient, ServiceError
+from limits import LIMIT
 from serving import ROBOT, SHOP, books_fingerprint, fingerprint, restored
 
 REMEMBER = 100_000
@@ -52,7 +53,7 @@ class Load:
         await asyncio.gather(*self._workers)
 
     def _clients(self, url):
-        options = {"patience": self._patience, "timeout": 30}
+        options = {"patience": self._patience, "timeout": LIMIT}
         return {n: AsyncClient(url, n, transport=self._connect(), **options) for n in SHAPES}
 
     async def _work(self, url):

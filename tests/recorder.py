@@ -19,11 +19,11 @@ class Recorder:
     def is_open(self, number):
         return False
 
-    def begin_episode(self):
+    def begin_episode(self, now=None):
         self.begun += 1
         return bl.Episode(self.begun - 1, self.policy.copy())
 
-    def observe(self, records):
+    def observe(self, records, now=None):
         self.seen += [(self.begun - 1, record) for record in records]
 
     def forget(self, episode):

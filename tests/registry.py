@@ -17,6 +17,7 @@ from belated.parts import (
     UniformShare,
     Weighted,
 )
+from belated.tabular.mixture import Mixture
 
 
 def known(world: bl.World) -> dict:
@@ -96,7 +97,7 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         update=Softmax(),
         explore=UniformShare(0.1),
     ),
-    "mixture": lambda w: bl.tabular.mixture.Mixture(
+    "mixture": lambda w: Mixture(
         bl.DelayedOPPO(w.problem, update=RegretMatching(), **known(w)),
         bl.DelayedOPPO(w.problem, update=Softmax(1.0), **known(w)),
         bl.DelayedOREPS(w.problem, learning_rate=0.3, **known(w)),

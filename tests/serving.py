@@ -3,24 +3,23 @@
 import asyncio
 import hashlib
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
 import threading
-import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import tomli_w
 
-from belated import saving
+from belated.core import saving
 from belated.service.config import from_table
 from belated.service.recovery import restore
 from belated.service.run import application, opener
 from belated.service.storage import Taken
+from limits import FULL, LIMIT, until
 
 SHOP = {
     "name": "shop",
@@ -56,24 +55,21 @@ class Server:
         self.url = self._address(place)
 
     def _address(self, place):
-        for _ in range(1200):
+        def told():
             text = Path(self.log.name).read_text()[place:]
-            if found := re.search(r"serves (http://\S+)", text):
-                return found[1]
             assert self.process.poll() is None, text
-            time.sleep(0.05)
-        raise AssertionError("the server did not start")
+            return re.search(r"serves (http://\S+)", text)
+
+        return until(told, "the server did not start")[1]
 
     def ready(self):
-        for _ in range(1200):
-            try:
-                if httpx.get(f"{self.url}/readyz").status_code == 200:
-                    return self
-            except httpx.TransportError:
-                pass
+        def answers():
             assert self.process.poll() is None, Path(self.log.name).read_text()
-            time.sleep(0.05)
-        raise AssertionError("the server did not become ready")
+            with suppress(httpx.TransportError):
+                return httpx.get(f"{self.url}/readyz", timeout=LIMIT).status_code == 200
+
+        until(answers, "the server did not become ready")
+        return self
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -82,7 +78,7 @@ class Server:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(60)
+        self.process.wait(LIMIT)
         self.log.close()
 
 
@@ -115,12 +111,12 @@ class WithoutSnapshots:
 
 def claimed(table, name):
     """The storage of a stopped learner; a database may notice a moment later that it stopped."""
-    for _ in range(200):
-        try:
+
+    def opened():
+        with suppress(Taken):
             return opener(from_table(table), learner(table, name))()
-        except Taken:
-            time.sleep(0.05)
-    raise AssertionError("the learner stays taken")
+
+    return until(opened, "the learner stays taken")
 
 
 def restored(table, name, *, snapshots=True):
@@ -164,7 +160,7 @@ def books_fingerprint(books):
 
 
 def full():
-    return os.environ.get("BELATED_FULL_TESTS") == "1"
+    return FULL
 
 
 class InProcess:
@@ -179,7 +175,7 @@ class InProcess:
         self.ready()
 
     def _call(self, coroutine):
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(LIMIT)
 
     async def _open(self):
         self._lifespan = self.app.router.lifespan_context(self.app)
@@ -188,11 +184,8 @@ class InProcess:
         self._client = httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
     def ready(self):
-        for _ in range(6000):
-            if self.request("GET", "/readyz").status_code == 200:
-                return
-            time.sleep(0.005)
-        raise AssertionError([live.why for live in self.app.state.server.learners.values()])
+        why = [live.why for live in self.app.state.server.learners.values()]
+        until(lambda: self.request("GET", "/readyz").status_code == 200, why, pause=0.005)
 
     def request(self, method, path, **options):
         return self._call(self._client.request(method, path, **options))

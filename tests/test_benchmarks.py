@@ -88,7 +88,7 @@ def test_a_section_of_the_service_is_replaced_and_the_others_stay(monkeypatch):
     assert service.replaced(again, "Speed", ["fast"]) == text
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not full(), reason="needs BELATED_FULL_TESTS=1")
 def test_the_benchmark_of_the_service_runs_as_a_whole(tmp_path):
     out = tmp_path / "SERVICE.md"

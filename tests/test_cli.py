@@ -60,7 +60,7 @@ def test_run_prints_a_table_and_says_where_the_figures_are(results, capsys):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_export_gives_a_file_that_runs(tmp_path, capsys, monkeypatch):
     _, text, _ = call(capsys, "export", "paper-grid")
     assert tomllib.loads(text)["name"] == "paper-grid"
@@ -71,7 +71,7 @@ def test_export_gives_a_file_that_runs(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "out" / "my-grid" / "report.html").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_plot_report_and_compare_need_the_directory_only(results, tmp_path, capsys):
     moved = tmp_path / "moved"
     moved.mkdir()
@@ -150,7 +150,7 @@ def test_a_wrong_value_is_named_with_its_file(tmp_path, capsys, monkeypatch):
     assert not Path("out").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_was_said_of_a_named_experiment_does_not_travel(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _, text, _ = call(capsys, "export", "paper-grid")
@@ -196,7 +196,7 @@ kind = "oppo"
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_names_are_shown_as_they_are(tmp_path, capsys, monkeypatch):
     """Neither the terminal nor the figures read anything into them, nor do file names."""
     monkeypatch.chdir(tmp_path)
@@ -212,7 +212,7 @@ def test_names_are_shown_as_they_are(tmp_path, capsys, monkeypatch):
     assert call(capsys, "report", out)[0] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_nothing_of_a_table_is_cut(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("odd.toml").write_text(ODD.replace("seeds = 1", "seeds = 2"))
@@ -245,7 +245,7 @@ def test_a_damaged_result_is_named_in_one_line(results, tmp_path, capsys, comman
     assert err.count("\n") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_compare_tells_directories_of_one_name_apart(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("odd.toml").write_text(ODD)
@@ -265,7 +265,7 @@ def test_compare_tells_directories_of_one_name_apart(tmp_path, capsys, monkeypat
     assert "directories must be different" in err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_failed_runs_give_exit_code_1_and_the_rest_a_table(tmp_path, capsys, monkeypatch):
     trace = tmp_path / "d.csv"
     trace.write_text("delay\n1\n1\n1\n")

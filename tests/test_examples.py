@@ -41,7 +41,7 @@ def test_your_own_environment_takes_thirty_lines():
 
 
 @pytest.mark.parametrize("name", FIGURES)
-@pytest.mark.slow
+@pytest.mark.long
 def test_example_draws_its_figure(name, tmp_path):
     command = [str(EXAMPLES / f"{name}.py")]
     if name in SMALLER and os.environ.get("BELATED_FULL_TESTS") != "1":

@@ -123,7 +123,7 @@ class Misnumbered(Recorder):
         super().__init__(problem)
         self.number = number
 
-    def begin_episode(self):
+    def begin_episode(self, now=None):
         return bl.Episode(self.number(super().begin_episode().number), self.uniform())
 
     def uniform(self):

@@ -67,7 +67,7 @@ print(json.dumps(seen))
     assert not hasattr(bl, "nothing_of_this_name")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_second_demo_compiles_nothing(tmp_path):
     """What `make demo` runs, in small: its processes find every kernel in the cache."""
     cache = tmp_path / "cache"

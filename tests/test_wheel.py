@@ -47,7 +47,15 @@ def run(*command, cwd):
 def wheel(tmp_path_factory):
     out = tmp_path_factory.mktemp("wheel")
     built = run(
-        sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, ROOT, cwd=out
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        out,
+        cwd=ROOT,
     )
     assert built.returncode == 0, built.stdout + built.stderr
     (path,) = out.glob("*.whl")
@@ -94,7 +102,7 @@ def installed(wheel, tmp_path_factory):
     return python
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_installed_wheel_works_from_another_directory(installed, tmp_path):
     done = run(installed, "-W", "error", "-c", USE, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -103,14 +111,14 @@ def test_the_installed_wheel_works_from_another_directory(installed, tmp_path):
 @pytest.mark.skipif(
     not (ROOT / "src" / "belated" / "__main__.py").exists(), reason="there is no command line"
 )
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_installed_wheel_has_a_command_line(installed, tmp_path):
     done = run(installed, "-m", "belated", "--help", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "belated" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_installed_wheel_brings_its_types(installed, tmp_path):
     (tmp_path / "typed.py").write_text(TYPED)
     done = run(

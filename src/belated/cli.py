@@ -344,6 +344,7 @@ def kinds_(name: str | None = None, /) -> None:
     Args:
         name: A kind, to print all that is said about it.
     """
+    from belated import lab  # noqa: F401, PLC0415 - it adds kinds of its own
     from belated.config.listing import all_kinds  # noqa: PLC0415
 
     found = list(all_kinds())

@@ -76,6 +76,7 @@ KINDS = {
             "ucbvi": {},
             "uob_reps": {"radius_scale": 0.1},
             "zimmert_seldin": {"tuning": "simple"},
+            "poold": {},
             **{kind: {} for kind in RIVALS},
         },
     ),
@@ -127,7 +128,7 @@ def test_every_kind_of_part_can_be_run_from_toml(place, kind):
         made[place] = one
     if kind in ARMS:
         made["environment"] = part("bandit", means=[0.1, 0.9])
-    rival = kind in RIVALS and kind != "poold"
+    rival = kind in RIVALS
     bandit = rival or kind in (*BANDIT, "averaged", "predicted", "weighted")
     agent = Learner("it", made.pop("agent"), information="bandit" if bandit else None)
     experiment = toml.loads(

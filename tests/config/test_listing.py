@@ -5,7 +5,7 @@ from pathlib import Path
 
 from belated.config import listing
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_every_kind_is_listed_with_a_line():

@@ -28,10 +28,10 @@ class Uniform:
     def is_open(self, number):
         return False
 
-    def begin_episode(self):
+    def begin_episode(self, now=None):
         self.begun += 1
         return bl.Episode(self.begun - 1, np.full(self.problem.shape, 1 / self.problem.actions))
-    def observe(self, records):
+    def observe(self, records, now=None):
         list(records)
     def forget(self, episode):
         pass
@@ -140,7 +140,7 @@ def test_an_experiment_of_own_parts_runs_from_the_shell(place):
     importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'belated[ray]'"
 )
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.slow
+@pytest.mark.long
 def test_ray_gives_the_same_rows(place):
     experiment = toml.loads(FILE)
     run(experiment, place / "local")

@@ -11,15 +11,16 @@ import pytest
 
 import belated as bl
 import forging
+from limits import FULL
 from registry import AGENTS
 
-FILES = 5500
+FILES = 5500 if FULL else 500
 
 
 @pytest.mark.slow
 def test_thousands_of_forged_files_are_refused_or_lawful(tmp_path):
     """In another process, so that a segmentation fault is a failure and not the end."""
-    script = Path(__file__).parent / "forging.py"
+    script = Path(__file__).parents[1] / "forging.py"
     done = subprocess.run(
         [sys.executable, str(script), str(FILES), "13"],
         cwd=tmp_path, capture_output=True, text=True, check=False,
@@ -28,7 +29,7 @@ def test_thousands_of_forged_files_are_refused_or_lawful(tmp_path):
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["wrong"] == []
     outcome = found["outcome"]
-    assert sum(outcome.values()) == FILES >= 5000
+    assert sum(outcome.values()) == FILES
     assert outcome["refused"] > 0.6 * FILES  # so that most changes did change something
     assert outcome["the same"] > 0.05 * FILES
     assert len(found["kinds"]) == len(set(forging.CHANGES))

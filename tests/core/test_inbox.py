@@ -239,7 +239,7 @@ def test_a_report_names_conflicts():
 
 def test_nothing_is_remembered_when_the_agent_refuses():
     class Refusing(bl.DelayedOPPO):
-        def observe(self, records):
+        def observe(self, records, now=None):
             records = list(records)
             if records:
                 raise bl.FeedbackError("not today")

@@ -78,7 +78,7 @@ def test_a_call_waits_until_the_one_before_has_ended():
     inside, leave, order = threading.Event(), threading.Event(), []
 
     class Slow(bl.DelayedOPPO):
-        def begin_episode(self):
+        def begin_episode(self, now=None):
             order.append("in")
             inside.set()
             leave.wait(10)

@@ -35,13 +35,13 @@ class Watched:
     def is_open(self, number):
         return self.agent.is_open(number)
 
-    def begin_episode(self):
+    def begin_episode(self, now=None):
         episode = self.agent.begin_episode()
         self.seen.append(self.look(self.agent))
         self.policies.append(episode.policy)
         return episode
 
-    def observe(self, records):
+    def observe(self, records, now=None):
         self.agent.observe(records)
 
     def forget(self, episode):
@@ -281,7 +281,7 @@ def test_pipeline_leaves_out_what_is_too_late():
     assert pipeline.diagnostics()["late"] == 5  # of 6; the last would come after the run
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_regret_of_delayed_exp3():
     """T17: mean regret <= 2 sqrt(ln A (A K + D_K)), gamma = 0, best eta; 40 seeds."""
     A, K = 5, 300
@@ -299,7 +299,7 @@ def test_regret_of_delayed_exp3():
     assert np.mean(regrets) >= 0.05  # it is not trivially true: costs change against the learner
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_one_lost_record():
     """T22: K = 500, one record lost. The reductions must be told a delay that long."""
     world = bl.environments.gridworld(4, horizon=10)

@@ -89,7 +89,7 @@ def sampled_returns(env, policy, horizon, episodes, seed):
         ("Taxi-v4", {"is_rainy": True}),
     ],
 )
-@pytest.mark.slow
+@pytest.mark.long
 def test_sampled_returns_agree_with_the_exact_value(name, options):
     """20,000 episodes in the real environment, within three standard errors (fixed seeds)."""
     horizon = CASES[name]["horizon"]
@@ -491,7 +491,7 @@ name = "belated.gymnasium:belated/LateRewards-v0"
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.slow
+@pytest.mark.long
 def test_gymnasium_finds_the_name_in_a_fresh_interpreter(order):
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", ORDERS[order]],
@@ -516,7 +516,7 @@ import sys
 sys.modules["gymnasium"] = None
 import belated as bl
 from belated import *
-bl.gymnasium.gym_loop, bl.gymnasium.GymRun, bl.environments.gymnasium
+bl.gymnasium.gym_loop, bl.gymnasium.GymRun
 for ask in (lambda: bl.gymnasium.LateRewards, lambda: bl.environments.from_gymnasium("Taxi-v4", 5)):
     try:
         ask()

@@ -16,11 +16,12 @@ from belated.lab import part, store
 from belated.lab.spec import Case
 from belated.lab.task import COLUMNS, Result, perform
 from lab.small import TINY
+from limits import FULL
 
 CASED = dataclasses.replace(
     TINY, cases=(Case("plain"), Case("later", delays=part("fixed", delay=4)))
 )
-DAMAGES = 1000
+DAMAGES = 1000 if FULL else 200
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +142,7 @@ def test_a_thousand_damaged_or_swapped_results_are_all_refused(whole):
         assert str(run) in str(caught.value)
         assert "\n" not in str(caught.value)
     assert sum(seen.values()) == DAMAGES
-    assert min(seen.values()) >= 5, seen
+    assert min(seen.values()) >= (5 if FULL else 1), seen
     assert store.rows(directory, CASED).equals(before)
 
 

@@ -47,7 +47,7 @@ def test_every_case_has_its_figures(cased):
     assert all(d.caption.endswith(".") for d in drawings)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_figures_are_the_same_every_time(cased):
     first, second = (drawn(cased)[0].encoded("svg") for _ in range(2))
     assert first == second
@@ -98,7 +98,7 @@ def test_long_runs_are_drawn_in_blocks(cased, monkeypatch):
     assert "averaged" not in regret.caption
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_sweep_is_drawn_against_its_axis(tmp_path):
     cases = tuple(Case(f"d{d}", delays=part("fixed", delay=d)) for d in (0, 3, 9))
     experiment = Experiment(

@@ -89,7 +89,7 @@ def fonts(pdf, tmp_path):
     return {line[start:end].strip() for line in lines}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_fonts_of_every_figure_are_truetype_and_none_is_type_3(drawings, tmp_path):
     for name, drawing in drawings.items():
         found = fonts(drawing.encoded("pdf"), tmp_path)
@@ -120,7 +120,7 @@ document.querySelector("#found").textContent = JSON.stringify({found, places});
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_browser
 def test_a_browser_shows_every_figure_with_its_words_apart(drawings, tmp_path):
     svgs = {name: drawing.encoded("svg").decode() for name, drawing in drawings.items()}
@@ -153,7 +153,7 @@ def inked(picture, colour=COLOURS[0]):
     return int((away < 0.02).sum())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_browser
 def test_a_browser_shows_a_figure_a_report_and_what_a_notebook_shows(results, drawings, tmp_path):
     few = results["few"]
@@ -174,7 +174,7 @@ def test_a_browser_shows_a_figure_a_report_and_what_a_notebook_shows(results, dr
         assert inked(picture) > 200, page
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_browser
 def test_the_browser_tells_what_is_wrong_with_a_page(tmp_path):
     """The other tests could not fail otherwise."""

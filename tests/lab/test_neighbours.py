@@ -19,6 +19,7 @@ from belated.lab import spec as spec_module
 from belated.lab.spec import MOST_EPISODES, MOST_RUNS, Case, own_code
 from lab.small import TINY
 from lab.small import files as contents
+from limits import FULL, LIMIT
 
 WRITER = """
 import sys, os
@@ -67,7 +68,7 @@ def test_sweeping_takes_the_file_of_a_killed_process(tmp_path):
 @pytest.mark.slow
 def test_two_processes_in_one_directory_both_end_with_whole_results(tmp_path):
     """Each sweeps many times while the other writes."""
-    experiment = dataclasses.replace(TINY, name="both", seeds=6)
+    experiment = dataclasses.replace(TINY, name="both", seeds=6 if FULL else 2)
     run(experiment, tmp_path / "alone")
     code = """
 import sys, threading
@@ -97,7 +98,7 @@ if __name__ == "__main__":
         for _ in range(2)
     ]
     for process in pair:
-        _, text = process.communicate(timeout=120)
+        _, text = process.communicate(timeout=LIMIT)
         assert process.returncode == 0, text
     assert contents(tmp_path / "out") == contents(tmp_path / "alone")
     assert store.rows(tmp_path / "out").equals(store.rows(tmp_path / "alone"))
@@ -162,12 +163,12 @@ with cluster.opened(experiment, 1) as perform:
     importlib.util.find_spec("ray") is None or not Path("/proc/net/tcp").exists(),
     reason="needs ray and Linux",
 )
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_cluster_started_here_listens_on_loopback_only(tmp_path):
     env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     done = subprocess.run(
         [sys.executable, "-c", LISTENERS],
-        cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=120,
+        cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=LIMIT,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     listening = done.stdout.split()
@@ -176,7 +177,7 @@ def test_a_cluster_started_here_listens_on_loopback_only(tmp_path):
     assert set(listening) <= loopback
 
 
-@pytest.mark.parametrize("pause", [0.0, 0.02, 0.2])
+@pytest.mark.parametrize("pause", [0.0, 0.02, 0.2] if FULL else [0.02])
 @pytest.mark.slow
 def test_ctrl_c_twice_shows_one_line_and_no_traceback(tmp_path, pause):
     long = dataclasses.replace(TINY, episodes=10**6, agents=TINY.agents[:1], seeds=2)
@@ -197,7 +198,7 @@ def test_ctrl_c_twice_shows_one_line_and_no_traceback(tmp_path, pause):
     time.sleep(pause)
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGINT)
-    text, _ = process.communicate(timeout=60)
+    text, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 130
     assert text == "belated: stopped; run the same command to continue\n"
 
@@ -252,7 +253,7 @@ def test_absurd_toml_gets_one_sentence(tmp_path, text):
 EVIL = "a\x1b]0;owned\x07\x1b[31m\x9b2J\u202e"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_escape_characters_in_names_do_not_reach_the_terminal(tmp_path):
     (tmp_path / "mine.py").write_text(f"def late():\n    raise ValueError({EVIL!r})\n")
     fine = dataclasses.replace(TINY, about=EVIL, agents=TINY.agents[:1], seeds=1, episodes=5)

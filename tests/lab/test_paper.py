@@ -39,7 +39,7 @@ def first_and_last(rows, agent):
     return values[:, :tenth].mean(), values[:, -tenth:].mean()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_plain_grid_delayed_before_pipeline_before_parallel(plain):
     line, rows = plain
     assert line["Delayed OPPO"].cost.high < line["Pipeline-OPPO"].cost.low
@@ -49,7 +49,7 @@ def test_plain_grid_delayed_before_pipeline_before_parallel(plain):
     assert start - end < 0.1  # of 50: it does not improve
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_with_walls_everything_takes_longer_and_delayed_stays_ahead(plain, walls):
     line, _ = walls
     assert line["Delayed OPPO"].cost.high < line["Pipeline-OPPO"].cost.low
@@ -65,7 +65,7 @@ def halfway(rows, agent):
     return int(np.argmax(values < (values[0] + best) / 2))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_short_delays_parallel_improves_pipeline_does_well_delayed_is_ahead(short):
     line, rows = short
     start, end = first_and_last(rows, "Parallel-OPPO")
@@ -81,7 +81,7 @@ def test_short_delays_parallel_improves_pipeline_does_well_delayed_is_ahead(shor
     assert pair.won == 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_few_lost_records_hurt_pipeline_and_parallel_only(tmp_path_factory, plain):
     line, _ = lines(tmp_path_factory, "lost-records")
     assert line["Delayed OPPO"].cost.mean < 1.03 * plain[0]["Delayed OPPO"].cost.mean
@@ -115,7 +115,7 @@ def test_regret_on_the_lower_bound_world_is_the_exact_one(lower_bound):
     assert slope == pytest.approx(0.5, abs=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_setting_has_the_exact_regret_of_the_lower_bound_world(tmp_path):
     """12 seeds, 21 means: each within 4 standard errors of the exact one."""
     experiment = named("lower-bound-delay")
@@ -129,7 +129,7 @@ def test_every_setting_has_the_exact_regret_of_the_lower_bound_world(tmp_path):
         assert abs(final.mean() - expected) < 4 * final.std(ddof=1) / np.sqrt(len(final))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tuned_full_information_agents_stay_under_the_exact_bound(tmp_path):
     experiment = named("grid-delay")
     tuned = part("softmax", learning_rate="tuned")

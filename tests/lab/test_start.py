@@ -7,11 +7,11 @@ import types
 import matplotlib as mpl
 import numpy as np
 import pytest
-from lab.kinds.test_own import MODULE
 
 import belated as bl
 from belated.config import user_code as own
 from belated.lab import Results, RunsFailed, Told, experiment, part, run
+from config.test_own import MODULE
 
 SMALL = {"episodes": 12, "seeds": 2, "name": "py"}
 
@@ -93,7 +93,7 @@ def test_functions_of_modules_are_named_like_in_files(tmp_path, monkeypatch):
     assert part("oppo", update=mine.half) == part("oppo", update={"kind": "mine:half"})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_functions_of_a_script_go_to_workers(tmp_path):
     script = """
 import belated as bl

@@ -128,7 +128,7 @@ def test_an_agent_that_does_not_learn_is_named(tiny):
     assert "Whole cost functions come back in full, and blocks" in page.replace("&#x27;", "'")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_terminal_says_it_too(tmp_path, capsys):
     file = tmp_path / "tiny.toml"
     file.write_text(toml.dumps(TINY))
@@ -214,7 +214,7 @@ def test_the_tables_of_the_page_are_made_of_the_scores(page):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_score_measured_again(page):
     """Two seeds, as on the page; only rounding may differ, and the margin is 0.05."""
     whole = named("suite")

@@ -221,7 +221,7 @@ def test_the_best_setting_is_chosen_on_some_seeds_and_reported_on_others(swept):
         assert line.cost.mean == pytest.approx(some["value"].mean())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_report_says_what_was_selected_on_what(swept):
     drawings = figures.draw(swept)
     text = report.html(swept, drawings)

@@ -6,7 +6,6 @@ import resource
 import shutil
 import sqlite3
 import subprocess
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from belated.service.events import LogError
 from belated.service.session import Clock
 from belated.service.storage import StorageError, Taken
 from belated.service.storage_sqlite import SQLiteStorage
+from limits import LIMIT, until
 from serving import ROBOT, SHOP, InProcess, config, fingerprint, full, restored, running
 
 DATA = Path(__file__).parent.parent / "data"
@@ -80,7 +80,10 @@ def full_disk(request, tmp_path):
 @pytest.mark.slow
 def test_a_full_disk_acknowledges_nothing_and_the_server_recovers(tmp_path, full_disk):
     table = config(tmp_path, learners=[SHOP])
-    with running(tmp_path, table) as server, httpx.Client(base_url=server.url, timeout=60) as web:
+    with (
+        running(tmp_path, table) as server,
+        httpx.Client(base_url=server.url, timeout=LIMIT) as web,
+    ):
         with full_disk(server, tmp_path / "data"):
             taken = play(web, 1000)
             assert 0 < len(taken) < 1000
@@ -89,10 +92,8 @@ def test_a_full_disk_acknowledges_nothing_and_the_server_recovers(tmp_path, full
             assert refused.headers["retry-after"] == "1"
             assert str(tmp_path) not in refused.text
             assert web.get("/healthz").status_code == 200
-        for _ in range(600):
-            if web.post("/v1/learners/shop/episodes", json={"key": "again"}).status_code == 200:
-                break
-            time.sleep(0.1)
+        again = {"key": "again"}
+        until(lambda: web.post("/v1/learners/shop/episodes", json=again).status_code == 200)
         for record in taken:
             answer = web.post("/v1/learners/shop/feedback", json=record)
             assert answer.json()["outcome"] == "duplicate"
@@ -192,10 +193,13 @@ def test_a_second_server_waits_for_the_learner(tmp_path):
         second = InProcess.__new__(InProcess)
         second.ready = lambda: None
         second.__init__(table)
-        time.sleep(0.3)
-        refused = second.post("/v1/learners/shop/episodes", json={})
-        assert refused.status_code == 503
-        assert "another process" in refused.json()["why"]
+
+        def refusal():
+            answer = second.post("/v1/learners/shop/episodes", json={})
+            assert answer.status_code == 503
+            return answer if "another process" in answer.json()["why"] else None
+
+        refused = until(refusal)
         assert str(tmp_path) not in refused.text
     del second.ready
     second.ready()
@@ -226,18 +230,16 @@ def test_the_clock_stands_still_rather_than_go_back():
     assert later() == 1003.0
 
 
-def test_a_deadline_in_seconds_passes_without_a_request(tmp_path):
-    shop = {**SHOP, "deadline_seconds": 0.2}
+def test_a_deadline_in_seconds_passes_without_a_request(tmp_path, clock):
+    shop = {**SHOP, "deadline_seconds": 1e5}
     del shop["deadline_episodes"]
     table = config(tmp_path, learners=[shop])
     with InProcess(table) as client:
         client.post("/v1/learners/shop/episodes", json={})
         client.post("/v1/learners/shop/decide", json={"episode": 0, "step": 0, "state": 0})
-        for _ in range(100):
-            told = client.get("/v1/learners/shop").json()
-            if told["open"] == 0:
-                break
-            time.sleep(0.05)
+        clock.step(2e5)
+        until(lambda: client.get("/v1/learners/shop").json()["open"] == 0)
+        told = client.get("/v1/learners/shop").json()
         assert told["counts"]["defaulted"] == 1
         assert told["history"][0][1:] == [1.0, True]
         late = client.post("/v1/learners/shop/feedback", json={"episode": 0, "costs": [0.0]})

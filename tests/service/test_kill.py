@@ -11,7 +11,7 @@ from belated.service.storage import Row
 from killing import LEARNERS, SHAPES, Audit, Load, same_as_never_stopped
 from serving import Server, config, full
 
-KILLS = 100 if full() else 2
+KILLS = 100 if full() else 1
 ROWS = "SELECT number, format, written, checksum FROM events WHERE number > ? ORDER BY number"
 
 

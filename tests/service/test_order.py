@@ -12,6 +12,7 @@ from belated.service import snapshot
 from belated.service.episodes import Books
 from belated.service.storage_sqlite import SQLiteStorage
 from belated.service.worker import Pupil
+from limits import LIMIT
 from serving import (
     ROBOT,
     SHOP,
@@ -102,7 +103,7 @@ def test_nobody_waits_while_a_snapshot_is_encoded(tmp_path, monkeypatch):
 
     def slowly(moment):
         begun.set()
-        assert go.wait(60)
+        assert go.wait(LIMIT)
         return encode(moment)
 
     monkeypatch.setattr(snapshot, "write", slowly)
@@ -119,7 +120,7 @@ def test_nobody_waits_while_a_snapshot_is_encoded(tmp_path, monkeypatch):
         for k in range(4):
             play(k)
         client.post(f"{base}/snapshot", json={})
-        assert begun.wait(60)
+        assert begun.wait(LIMIT)
         for k in range(4, 8):
             play(k)
         while client.get(base).json()["waiting"]:

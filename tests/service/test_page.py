@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from browsing import needs_browser, seen
+from limits import LIMIT
 from serving import SHOP, InProcess, config, running
 
 
@@ -33,24 +34,24 @@ def test_a_page_needs_nothing_else(tmp_path, path):
 def test_what_docs_shows_names_every_answer(tmp_path):
     """The models of answers are in the description, not just "string"."""
     with InProcess(config(tmp_path, learners=[SHOP])) as client:
-        paths = client.get("/openapi.json").json()["paths"]
+        paths = client.get("/openapi.json", timeout=LIMIT).json()["paths"]
     for path, model in (("decide", "Decision"), ("episodes", "Begun"), ("feedback", "OutcomeBody")):
         answer = paths["/v1/learners/{name}/" + path]["post"]["responses"]["200"]
         shown = answer["content"]["application/json"]["schema"]
         assert shown == {"$ref": f"#/components/schemas/{model}"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_browser
 def test_a_browser_shows_the_learner(tmp_path):
     with running(tmp_path, config(tmp_path, learners=[SHOP])) as server:
         base = f"{server.url}/v1/learners/shop"
         for k in range(30):
-            httpx.post(f"{base}/episodes", json={})
-            httpx.post(f"{base}/decide", json={"episode": k, "step": 0, "state": 0})
-            httpx.post(f"{base}/feedback", json={"episode": k, "costs": [0.5]})
+            httpx.post(f"{base}/episodes", json={}, timeout=LIMIT)
+            httpx.post(f"{base}/decide", json={"episode": k, "step": 0, "state": 0}, timeout=LIMIT)
+            httpx.post(f"{base}/feedback", json={"episode": k, "costs": [0.5]}, timeout=LIMIT)
         shown = seen(tmp_path, server.url)
-        paths = httpx.get(f"{server.url}/openapi.json").json()["paths"]
+        paths = httpx.get(f"{server.url}/openapi.json", timeout=LIMIT).json()["paths"]
         described = seen(tmp_path, f"{server.url}/docs")
     assert 'id="learner-shop"' in shown
     assert "<b>30</b><span>episodes</span>" in shown

@@ -21,6 +21,7 @@ from belated.service.storage import Row, StorageError, Taken
 from belated.service.storage_postgres import PostgresStorage
 from belated.service.worker import Pupil
 from killing import LEARNERS, SHAPES, Audit, Load, same_as_never_stopped
+from limits import LIMIT, until
 from serving import (
     SHOP,
     InProcess,
@@ -82,14 +83,6 @@ def check(client, records):
         assert answer.json()["outcome"] == "duplicate", answer.text
 
 
-def until(done):
-    for _ in range(600):
-        if done():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not happen")
-
-
 def test_a_learner_is_kept_and_another_process_is_told_where(table):
     records = []
     with InProcess({**table, "url": "http://first:1"}) as first:
@@ -115,7 +108,7 @@ def test_a_learner_is_kept_and_another_process_is_told_where(table):
 def test_a_restarted_database_loses_nothing(database, table):
     records, number = [], 0
     with InProcess(table) as client:
-        for _ in range(10 if full() else 2):
+        for _ in range(10 if full() else 1):
             for _ in range(10):
                 number += 1
                 feed(client, records, f"k{number}")
@@ -177,6 +170,7 @@ def no_long_pauses(monkeypatch):
     monkeypatch.setattr("belated.client.LONGEST_PAUSE", 0.2)
 
 
+@pytest.mark.long
 def test_killed_processes_are_replaced_and_nothing_acknowledged_is_lost(
     table, tmp_path, no_long_pauses
 ):
@@ -201,7 +195,7 @@ def test_killed_processes_are_replaced_and_nothing_acknowledged_is_lost(
         with psycopg.connect(table["storage"], autocommit=True) as db:
             return [address for (address,) in db.execute("SELECT address FROM belated_drivers")]
 
-    load = Load(rng, 300.0, lambda: Anywhere(servers, rng), workers=4)
+    load = Load(rng, LIMIT, lambda: Anywhere(servers, rng), workers=4)
     audit = Audit(rows)
     driving, took = 0, []
 

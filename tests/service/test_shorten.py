@@ -5,7 +5,6 @@ import json
 import shutil
 import sqlite3
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from belated.service.events import LogError
 from belated.service.storage import Row
 from belated.service.storage_sqlite import SQLiteStorage
 from belated.service.worker import Pupil
+from limits import LIMIT, until
 from serving import (
     ROBOT,
     SHOP,
@@ -179,20 +179,21 @@ def test_a_log_that_was_kept_whole_is_shortened_when_this_is_asked_for(tmp_path)
         play(client, "shop", 0, 20, 1)
     before, rows = restored(table, "shop")
     with InProcess({**table, "limits": {"snapshot": 10, "log": 15}}):
-        for _ in range(100):
-            time.sleep(0.02)
+
+        def shortened():
             with sqlite3.connect(tmp_path / "data" / "shop.sqlite") as db:
                 (left,) = db.execute("SELECT count(*) FROM events").fetchone()
             db.close()
-            if left < len(rows):
-                break
+            return left < len(rows)
+
+        until(shortened)
     after, fewer = restored(table, "shop")
     assert 15 < len(fewer) < len(rows)
     assert fewer == [rows[0], *rows[1 - len(fewer) :]]
     assert fingerprint(after.pupil.agent) == fingerprint(before.pupil.agent)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not full(), reason="the test above stops everywhere; this one with real kills")
 def test_kills_while_the_log_is_shortened_lose_nothing(tmp_path):
     """kill -9 under load; the log is kept outside, since the server keeps the end of it only."""
@@ -203,7 +204,7 @@ def test_kills_while_the_log_is_shortened_lose_nothing(tmp_path):
     for _ in range(10):
         server = Server(tmp_path, table).ready()
         last, after = number + 20 + rng.integers(6), rng.uniform(0.0, 0.02)
-        client = httpx.Client(base_url=server.url, timeout=60)
+        client = httpx.Client(base_url=server.url, timeout=LIMIT)
         with client, contextlib.suppress(httpx.TransportError):
             while True:
                 if number == last:

@@ -9,6 +9,7 @@ import time
 import pytest
 import uvicorn
 
+import limits
 from belated.service import tokens
 from belated.service.config import from_table
 from belated.service.run import listener
@@ -48,7 +49,7 @@ def port(tmp_path_factory):
 
 def sent(port, content):
     """Status and whole answer to these bytes, the sender waiting for no more than it."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as wire:
+    with socket.create_connection(("127.0.0.1", port), timeout=limits.LIMIT) as wire:
         wire.sendall(content)
         answer = b""
         while b"\r\n\r\n" not in answer and (more := wire.recv(65536)):

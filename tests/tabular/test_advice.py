@@ -21,7 +21,10 @@ def known(world, transitions, amount):
     return facts
 
 
-@pytest.mark.parametrize("world", [WORLD, ARMS], ids=["mdp", "arms"])
+@pytest.mark.parametrize(
+    "world",
+    [pytest.param(WORLD, id="mdp"), pytest.param(ARMS, id="arms", marks=pytest.mark.long)],
+)
 @pytest.mark.slow
 def test_every_setting_gets_an_agent_that_runs(world):
     for information, transitions, paths, costs, amount, aim in itertools.product(

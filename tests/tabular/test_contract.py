@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import belated as bl
 import oracles
+from belated.tabular.mixture import Mixture
 from belated.testing import RULES, Step, check_agent, check_policy, drive
 from registry import AGENTS
 
@@ -20,7 +21,7 @@ worlds = pytest.mark.parametrize(
     "world",
     [
         pytest.param(WORLDS["per step"], id="per step"),
-        pytest.param(WORLDS["homogeneous"], id="homogeneous", marks=pytest.mark.slow),
+        pytest.param(WORLDS["homogeneous"], id="homogeneous", marks=pytest.mark.long),
     ],
 )
 
@@ -57,7 +58,8 @@ def test_agents_learn_something_from_feedback(world, make):
 def test_an_agent_prints_as_the_call_that_makes_it(make):
     world = WORLDS["per step"]
     agent = make(world)
-    names = {name: getattr(bl, name) for name in bl.__all__ if name != "LateRewards"}
+    names = {name: getattr(bl, name) for name in bl.__all__ if name != "lab"}
+    names |= {"Mixture": Mixture, **vars(bl.parts), **vars(bl.wrappers)}
     text = repr(agent).replace(repr(world.mdp.transitions), "TRUE")
     again = eval(text, {**names, "inf": np.inf, "TRUE": world.mdp.transitions})
     assert repr(again) == repr(agent)
@@ -84,7 +86,7 @@ class Broken:
     def is_open(self, number):
         return self._agent.is_open(number) or (self._fault == "open" and number == 2)
 
-    def begin_episode(self):
+    def begin_episode(self, now=None):
         episode = self._agent.begin_episode()
         policy, number = episode.policy, episode.number
         self._calls += 1
@@ -98,7 +100,7 @@ class Broken:
             policy = policy * (1 + 1e-6)
         return bl.Episode(number, policy)
 
-    def observe(self, records):
+    def observe(self, records, now=None):
         if self._fault == "swallows":
             try:
                 self._agent.observe(records)

@@ -4,7 +4,7 @@
   feedback", with Hoeffding's bonuses in optimistic value iteration (Azar, Osband & Munos 2017).
 - `Lazy`: Howson, Pike-Burke & Filippi (AISTATS 2023), Algorithm 2 and Lemma 5, around that UCBVI.
 - `Bold`: Joulani, György & Szepesvári (ICML 2013), around OPPO without delay.
-- `Doubling` by default: Algorithm 5 of the paper with the departures of docs/algorithms/doubling.md.
+- `Doubling` by default: Algorithm 5 of the paper as completed in docs/algorithms/doubling.md.
 - Algorithm 4 of van der Hoeven et al. (COLT 2023), around their Algorithm 2.
 
 A twin has `play(k)`, the policy of episode k, and `learn(k, arrived)` with (j, path, costs) of all

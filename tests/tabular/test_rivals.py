@@ -35,7 +35,7 @@ FOUR_ARMS = bl.environments.bandit([0.2, 0.5, 0.6, 0.8])
 CASES = [
     *(pytest.param(EASY, make, id=name) for name, make in ANY.items()),
     *(
-        pytest.param(POOLED, make, id=f"{name}, homogeneous", marks=pytest.mark.slow)
+        pytest.param(POOLED, make, id=f"{name}, homogeneous", marks=pytest.mark.long)
         for name, make in ANY.items()
     ),
     *(pytest.param(FOUR_ARMS, make, id=f"{name}, arms") for name, make in (ANY | ARMS).items()),
@@ -83,7 +83,7 @@ def full(means, world):
 
 
 @cases
-@pytest.mark.slow
+@pytest.mark.long
 def test_rivals_learn_where_it_is_easy(world, make):
     assert score(world, fresh(world, make), bl.delays.geometric(2), 1500) < 0.3
 

@@ -148,6 +148,27 @@ def test_the_skipping_corollary_stands():
     assert worst <= 1.4
 
 
+def test_what_the_standing_assumption_hides():
+    """E38, E39: S >= max(A, H^2) covers the terms that the paper's rates leave out."""
+    sizes = list(itertools.product((1, 2, 5, 12), (1, 6, 25, 150), (2, 3, 16, 150)))
+    for H, S, A in sizes:
+        if max(A, H * H) <= S:
+            assert H * H * A <= H * S * A**0.5 * (1 + 1e-12)  # x K^(2/3), bandit feedback
+            assert H * H <= H**1.5 * S * A**0.5  # x sqrt(K), full information, paths at once
+    assert any(H * H * A > H * S * A**0.5 for H, S, A in sizes)
+    # the doubling proof: H^2 S K^(2/3), which its "A <= S" gives, is not covered
+    H, S, A = 5, 25, 4
+    assert max(A, H * H) <= S
+    assert H * H * S > H * S * A**0.5 >= H * H * A
+    # the paper's own last line, with its eta and gamma, against the terms that are kept
+    for (H, S, A), K, D in itertools.product(sizes, (10, 10**4, 10**8), (0, 10**3, 10**9)):
+        N = A**1.5 * K + D
+        eta, gamma = 1 / (H * N ** (2 / 3)), N ** (-1 / 3)
+        last = gamma * K * H * S * A + H / eta + eta / gamma * H**3 * (K + D)
+        kept = H * S * A**0.5 * K ** (2 / 3) + H * H * (A * K ** (2 / 3) + D ** (2 / 3))
+        assert last <= 2 * kept * (1 + 1e-12)
+
+
 def test_bounds_of_late_paths():
     """The paper's terms for H = 4, S = 5, A = 3, K = 100, D = 720, at the best threshold."""
     problem, K, D = bl.Problem(5, 3, 4), 100, 720

@@ -62,7 +62,7 @@ def test_delta_is_the_probability_that_a_bonus_fails(H, K):
 
 
 @pytest.mark.parametrize(("arms", "gap", "helps"), [(50, 0.5, True), (10, 0.2, False)])
-@pytest.mark.slow
+@pytest.mark.long
 def test_when_explicit_exploration_helps(arms, gap, helps):
     """T23, d = 100, K = 4000: about A d gap is lost without it, 2 d ln(A / delta) gap with it.
 

@@ -85,7 +85,7 @@ def regrets(costs, delays, tuning, seeds):
     return np.array([run.regret[-1] for run in runs])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("tuning", ["simple", "advanced"])
 @pytest.mark.parametrize("kind", ["none", "fixed", "one side"])
 def test_the_published_bounds(tuning, kind):

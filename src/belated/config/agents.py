@@ -137,7 +137,7 @@ def dilated_bonus(
     exploration: float | Literal["tuned"] | None = None,
     scale: float = 1.0,
 ) -> Agent:
-    """`belated.DilatedBonus`, for bandit feedback without delay; transitions may be "known".
+    """`DilatedBonus`, for bandit feedback without delay; transitions may be "known".
 
     scale: factor on the learning rate. Without an exploration it is 2 eta H; "tuned" is that of the
     learning rate without the factor.
@@ -247,7 +247,7 @@ def zimmert_seldin(
 
 
 def lazy(told: Told, /, agent: Inner, alpha: float) -> Agent:
-    """`belated.Lazy`: feedback is used when a count has grown by 1 / alpha."""
+    """`belated.wrappers.Lazy`: feedback is used when a count has grown by 1 / alpha."""
     return Lazy(agent(told), alpha)
 
 
@@ -258,28 +258,28 @@ def parallel(
     max_delay: int | Literal["realised"] = "realised",
     share_model: bool = False,
 ) -> Agent:
-    """`belated.Parallel`: copies that take turns, each told its share of the episodes."""
+    """`belated.wrappers.Parallel`: copies that take turns, each told its share of the episodes."""
     copies = 1 + checks.integer("max_delay", told.largest(max_delay), 0)
     share = told.undelayed(math.ceil(told.episodes / copies))
     return Parallel(lambda: agent(share), copies - 1, share_model=share_model)
 
 
 def bold(told: Told, /, agent: Inner, share_model: bool = False) -> Agent:
-    """`belated.Bold`: copies opened when needed, each told the whole number of episodes."""
+    """`belated.wrappers.Bold`: copies opened when needed, each told all the episodes."""
     return Bold(lambda: agent(told.undelayed(told.episodes)), share_model=share_model)
 
 
 def pipeline(
     told: Told, /, agent: Inner, max_delay: int | Literal["realised"] = "realised"
 ) -> Agent:
-    """`belated.Pipeline`: feedback is held back until every delay is the largest."""
+    """`belated.wrappers.Pipeline`: feedback is held back until every delay is the largest."""
     largest = checks.integer("max_delay", told.largest(max_delay), 0)
     equal = replace(told, delays=np.full(told.episodes, largest, dtype=np.int64))
     return Pipeline(agent(equal), largest, paths=told.paths)
 
 
 def skipping(told: Told, /, agent: Inner, threshold: float | Literal["tuned"] = "tuned") -> Agent:
-    """`belated.Skipping`: feedback later than the threshold is not used."""
+    """`belated.wrappers.Skipping`: feedback later than the threshold is not used."""
     inside = agent(told)
     if isinstance(threshold, str):
         checks.choice("threshold (if not a number)", threshold, ("tuned",))
@@ -294,7 +294,7 @@ def skipping(told: Told, /, agent: Inner, threshold: float | Literal["tuned"] = 
 def doubling(
     told: Told, /, agent: Inner, largest: bool = False, totals: Literal["known"] | None = None
 ) -> Agent:
-    """`belated.Doubling`: new parameters whenever the estimate of K and D has doubled.
+    """`belated.wrappers.Doubling`: new parameters whenever the estimate of K and D has doubled.
 
     largest: the largest delay is doubled too, for `ftrl` with its paper's constants; it alone if
     totals, K and D, are "known".

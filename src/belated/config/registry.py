@@ -29,10 +29,14 @@ class Registry:
         waits: parts inside are not built before the call, but arrive as a `make.Inner`.
     """
 
-    kinds: Mapping[str, Maker]
+    kinds: dict[str, Maker]
     same: tuple[str, ...] = ()
     others: Mapping[str, Registry] = field(default_factory=dict)
     waits: bool = False
+
+    def add(self, name: str, maker: Maker) -> None:
+        """Add a kind of a package that stands above this one."""
+        self.kinds[name] = maker
 
     def inside(self, name: str) -> Registry | None:
         """The registry of a parameter that is a part; None for a plain value."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from belated.config.briefing import Told
 from belated.config.registry import Maker
 from belated.core.contract import Agent
-from belated.lab.poold import Name, Poold
 from belated.tabular.rivals import (
     UCB1,
     ActorCritic,
@@ -52,15 +51,9 @@ def exp3(told: Told, /, learning_rate: float | None = None) -> Agent:
     return Exp3(told.problem, learning_rate=learning_rate)
 
 
-def poold(told: Told, /, learner: Name = "dorm+") -> Agent:
-    """A learner of the package `poold`, for arms under full information."""
-    return Poold(told.problem, learner=learner)
-
-
 RIVALS: dict[str, Maker] = {
     "actor_critic": actor_critic,
     "exp3": exp3,
-    "poold": poold,
     "posterior_sampling": posterior_sampling,
     "q_learning": q_learning,
     "thompson_sampling": thompson_sampling,

@@ -47,12 +47,18 @@ class Agent(Protocol):
         """Whether feedback of this episode can still be taken."""
         ...
 
-    def begin_episode(self) -> Episode:
-        """The next episode number, counted from 0, and the policy (H, S, A) to play, a copy."""
+    def begin_episode(self, now: float | None = None) -> Episode:
+        """The next episode number, counted from 0, and the policy (H, S, A) to play, a copy.
+
+        now: the time, in any unit, if the program has a clock. A clock that goes back stands still.
+        """
         ...
 
-    def observe(self, records: Iterable[Record]) -> None:
-        """Take a batch whole, or raise `FeedbackError` and take nothing of it."""
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
+        """Take a batch whole, or raise `FeedbackError` and take nothing of it.
+
+        now: the time at which the records arrived, as for `begin_episode`.
+        """
         ...
 
     def forget(self, episode: int) -> None:

@@ -239,10 +239,10 @@ class Inbox(Wrapper):
         made._untold = self._untold.copy()
         return made
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """Close what is past the deadline, then begin the next episode."""
         self._expire(self.begun)
-        episode = self.agent.begin_episode()
+        episode = self.agent.begin_episode(now)
         self._date()  # by the time that was just read: no clock can fail between the two
         return episode
 
@@ -276,7 +276,7 @@ class Inbox(Wrapper):
         self._untold.clear()
         return Report(outcomes, **{name: tuple(numbers) for name, numbers in passed.items()})
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Take a batch whole, or raise `FeedbackError` and take nothing, as agents do.
 
         Only what is past the deadline is left aside; the next report names it. For a queue, use

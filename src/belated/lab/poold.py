@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from belated.config.briefing import Told
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.contract import Information, call
@@ -52,7 +53,7 @@ class Poold(Ledgered):
         self._ready: list[tuple[int, dict[str, Any]]] = []  # those to be shown next, in order
         self._next = 0  # the oldest episode whose costs have not come
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and a copy of the policy (1, 1, A) to play in it."""
         with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0 where nothing was at stake
             play = self._learner.update_and_play(self._ready, hint=None)
@@ -60,7 +61,7 @@ class Poold(Ledgered):
         policy: Floats = np.array(play, dtype=float)[None, None]
         return Episode(self._ledger.begin(True, policy), policy.copy())
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Learn from costs in the order of the episodes."""
         _, entries = self._ledger.take(records)
         for entry in entries:
@@ -106,3 +107,8 @@ def imported() -> Any:
             return import_module("poold")
     except ImportError:
         raise ImportError("Poold needs the package poold: pip install 'belated[poold]'") from None
+
+
+def poold(told: Told, /, learner: Name = "dorm+") -> Poold:
+    """A learner of the package `poold`, for arms under full information."""
+    return Poold(told.problem, learner=learner)

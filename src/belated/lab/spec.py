@@ -19,6 +19,7 @@ from belated.core import checks
 from belated.core.contract import Information
 from belated.lab import sweep
 from belated.lab.names import check_different, check_line, check_name, slug
+from belated.lab.poold import poold
 from belated.lab.sweep import Axes, Select, Variant
 from belated.tabular.tuning import PATHS
 
@@ -28,6 +29,7 @@ AGAINST = ("episodes", "total_delay", SCORE)
 SELECT_CASES = ("each", "together")
 REGISTRIES = {"environment": kinds.ENVIRONMENTS, "costs": kinds.COSTS, "delays": kinds.DELAYS}
 """The kinds of the parts that make a scene, by key."""
+kinds.AGENTS.add("poold", poold)  # it cannot be saved, so the service has no use for it
 MOST_EPISODES = 10**8
 MOST_RUNS = 10**6
 

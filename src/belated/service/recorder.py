@@ -53,11 +53,11 @@ class Recorder(Ledgered):
         """Let the first episode have this number."""
         self._ledger.begun = number
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """Open the next episode; its policy is the agent's business."""
         return Episode(self._ledger.begin(True), NOTHING)
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Note records, and close the episodes that are complete."""
         batch = list(records)
         _, entries = self._ledger.take(batch)

@@ -140,7 +140,7 @@ class DAPO(Ledgered):
         self._last: Played | None = None
         self._restart(self._arguments["learning_rate"], self._arguments["exploration"])
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         if self._stale:
             self._update()
@@ -152,7 +152,7 @@ class DAPO(Ledgered):
             self._last = last = Played(self._policy, (arrived, term))
         return Episode(self._ledger.begin(last, self._policy), self._policy.copy())
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the episodes that are complete now, and move the policy by them."""
         _, entries = self._ledger.take(records)
         ready = [e for e in entries if e.path is not None and e.costs is not None]

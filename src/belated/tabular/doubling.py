@@ -152,7 +152,7 @@ class Doubling(Wrapper):
             return self._setting.at(self.problem, *self._totals, max_delay=longest)
         return self._setting.phase(self.problem, 2.0**self.phase, max_delay=longest)
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """Close the episode before, move to the next phase if it is time, begin the next."""
         missing = self._waiting.begin()
         if self._literal:
@@ -163,13 +163,13 @@ class Doubling(Wrapper):
                 self._begin_phase()
         if not self._literal:
             self._let_go()
-        return self.agent.begin_episode()
+        return self.agent.begin_episode(now)
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Hand everything on; costs that come for the first time are missing no more."""
         batch = listed(records)
         kept, _ = split(batch, self.problem, self.information, self.begun, self._kept_from)
-        self.agent.observe(kept)
+        self.agent.observe(kept, now)
         for record in batch:
             if isinstance(record, Costs) and self._reported.add(record.episode):
                 late = self.begun - 1 - record.episode > self._threshold

@@ -78,18 +78,18 @@ class Lazy(Ledgered):
         self._since: Ints = np.zeros((steps, S, A), dtype=np.int64)
         self._epochs = 0
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """Begin a new epoch if it is time, then the next episode."""
         if np.any(self._since >= np.maximum(self._before, 1) / self.alpha * EQUAL):
-            self.agent.observe([record for held in self._held.values() for record in held])
+            self.agent.observe([record for held in self._held.values() for record in held], now)
             self._held = {}
             self._before += self._since
             self._since[:] = 0
             self._epochs += 1
         self._ledger.begin(True)
-        return self.agent.begin_episode()
+        return self.agent.begin_episode(now)
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Hold the records until the next epoch, and count the episodes that are complete."""
         batch = listed(records)
         _, entries = self._ledger.take(batch)

@@ -89,14 +89,14 @@ class Mixture(Ledgered):
         weights: Floats = self._regrets / total if total > 0.0 else np.full(count, 1.0 / count)
         return weights
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and the policy (H, S, A) of the mixture."""
         weights = frozen(self.weights())
-        policies = tuple(frozen(agent.begin_episode().policy) for agent in self.agents)
+        policies = tuple(frozen(agent.begin_episode(now).policy) for agent in self.agents)
         mixed = frozen(self._mixed(weights, policies))
         return Episode(self._ledger.begin((weights, policies), mixed), mixed.copy())
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Let every member learn, and weigh the members by what they would have cost."""
         _, entries = self._ledger.take(records)
         for entry in entries:
@@ -107,7 +107,7 @@ class Mixture(Ledgered):
             losses = np.array([self._model.value(costs, policy) for policy in policies])
             self._regrets = np.maximum(self._regrets + (weights @ losses - losses), 0.0)
             for agent in self.agents:
-                agent.observe([Costs(entry.number, costs)])
+                agent.observe([Costs(entry.number, costs)], now)
             self._ledger.settle(entry)
 
     def forget(self, episode: int) -> None:

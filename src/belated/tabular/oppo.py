@@ -152,7 +152,7 @@ class DelayedOPPO(Ledgered):
         self._threshold = math.inf  # of the phase: what is later does not move the policy
         self._explored = 0
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         missing = self._waiting.begin()
         coming = min(float(missing), self._waiting.mean_delay)
@@ -163,7 +163,7 @@ class DelayedOPPO(Ledgered):
         number = self._ledger.begin(Played(policy, mask, self._model.arrived), mixed)
         return Episode(number, mixed.copy())
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Take a batch of records: count the paths, then update the policy by the costs."""
         paths, entries = self._ledger.take(records)
         self._model.learn(paths, self.begun)

@@ -134,7 +134,7 @@ class DelayedPlanner(Ledgered):
         self._probes = probe_rate(H) if changing else 0.0
         self._noise = max(0.05, 0.3 / H)
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         self._give_up()
         H, S, A = self.problem.shape
@@ -154,7 +154,7 @@ class DelayedPlanner(Ledgered):
         number = self._ledger.begin(Said(frozen(means), frozen(steps)), frozen(policy))
         return Episode(number, policy.copy())
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, then learn from every episode whose path and costs have both come."""
         paths, entries = self._ledger.take(records)
         if self._model is not None:

@@ -97,7 +97,7 @@ class DelayedUCBVI(Ledgered):
         self._policy = self._planned()
         self._stale = False
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         if self._stale:
             self._policy = self._planned()
@@ -105,7 +105,7 @@ class DelayedUCBVI(Ledgered):
         played = self._explore.mixed(self._policy, self._explore.mask())
         return Episode(self._ledger.begin(True, played), played.copy())
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, and average the costs whose path is known."""
         paths, entries = self._ledger.take(records)
         self._model.learn(paths, self.begun)

@@ -74,7 +74,7 @@ class ZimmertSeldin(Ledgered):
         self._total = 0
         self._given_up = 0
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and the weights of the arms, a policy (1, 1, A)."""
         entropy = self._count()
         root = math.sqrt(self.begun + 1.0)
@@ -98,7 +98,7 @@ class ZimmertSeldin(Ledgered):
                 self._given_up += 1
         return entropy
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Add the estimated costs of the episodes whose path and costs have both come."""
         _, entries = self._ledger.take(records)
         for entry in entries:

@@ -2,7 +2,6 @@
 
 import math
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -89,6 +88,7 @@ def test_nothing_is_solved_when_nothing_can_move():
 def cone_measure(lower, upper, weights, start):
     """argmin over measures (H, S, A, S) of sum q (log q - weights), by a cone solver."""
     H, S, A, _ = weights.shape
+    cp = pytest.importorskip("cvxpy")
     q = [cp.Variable((S * A, S), nonneg=True) for _ in range(H)]
     rows = np.kron(np.eye(S), np.ones((1, A)))
     constraints = [rows @ cp.sum(q[0], axis=1) == start]
@@ -106,6 +106,7 @@ def cone_measure(lower, upper, weights, start):
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 @pytest.mark.parametrize("project", ["every episode", "on arrival", None])
+@pytest.mark.long
 def test_policies_equal_a_literal_twin(project):
     """Fixed delay, paths at once: the paper's loop with dense boxes and a cone solver.
 
@@ -282,7 +283,7 @@ def test_batches_and_single_costs_agree(seed):
     np.testing.assert_allclose(one.begin_episode().policy, other.begin_episode().policy, atol=1e-10)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_learns_the_walled_grid():
     """Known transitions: the last 20 of 150 episodes are within 3 % of the optimum."""
     world = bl.environments.paper_walled_grid()

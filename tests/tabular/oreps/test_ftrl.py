@@ -3,7 +3,6 @@
 import itertools
 import math
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -89,6 +88,7 @@ def cone(p, start, eta, rho, L):
             if reach[h, s] and p[h, s, a, y] > 0
         )
     }
+    cp = pytest.importorskip("cvxpy")
     w = cp.Variable(len(index))
     constraints = []
     for h, s in zip(*np.nonzero(reach), strict=True):
@@ -113,6 +113,7 @@ def cone(p, start, eta, rho, L):
 
 
 @pytest.mark.parametrize("seed", [0, 2, 3, 7])
+@pytest.mark.long
 def test_solutions_are_those_of_a_cone_solver(seed):
     world, p = sparse_world(seed, H=3, S=3, spread=seed == 2)
     L = np.random.default_rng(seed).exponential(20.0, world.problem.shape)
@@ -151,6 +152,7 @@ class Reduced:
         return found
 
 
+@pytest.mark.long
 def test_solutions_are_those_of_another_cone_solver():
     """At this seed Clarabel stops early, as it says itself ("optimal_inaccurate"), 8e-8 off."""
     world, p = sparse_world(1, H=3, S=3)
@@ -159,6 +161,7 @@ def test_solutions_are_those_of_another_cone_solver():
     flow, right, linear, barrier = (
         part.astype(float) for part in (given.flow, given.right, given.linear, given.barrier)
     )
+    cp = pytest.importorskip("cvxpy")
     w = cp.Variable(len(linear))
     objective = linear @ w - cp.sum(cp.entr(w)) - barrier @ cp.log(w)
     problem = cp.Problem(cp.Minimize(objective), [flow @ w == right])
@@ -213,6 +216,7 @@ def printed(p, start, eta, rho, L, T):
     At the first step only states of the start have rows, without which nothing is feasible (L5).
     Variables of impossible transitions are measured in 1 / (T H S A).
     """
+    cp = pytest.importorskip("cvxpy")
     H, S, A, _ = p.shape
     eps, least = 1 / (T * H * S * A), 1 / (T**3 * H**2 * S**4 * A**2)
     constraints, objective, found, last = [], 0, [], None
@@ -265,7 +269,7 @@ def for_practice(problem, T):
     return tuple(tuning.ftrl(problem, T, 0.0).values())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("constants", "T"),
     [
@@ -554,7 +558,7 @@ def test_the_printed_bound_says_nothing_about_a_run():
     assert useful(2.73e8)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_learns_with_delays():
     world = bl.environments.random_mdp(4, 2, 3, seed=5)
     agent = bl.DelayedFTRL(

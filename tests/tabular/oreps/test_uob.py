@@ -261,7 +261,7 @@ def dense_box(agent):
     return low, high
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_truth_is_inside_as_often_as_promised():
     """Lemma 2: in all epochs with probability 1 - 4 delta, and then the bounds are bounds."""
     inside = dict.fromkeys((1.0, 0.02), 0)
@@ -400,7 +400,7 @@ def test_files_with_wrong_epochs_are_refused():
             bl.UOBREPS.from_state({**agent.state(), **change})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_learns_with_delays():
     world = bl.environments.random_mdp(4, 2, 3, seed=5)
     agent = bl.UOBREPS(

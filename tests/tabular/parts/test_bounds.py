@@ -4,6 +4,7 @@ Full information, known transitions; costs random, chosen against the policy tha
 the blocks of the lower bound; delays of every kind, lost feedback included.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -95,6 +96,38 @@ def test_regret_matching_stays_below_its_bound_at_every_K(hints, kind, delay):
         whole = int(np.minimum(delays[:K], k - np.arange(K)).sum())
         weight = 3 * K + 4 * whole if hints else K + 2 * whole
         assert regret <= H * (H + 1) / 2 * math.sqrt((A - 1) * weight)
+
+
+def test_overlapping_pairs_and_hints_are_counted_once():
+    """All delays of K = 5: the pairs of the proof sum to D, the largest hints to K + D."""
+    K, most = 5, 0
+    for delays in itertools.product(range(K + 1), repeat=K):  # beyond the end: at the end
+        arrival = [min(j + d, K - 1) for j, d in enumerate(delays)]
+        order = sorted(range(K), key=lambda j: (arrival[j], j))
+        mu = [
+            sum(arrival[i] >= j for i in order[: order.index(j)])  # after j began, before j
+            for j in range(K)
+        ]
+        D = sum(min(d, K - 1 - j) for j, d in enumerate(delays))
+        assert sum(mu) == D
+        missing = [sum(arrival[i] >= k for i in range(k)) for k in range(K)]
+        assert sum(1 + m for m in missing) == K + D
+        seen, N = [], 0.0
+        for k in range(K):  # n = 1 + min(missing, mean delay of what has arrived)
+            seen += [delays[j] for j in range(k) if j + delays[j] == k - 1]
+            N += 1 + (min(missing[k], sum(seen) / len(seen)) if seen else missing[k])
+        assert N <= K + D
+        most = max(most, N / (K + D))
+    assert most == 1.0
+    # a fixed delay of 3, once everything of the beginning is there: both counts are tight
+    agent = bl.DelayedOPPO(bl.Problem(1, 2, 1), update=bl.parts.RegretMatching())
+    line = bl.DelayLine()
+    for k in range(20):
+        agent.begin_episode()
+        assert agent.diagnostics()["coming"] == 1 + min(k, 3)
+        path = bl.Trajectory(k, [0, 0], [0])
+        line.push([path, bl.Costs(k, np.zeros((1, 1, 2)))], 3)
+        agent.observe(line.release(k))
 
 
 @pytest.mark.parametrize("delay", DELAYS)
@@ -192,10 +225,10 @@ class Phased:
     def __init__(self, agent):
         self.agent, self.notes = agent, []
 
-    def begin_episode(self):
+    def begin_episode(self, now=None):
         return self.agent.begin_episode()
 
-    def observe(self, records):
+    def observe(self, records, now=None):
         self.agent.observe(records)
         waiting = self.agent._waiting
         self.notes.append((self.agent.phase, waiting.total, waiting.given_up, waiting.late))
@@ -207,12 +240,12 @@ class Noting:
     def __init__(self, agent):
         self.agent, self.notes, self.information = agent, [], "full"
 
-    def begin_episode(self):
+    def begin_episode(self, now=None):
         episode = self.agent.begin_episode()
         self.coming = self.agent.diagnostics().get("coming", 0.0)
         return episode
 
-    def observe(self, records):
+    def observe(self, records, now=None):
         self.agent.observe(records)
         waiting = self.agent._waiting
         self.notes.append((waiting.total, waiting.given_up, waiting.late, self.coming))
@@ -295,7 +328,7 @@ def test_the_value_of_a_mixture_is_the_mean_of_its_members():
 
 
 @pytest.mark.parametrize(("name", "factor"), [("anytime", 3), ("exp3", 4)])
-@pytest.mark.slow
+@pytest.mark.long
 def test_lost_feedback_does_not_make_regret_linear(name, factor):
     """A fifth is lost, stationary arms: regret of ten times the episodes, one fixed seed.
 
@@ -313,7 +346,7 @@ def test_lost_feedback_does_not_make_regret_linear(name, factor):
     assert found[1] < factor * found[0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_lost_feedback_and_doubling_on_arms_that_are_hard_to_tell():
     """A fifth is lost: regret of ten times the episodes, one fixed seed.
 

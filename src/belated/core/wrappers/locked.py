@@ -57,16 +57,16 @@ class Locked:
         with self._lock:
             return self.agent.is_open(number)
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         with self._lock:
-            return self.agent.begin_episode()
+            return self.agent.begin_episode(now)
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Take a batch whole, or raise `FeedbackError` and take nothing of it."""
         batch = listed(records)  # outside of the lock: an iterator may wait for another thread
         with self._lock:
-            self.agent.observe(batch)
+            self.agent.observe(batch, now)
 
     def take(self, records: Iterable[Any]) -> Any:
         """What `Inbox.take` does, if the agent inside is an inbox."""

@@ -76,15 +76,15 @@ class Copies:
             self.problem, self.information, uses_paths=self.uses_paths
         )
 
-    def begin(self, index: int) -> Episode:
+    def begin(self, index: int, now: float | None = None) -> Episode:
         """Begin the next episode in a copy; one more than there are opens a new copy."""
         if index == len(self.agents):
             self.agents.append(copy.deepcopy(self._template))
         self._last = index
-        episode = self.agents[index].begin_episode()
+        episode = self.agents[index].begin_episode(now)
         return Episode(self.ledger.begin(Turn(index, episode.number)), episode.policy)
 
-    def observe(self, records: Iterable[Record]) -> list[int]:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> list[int]:
         """Hand every record to the copy it belongs to. Returns the copies whose costs came."""
         _, entries = self.ledger.take(records)
         mail: dict[int, list[Record]] = {}
@@ -104,7 +104,7 @@ class Copies:
         if self.share_model:
             self._share(mail)
         for index, letters in mail.items():
-            self.agents[index].observe(letters)
+            self.agents[index].observe(letters, now)
         return served
 
     def _share(self, mail: dict[int, list[Record]]) -> None:
@@ -209,13 +209,13 @@ class Parallel(_Copied):
         self.max_delay = checks.integer("max_delay", max_delay, 0)
         self._hold(copies)
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode, played by the copy whose turn it is."""
-        return self._copies.begin(self.begun % (self.max_delay + 1))
+        return self._copies.begin(self.begun % (self.max_delay + 1), now)
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Hand every record to the copy that played its episode."""
-        self._copies.observe(records)
+        self._copies.observe(records, now)
 
     def forget(self, episode: int) -> None:
         """Let go of an episode."""
@@ -265,15 +265,15 @@ class Bold(_Copied):
         last = len(copies.agents) - 1
         self._idle = [checks.integer("idle", i, 0, last) for i in stored.items("idle", idle)]
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode, played by the oldest copy that does not wait."""
         return self._copies.begin(
-            heapq.heappop(self._idle) if self._idle else len(self._copies.agents)
+            heapq.heappop(self._idle) if self._idle else len(self._copies.agents), now
         )
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Hand every record to the copy that played its episode."""
-        for index in self._copies.observe(records):
+        for index in self._copies.observe(records, now):
             heapq.heappush(self._idle, index)
 
     def forget(self, episode: int) -> None:

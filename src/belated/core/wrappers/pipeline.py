@@ -54,23 +54,23 @@ class Pipeline(Ledgered):
         self._held: dict[int, list[Record]] = {}
         self._late = 0
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """Use the feedback whose time has come, then begin the next episode."""
         due = self.begun - 1 - self.max_delay
         if due >= 0:
-            self.agent.observe(self._held.pop(due, []))
+            self.agent.observe(self._held.pop(due, []), now)
             if self._ledger.forget(due) is not None:  # something of it never came
                 self.agent.forget(due)
         self._ledger.begin(True)
-        return self.agent.begin_episode()
+        return self.agent.begin_episode(now)
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Put records in line until their time has come."""
         kept_from = self.begun - 1 - self.max_delay
         in_time, late = split(records, self.problem, self.information, self.begun, kept_from)
         paths, entries = self._ledger.take(in_time)
         if self.paths == "at once":
-            self.agent.observe(paths)
+            self.agent.observe(paths, now)
         else:
             for path in paths:
                 self._held.setdefault(path.episode, []).append(path)

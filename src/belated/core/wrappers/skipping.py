@@ -60,17 +60,17 @@ class Skipping(Wrapper):
         self._kept_from = 0  # episodes before this one have been let go
         self._skipped = 0
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """Let go of the episodes that are now too old, then begin the next."""
         while self._kept_from < self.begun - self.threshold:
             self.agent.forget(self._kept_from)
             self._kept_from += 1
-        return self.agent.begin_episode()
+        return self.agent.begin_episode(now)
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Hand on what is in time."""
         in_time, late = split(records, self.problem, self.information, self.begun, self._kept_from)
-        self.agent.observe(in_time)
+        self.agent.observe(in_time, now)
         self._skipped += sum(isinstance(record, Costs) for record in late)
 
     def forget(self, episode: int) -> None:

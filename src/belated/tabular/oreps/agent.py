@@ -145,13 +145,13 @@ class DelayedOREPS(Ledgered):
         self._batch: Floats | None = None
         self._counted = False
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         if self._batch is not None or self._counted:
             self._move()
         return Episode(self._ledger.begin(True, self._last.policy), self._last.policy.copy())
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths and gather the costs; move the measure now or when an episode begins."""
         paths, entries = self._ledger.take(records)
         if self._model is not None:

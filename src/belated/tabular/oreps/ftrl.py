@@ -118,13 +118,13 @@ class DelayedFTRL(Ledgered):
         self._solves = self._unconverged = 0
         self._restart(self._arguments["learning_rate"], self._arguments["barrier"])
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         if self._stale:
             self._lead()
         return Episode(self._ledger.begin(self._measure, self._policy), self._policy.copy())
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Add the estimated costs of the episodes whose path and costs have both come."""
         _, entries = self._ledger.take(records)
         for entry in entries:

@@ -210,7 +210,7 @@ class UOBREPS(Ledgered):
         self._batch: Floats | None = None
         self._restart(self._arguments["learning_rate"], self._arguments["exploration"])
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         fresh = self._doubled()
         if fresh:
@@ -226,7 +226,7 @@ class UOBREPS(Ledgered):
             self._now = Played(policy, self._epoch)
         return Episode(self._ledger.begin(self._now, policy), policy.copy())
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, and gather the estimates of the episodes that are complete."""
         paths, entries = self._ledger.take(records)
         for entry in entries:

@@ -34,12 +34,12 @@ class Rival(Ledgered, ABC):
         self.parameters: Mapping[str, float | str | None] = parameters
         self._ledger: Ledger[Floats] = Ledger(problem, self.information, uses_paths=self.uses_paths)
 
-    def begin_episode(self) -> Episode:
+    def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         policy = self._policy()
         return Episode(self._ledger.begin(policy, policy), policy.copy())
 
-    def observe(self, records: Iterable[Record]) -> None:
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Learn from every episode whose path and costs have both arrived, oldest first."""
         _, entries = self._ledger.take(records)
         for entry in entries:
