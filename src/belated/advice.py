@@ -218,7 +218,9 @@ IN_ORDER = (
 def _later(known: _Known) -> str:
     """What later papers offer under bandit feedback."""
     if known.stochastic:
-        return "belated.Lazy(agent, alpha) plans less often, with a bound for random delays."
+        return (
+            "belated.wrappers.Lazy(agent, alpha) plans less often, with a bound for random delays."
+        )
     if is_bandit(known.problem) and known.problem.states == 1:
         return (
             "belated.ZimmertSeldin(problem) has the best known bound for arms, 4 sqrt(A K) + "
