@@ -146,7 +146,7 @@ class PlannerTwin:
         for state, number in seen.items():
             p[state] += number
         p /= n + 0.3
-        return p @ V, max(p @ V**2 - (p @ V) ** 2, 0) / (n + pend + 1.3)
+        return p @ V, max(p @ V**2 - (p @ V) ** 2, 0) / (n + pend + 1.3) / 4
 
     def visits(self, policy):
         H, S, A = self.problem.shape

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from belated.core.delays import DelayLine, DelayModel, as_delays, missing_feedba
 from belated.core.delays import none as no_delays
 from belated.core.records import Costs, Episode, Record, Trajectory, suffered
 from belated.core.score import score, verdict
-from belated.tabular.costs import CostProcess
+from belated.tabular.costs import CostProcess, expected
 from belated.tabular.kernels import planning
 from belated.tabular.planning import best_policy, occupancy
 from belated.tabular.tuning import PATHS
@@ -40,6 +42,8 @@ class Run:
         delays: (K,) delays of the feedback, `NEVER` where it was lost.
         missing: (K,) number of episodes up to this one whose feedback has not arrived at its end.
         diagnostics: the agent's own numbers at the end of the run.
+        means: the same run with `values`, `comparator` and `uniform` for the mean costs, where
+            costs have independent noise; None where they have none.
     """
 
     values: Floats
@@ -50,6 +54,7 @@ class Run:
     delays: Ints
     missing: Ints
     diagnostics: Mapping[str, float] = field(default_factory=dict)
+    means: Run | None = None
 
     @property
     def optimum(self) -> float:
@@ -69,6 +74,20 @@ class Run:
         NaN if uniform play is as good as the best fixed policy.
         """
         return score(self.values, self.comparator, self.uniform)
+
+    @property
+    def mean_values(self) -> Floats:
+        """(K,) expected cost of the policies that were played, in expectation over the noise."""
+        return (self.means or self).values
+
+    @property
+    def score_on_means(self) -> float:
+        """The score for the mean costs: the noise of the costs is in neither side of it.
+
+        The best fixed policy is the best one for the mean costs. Where an episode meets one cell
+        many times, this varies much less from seed to seed than `score`; without noise both agree.
+        """
+        return (self.means or self).score
 
     @property
     def verdict(self) -> str:
@@ -94,7 +113,7 @@ class Run:
 
 
 KEPT_BYTES = 2**26
-"""The costs of a run are kept for the comparator up to this size; above it they are asked again."""
+"""The costs of a run are asked for once up to this size; above it, whenever they are needed."""
 
 
 def drawn_delays(
@@ -196,39 +215,53 @@ def simulate(
     mdp = world.mdp
     dynamics = mdp.transitions
     start = mdp.problem.start_probabilities
-    values = np.zeros(episodes)
+    noisy = hasattr(process, "expected")
+    values = np.zeros((2, episodes))  # for the drawn costs, and for their means
     realised = np.zeros(episodes)
-    total = np.zeros(process.shape)
-    kept: list[Floats] | None = [] if episodes * total.nbytes <= KEPT_BYTES else None
+    fits = episodes * math.prod(process.shape) * 8 <= KEPT_BYTES
+    kept: list[Floats] = []
 
     def play(episode: Episode) -> tuple[Trajectory, Costs]:
         k = episode.number
-        path = mdp.play(episode.policy, rng, k)
+        policy = frozen(episode.policy)
+        path = mdp.play(policy, rng, k)
         cost = process.at(k)
-        if kept is not None:
+        if fits:
             kept.append(cost)
-        values[k] = planning.start_value(dynamics.rows, cost, frozen(episode.policy), start)
+        values[0, k] = planning.start_value(dynamics.rows, cost, policy, start)
+        if noisy:
+            mean = frozen(expected(process, k))
+            values[1, k] = planning.start_value(dynamics.rows, mean, policy, start)
         met = suffered(cost, path)
         realised[k] = met.sum()
-        np.add(total, cost, out=total)
         return path, Costs(k, cost if agent.information == "full" else met)
 
     drive(agent, play, drawn, paths=paths, progress=progress)
 
+    facts: dict[str, Any] = {
+        "realised": realised,
+        "delays": drawn,
+        "missing": missing_feedback(drawn),
+        "diagnostics": dict(agent.diagnostics()),
+    }
+    at = kept.__getitem__ if fits else process.at
+    run = Run(values=values[0], **_compared(world, at, episodes), **facts)
+    if noisy:
+        means = _compared(world, lambda k: expected(process, k), episodes)
+        run = dataclasses.replace(run, means=Run(values=values[1], **means, **facts))
+    return run
+
+
+def _compared(world: World, at: Callable[[int], Floats], episodes: int) -> dict[str, Floats]:
+    """The best fixed policy for a sequence of costs; what it and uniform play cost, (K,) each."""
+    mdp = world.mdp
+    total = np.zeros(world.costs.shape)
+    for k in range(episodes):
+        np.add(total, at(k), out=total)
     best, _ = best_policy(mdp, total)
     measures = []
     for policy in (best, np.full(best.shape, 1.0 / best.shape[2])):
         reach = occupancy(mdp, policy)
-        measures.append(reach if process.shape[0] > 1 else reach.sum(axis=0, keepdims=True))
-    again = (process.at(k) for k in range(episodes)) if kept is None else kept
-    fixed = np.array([[float(np.vdot(reach, cost)) for reach in measures] for cost in again])
-    return Run(
-        values=values,
-        realised=realised,
-        comparator=fixed[:, 0],
-        uniform=fixed[:, 1],
-        best_policy=best,
-        delays=drawn,
-        missing=missing_feedback(drawn),
-        diagnostics=dict(agent.diagnostics()),
-    )
+        measures.append(reach if len(total) > 1 else reach.sum(axis=0, keepdims=True))
+    fixed = np.array([[float(np.vdot(m, at(k))) for m in measures] for k in range(episodes)])
+    return {"best_policy": best, "comparator": fixed[:, 0], "uniform": fixed[:, 1]}

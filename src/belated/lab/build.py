@@ -34,15 +34,21 @@ def delays(scene: Scene, world: World, seed: int) -> Ints:
 
 
 def agent(
-    experiment: Experiment, learner: Learner, world: World, delays: Ints, case: str = ""
+    experiment: Experiment,
+    learner: Learner,
+    world: World,
+    delays: Ints,
+    case: str = "",
+    seed: int = 0,
 ) -> Agent:
-    """A fresh agent for a world and delays (K,), those of a case."""
+    """A fresh agent for a world and delays (K,), those of a case and a seed."""
     told = Told(
         world.problem,
         experiment.information_of(learner, case),
         experiment.paths_of(learner),
         world.mdp.transitions,
         delays,
+        seed=seed,
     )
     base = experiment.base(learner.name)
     key = f"agents[{[item.name for item in experiment.agents].index(base)}]"

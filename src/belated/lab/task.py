@@ -22,7 +22,7 @@ from belated.config.part import table
 from belated.core.arrays import Floats
 from belated.core.delays import NEVER
 from belated.lab import build
-from belated.lab.spec import Experiment, Task
+from belated.lab.spec import SCORE, Experiment, Task
 from belated.simulation import Run, simulate
 from belated.tabular.planning import occupancy
 
@@ -54,7 +54,7 @@ def perform(experiment: Experiment, task: Task) -> Result:
     learner = experiment.learner(task.learner)
     world = build.world(scene)
     delays = build.delays(scene, world, task.seed)
-    agent = build.agent(experiment, learner, world, delays, task.case)
+    agent = build.agent(experiment, learner, world, delays, task.case, task.seed)
     run = simulate(
         world,
         agent,
@@ -63,6 +63,8 @@ def perform(experiment: Experiment, task: Task) -> Result:
         seed=task.seed,
         paths=experiment.paths_of(learner),
     )
+    if experiment.against == SCORE and run.means is not None:
+        run = run.means  # scores do not depend on the noise of the costs
     visits = None
     if task.seed == experiment.first_seed and scene.environment.kind == "gridworld":
         with contextlib.suppress(Exception):  # an agent may refuse to begin another episode

@@ -55,7 +55,8 @@ def noise_factor(errors: Floats) -> float:
     N = errors.shape[0] - 1
     if errors[N] <= 0.0:
         return 1.0
-    return min(max(errors[:N].min() / errors[N], LEAST_PHI), 1.0)
+    least: float = errors[:N].min() / errors[N]
+    return min(max(least, LEAST_PHI), 1.0)
 
 
 @njit(cache=True)
