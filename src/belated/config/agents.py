@@ -323,7 +323,7 @@ def recommended(
         transitions=known,
         paths=told.paths,
         aim=aim,
-        seed=seed + told.seed,
+        seed=seed,
     )
 
 
@@ -336,7 +336,7 @@ def planner(
 ) -> Agent:
     """`belated.DelayedPlanner`, for bandit feedback; transitions may be "known"."""
     known = _if_known(told, transitions)
-    return DelayedPlanner(told.problem, transitions=known, changing=changing, seed=seed + told.seed)
+    return DelayedPlanner(told.problem, transitions=known, changing=changing, seed=seed)
 
 
 def _if_known(told: Told, transitions: Inner | None) -> Transitions | None:

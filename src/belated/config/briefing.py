@@ -26,7 +26,7 @@ class Told:
         transitions: the true transitions.
         delays: (K,) the delays of the run.
         tuned: the paper's parameters for the agent, if its learning rate is "tuned".
-        seed: of the run; an agent that draws adds it to its own, so that repetitions differ.
+        seed: for what the agent draws itself; another one in every repetition of a run.
     """
 
     problem: Problem

@@ -33,7 +33,7 @@ def posterior_sampling(
     told: Told, /, forget: float = 1.0, pooled: bool | None = None, seed: int = 0
 ) -> Agent:
     """Posterior sampling (PSRL); `forget` below 1 discounts old costs."""
-    return PosteriorSampling(told.problem, forget=forget, pooled=pooled, seed=seed + told.seed)
+    return PosteriorSampling(told.problem, forget=forget, pooled=pooled, seed=seed)
 
 
 def ucb1(told: Told, /) -> Agent:
@@ -43,7 +43,7 @@ def ucb1(told: Told, /) -> Agent:
 
 def thompson_sampling(told: Told, /, seed: int = 0) -> Agent:
     """Thompson sampling, for arms."""
-    return ThompsonSampling(told.problem, seed=seed + told.seed)
+    return ThompsonSampling(told.problem, seed=seed)
 
 
 def exp3(told: Told, /, learning_rate: float | None = None) -> Agent:
