@@ -21,6 +21,15 @@ AGENTS = {
 }
 """Agents at the top of the package."""
 
+RIVALS = {
+    "ActorCritic": "tabular.rivals.actor_critic",
+    "DilatedBonus": "tabular.dilated",
+    "Exp3": "tabular.rivals.exp3",
+    "QLearning": "tabular.rivals.q_learning",
+    "UCB1": "tabular.rivals.ucb1",
+}
+"""Agents to compare with; they are not at the top of the package."""
+
 PARTS = {
     "Averaged": "tabular.parts.costs",
     "Blend": "tabular.parts.blend",
@@ -48,6 +57,20 @@ WRAPPERS = {
     "Skipping": "core.wrappers.skipping",
 }
 """Agents around agents, public as `belated.wrappers`."""
+
+SAVED = {
+    **AGENTS,
+    **RIVALS,
+    **PARTS,
+    **WRAPPERS,
+    "Choice": "linear.choice",
+    "Features": "linear.features",
+    "Inbox": "core.inbox",
+    "Mixture": "tabular.mixture",
+    "Problem": "tabular.problem",
+    "Transitions": "tabular.transitions",
+}
+"""Classes whose objects a file may hold."""
 
 TOP = {
     **AGENTS,
