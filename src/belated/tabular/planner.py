@@ -35,13 +35,14 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information, call
-from belated.core.ledger import Ledger, Ledgered, Open, paths_of_others
-from belated.core.records import Episode, Record, Trajectory
+from belated.core.ledger import Ledger, Ledgered, Open
+from belated.core.records import Episode
 from belated.tabular.counts import Counts, EmpiricalModel
 from belated.tabular.kernels import beliefs, deep_planning
 from belated.tabular.kernels.planning import Rows
 from belated.tabular.parts.transitions import matching
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record, Trajectory
 from belated.tabular.transitions import Transitions
 
 KEEP = (1.0, 0.995, 0.97, 0.8)
@@ -151,8 +152,7 @@ class DelayedPlanner(Ledgered):
         start = self.problem.start_probabilities
         deep_planning.expected_visits(self._rows, self._trust, policy, start, rows, cells)
         self._put_in(self.begun, Coming(frozen(rows), frozen(cells)))
-        number = self._ledger.begin(Said(frozen(means), frozen(steps)), frozen(policy))
-        return Episode(number, policy.copy())
+        return self._ledger.hand_out(Said(frozen(means), frozen(steps)), frozen(policy))
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, then learn from every episode whose path and costs have both come."""
@@ -173,13 +173,6 @@ class DelayedPlanner(Ledgered):
         entry = self._ledger.forget(episode)
         if entry is not None:
             self._take_out(entry.number)
-
-    def count(self, paths: Iterable[Trajectory]) -> None:
-        """Count trajectories of episodes that others played; their costs are not used."""
-        counts = None if self._model is None else self._model.counts
-        for path in paths_of_others(self.problem, counts, paths):
-            assert self._model is not None
-            self._model.add(path)
 
     def diagnostics(self) -> Mapping[str, float]:
         """What the ledger says, the noise of costs, and the weights of the memories."""
