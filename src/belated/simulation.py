@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,56 @@ Play = Callable[[Episode], tuple[Trajectory, Costs]]
 Progress = Callable[[range], Iterable[int]]
 
 
+@dataclass(frozen=True, eq=False)
+class Best:
+    """What the best policies for a sequence of costs cost, computed when it is asked for.
+
+    Attributes:
+        world: its dynamics.
+        process: the costs, seeded.
+        episodes: K.
+        expected: whether the costs are taken in expectation over their noise.
+    """
+
+    world: World
+    process: CostProcess
+    episodes: int
+    expected: bool = False
+
+    def at(self, episode: int) -> Floats:
+        """The cost function of an episode."""
+        return expected(self.process, episode) if self.expected else self.process.at(episode)
+
+    @cached_property
+    def each(self) -> Floats:
+        """(K,) the least expected cost of every episode by itself."""
+        found = np.zeros(self.episodes)
+        last: Floats | None = None
+        for k in range(self.episodes):
+            costs = self.at(k)
+            if last is not None and (costs is last or np.array_equal(costs, last)):
+                found[k] = found[k - 1]
+            else:
+                found[k] = best_policy(self.world.mdp, costs)[1]
+            last = costs
+        return found
+
+    @cached_property
+    def so_far(self) -> Floats:
+        """(K,) the least expected cost of the first k episodes together, by one fixed policy."""
+        found = np.zeros(self.episodes)
+        total = np.zeros(self.process.shape)
+        first = self.at(0)
+        fixed = best_policy(self.world.mdp, first)[1]
+        same = True
+        for k in range(self.episodes):
+            costs = self.at(k)
+            np.add(total, costs, out=total)
+            same = same and (costs is first or np.array_equal(costs, first))
+            found[k] = (k + 1) * fixed if same else best_policy(self.world.mdp, total)[1]
+        return found
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """What happened in each episode. All values are exact, by dynamic programming.
@@ -44,6 +95,7 @@ class Run:
         diagnostics: the agent's own numbers at the end of the run.
         means: the same run with `values`, `comparator` and `uniform` for the mean costs, where
             costs have independent noise; None where they have none.
+        best: what other comparators cost; see `dynamic_regret` and `regret_so_far`.
     """
 
     values: Floats
@@ -55,6 +107,7 @@ class Run:
     missing: Ints
     diagnostics: Mapping[str, float] = field(default_factory=dict)
     means: Run | None = None
+    best: Best | None = field(default=None, repr=False)
 
     @property
     def optimum(self) -> float:
@@ -66,6 +119,28 @@ class Run:
         """(K,) cumulative regret against the best policy of the whole run; the last one is R_K."""
         total: Floats = np.cumsum(self.values - self.comparator)
         return total
+
+    @property
+    def dynamic_regret(self) -> Floats:
+        """(K,) cumulative regret against the best policy of every single episode."""
+        total: Floats = np.cumsum(self.values - self._best.each)
+        return total
+
+    @property
+    def regret_so_far(self) -> Floats:
+        """(K,) regret of the first k episodes against the best fixed policy of these episodes.
+
+        It may go down; the last one is R_K. The best policy of the whole run may be a bad one for
+        its beginning, so that `regret` is below 0 there and this is not.
+        """
+        total: Floats = np.cumsum(self.values) - self._best.so_far
+        return total
+
+    @property
+    def _best(self) -> Best:
+        if self.best is None:
+            raise ValueError("this regret needs the costs of all episodes, which `simulate` keeps")
+        return self.best
 
     @property
     def score(self) -> float:
@@ -245,10 +320,13 @@ def simulate(
         "diagnostics": dict(agent.diagnostics()),
     }
     at = kept.__getitem__ if fits else process.at
-    run = Run(values=values[0], **_compared(world, at, episodes), **facts)
+    best = Best(world, process, episodes)
+    run = Run(values=values[0], **_compared(world, at, episodes), **facts, best=best)
     if noisy:
         means = _compared(world, lambda k: expected(process, k), episodes)
-        run = dataclasses.replace(run, means=Run(values=values[1], **means, **facts))
+        best = dataclasses.replace(best, expected=True)
+        of_means = Run(values=values[1], **means, **facts, best=best)
+        run = dataclasses.replace(run, means=of_means)
     return run
 
 
