@@ -7,8 +7,8 @@ with the same seed meet the same visitors, and a score has no noise from the out
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 
 import numpy as np
 
@@ -126,7 +126,6 @@ def slow_lost(rng: np.random.Generator, T: int = DECISIONS) -> DecisionWorld:
 
     world = _successes(rng, x, rates * 0.8, delays, None)
 
-
     order = rng.permutation(A)
     return DecisionWorld(
         x, world.means[:, order], world.outcomes[:, order], world.delays[:, order], 0.0
@@ -173,30 +172,24 @@ def drift(rng: np.random.Generator, T: int = DECISIONS) -> DecisionWorld:
     return _successes(rng, x, rates, delays, None)
 
 
-def _classes(load: Callable[..., tuple[Floats, Floats]], rng: np.random.Generator, T: int) -> DecisionWorld:
-    data, labels = load(return_X_y=True)
+def _classes(name: str, rng: np.random.Generator, T: int) -> DecisionWorld:
+    data, labels = getattr(import_module("sklearn.datasets"), name)(return_X_y=True)
     data = (data - data.mean(0)) / data.std(0)
     rows = rng.integers(0, len(data), T)
     A = int(labels.max()) + 1
     means = (labels[rows][:, None] == np.arange(A)[None]).astype(float)
     delays = _delays(rng, means.shape, "geometric", rng.uniform(40, 120))
-    return DecisionWorld(
-        data[rows], means, means.copy(), np.where(means > 0, delays, NEVER), 0.0
-    )
+    return DecisionWorld(data[rows], means, means.copy(), np.where(means > 0, delays, NEVER), 0.0)
 
 
 def cancer(rng: np.random.Generator, T: int = DECISIONS) -> DecisionWorld:
     """Diagnoses of breast cancer: only a right answer reports."""
-    from sklearn.datasets import load_breast_cancer
-
-    return _classes(load_breast_cancer, rng, T)
+    return _classes("load_breast_cancer", rng, T)
 
 
 def wine(rng: np.random.Generator, T: int = DECISIONS) -> DecisionWorld:
     """Cultivars of wine: only a right answer reports."""
-    from sklearn.datasets import load_wine
-
-    return _classes(load_wine, rng, T)
+    return _classes("load_wine", rng, T)
 
 
 def arms(rng: np.random.Generator, T: int = DECISIONS) -> DecisionWorld:

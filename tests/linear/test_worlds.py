@@ -10,13 +10,13 @@ from belated.linear.reward import Reward
 from belated.linear.world import DecisionWorld, Visits
 
 WORLDS = {
-    "conversions": lambda: bl.environments.conversions(),
+    "conversions": bl.environments.conversions,
     "no features": lambda: bl.environments.conversions(features=0),
     "amounts": lambda: bl.environments.conversions(rate=0.3, amounts=0.5),
     "switch": lambda: bl.environments.conversions(rate=0.3, change="switch"),
     "outcomes": lambda: bl.environments.outcomes(change="drift"),
-    "items": lambda: bl.environments.items(),
-    "mailer": lambda: bl.environments.mailer(),
+    "items": bl.environments.items,
+    "mailer": bl.environments.mailer,
 }
 
 

@@ -71,8 +71,13 @@ def test_the_decision_table(about, name):
         about = {**about, "transitions": WORLD.mdp.transitions}
     assert bl.advise(WORLD.problem, aim="guarantee", **about).name == name
     practice = bl.advise(WORLD.problem, **about)
-    assert practice.name == "DelayedOPPO"
-    assert "update=Blend(RegretMatching(hints=True), Planned(" in practice.call
+    if about.get("information") == "bandit":
+        changing = about.get("costs") != "stochastic"
+        assert practice.name == "DelayedPlanner"
+        assert practice.call.endswith(f"changing={changing}, seed=0)")
+    else:
+        assert practice.name == "DelayedOPPO"
+        assert "update=Blend(RegretMatching(hints=True), Planned(" in practice.call
 
 
 def test_order_helps_under_full_information_only():
@@ -85,7 +90,7 @@ def test_order_helps_under_full_information_only():
     assert bandit.call == plain.call  # and its phases are those of late paths
     assert "paths='late'" in bandit.call
     for known in ({"transitions": WORLD.mdp.transitions}, {"paths": "at once"}):
-        assert bl.advise(WORLD.problem, **about, **known).notes == ()
+        assert "order" not in str(bl.advise(WORLD.problem, **about, **known).notes)
     K = 10**6
     late, order = (
         bl.advise(
@@ -99,6 +104,30 @@ def test_order_helps_under_full_information_only():
         int(a.reason.split("K = ")[1].split(" on")[0].replace(",", "")) for a in (late, order)
     ]
     assert useful[1] < useful[0]
+
+
+def test_a_guarantee_says_what_it_assumes():
+    """D = 0 where none is given, the phases that the bound is for, and overdue episodes."""
+    known, totals = {"transitions": WORLD.mdp.transitions}, {"episodes": 400, "total_delay": 800.0}
+
+    def advice(problem=WORLD.problem, **said):
+        return bl.advise(problem, aim="guarantee", **said)
+
+    bandit = {"information": "bandit"}
+    for said in ({}, known, bandit, {**bandit, "costs": "stochastic"}, {"episodes": 400}):
+        assert "if nothing is late" in advice(**said).reason
+    for said in ({}, known, bandit):
+        assert "(at a mean delay of 2)" in advice(**said, **totals).reason
+        told = str(advice(**said, **totals).notes)
+        assert "overdue" not in told
+    assert "(at a mean delay of 0)" in advice(episodes=400, total_delay=0).reason
+    for said in ({}, bandit, {**bandit, **known}):
+        assert "Doubling(literal=True)" in advice(**said).notes[0]
+    assert "adds at most H, and H (H + 1) / 2 more" in advice(**known).notes[0]
+    assert "no episode becomes overdue" in advice(ARMS.problem, **bandit).notes[0]
+    small = bl.Problem(6, 3, 5)
+    text = advice(small, **bandit, episodes=2000, total_delay=20_000).reason
+    assert "from K = 114,794 on (at a mean delay of 10)" in text
 
 
 def test_explicit_exploration_only_where_it_can_help():
@@ -127,4 +156,4 @@ def test_later_algorithms_are_mentioned():
     known = bl.Transitions.from_dense(np.full((4, 3, 4), 0.25))
     assert "DelayedFTRL" in last(more, transitions=known)
     assert "Lazy" in last(more, costs="stochastic")
-    assert bl.advise(more, aim="guarantee").notes == ()
+    assert "belated." not in str(bl.advise(more, aim="guarantee").notes)

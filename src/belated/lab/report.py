@@ -42,7 +42,10 @@ pre { background: #f6f6f4; padding: .9rem; overflow-x: auto; font-size: .82rem; 
 """
 
 REM_PER_INCH = 3.6
-"""Smallest width of a figure: text of 9 points in 7 pixels. Wider figures can be scrolled."""
+"""The least width of a figure on the page: at it, text of 9 points is 7 pixels high.
+
+A figure that does not fit is scrolled.
+"""
 LONG = 40
 """Tables with more rows are folded."""
 
@@ -67,7 +70,7 @@ def html(results: Results, drawings: Sequence[Drawing]) -> str:
         state += f"; raised: {', '.join(task.name for task in raised)}"
     versions = ", ".join(f"{name} {v}" for name, v in store.versions(directory).items())
     summary = tables.costs(lines, "Exact expected cost: means with 95 % intervals")
-    unlearned = "".join(f"<li>{escape(text)}</li>" for text in tables.warnings(lines))
+    unlearned = "".join(f"<li>{escape(text)}</li>" for text in results.warnings)
     sections = [
         f"<h1>{escape(title)}</h1>",
         f"<p>{escape(about)}</p>" if about else "",
@@ -125,7 +128,7 @@ def _against(results: Results) -> str:
         return _table(tables.scores(experiment, lines, caption))
     caption = "Regret of whole runs, means over seeds"
     if experiment.against in AGAINST:
-        return _table(tables.scaling(experiment, lines, caption))
+        return _table(tables.scaling(experiment, lines, caption, results.exponents))
     caption += selection.seeds_of_choice(experiment)
     found = [
         tables.swept(experiment, results.swept_lines, path, f"{caption}, over {path}")

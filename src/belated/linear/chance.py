@@ -23,7 +23,8 @@ def uniforms(seed: int, number: int, stream: int, count: int) -> Floats:
     for part in (seed, number, stream):
         key = _mixed(key + np.uint64(_STEP) ^ np.array([part], dtype=np.uint64))
     bits = np.arange(1, count + 1).astype(np.uint64) * np.uint64(_STEP) + key
-    return ((_mixed(bits) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    drawn: Floats = ((_mixed(bits) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    return drawn
 
 
 @njit(cache=True)

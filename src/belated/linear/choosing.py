@@ -19,7 +19,7 @@ ROUNDS = 64
 
 @njit(cache=True)
 def quadratic(C: Floats, x: Floats) -> float:
-    """x' C x; C (d, d), or a diagonal (d, 1)."""
+    """X' C x; C (d, d), or a diagonal (d, 1)."""
     d, e = C.shape
     total = 0.0
     if e == 1:

@@ -3,7 +3,8 @@
 Delays are seen only where they are shorter than the age of their decision, so the histogram of the
 delays seen is biased towards short ones. Conditioning on what can be seen gives the reverse hazard,
 
-    h_j = P(delay in bin j | delay <= edge_j) = came_j / risk_j,    F(edge_k) = prod_{j > k} (1 - h_j)
+    h_j = P(delay in bin j | delay <= edge_j) = came_j / risk_j
+    F(edge_k) = prod_{j > k} (1 - h_j)
 
 (Lagakos, Barraj & De Gruttola 1988; Kalbfleisch & Lawless 1991; Lawless 1994). Bin j holds the
 delays in (edge_{j-1}, edge_j]; bin 0 those of 0. `came_j` counts the reports of bin j, `risk_j`
@@ -28,14 +29,14 @@ POOLED = 10.0
 
 
 class Exposure(NamedTuple):
-    """Counts of delays of I models, and what was fitted to them.
+    """Counts of delays of A models, and what was fitted to them.
 
     Attributes:
         edges: ages (E,), increasing from 0.
-        came: reports by the bin of their delay, (I, E).
-        risk: reports that bin j can be compared with, (I, E).
+        came: reports by the bin of their delay, (A, E).
+        risk: reports that bin j can be compared with, (A, E).
         passed: the number of the next decision that reaches each edge, (E,).
-        share: F at the edges, (I, E).
+        share: F at the edges, (A, E).
     """
 
     edges: Floats
@@ -124,24 +125,24 @@ def advance(
 @njit(cache=True)
 def fit(exposure: Exposure) -> None:
     """Compute F at the edges from the counts."""
-    I, E = exposure.came.shape
-    share = np.ones(I)
+    A, E = exposure.came.shape
+    share = np.ones(A)
     for j in range(E - 1, -1, -1):
         came, risk = 0.0, 0.0
-        for i in range(I):
+        for i in range(A):
             exposure.share[i, j] = share[i]
             came += exposure.came[i, j]
             risk += exposure.risk[i, j]
         if came > 0.0:
             pool = came / risk
-            for i in range(I):
+            for i in range(A):
                 hazard = (exposure.came[i, j] + POOLED * pool) / (exposure.risk[i, j] + POOLED)
                 share[i] *= 1.0 - hazard
 
 
 @njit(cache=True)
 def share_at(exposure: Exposure, age: float, out: Floats) -> None:
-    """F of every model at an age, linear between the edges, into out (I,); 0 below age 0."""
+    """F of every model at an age, linear between the edges, into out (A,); 0 below age 0."""
     if age < 0.0:
         out[:] = 0.0
         return

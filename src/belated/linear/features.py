@@ -89,7 +89,9 @@ class Features:
         """The place of a category's value within its field."""
         missing = value is None or (isinstance(value, float) and math.isnan(value))
         if not missing and not isinstance(value, str | int | bool | np.integer | np.bool_):
-            raise ValueError(f"{name} must be a text, a whole number or None, got {checks.show(value)}")
+            raise ValueError(
+                f"{name} must be a text, a whole number or None, got {checks.show(value)}"
+            )
         if not isinstance(kind, str):
             return self._known[name].get(str(value), len(kind)) if not missing else len(kind)
         places = _hashed(name, kind)
@@ -99,7 +101,9 @@ class Features:
         """The arguments."""
         return {
             "names": list(self.fields),
-            "kinds": [kind if isinstance(kind, str) else list(kind) for kind in self.fields.values()],
+            "kinds": [
+                kind if isinstance(kind, str) else list(kind) for kind in self.fields.values()
+            ],
         }
 
     @classmethod
@@ -113,7 +117,10 @@ class Features:
 
     def configuration(self) -> dict[str, Any]:
         """The arguments, for people and files."""
-        return {name: kind if isinstance(kind, str) else list(kind) for name, kind in self.fields.items()}
+        return {
+            name: kind if isinstance(kind, str) else list(kind)
+            for name, kind in self.fields.items()
+        }
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Features):

@@ -164,7 +164,7 @@ def write_tails(tails: Tails) -> stored.State:
     part = slice(low, max(low, high))
     return {
         "first": low,
-        "count": tails.count[part].copy(),
+        "count": tails.number[part].copy(),
         "square": tails.square[part].copy(),
     }
 
@@ -172,7 +172,7 @@ def write_tails(tails: Tails) -> stored.State:
 def read_tails(state: object, fresh: Tails) -> None:
     """Fill fresh tails with those that `write_tails` wrote."""
     saved = stored.exact(state, "first", "count", "square")
-    size = len(fresh.count)
+    size = len(fresh.number)
     count = stored.array("count", saved["count"], np.float64, (None,))
     first = checks.integer("first", saved["first"], 0, size)
     if first + len(count) > size:
@@ -180,7 +180,7 @@ def read_tails(state: object, fresh: Tails) -> None:
     stored.between("count", count, 0.0, checks.MOST)
     square = _array(saved, "square", count.shape, 0.0, stored.LARGEST)
     if len(count):
-        fresh.count[first : first + len(count)] = count
+        fresh.number[first : first + len(count)] = count
         fresh.square[first : first + len(count)] = square
         fresh.span[:] = first, first + len(count) - 1
 

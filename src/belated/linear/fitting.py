@@ -3,12 +3,15 @@
 With x_k the features of the chosen action, r_k what has come of decision k so far, F_k its
 exposure, g the discount of a memory, and D the ridge:
 
-    V_i = D + sum g^(t-k) w_k F_k x_k x_k'    b_i = sum g^(t-k) w_k r_k x_k    f_i = sum g^(t-k) w_k F_k x_k
+    V_i = D + sum g^(t-k) w_k F_k x_k x_k'
+    b_i = sum g^(t-k) w_k r_k x_k
+    f_i = sum g^(t-k) w_k F_k x_k
 
 over the decisions of model i; E[r_k | x_k] = F_k E[outcome | x_k] makes this the regression of the
 outcome. One unpenalised constant mu for all models is eliminated in closed form,
 
-    mu = (sum r - sum_i f_i' V_i^-1 b_i) / (sum F - sum_i f_i' V_i^-1 f_i),   theta_i = V_i^-1 (b_i - mu f_i)
+    mu = (sum r - sum_i f_i' V_i^-1 b_i) / (sum F - sum_i f_i' V_i^-1 f_i)
+    theta_i = V_i^-1 (b_i - mu f_i)
 """
 
 from __future__ import annotations
@@ -39,9 +42,9 @@ def block_shares(
     time: float,
     out: Floats,
 ) -> None:
-    """Mean exposure of each block and model into out (B, I), by slot."""
-    I = out.shape[1]
-    one = np.zeros(I)
+    """Mean exposure of each block and model into out (B, A), by slot."""
+    A = out.shape[1]
+    one = np.zeros(A)
     for place in range(blocks):
         slot = young.order[place]
         low, high = young.low[slot], young.high[slot]
@@ -135,18 +138,18 @@ def fit_models(
     theta: Floats,
     constant: Floats,
 ) -> None:
-    """Fit theta (M, I, d) and constant (M,).
+    """Fit theta (M, A, d) and constant (M,).
 
-    shares, precisions: of blocks and models, (B, I) by slot. ridge: (d,). mean: of the outcomes.
+    shares, precisions: of blocks and models, (B, A) by slot. ridge: (d,). mean: of the outcomes.
     """
-    M, I, d = theta.shape
+    M, A, d = theta.shape
     e = old.xx.shape[3]
     V = np.empty((d, e))
     b = np.empty(d)
-    f = np.empty((I, d))
+    f = np.empty((A, d))
     for m in range(M):
         top, low = PSEUDO * mean, PSEUDO
-        for i in range(I):
+        for i in range(A):
             scale = old.scale[m]
             V[:] = scale * old.xx[m, i]
             b[:] = scale * old.rx[m, i]
@@ -180,20 +183,20 @@ def fit_models(
                 top -= x[u] * b[u]
                 low -= x[u] * f[i, u]
         constant[m] = top / max(low, PSEUDO)
-        for i in range(I):
+        for i in range(A):
             theta[m, i] -= constant[m] * f[i]
 
 
 @njit(cache=True)
 def fit_spread(old: Old, weights: Floats, ridge: Floats, out: Floats) -> None:
-    """The inverse of what was asked, averaged over the memories by weight, into out (I, d, e)."""
-    M, I, d, e = old.asked.shape
+    """The inverse of what was asked, averaged over the memories by weight, into out (A, d, e)."""
+    M, A, d, e = old.asked.shape
     out[:] = 0.0
-    A = np.empty((d, e))
-    for i in range(I):
+    G = np.empty((d, e))
+    for i in range(A):
         for m in range(M):
-            A[:] = old.scale[m] * old.asked[m, i]
+            G[:] = old.scale[m] * old.asked[m, i]
             for u in range(d):
-                A[u, u if e > 1 else 0] += ridge[u]
-            factor(A)
-            add_inverse(A, weights[m], out[i])
+                G[u, u if e > 1 else 0] += ridge[u]
+            factor(G)
+            add_inverse(G, weights[m], out[i])

@@ -9,7 +9,6 @@ import numpy as np
 from numba import njit
 
 from belated.core.arrays import Floats, Ints
-from belated.linear.chance import uniforms
 from belated.linear.choosing import scores, shares_of_rounds
 from belated.linear.exposure import Exposure, advance, count_report, fit, share_at
 from belated.linear.fitting import block_shares, fit_models, fit_spread
@@ -50,13 +49,13 @@ class Log(NamedTuple):
 
 
 class Model(NamedTuple):
-    """What was fitted: M memories, I models, d features; e is d, or 1 for a diagonal."""
+    """What was fitted: M memories, A models, d features; e is d, or 1 for a diagonal."""
 
-    theta: Floats  # (M, I, d)
+    theta: Floats  # (M, A, d)
     constant: Floats  # (M,)
     weight: Floats  # (M,)
-    average: Floats  # (I, d) theta, averaged over memories
-    spread: Floats  # (I, d, e)
+    average: Floats  # (A, d) theta, averaged over memories
+    spread: Floats  # (A, d, e)
     predicted: Floats  # (RING, M + 2) by memory, averaged, and 1 / variance factor
 
 
@@ -83,7 +82,7 @@ class Level(NamedTuple):
 class Tails(NamedTuple):
     """Sizes of outcomes by quarter octaves, for clipping."""
 
-    count: Floats  # (L,)
+    number: Floats  # (L,)
     square: Floats  # (L,)
     span: Ints  # (2,) the smallest and the largest bin in use
 
@@ -101,7 +100,7 @@ def note_size(tails: Tails, size: float) -> None:
         return
     part, octave = math.frexp(size)
     place = 4 * (octave + 1100) + int(8.0 * part) - 4
-    tails.count[place] += 1.0
+    tails.number[place] += 1.0
     tails.square[place] += size * size
     tails.span[0] = min(tails.span[0], place)
     tails.span[1] = max(tails.span[1], place)
@@ -109,10 +108,10 @@ def note_size(tails: Tails, size: float) -> None:
 
 @njit(cache=True)
 def clipping_point(tails: Tails, decisions: int) -> float:
-    """tau with sum min(r^2 / tau^2, 1) = ln(decisions), at most half of the outcomes."""
+    """Tau with sum min(r^2 / tau^2, 1) = ln(decisions), at most half of the outcomes."""
     total, below = 0.0, 0.0
     for place in range(tails.span[0], tails.span[1] + 1):
-        total += tails.count[place]
+        total += tails.number[place]
         below += tails.square[place]
     target = min(math.log(decisions + 1.0), 0.5 * total)
     above = 0.0
@@ -123,7 +122,7 @@ def clipping_point(tails: Tails, decisions: int) -> float:
         least = math.ldexp(0.5 + 0.125 * (place % 4), place // 4 - 1100)
         if square >= least * least:
             return math.sqrt(square)
-        above += tails.count[place]
+        above += tails.number[place]
         below -= tails.square[place]
     return math.inf
 
@@ -202,8 +201,14 @@ def note_decision(
 
 @njit(cache=True)
 def open_number(
-    young: Young, old: Old, blocks: int, number: int, width: int, discounts: Floats,
-    judging: float, silent: bool,
+    young: Young,
+    old: Old,
+    blocks: int,
+    number: int,
+    width: int,
+    discounts: Floats,
+    judging: float,
+    silent: bool,
 ) -> int:
     """Make place for decision `number`; returns the number of blocks."""
     decay(old, discounts, judging)
@@ -272,8 +277,19 @@ def take(
                 error = log.used[k] - row[M]
                 residuals -= error * error
         add_outcome(
-            young, old, slot, i, x, row[:M], weight, discounts, level.judging, age,
-            log.used[k], outcome, first,
+            young,
+            old,
+            slot,
+            i,
+            x,
+            row[:M],
+            weight,
+            discounts,
+            level.judging,
+            age,
+            log.used[k],
+            outcome,
+            first,
         )
         log.used[k] = outcome
     return residuals, firsts
@@ -336,9 +352,7 @@ def freeze(
 
 
 @njit(cache=True)
-def withdraw(
-    old: Old, i: int, x: Floats, age: int, discounts: Floats
-) -> None:
+def withdraw(old: Old, i: int, x: Floats, age: int, discounts: Floats) -> None:
     """Take a decision that never reported out of the variance."""
     for m in range(len(discounts)):
         add_products(old.asked[m, i], x, -(discounts[m] ** age) / old.scale[m])
@@ -358,7 +372,7 @@ def ripe(
         return True
     shares = np.empty(exposure.share.shape[0])
     share_at(exposure, 0.5 * (time - clock[last - base]), shares)
-    return shares.min() >= SETTLED
+    return bool(shares.min() >= SETTLED)
 
 
 @njit(cache=True)
@@ -383,7 +397,7 @@ def refresh_silent(
     precisions: Floats,
 ) -> tuple[int, Level]:
     """Fit exposure, memories and models where silence means the outcome 0."""
-    M, I, d = model.theta.shape
+    M, A, d = model.theta.shape
     advance(exposure, base, log.clock, log.model, log.bin, seen, time)
     if reports == 0:
         fit_spread(old, model.weight, ridge, model.spread)
@@ -410,7 +424,7 @@ def refresh_silent(
     # Equal outcomes are successes: the variance of one that is partly exposed is known.
     for place in range(blocks):
         slot = young.order[place]
-        for i in range(I):
+        for i in range(A):
             precisions[slot, i] = 1.0
             if equal:
                 p = min((hits[i] + rate) / (exposed[i] + 1.0), 0.95)
@@ -425,14 +439,23 @@ def refresh_silent(
                 age = begun - 0.5 * (young.low[slot] + young.high[slot] - 1)
                 part = judging**age
                 rp += part * young.rp[slot, m]
-                for i in range(I):
+                for i in range(A):
                     pp += part * shares[slot, i] * young.pp[slot, i, m]
-            prior = 0.5 * m + 3.0 * I * d * (1.0 - discounts[m]) / max(rate, 1e-9)
+            prior = 0.5 * m + 3.0 * A * d * (1.0 - discounts[m]) / max(rate, 1e-9)
             gains[m] = (2.0 * rp - pp) / (2.0 * sigma * sigma) - prior if sigma > 0.0 else -prior
         weigh(gains, model.weight)
     fit_models(
-        young, blocks, old, shares, precisions, begun, discounts, ridge, mean,
-        model.theta, model.constant,
+        young,
+        blocks,
+        old,
+        shares,
+        precisions,
+        begun,
+        discounts,
+        ridge,
+        mean,
+        model.theta,
+        model.constant,
     )
     constant = average(model)
     fit_spread(old, model.weight, ridge, model.spread)
@@ -471,8 +494,17 @@ def refresh_told(
             gains[m] = gain - m
         weigh(gains, model.weight)
     fit_models(
-        young, 0, old, shares, precisions, begun, discounts, ridge, mean,
-        model.theta, model.constant,
+        young,
+        0,
+        old,
+        shares,
+        precisions,
+        begun,
+        discounts,
+        ridge,
+        mean,
+        model.theta,
+        model.constant,
     )
     constant = average(model)
     fit_spread(old, model.weight, ridge, model.spread)

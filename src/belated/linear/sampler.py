@@ -20,13 +20,12 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints
 from belated.core.contract import call
-from belated.core.records import FeedbackError
+from belated.core.records import Decision, FeedbackError, Notes
 from belated.linear import exposure as exposures
 from belated.linear import files, learning, sums
 from belated.linear.chance import uniforms
 from belated.linear.choice import Choice
 from belated.linear.clock import Clock
-from belated.linear.decision import Decision
 from belated.linear.features import Features, Scaling
 from belated.linear.learning import CLOSED, REPORTED, SILENT, UNDECIDED, Level, Log, Model
 from belated.linear.reward import Reward
@@ -42,15 +41,43 @@ BLOCKS = 128
 EVERY = 10
 """Decisions after which the models are fitted anew, if outcomes do not ask for it before."""
 _ARGUMENTS = ("silence", "changes", "floor", "holdout", "seed", "diagonal", "close_at")
-_NUMBERS = (
-    "begun base seen time reports fresh_reports fitted residuals late".split()
-)
+_NUMBERS = [
+    "begun",
+    "base",
+    "seen",
+    "time",
+    "reports",
+    "fresh_reports",
+    "fitted",
+    "residuals",
+    "late",
+]
 _FIELDS = (
     *_ARGUMENTS,
-    *(
-        "problem retired numbers equal negative clock scaling level exposure young old model tails "
-        "log nonzero square plays raw shares delays events waiting"
-    ).split(),
+    *[
+        "problem",
+        "retired",
+        "numbers",
+        "equal",
+        "negative",
+        "clock",
+        "scaling",
+        "level",
+        "exposure",
+        "young",
+        "old",
+        "model",
+        "tails",
+        "log",
+        "nonzero",
+        "square",
+        "plays",
+        "raw",
+        "shares",
+        "delays",
+        "events",
+        "waiting",
+    ],
 )
 
 
@@ -108,27 +135,27 @@ class LinearSampler:
 
         memories = FEW_MEMORIES if d > WIDE else MEMORIES
         self._discounts = np.array(memories if changes else (1.0,))
-        M, I = len(self._discounts), self._models
+        M, A = len(self._discounts), self._models
         e = 1 if diagonal else d
-        checks.room(BLOCKS * I * d * e, actions=problem.actions, features=problem.width)
+        checks.room(BLOCKS * A * d * e, actions=problem.actions, features=problem.width)
         self._width = 8 if d <= WIDE else 32  # decisions in a new block
         self._every = EVERY if d <= 20 else 25 if d <= 64 else 50
-        self._exposure = exposures.fresh(I)
-        self._young = sums.fresh_young(BLOCKS if self._silent else 1, I, d, e, M)
+        self._exposure = exposures.fresh(A)
+        self._young = sums.fresh_young(BLOCKS if self._silent else 1, A, d, e, M)
         self._blocks = 0
-        self._old = sums.fresh_old(I, d, e, M)
+        self._old = sums.fresh_old(A, d, e, M)
         self._tails = learning.fresh_tails()
         self._model = Model(
-            np.zeros((M, I, d)),
+            np.zeros((M, A, d)),
             np.zeros(M),
             np.full(M, 1.0 / M),
-            np.zeros((I, d)),
-            np.zeros((I, d, e)),
+            np.zeros((A, d)),
+            np.zeros((A, d, e)),
             np.zeros((learning.RING, M + 2)),
         )
         self._level = Level(0.0, 0.0, 0.0, 0.998, 0.0, 0.0)
-        self._shares = np.zeros((BLOCKS, I))
-        self._precisions = np.ones((BLOCKS, I))
+        self._shares = np.zeros((BLOCKS, A))
+        self._precisions = np.ones((BLOCKS, A))
         self._nonzero = np.zeros(d)
         self._square = np.zeros(d)  # sums of squares of the features
 
@@ -152,8 +179,8 @@ class LinearSampler:
         self._negative = False
         self._late = 0
         self._delays: dict[int, float] = {}  # of first reports, until the unit of ages is fixed
-        self._plays = np.zeros(I, dtype=np.int64)
-        self._raw = np.zeros((2, I))  # sums of outcomes, and of their squares, as they came
+        self._plays = np.zeros(A, dtype=np.int64)
+        self._raw = np.zeros((2, A))  # sums of outcomes, and of their squares, as they came
 
     # What the agent says of itself
 
@@ -699,7 +726,7 @@ class LinearSampler:
         return age * (self._begun - self._base) / span if span > 0.0 else 0.0
 
     def _exposed(self) -> Floats:
-        """Decisions of each model, each as far as its outcome can have come, (I,)."""
+        """Decisions of each model, each as far as its outcome can have come, (A,)."""
         exposed: Floats = self._old.n[0].copy()
         for slot in self._young.order[: self._blocks]:
             exposed += self._shares[slot] * self._young.n[slot]
@@ -759,9 +786,7 @@ class LinearSampler:
     def from_state(cls, state: stored.State) -> Self:
         """A learner that continues where the one that wrote the state was."""
         read = stored.exact(state, *_FIELDS)
-        agent = cls(
-            stored.made(read["problem"]), **{name: read[name] for name in _ARGUMENTS}
-        )
+        agent = cls(stored.made(read["problem"]), **{name: read[name] for name in _ARGUMENTS})
         agent._restore(read)
         return agent
 
@@ -780,13 +805,14 @@ class LinearSampler:
         checks.integer("seen", self._seen, 0, begun)
         if read["equal"] is not None:
             equal = read["equal"]
-            self._equal = equal if equal != equal else checks.real("equal", equal, -math.inf)
+            nan = isinstance(equal, float) and math.isnan(equal)
+            self._equal = equal if nan else checks.real("equal", equal, -math.inf)
         self._negative = checks.flag("negative", read["negative"])
         self._clock.restore(read["clock"])
         self._scaling.restore(read["scaling"])
         self._level = files.read_level(read["level"])
-        M, I, d, e = self._old.xx.shape
-        sizes = files.Sizes(I, d, e, M)
+        M, A, d, e = self._old.xx.shape
+        sizes = files.Sizes(A, d, e, M)
         self._exposure = files.read_exposure(read["exposure"], sizes, begun)
         self._blocks = files.read_young(read["young"], self._young, sizes, begun)
         self._old = files.read_old(read["old"], self._old)
@@ -797,11 +823,11 @@ class LinearSampler:
         self._square = stored.copied("square", read["square"], np.float64, (d,))
         stored.between("nonzero", self._nonzero, 0.0, checks.MOST)
         stored.between("square", self._square, 0.0, stored.LARGEST)
-        self._plays = stored.copied("plays", read["plays"], np.int64, (I,))
+        self._plays = stored.copied("plays", read["plays"], np.int64, (A,))
         stored.between("plays", self._plays, 0, begun)
-        self._raw = stored.copied("raw", read["raw"], np.float64, (2, I))
+        self._raw = stored.copied("raw", read["raw"], np.float64, (2, A))
         stored.finite("raw", self._raw)
-        shares = stored.array("shares", read["shares"], np.float64, (self._blocks, I))
+        shares = stored.array("shares", read["shares"], np.float64, (self._blocks, A))
         stored.between("shares", shares, 0.0, 1.0)
         self._shares[: self._blocks] = shares
         self._open = len(self.open_episodes())
@@ -818,12 +844,14 @@ class LinearSampler:
             number, time, event, value = stored.items("waiting", item)
             if not isinstance(event, str):
                 raise ValueError(f"waiting must name its events, got {checks.show(event)}")
-            self._waiting.append((
-                self._open_number(number),
-                checks.real("waiting", time, -math.inf),
-                event,
-                checks.real("waiting", value, -math.inf),
-            ))
+            self._waiting.append(
+                (
+                    self._open_number(number),
+                    checks.real("waiting", time, -math.inf),
+                    event,
+                    checks.real("waiting", value, -math.inf),
+                )
+            )
         if not self._clock.fixed:
             reported = np.flatnonzero(self._log.bin >= 0) + self._base
             if not set(reported.tolist()) <= set(self._delays):
@@ -862,17 +890,26 @@ class DecisionEpisode:
 
     Attributes:
         number: of the decision, counted from 0.
+        notes: none: the agent keeps the features and the action itself.
     """
 
     def __init__(self, agent: LinearSampler, number: int) -> None:
         self._agent = agent
+        self._own = number
         self.number = number
+        self.notes = Notes()
+
+    def renumbered(self, number: int) -> DecisionEpisode:
+        """The same decision under the number that a wrapper gives it."""
+        made = DecisionEpisode(self._agent, self._own)
+        made.number = number
+        return made
 
     def probabilities(
         self, step: int = 0, observation: object = None, among: Sequence[int | str] | None = None
     ) -> Floats:
         """The probabilities with which `act` would draw; nothing is changed."""
-        return self._agent._asked(self.number, step, observation, among)
+        return self._agent._asked(self._own, step, observation, among)
 
     def act(
         self,
@@ -882,7 +919,7 @@ class DecisionEpisode:
         among: Sequence[int | str] | None = None,
     ) -> tuple[int, float]:
         """Draw the action for the features at hand; also its probability."""
-        return self._agent._acted(self.number, step, observation, rng, among)
+        return self._agent._acted(self._own, step, observation, rng, among)
 
 
 def _log(size: int, d: int) -> Log:

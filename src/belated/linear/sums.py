@@ -23,74 +23,74 @@ PER_LEVEL = 4
 class Young(NamedTuple):
     """Blocks of decisions, oldest first, by their place in `order`.
 
-    I models, d features, M memories; e is d, or 1 where only the diagonal is kept.
+    A models, d features, M memories; e is d, or 1 where only the diagonal is kept.
     """
 
     order: Ints  # (B,) slots, the blocks in use first
     low: Ints  # (B,) the first number
     high: Ints  # (B,) one above the last number
-    n: Floats  # (B, I) decisions
-    x: Floats  # (B, I, d) their features
-    xx: Floats  # (B, I, d, e) products of these
-    hits: Floats  # (B, I) decisions that have reported
-    r: Floats  # (B, I) outcomes
-    rr: Floats  # (B, I) their squares
-    rx: Floats  # (B, I, d) outcomes times features
+    n: Floats  # (B, A) decisions
+    x: Floats  # (B, A, d) their features
+    xx: Floats  # (B, A, d, e) products of these
+    hits: Floats  # (B, A) decisions that have reported
+    r: Floats  # (B, A) outcomes
+    rr: Floats  # (B, A) their squares
+    rx: Floats  # (B, A, d) outcomes times features
     rp: Floats  # (B, M) outcomes times what each memory predicted
-    pp: Floats  # (B, I, M) squares of the predictions
+    pp: Floats  # (B, A, M) squares of the predictions
 
 
 class Old(NamedTuple):
     """Settled sums, each divided by the `scale` of its memory."""
 
     scale: Floats  # (M,) the discount since the sums were last rescaled
-    n: Floats  # (M, I)
-    x: Floats  # (M, I, d)
-    xx: Floats  # (M, I, d, e)
-    r: Floats  # (M, I)
-    rx: Floats  # (M, I, d)
-    hits: Floats  # (I,) without discount
-    rr: Floats  # (I,) without discount
+    n: Floats  # (M, A)
+    x: Floats  # (M, A, d)
+    xx: Floats  # (M, A, d, e)
+    r: Floats  # (M, A)
+    rx: Floats  # (M, A, d)
+    hits: Floats  # (A,) without discount
+    rr: Floats  # (A,) without discount
     rp: Floats  # (M,) with the discount of judging
     pp: Floats  # (M,) with the discount of judging
-    asked: Floats  # (M, I, d, e) products of the features of all decisions, young ones too
+    asked: Floats  # (M, A, d, e) products of the features of all decisions, young ones too
 
 
 def fresh_young(blocks: int, models: int, d: int, e: int, memories: int) -> Young:
     """No decisions."""
-    B, I, M = blocks, models, memories
+    B, A, M = blocks, models, memories
     numbers = np.zeros(B, dtype=np.int64)
     return Young(
         np.arange(B),
         numbers,
         numbers.copy(),
-        np.zeros((B, I)),
-        np.zeros((B, I, d)),
-        np.zeros((B, I, d, e)),
-        np.zeros((B, I)),
-        np.zeros((B, I)),
-        np.zeros((B, I)),
-        np.zeros((B, I, d)),
+        np.zeros((B, A)),
+        np.zeros((B, A, d)),
+        np.zeros((B, A, d, e)),
+        np.zeros((B, A)),
+        np.zeros((B, A)),
+        np.zeros((B, A)),
+        np.zeros((B, A, d)),
         np.zeros((B, M)),
-        np.zeros((B, I, M)),
+        np.zeros((B, A, M)),
     )
 
 
 def fresh_old(models: int, d: int, e: int, memories: int) -> Old:
     """Nothing settled."""
-    I, M = models, memories
+    A, M = models, memories
     return Old(
         np.ones(M),
-        np.zeros((M, I)),
-        np.zeros((M, I, d)),
-        np.zeros((M, I, d, e)),
-        np.zeros((M, I)),
-        np.zeros((M, I, d)),
-        np.zeros(I),
-        np.zeros(I),
+        np.zeros((M, A)),
+        np.zeros((M, A, d)),
+        np.zeros((M, A, d, e)),
+        np.zeros((M, A)),
+        np.zeros((M, A, d)),
+        np.zeros(A),
+        np.zeros(A),
         np.zeros(M),
         np.zeros(M),
-        np.zeros((M, I, d, e)),
+        np.zeros((M, A, d, e)),
     )
 
 
@@ -163,7 +163,7 @@ def merge(young: Young, blocks: int) -> int:
 @njit(cache=True)
 def _width(young: Young, place: int) -> int:
     slot = young.order[place]
-    return young.high[slot] - young.low[slot]
+    return int(young.high[slot] - young.low[slot])
 
 
 @njit(cache=True)
@@ -212,7 +212,7 @@ def slot_of(young: Young, blocks: int, number: int) -> int:
             low = middle
         else:
             high = middle - 1
-    return young.order[low]
+    return int(young.order[low])
 
 
 @njit(cache=True)

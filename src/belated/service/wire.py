@@ -20,7 +20,8 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.records import Costs, FeedbackError, StepCost, Trajectory, described
+from belated.core.records import FeedbackError
+from belated.tabular.records import Costs, StepCost, Trajectory
 
 VALUES = ("path", "costs", "cost", "end", "rewards", "reward")
 """What a record tells; each tells one of them."""
@@ -49,7 +50,7 @@ class RecordError(ValueError):
 
 
 def parse(given: object, range: tuple[float, float] | None = None) -> Arrived:
-    """The record that a JSON value describes. range: of rewards that come without one."""
+    """The record that a JSON value describes. range: that of the learner."""
     if not isinstance(given, Mapping):
         raise RecordError("record", f"a record must be an object, got {checks.show(given)}")
     episode = _integer("episode", given.get("episode"))
@@ -97,7 +98,9 @@ def _made(
         return Costs(episode, _costs("rewards", _numbers("rewards", value), given, range))
     step = _integer("step", given.get("step"))
     if name == "cost":
-        return StepCost(episode, step, _number("cost", value))
+        made = StepCost(episode, step, _number("cost", value))
+        made.check()
+        return made
     reward = np.array(_number("reward", value))
     return StepCost(episode, step, float(_costs("reward", reward, given, range)))
 
@@ -109,6 +112,9 @@ def _costs(
     bounds = given.get("range", range)
     if bounds is None:
         raise RecordError("range", f"{name} needs a range [low, high]: where rewards lie")
+    if range is not None and bounds != range and list(range) != bounds:
+        why = f"range must be that of the learner, {list(range)}, or left out, got "
+        raise RecordError("range", why + checks.show(bounds))
     if not isinstance(bounds, list | tuple) or len(bounds) != 2:
         raise RecordError("range", f"range must be [low, high], got {checks.show(bounds)}")
     low, high = (_number("range", bound) for bound in bounds)
@@ -164,5 +170,5 @@ def _plain(value: object, depth: int) -> bool:
 def write(record: Arrived) -> dict[str, Any]:
     """The JSON value that describes a record; the inverse of `parse`."""
     if isinstance(record, Trajectory | Costs | StepCost):
-        return described(record)
+        return record.to_json()
     return {"episode": record.episode, "end": record.state}

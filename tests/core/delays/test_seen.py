@@ -49,7 +49,7 @@ def test_bad_input_gets_one_sentence(make, message):
 
 def test_a_rule_that_gives_no_delay_is_named():
     model = bl.delays.delay_of(lambda h, rng: -1)
-    with pytest.raises(ValueError, match="delay must be .* got -1"):
+    with pytest.raises(ValueError, match=r"delay must be .* got -1"):
         model.after(happened(), np.random.default_rng(0))
 
 

@@ -17,9 +17,8 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.contract import call
-from belated.core.records import FeedbackError
+from belated.core.records import Decision, FeedbackError
 from belated.linear.choice import Choice
-from belated.linear.decision import Decision
 from belated.linear.reward import Reward
 
 Join = Literal["arrival", "window", "at once"]
@@ -36,6 +35,42 @@ class Pending:
         self.action = action
         self.events: dict[str | None, float] = {}
         self.total = 0.0
+
+
+class Begun:
+    """A decision that has begun.
+
+    Attributes:
+        number: of the decision.
+    """
+
+    def __init__(self, rival: DecisionRival, number: int) -> None:
+        self._rival = rival
+        self.number = number
+
+    def probabilities(self, step: int = 0, observation: object = None, among: Any = None) -> Floats:
+        """The policy (n,) for the features at hand."""
+        return self.decided(observation, None, among, note=False).probabilities
+
+    def act(
+        self, step: int = 0, observation: object = None, rng: Any = None, among: Any = None
+    ) -> tuple[int, float]:
+        """Draw the action; also its probability."""
+        made = self.decided(observation, rng, among)
+        return made.action, made.probability
+
+    def decided(self, x: object, rng: Any, among: Any, *, note: bool = True) -> Decision:
+        """Draw an action, and note it as what was done."""
+        if among is not None:
+            raise ValueError(f"among must be None for this rival, got {checks.show(among)}")
+        rival = self._rival
+        rows = rival._rows(x)
+        policy = rival._probabilities(rows)
+        level = (rival._rng if rng is None else rng).random() * policy.sum() if note else 0.0
+        action = min(int(np.searchsorted(np.cumsum(policy), level)), len(rows) - 1)
+        if note:
+            rival._note(self.number, rows[action], action)
+        return Decision(self.number, action, float(policy[action]), policy)
 
 
 class DecisionRival(ABC):
@@ -90,27 +125,18 @@ class DecisionRival(ABC):
         """Whether an outcome of this decision can still be taken."""
         return number in self._open
 
-    def decide(
-        self, x: object = None, *, among: Any = None, now: float | None = None, rng: Any = None
-    ) -> Decision:
-        """Decide for a visitor with features x: (d,), (n, d) or nothing."""
-        if among is not None:
-            raise ValueError(f"among must be None for this rival, got {checks.show(among)}")
-        rows = self._rows(x)
+    def begin_episode(self, now: float | None = None) -> Begun:
+        """Begin a decision; `act` makes it."""
         if self._window is not None:
             self._close(self.begun - self._window)
-        probabilities = self._probabilities(rows)
-        drawn = self._rng if rng is None else rng
-        action = int(
-            np.searchsorted(np.cumsum(probabilities), drawn.random() * probabilities.sum())
-        )
-        action = min(action, len(probabilities) - 1)
-        number = self.begun
-        self._open[number] = Pending(rows[action], action)
-        if self._join == "at once":
-            self._learn(rows[action], action, self._silence, 1.0)
         self.begun += 1
-        return Decision(number, action, float(probabilities[action]), probabilities)
+        return Begun(self, self.begun - 1)
+
+    def decide(
+        self, x: object = None, rng: Any = None, now: float | None = None, among: Any = None
+    ) -> Decision:
+        """Decide for a visitor with features x: (d,), (n, d) or nothing."""
+        return self.begin_episode(now).decided(x, rng, among)
 
     def observe(self, records: Iterable[Reward], now: float | None = None) -> None:
         """Take outcomes; what is closed or came before is left aside."""
@@ -155,6 +181,11 @@ class DecisionRival(ABC):
         actions = self.problem.actions
         assert actions is not None
         return np.tile(np.append(given, 1.0), (actions, 1))
+
+    def _note(self, number: int, features: Floats, action: int) -> None:
+        self._open[number] = Pending(features, action)
+        if self._join == "at once":
+            self._learn(features, action, self._silence, 1.0)
 
     def _close(self, last: int) -> None:
         """Learn from every decision up to this one, with what has come."""
