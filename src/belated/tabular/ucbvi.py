@@ -73,6 +73,11 @@ class DelayedUCBVI(Ledgered):
                 "transitions must be Transitions, Confidence() or Bonus(), got "
                 f"{checks.show(transitions)}"
             )
+        if isinstance(transitions, Confidence) and transitions.sets != "newest":
+            raise ValueError(
+                f'transitions=Confidence(sets="{transitions.sets}") has no effect here: the agent '
+                "plans with bonuses, on the newest counts"
+            )
         if isinstance(explore, FewVisits) and explore.use_costs:
             raise ValueError(
                 "explore=FewVisits(use_costs=True) has no effect here: the costs of all episodes "
