@@ -31,12 +31,17 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
-import httpx
 import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.records import Costs, StepCost, Trajectory, described
+
+try:
+    import httpx
+except ModuleNotFoundError as error:
+    needed = f"belated.client needs {error.name}: pip install 'belated[client]'"
+    raise ModuleNotFoundError(needed, name=error.name) from None
 
 BATCH = 500
 """Records of one request."""

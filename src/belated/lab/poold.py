@@ -21,8 +21,7 @@ from belated.core.arrays import Floats
 from belated.core.contract import Information, call
 from belated.core.ledger import Ledger, Ledgered
 from belated.core.records import Episode, Record
-from belated.tabular.problem import Problem
-from belated.tabular.rivals.base import check_arms
+from belated.tabular.problem import Problem, check_arms
 
 Name = Literal["dorm+", "adahedged"]
 
@@ -37,6 +36,7 @@ class Poold(Ledgered):
 
     information: Information = "full"
     uses_paths = False
+    unsaved = "the package poold has no way to save its learners"
 
     def __init__(self, problem: Problem, *, learner: Name = "dorm+") -> None:
         checks.instance("problem", problem, Problem)

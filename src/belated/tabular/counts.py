@@ -304,9 +304,8 @@ SMALLEST = 1e-200
 """A smaller probability of failure would not fit into a number."""
 
 
-def checked_log_term(value: object) -> float:
-    """L of a saved state."""
-    return checks.real("log_term", value, 0.0, 1e6)
+LOG_TERM = stored.Real(0.0, high=1e6)
+"""L of a saved state."""
 
 
 def log_term(problem: Problem, episodes: int | None, begun: int, delta: float) -> float:
