@@ -427,7 +427,7 @@ class PrintedModel(Confident):
         self._begun = stored.count("begun", read["begun"])
         earliest, newest = self.counts.earliest, self.arrived
         self._before = checks.integer("before", read["before"], earliest, newest)
-        self._newest.log_term = checked_log_term(read["log_term"])
+        self._newest.log_term = LOG_TERM.read("log_term", read["log_term"])
         self._newest.refresh(np.arange(self.counts.visits.size))
         self.set = self._newest.as_of(self._before)
 
@@ -497,7 +497,7 @@ class DoubledModel(Confident):
             counts.restore(epoch["counts"])
             if counts.arrived != start:
                 raise ValueError(f"the counts of an epoch must be of {start} trajectories")
-            self._epochs[start] = self._made(counts, checked_log_term(epoch["log_term"]))
+            self._epochs[start] = self._made(counts, LOG_TERM.read("log_term", epoch["log_term"]))
         if not self._epochs:
             raise ValueError("epochs must not be empty")
         self.set = self._epochs[max(self._epochs)]
