@@ -20,13 +20,12 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints
 from belated.core.contract import call
-from belated.core.records import FeedbackError
+from belated.core.records import Decision, FeedbackError
 from belated.linear import exposure as exposures
 from belated.linear import files, learning, sums
 from belated.linear.chance import uniforms
 from belated.linear.choice import Choice
 from belated.linear.clock import Clock
-from belated.linear.decision import Decision
 from belated.linear.features import Features, Scaling
 from belated.linear.learning import CLOSED, REPORTED, SILENT, UNDECIDED, Level, Log, Model
 from belated.linear.reward import Reward

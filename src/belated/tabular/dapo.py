@@ -48,9 +48,9 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
+from belated.core.contract import Record
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.records import Record
 from belated.core.stored import Array, Count, Distributions, Field, Flag, Inside, Real, Several
 from belated.tabular.counts import LOG_TERM, ConfidenceSet, Counts, log_term
 from belated.tabular.kernels import delay_adapted, optimism, planning

@@ -26,9 +26,9 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen, one_hot
+from belated.core.contract import Record
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.records import Record
 from belated.core.stored import Distributions, Field, Flag, Inside
 from belated.tabular.kernels import optimism, planning
 from belated.tabular.kernels.optimism import Bonuses

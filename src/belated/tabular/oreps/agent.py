@@ -41,10 +41,9 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.contract import Information
+from belated.core.contract import Information, Record
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.records import Record
 from belated.core.stored import Array, Count, Field, Flag, Inside, Maybe, Real
 from belated.tabular.oreps.projection import (
     ConfidenceBox,

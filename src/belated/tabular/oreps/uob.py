@@ -52,9 +52,9 @@ import numpy.typing as npt
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints, frozen
+from belated.core.contract import Record
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.records import Record
 from belated.core.stored import Array, Count, Distributions, Field, Inside, Maybe, Real, Several
 from belated.tabular.counts import SMALLEST, Counts, episodes_in_union_bound
 from belated.tabular.kernels import optimism
