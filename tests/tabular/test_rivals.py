@@ -11,7 +11,7 @@ from scipy import integrate, stats
 import belated as bl
 from belated import testing
 from belated.config import rivals as made
-from belated.lab.poold import Poold
+from belated.lab.poold import Poold, poold
 from belated.tabular import rivals
 
 poold_is_here = pytest.mark.skipif(
@@ -41,7 +41,7 @@ CASES = [
     ),
     *(pytest.param(FOUR_ARMS, make, id=f"{name}, arms") for name, make in (ANY | ARMS).items()),
     *(
-        pytest.param(FOUR_ARMS, lambda told, p=p: made.poold(told, *p.values), id=p.values[0],
+        pytest.param(FOUR_ARMS, lambda told, p=p: poold(told, *p.values), id=p.values[0],
                      marks=p.marks)
         for p in POOLD
     ),

@@ -16,7 +16,7 @@ import numpy as np
 
 from belated.core import stored
 from belated.core.arrays import Floats
-from belated.core.contract import Information, Record, call
+from belated.core.contract import Information, call
 from belated.core.ledger import Ledger, Ledgered, Open
 from belated.core.records import Episode
 
@@ -72,7 +72,7 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
         policy = self._next_policy()
         return self._ledger.hand_out(self._memory(policy), policy)
 
-    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
+    def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Learn from every episode whose path and costs have both come, oldest first."""
         _, entries = self._ledger.take(records)
         for entry in entries:

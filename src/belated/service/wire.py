@@ -98,7 +98,9 @@ def _made(
         return Costs(episode, _costs("rewards", _numbers("rewards", value), given, range))
     step = _integer("step", given.get("step"))
     if name == "cost":
-        return StepCost(episode, step, _number("cost", value))
+        made = StepCost(episode, step, _number("cost", value))
+        made.check()
+        return made
     reward = np.array(_number("reward", value))
     return StepCost(episode, step, float(_costs("reward", reward, given, range)))
 

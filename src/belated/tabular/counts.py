@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import math
 from collections import deque
-from collections.abc import Iterable
 from typing import Self, TypeVar
 
 import numpy as np
@@ -340,16 +339,3 @@ def episodes_in_union_bound(episodes: int | None, begun: int) -> int:
         return int(max(2, 1 << (begun + 1).bit_length()) ** 2)
     beyond = max(0, begun - 1) // episodes  # how many times K is used up
     return int(episodes * 4 ** beyond.bit_length())
-
-
-def paths_of_others(
-    problem: Problem, counts: Counts | None, paths: Iterable[Trajectory]
-) -> list[Trajectory]:
-    """Trajectories that others played, checked; refused where an agent counts nothing."""
-    if counts is None:
-        raise ValueError("count needs unknown transitions; here they are known")
-    checked = list(paths)
-    for path in checked:
-        checks.instance("paths", path, Trajectory)
-        problem.check(path, "bandit")
-    return checked

@@ -26,7 +26,6 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen, one_hot
-from belated.core.contract import Record
 from belated.core.learner import Learner
 from belated.core.ledger import Open
 from belated.core.stored import Distributions, Field, Flag, Inside
@@ -43,6 +42,7 @@ from belated.tabular.parts.transitions import (
     matching,
 )
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
 
 AVERAGED = Averaged()

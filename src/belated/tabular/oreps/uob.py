@@ -52,7 +52,6 @@ import numpy.typing as npt
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints, frozen
-from belated.core.contract import Record
 from belated.core.learner import Learner
 from belated.core.ledger import Open
 from belated.core.stored import Array, Count, Distributions, Field, Inside, Maybe, Real, Several
@@ -67,6 +66,7 @@ from belated.tabular.oreps.projection import (
 )
 from belated.tabular.parts.transitions import NO_TOTAL
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record
 from belated.tabular.tuning import Parameters, Setting, layered
 
 Scalar = TypeVar("Scalar", bound=np.generic)
