@@ -33,7 +33,7 @@ from belated.core.ledger import Ledger, Ledgered, check_in_step
 from belated.core.records import Costs, Episode, Record
 from belated.core.waiting import Waiting
 from belated.tabular.kernels import planning
-from belated.tabular.parts.transitions import Known, matching
+from belated.tabular.parts.transitions import KnownModel, matching
 from belated.tabular.problem import Problem
 from belated.tabular.transitions import Transitions
 
@@ -71,7 +71,7 @@ class Mixture(Ledgered):
         self.agents = agents
         self.problem: Problem = agents[0].problem
         self._transitions = matching(self.problem, transitions)
-        self._model = Known(self.problem, transitions)
+        self._model = KnownModel(self.problem, transitions)
         self._ledger: Ledger[Policies] = Ledger(self.problem, "full", uses_paths=False)
         self._waiting = Waiting(self.problem, len(agents))
         self._losses: Floats = np.zeros(len(agents))

@@ -12,10 +12,11 @@ from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen, one_hot
 from belated.core.contract import Information
 from belated.core.records import Trajectory
+from belated.core.stored import Declared, Inside, Learned, State, exact
 from belated.tabular.counts import (
     LOG_TERM,
     ConfidenceSet,
@@ -87,11 +88,11 @@ class Model(Protocol):
         """Factor of 1 / sqrt(n) by which the mean of n observed costs may err."""
         ...
 
-    def state(self) -> stored.State:
+    def state(self) -> State:
         """Everything that was learned."""
         ...
 
-    def restore(self, saved: stored.State) -> None:
+    def restore(self, saved: State) -> None:
         """Continue from a saved state."""
         ...
 
@@ -135,6 +136,7 @@ class Confidence:
     """
 
     slot: ClassVar[str] = "transitions"
+    gives: ClassVar[tuple[str, ...]] = ("upper bounds", "counts")
 
     radius_scale: float = 1.0
     delta: float = 0.1
@@ -146,9 +148,9 @@ class Confidence:
         if self.episodes is not None:
             checks.fix(self, "episodes", checks.integer("episodes", self.episodes, 1, checks.MOST))
 
-    def start(self, problem: Problem, costs: CostsKind) -> Confident:
+    def start(self, problem: Problem, costs: CostsKind) -> ConfidenceModel:
         """A fresh model."""
-        return Confident(problem, self, Counts(problem, recall=costs.weighted))
+        return ConfidenceModel(problem, self, Counts(problem, recall=costs.weighted))
 
     def log_term(self, problem: Problem, begun: int) -> float:
         """L, the log term of the radius, when so many episodes have begun."""
@@ -176,15 +178,16 @@ class Bonus:
     """
 
     slot: ClassVar[str] = "transitions"
+    gives: ClassVar[tuple[str, ...]] = ("plans", "counts")
 
     scale: float = 1.0
 
     def __post_init__(self) -> None:
         checks.fix(self, "scale", checks.real("scale", self.scale, 0.0))
 
-    def start(self, problem: Problem, costs: CostsKind) -> WithBonus:
+    def start(self, problem: Problem, costs: CostsKind) -> FrequencyModel:
         """A fresh model."""
-        return WithBonus(problem, self.scale, Bonuses(last=True, free=True, clip=True))
+        return FrequencyModel(problem, self.scale, Bonuses(last=True, free=True, clip=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,19 +202,20 @@ class Observed:
     """
 
     slot: ClassVar[str] = "transitions"
+    gives: ClassVar[tuple[str, ...]] = ("plans", "counts")
 
     bonus: float = 0.3
 
     def __post_init__(self) -> None:
         checks.fix(self, "bonus", checks.real("bonus", self.bonus, 0.0))
 
-    def start(self, problem: Problem, costs: CostsKind) -> WithBonus:
+    def start(self, problem: Problem, costs: CostsKind) -> FrequencyModel:
         """A fresh model."""
         full = costs.information == "full"
-        return WithBonus(problem, self.bonus, Bonuses(last=not full, free=False, clip=full))
+        return FrequencyModel(problem, self.bonus, Bonuses(last=not full, free=False, clip=full))
 
 
-class Known(stored.Stateless):
+class KnownModel(Learned):
     """The true transitions."""
 
     counts = None
@@ -219,6 +223,7 @@ class Known(stored.Stateless):
     delta = 0.1
 
     def __init__(self, problem: Problem, transitions: Transitions) -> None:
+        super().__init__()
         self._problem = problem
         self._rows = transitions.rows
         self._start = problem.start_probabilities
@@ -259,19 +264,15 @@ class Known(stored.Stateless):
         return self  # nothing in it ever changes
 
 
-class Confident:
+class ConfidenceModel:
     """The most favourable transitions of a confidence set."""
 
     def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
         self._problem = problem
         self._part = part
         self.delta = part.delta
+        self.counts = counts
         self.set = ConfidenceSet(counts, part.log_term(problem, 0), part.radius_scale)
-
-    @property
-    def counts(self) -> Counts:
-        """The observed transitions."""
-        return self.set.counts
 
     @property
     def arrived(self) -> int:
@@ -289,11 +290,12 @@ class Confident:
         """Set the radius for so many episodes begun, by others too if their paths are counted."""
         self.set.retune(self._part.log_term(self._problem, max(begun, self.arrived)))
 
-    def as_of(self, arrived: int) -> Confident:
+    def as_of(self, arrived: int) -> ConfidenceModel:
         """The set as it was then, with the radius of now."""
-        past: Confident = object.__new__(Confident)
+        past: ConfidenceModel = object.__new__(ConfidenceModel)
         past._problem, past._part, past.delta = self._problem, self._part, self.delta
         past.set = self.set.as_of(arrived)
+        past.counts = past.set.counts
         return past
 
     def keep_from(self, arrived: int) -> None:
@@ -334,13 +336,13 @@ class Confident:
         """radius_scale * sqrt(L / 2)."""
         return self._part.hoeffding(self._problem, max(begun, self.arrived))
 
-    def state(self) -> stored.State:
+    def state(self) -> State:
         """The counts and the log term; the box follows from them."""
         return {"counts": self.counts.state(), "log_term": self.set.log_term}
 
-    def restore(self, saved: stored.State) -> None:
+    def restore(self, saved: State) -> None:
         """Continue from a saved state."""
-        read = stored.exact(saved, "counts", "log_term")
+        read = exact(saved, "counts", "log_term")
         self.counts.restore(read["counts"])
         self.set.log_term = LOG_TERM.read("log_term", read["log_term"])
         self.set.refresh(np.arange(self.counts.visits.size))
@@ -353,7 +355,7 @@ class Confident:
         return values
 
 
-class WithBonus:
+class FrequencyModel(Declared):
     """Observed frequencies, with costs reduced by a bonus."""
 
     def __init__(
@@ -363,12 +365,9 @@ class WithBonus:
         self.delta = delta
         self._scale = scale
         self._bonuses = bonuses
-        self.model = EmpiricalModel(Counts(problem), scale)
-
-    @property
-    def counts(self) -> Counts:
-        """The observed transitions."""
-        return self.model.counts
+        self.counts = Counts(problem)
+        self.model = EmpiricalModel(self.counts, scale)
+        self.declare(counts=Inside(self.counts))
 
     @property
     def _rows(self) -> planning.Rows:
@@ -414,13 +413,8 @@ class WithBonus:
         """The scale of the bonus."""
         return self._scale
 
-    def state(self) -> stored.State:
-        """The counts; the frequencies follow from them."""
-        return {"counts": self.counts.state()}
-
-    def restore(self, saved: stored.State) -> None:
-        """Continue from a saved state."""
-        self.counts.restore(stored.exact(saved, "counts")["counts"])
+    def restored(self) -> None:
+        """The frequencies follow from the counts."""
         self.model.refresh(np.arange(self.counts.visits.size))
 
 
@@ -434,8 +428,7 @@ def model_of(
 ) -> Model:
     """The model that a `transitions` argument stands for."""
     if isinstance(transitions, Transitions):
-        return Known(problem, matching(problem, transitions))
-    checks.part("transitions", transitions, "Confidence(), Bonus() or Observed(), or Transitions")
+        return KnownModel(problem, matching(problem, transitions))
     return transitions.start(problem, costs)
 
 
