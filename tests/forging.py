@@ -27,7 +27,7 @@ import numpy as np
 
 import belated as bl
 import oracles
-from belated import saving
+from belated.core import saving
 from belated.testing import check_policy
 from registry import AGENTS, ARMS
 

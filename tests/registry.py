@@ -50,7 +50,7 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         w.problem, transitions=Bonus(), update=Softmax(0.3)
     ),
     "oppo bonus full exploring": lambda w: bl.DelayedOPPO(
-        w.problem, transitions=Bonus(), update=Softmax(0.3), explore=FewVisits(2, use_costs=True)
+        w.problem, transitions=Bonus(), update=Softmax(0.3), explore=FewVisits(2)
     ),
     "oppo stochastic known": lambda w: bl.DelayedOPPO(
         w.problem, costs=Averaged(scale=0.1), **known(w)
@@ -182,7 +182,6 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     "parallel bonus full": lambda w: bl.wrappers.Parallel(
         lambda: bl.DelayedOPPO(w.problem, transitions=Bonus(), update=Softmax(0.3)),
         2,
-        share_model=True,
     ),
     "bold known full": lambda w: bl.wrappers.Bold(lambda: bl.DelayedOPPO(w.problem, **known(w))),
     "bold confidence bandit": lambda w: bl.wrappers.Bold(

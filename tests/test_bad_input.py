@@ -233,6 +233,9 @@ def test_environment_arguments():
     refuses("delay", lambda: make.delay_lower_bound(-1))
     refuses("states must be an even number, got 3", lambda: make.dynamics_lower_bound(99, 3))
     refuses("7 H S A / 32 = 28, got 27", lambda: make.dynamics_lower_bound(27, 4, 4, 8))
+    refuses("3 S A / 8, here 15, got 14", lambda: make.bandit_lower_bound(14, 4, 10))
+    refuses("3 S A / 8, here 9, got 8", lambda: make.bandit_lower_bound(8, 9, 2))
+    refuses("actions", lambda: make.bandit_lower_bound(9, 1, 1))
     hint = refuses("noise", lambda: make.bandit([0.5], noise="bernouli"))
     assert "did you mean 'bernoulli'" in hint
 
@@ -288,6 +291,10 @@ def test_tiny_radii_are_harmless():
         (
             "states, actions and horizon",
             lambda: bl.environments.dynamics_lower_bound(10**15, 2000, 100, 100),
+        ),
+        (
+            "states, actions and horizon",
+            lambda: bl.environments.bandit_lower_bound(10**15, 10**5, 100),
         ),
         ("states and actions", lambda: bl.costs.blocks(10**6, 10**6, 3)),
         ("states, actions and horizon", lambda: bl.Problem(10**6, 10**4, 10**2)),

@@ -306,7 +306,10 @@ def test_without_the_lab_packages_one_line_says_what_to_install(tmp_path):
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert done.returncode == 1
-    assert done.stderr == "belated: the lab needs cyclopts: pip install 'belated[lab]'\n"
+    assert done.stderr == (
+        "belated: the lab needs cyclopts: pip install 'belated[lab]' "
+        "(the service: serve, token, extract, with 'belated[serve]')\n"
+    )
 
 
 def test_the_library_does_not_import_the_lab(tmp_path):

@@ -26,7 +26,7 @@ def test_the_least_versions_are_those_that_the_package_declares():
     extras = PROJECT["project"]["optional-dependencies"]
     declared = PROJECT["project"]["dependencies"] + [
         requirement
-        for extra in ("docs", "gymnasium", "lab", "ray", "serve")
+        for extra in ("client", "docs", "gymnasium", "lab", "ray", "serve")
         for requirement in extras[extra]
         if not requirement.startswith("belated")
     ]

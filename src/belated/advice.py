@@ -26,11 +26,14 @@ import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 from belated.core import checks
 from belated.core.contract import Agent, Information
 from belated.core.wrappers.skipping import Skipping
+from belated.linear.advice import explained, recommended
+from belated.linear.choice import Choice
+from belated.linear.sampler import LinearSampler
 from belated.tabular import tuning
 from belated.tabular.doubling import Doubling
 from belated.tabular.oppo import DelayedOPPO
@@ -80,14 +83,47 @@ def _wrapped(label: str, text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=label, subsequent_indent=" " * len(label))
 
 
-def recommend(problem: Problem, **known: Any) -> Agent:
+@overload
+def recommend(problem: Problem, **known: Any) -> Agent: ...
+@overload
+def recommend(problem: Choice, **known: Any) -> LinearSampler: ...
+def recommend(problem: Problem | Choice, **known: Any) -> Agent | LinearSampler:
     """A ready agent for what is seen and known; takes what `advise` takes."""
-    for name in known:
-        checks.choice("keyword", name, advise.__kwdefaults__ or ())
     return advise(problem, **known).make()
 
 
-def advise(
+def advise(problem: Problem | Choice, **known: Any) -> Advice:
+    """Name the agent for a setting, the reason, and what to mind.
+
+    For a `Choice`: `silence`, the outcome of decisions that never report, 0 by default, or None if
+    all report; `changes`, whether outcomes may change over time; `floor`, the probability that is
+    shared out among the actions; `seed`. For a `Problem`: the keywords of `belated.advice.tabular`.
+    """
+    told: Callable[..., Advice] = decisions if isinstance(problem, Choice) else tabular
+    for name in known:
+        checks.choice("keyword", name, getattr(told, "__kwdefaults__", None) or ())
+    return told(problem, **known)
+
+
+def decisions(
+    choice: Choice,
+    *,
+    silence: float | None = 0.0,
+    changes: bool = True,
+    floor: float = 0.01,
+    seed: int = 0,
+) -> Advice:
+    """The learner for a choice; see `advise`."""
+    given: dict[str, Any] = {"silence": silence, "changes": changes, "floor": floor, "seed": seed}
+
+    def make() -> Any:
+        return recommended(choice, **given)
+
+    reason, notes = explained(choice, **given)
+    return Advice("LinearSampler", repr(make()), reason, notes, make)
+
+
+def tabular(
     problem: Problem,
     *,
     information: Information = "full",
@@ -102,7 +138,7 @@ def advise(
     only_successes: bool = False,
     aim: str = "practice",
 ) -> Advice:
-    """Name the agent for a setting, the reason, and what to mind.
+    """The agent for a problem with states; see `advise`.
 
     Args:
         problem: states, actions, horizon, start.
@@ -148,8 +184,15 @@ def advise(
     useful = choice.setting.useful_from(problem, known.mean_delay)
     kind = "is below" if choice.setting.exact else "without its constants and logarithms is below"
     bound = f"Its regret bound {kind} the trivial H K from K = {useful:,} on"
-    if known.mean_delay:
+    if known.has_totals:
         bound += f" (at a mean delay of {known.mean_delay:g})"
+    else:
+        bound += (
+            " if nothing is late; with delays it takes longer, and episodes and total_delay say"
+        )
+        bound += " how long"
+    if choice.caveat:
+        notes = (choice.caveat, *notes)
     if in_order and transitions is None and paths == "late":
         notes = (IN_ORDER if information == "full" else IN_ORDER_BANDIT, *notes)
     if information == "bandit":
@@ -174,7 +217,13 @@ class _Known:
     max_delay: float | None
 
     @property
+    def has_totals(self) -> bool:
+        """Whether K and D are known."""
+        return self.episodes is not None and self.total_delay is not None
+
+    @property
     def mean_delay(self) -> float:
+        """D / K; 0 if they are not known."""
         if self.episodes is None or self.total_delay is None:
             return 0.0
         return self.total_delay / self.episodes
@@ -203,8 +252,22 @@ class _Choice:
     make: Callable[[], Agent]
     reason: str
     setting: Setting
+    caveat: str = ""
 
 
+OVERDUE = (
+    "The anytime step size stops counting episodes that are overdue. To the bound, each of them "
+    "adds at most H, and H (H + 1) / 2 more if it reports after all."
+)
+OVERDUE_ARMS = (
+    "The bound is for runs in which no episode becomes overdue: the anytime step size stops "
+    "counting those."
+)
+PHASES = (
+    "The paper states this bound for its own phases, Doubling(literal=True), which start anew "
+    "every time and count lost feedback for ever. For the phases here, which stop counting "
+    "episodes that are overdue, it is not proved."
+)
 IN_ORDER_BANDIT = (
     "That feedback keeps its order does not help under bandit feedback: an episode is weighted "
     "with the counts of its start, and what was missing then stays missing."
@@ -218,20 +281,23 @@ IN_ORDER = (
 def _later(known: _Known) -> str:
     """What later papers offer under bandit feedback."""
     if known.stochastic:
-        return "belated.Lazy(agent, alpha) plans less often, with a bound for random delays."
+        return (
+            "belated.wrappers.Lazy(agent, alpha) plans less often, with a bound for random delays."
+        )
     if known.problem.is_arms and known.problem.states == 1:
         return (
             "belated.ZimmertSeldin(problem) has the best known bound for arms, 4 sqrt(A K) + "
             "sqrt(8 D ln A) in expectation, and needs neither K nor D."
         )
     dapo = (
-        "belated.DAPO has a bound of order sqrt(K + D) and learns slowly with the rates of "
+        "belated.DAPO has a bound of order sqrt(K + D), which is unproved where feedback of "
+        "several episodes arrives together, and learns slowly with the rates of "
         "belated.tuning.dapo(problem, episodes, total_delay)"
     )
     if known.transitions is None:
         return (
-            f"{dapo}; belated.UOBREPS, whose form for delays is a reconstruction, has one that is "
-            "smaller in H, and learned faster."
+            f"{dapo}; belated.UOBREPS, whose form for delays is a reconstruction with an unproved "
+            "bound, smaller in H, learned faster."
         )
     return (
         f"{dapo}; belated.DelayedFTRL has a rate that is smaller in H, and learned faster with its "
@@ -284,13 +350,14 @@ def _guarantee(known: _Known) -> _Choice:
         return _bandit(known)
     if known.transitions is None and known.paths == "late" and not known.in_order:
         return _late_paths(known)
-    update = Softmax()
+    update, caveat = Softmax(), OVERDUE
     reason = "The anytime step size needs neither K nor D, and the largest delay plays no role"
     if known.episodes is not None and known.total_delay is not None:
         problem, K, D = known.problem, known.episodes, known.total_delay
         update = Softmax(**tuning.oppo_full(problem, K, D, log_actions=True))
         reason = "It is tuned for K and D, and the largest delay plays no role"
-    return _oppo(known, reason, known.setting, update=update)
+        caveat = ""
+    return replace(_oppo(known, reason, known.setting, update=update), caveat=caveat)
 
 
 def _dynamics(known: _Known) -> Transitions | Confidence:
@@ -327,7 +394,7 @@ def _doubling(known: _Known, reason: str, setting: Setting, **parts: Any) -> _Ch
         inside = DelayedOPPO(known.problem, transitions=_dynamics(known), **parts)
         return Doubling(inside, paths=known.paths)
 
-    return _Choice("Doubling(DelayedOPPO)", make, reason, setting)
+    return _Choice("Doubling(DelayedOPPO)", make, reason, setting, PHASES)
 
 
 def _arms(known: _Known) -> _Choice:
@@ -335,7 +402,8 @@ def _arms(known: _Known) -> _Choice:
     tuned = known.tuned(setting)
     if tuned is None:
         reason = "This is delayed EXP3; its anytime step size needs neither K nor D"
-        return _oppo(known, reason, setting, costs=Weighted())
+        anytime = _oppo(known, reason, setting, costs=Weighted())
+        return replace(anytime, caveat=OVERDUE_ARMS)
     reason = "This is delayed EXP3, tuned for K and D"
     return _oppo(known, reason, setting, costs=Weighted(), update=Softmax(tuned.learning_rate))
 

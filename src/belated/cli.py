@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 app = App(
     name="belated",
     help="Run experiments in learning from delayed feedback.",
-    help_epilogue="Start here: belated run paper-grid --seeds 3",
+    help_epilogue=(
+        "Start here: belated run paper-grid --seeds 3. The learner service has commands of its "
+        "own: belated serve, belated token, belated extract, each with --help."
+    ),
     version_flags=["--version"],
     suppress_keyboard_interrupt=False,
 )
@@ -376,52 +379,6 @@ def export(experiment: str, /) -> None:
     with _input():
         found, _ = _find(experiment)
     sys.stdout.write(toml.dumps(found))
-
-
-@app.command
-def serve(config: Path | None = None, /, *, port: Whole | None = None) -> int:
-    """Serve learners over HTTP until stopped; without a file, a demonstration.
-
-    Args:
-        config: A TOML file that names the learners.
-        port: Listen here, instead of the port of the file; 0 is any free one.
-    """
-    run = _service("run")
-    with _input():
-        return int(run.serve(config, port))
-
-
-@app.command
-def extract(config: Path, learner: str, file: Path, /) -> None:
-    """Write the agent of a learner of a stopped service to a file, for bl.load.
-
-    Args:
-        config: The TOML file of the service.
-        learner: The name of the learner.
-        file: Where to write the agent.
-    """
-    run = _service("run")
-    with _input():
-        run.extract(config, learner, file)
-    _say("agent", file)
-
-
-@app.command
-def token() -> None:
-    """Print a new token for the service, and the hash that its configuration needs."""
-    made, hashed = _service("tokens").new()
-    out.print(f"token:  {made}\nsha256: {hashed}", highlight=False, soft_wrap=True)
-
-
-def _service(name: str) -> Any:
-    """A module of the service, if its packages are there."""
-    try:
-        with _uninterrupted():
-            return importlib.import_module(f"belated.service.{name}")
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("belated"):
-            raise
-        raise _Mistake(f"the service needs {error.name}: pip install 'belated[serve]'") from None
 
 
 def _find(name: str) -> tuple[Experiment, str]:

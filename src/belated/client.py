@@ -8,7 +8,8 @@
 
 Everything is retried with growing pauses, because everything may be: episodes have keys, and a
 record that comes twice is counted once. With a buffer, feedback is on the client's own disk before
-it is sent, and is sent when the server can be reached.
+it is sent, and is sent when the server can be reached. A record that the server can never take is
+set aside there, so that it does not hold up those behind it.
 
 Each call is a generator that says what to send and how long to wait. `Client` and `AsyncClient` do
 what it says.
@@ -22,24 +23,35 @@ import json
 import os
 import random
 import sqlite3
+import threading
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
-import httpx
 import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.records import Costs, StepCost, Trajectory, described
 
+try:
+    import httpx
+except ModuleNotFoundError as error:
+    needed = f"belated.client needs {error.name}: pip install 'belated[client]'"
+    raise ModuleNotFoundError(needed, name=error.name) from None
+
 BATCH = 500
 """Records of one request."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 AGAIN = (429, 502, 503, 504)
 """Answers after which the same request may work later."""
+UNDELIVERABLE = "undeliverable"
+"""The outcome of a record that was set aside."""
+NEVER = (400, 413, 422)
+"""Answers to a record alone after which it will not be taken later either."""
 MOST_REDIRECTIONS = 5
 
 Record = Trajectory | Costs | StepCost | Mapping[str, Any]
@@ -119,7 +131,10 @@ class _Calls:
         end = time.monotonic() + (self._patience if patience is None else patience)
         pause, redirected = FIRST_PAUSE, 0
         url = self._base + self._path + path
-        asked = {"method": method, "json": body, "timeout": self._timeout}
+        asked: dict[str, Any] = {"method": method, "timeout": self._timeout}
+        if body is not None:
+            text = body if isinstance(body, str) else json.dumps(body, allow_nan=False)
+            asked |= {"content": text.encode(), "headers": {"Content-Type": "application/json"}}
         while True:
             answer = yield _Send({"url": url, **asked})
             wait = self._rng.uniform(0.5, 1.0) * pause
@@ -165,36 +180,63 @@ class _Calls:
         return policy
 
     def _feedback(self, records: Iterable[Record]) -> _Call[list[dict[str, Any]] | None]:
-        rows = [_written(record) for record in records]
+        texts = [_text(record) for record in records]  # one that cannot be written stops the call
         if self._buffer is None:
             outcomes = []
-            for i in range(0, len(rows), BATCH):
-                outcomes += yield from self._batch(rows[i : i + BATCH], self._patience)
+            for some in _portions(texts):
+                outcomes += yield from self._batch(some, self._patience)
             return outcomes
-        self._buffer.add(rows)
+        own = self._buffer.add(texts)
         try:
-            return (yield from self._flush(0.0))[-len(rows) :]
+            yield from self._flush(0.0)
+            return (yield from self._deliver(list(zip(own, texts, strict=True)), 0.0))
         except ServiceError as error:
             if error.status is None or error.status in AGAIN:
                 return None
             raise
+        finally:
+            self._buffer.release(own)
 
     def _flush(self, patience: float | None = None) -> _Call[list[dict[str, Any]]]:
+        """Send the records that no other call is sending."""
         outcomes: list[dict[str, Any]] = []
-        while self._buffer is not None and (found := self._buffer.first(BATCH)):
-            numbers, rows = zip(*found, strict=True)
-            outcomes += yield from self._batch(list(rows), patience)
-            self._buffer.remove(numbers[-1])
+        while self._buffer is not None and (found := self._buffer.claim(BATCH)):
+            try:
+                outcomes += yield from self._deliver(found, patience)
+            finally:
+                self._buffer.release([number for number, _ in found])
+        return outcomes
+
+    def _deliver(
+        self, rows: Sequence[tuple[int, str]], patience: float | None
+    ) -> _Call[list[dict[str, Any]]]:
+        """Send records of the buffer, and take out those that are delivered or never can be."""
+        outcomes: list[dict[str, Any]] = []
+        for some in _portions(rows):
+            told = yield from self._batch([text for _, text in some], patience, alone=True)
+            assert self._buffer is not None
+            for (number, _), outcome in zip(some, told, strict=True):
+                if outcome["outcome"] == UNDELIVERABLE:
+                    self._buffer.set_aside(number, outcome["why"])
+            self._buffer.remove([number for number, _ in some])
+            outcomes += told
         return outcomes
 
     def _batch(
-        self, rows: list[dict[str, Any]], patience: float | None
+        self, texts: Sequence[str], patience: float | None, *, alone: bool = False
     ) -> _Call[list[dict[str, Any]]]:
-        answer = yield from self._exchange("POST", "/feedback/batch", {"records": rows}, patience)
-        if answer.status_code == 413 and len(rows) > 1:  # this server takes less at once
-            half = len(rows) // 2
-            first = yield from self._batch(rows[:half], patience)
-            return first + (yield from self._batch(rows[half:], patience))
+        """The outcomes of a batch. alone: one that is refused as a whole is sent in parts."""
+        body = f'{{"records": [{", ".join(texts)}]}}'
+        answer = yield from self._exchange("POST", "/feedback/batch", body, patience)
+        if len(texts) > 1 and (
+            answer.status_code == 413 or (alone and answer.status_code in NEVER)
+        ):  # this server takes less at once, or one of them is bad
+            half = len(texts) // 2
+            first = yield from self._batch(texts[:half], patience, alone=alone)
+            return first + (yield from self._batch(texts[half:], patience, alone=alone))
+        if alone and len(texts) == 1 and answer.status_code in NEVER:
+            status = answer.status_code
+            return [{"outcome": UNDELIVERABLE, "status": status, "why": _why(answer)}]
         if answer.status_code >= 300:
             raise ServiceError(_why(answer), answer.status_code)
         found: list[dict[str, Any]] = answer.json()["outcomes"]
@@ -211,8 +253,13 @@ class _Calls:
 
     @property
     def undelivered(self) -> int:
-        """Records in the buffer."""
+        """Records in the buffer that are still to be sent."""
         return 0 if self._buffer is None else len(self._buffer)
+
+    @property
+    def set_aside(self) -> list[tuple[dict[str, Any], str]]:
+        """Records of the buffer that the server can never take, and why; they stay there."""
+        return [] if self._buffer is None else self._buffer.refused()
 
 
 class Client(_Calls):
@@ -231,9 +278,10 @@ class Client(_Calls):
     _Web = httpx.Client
 
     def _run(self, call: _Call[Result]) -> Result:
-        step = _next(call)
-        while not isinstance(step, _Done):
-            step = _next(call, self._do(step))
+        with closing(call):
+            step = _next(call)
+            while not isinstance(step, _Done):
+                step = _next(call, self._do(step))
         return step.result  # type: ignore[no-any-return]
 
     def _do(self, step: _Send | _Pause) -> Any:
@@ -257,7 +305,10 @@ class Client(_Calls):
         return self._run(self._policy(episode))
 
     def feedback(self, records: Iterable[Record]) -> list[dict[str, Any]] | None:
-        """Hand in records; an outcome each. None: they are in the buffer, for later."""
+        """Hand in records; an outcome each. None: they are in the buffer, for later.
+
+        With a buffer, "undeliverable" is the outcome of a record that the server can never take.
+        """
         return self._run(self._feedback(records))
 
     def flush(self) -> list[dict[str, Any]]:
@@ -291,9 +342,10 @@ class AsyncClient(_Calls):
     _Web = httpx.AsyncClient
 
     async def _run(self, call: _Call[Result]) -> Result:
-        step = _next(call)
-        while not isinstance(step, _Done):
-            step = _next(call, await self._do(step))
+        with closing(call):
+            step = _next(call)
+            while not isinstance(step, _Done):
+                step = _next(call, await self._do(step))
         return step.result  # type: ignore[no-any-return]
 
     async def _do(self, step: _Send | _Pause) -> Any:
@@ -346,9 +398,14 @@ class AsyncClient(_Calls):
 
 
 class Buffer:
-    """Records on disk, oldest first."""
+    """Records on disk, oldest first; threads and processes may share it.
+
+    A record that is being sent is claimed, so that another call of this process leaves it alone.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._lock = threading.Lock()
+        self._claimed: set[int] = set()
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
@@ -356,39 +413,114 @@ class Buffer:
             "CREATE TABLE IF NOT EXISTS records "
             "(number INTEGER PRIMARY KEY AUTOINCREMENT, written TEXT NOT NULL)"
         )
-
-    def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Put records at the end; they are on disk when this returns."""
-        self._db.execute("BEGIN IMMEDIATE")
-        self._db.executemany(
-            "INSERT INTO records (written) VALUES (?)", [(json.dumps(row),) for row in rows]
+        self._db.execute(
+            "CREATE TABLE IF NOT EXISTS set_aside "
+            "(number INTEGER PRIMARY KEY, written TEXT NOT NULL, why TEXT NOT NULL)"
         )
-        self._db.execute("COMMIT")
+        for number, written in self._db.execute("SELECT number, written FROM records").fetchall():
+            try:
+                json.loads(written, parse_constant=_no_number)
+            except ValueError as error:  # of an earlier release, which stored what it cannot send
+                self.set_aside(number, str(error))
 
-    def first(self, count: int) -> list[tuple[int, dict[str, Any]]]:
-        """The oldest records and their numbers."""
-        found = self._db.execute(
-            "SELECT number, written FROM records ORDER BY number LIMIT ?", (count,)
-        )
-        return [(number, json.loads(written)) for number, written in found]
+    def add(self, texts: Sequence[str]) -> list[int]:
+        """Put records at the end and claim them; they are on disk when this returns."""
+        with self._transaction():
+            numbers = [
+                self._db.execute("INSERT INTO records (written) VALUES (?)", (text,)).lastrowid
+                for text in texts
+            ]
+            self._claimed.update(numbers)  # type: ignore[arg-type]
+        return numbers  # type: ignore[return-value]
 
-    def remove(self, number: int) -> None:
-        """Take out the records up to this number."""
-        self._db.execute("DELETE FROM records WHERE number <= ?", (number,))
+    def claim(self, count: int) -> list[tuple[int, str]]:
+        """Claim the oldest records that are not claimed; returns their numbers and texts."""
+        with self._lock:
+            found = self._db.execute(
+                "SELECT number, written FROM records ORDER BY number LIMIT ?",
+                (count + len(self._claimed),),
+            )
+            free = [row for row in found.fetchall() if row[0] not in self._claimed][:count]
+            self._claimed.update(number for number, _ in free)
+        return free
+
+    def release(self, numbers: Iterable[int]) -> None:
+        """Let another call send these."""
+        with self._lock:
+            self._claimed.difference_update(numbers)
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Take records out."""
+        with self._transaction():
+            self._db.executemany("DELETE FROM records WHERE number = ?", [(n,) for n in numbers])
+
+    def set_aside(self, number: int, why: str) -> None:
+        """Take a record out and keep it apart."""
+        with self._transaction():
+            self._db.execute(
+                "INSERT OR REPLACE INTO set_aside "
+                "SELECT number, written, ? FROM records WHERE number = ?",
+                (why, number),
+            )
+            self._db.execute("DELETE FROM records WHERE number = ?", (number,))
+
+    def refused(self) -> list[tuple[dict[str, Any], str]]:
+        """The records that were set aside, and why."""
+        with self._lock:
+            found = self._db.execute("SELECT written, why FROM set_aside ORDER BY number")
+            return [(json.loads(written), why) for written, why in found.fetchall()]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All of it, or nothing; one thread at a time."""
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
 
     def __len__(self) -> int:
-        return int(self._db.execute("SELECT count(*) FROM records").fetchone()[0])
+        with self._lock:
+            return int(self._db.execute("SELECT count(*) FROM records").fetchone()[0])
 
     def close(self) -> None:
         """Close the file."""
         self._db.close()
 
 
-def _written(record: Record) -> dict[str, Any]:
-    """A record as JSON."""
-    if isinstance(record, Trajectory | Costs | StepCost):
-        return described(record)
-    return dict(record)
+Item = TypeVar("Item")
+
+
+def _portions(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """Parts of the size of one request."""
+    return (items[i : i + BATCH] for i in range(0, len(items), BATCH))
+
+
+def _text(record: Record) -> str:
+    """A record as JSON; NumPy's numbers and arrays are written as numbers and lists."""
+    given = described(record) if isinstance(record, Trajectory | Costs | StepCost) else record
+    if not isinstance(given, Mapping):
+        raise ValueError(f"a record must be a record or a mapping, got {checks.show(record)}")
+    try:
+        return json.dumps(dict(given), allow_nan=False, default=_plain)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(
+            f"a record must have finite numbers, texts and lists only, got {checks.show(record)}: "
+            f"{error}"
+        ) from None
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} cannot be sent")
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is not a number that can be sent")
 
 
 def _redirected(answer: httpx.Response, url: str) -> str:

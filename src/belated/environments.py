@@ -3,6 +3,7 @@
 from belated.tabular.environments import (
     Rewards,
     bandit,
+    bandit_lower_bound,
     chain,
     delay_lower_bound,
     dynamics_lower_bound,
@@ -19,6 +20,7 @@ from belated.tabular.environments import (
 __all__ = [
     "Rewards",
     "bandit",
+    "bandit_lower_bound",
     "chain",
     "delay_lower_bound",
     "dynamics_lower_bound",

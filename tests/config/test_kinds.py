@@ -22,6 +22,7 @@ KINDS = {
         kinds.ENVIRONMENTS,
         {
             "bandit": {"means": [0.1, 0.9]},
+            "bandit_lower_bound": {"episodes": 100},
             "chain": {},
             "delay_lower_bound": {"delay": 2},
             "dynamics_lower_bound": {"episodes": 100},

@@ -1,5 +1,6 @@
 """Threads that share an agent: every number is handed out once, and no record is lost."""
 
+import pickle
 import sys
 import threading
 
@@ -156,3 +157,12 @@ def test_threads_that_share_an_inbox_take_every_record_once():
         shared.take(3)
     with pytest.raises(TypeError, match="agent must be an Inbox for take, got one of DelayedOPPO"):
         make().take([])
+
+
+def test_a_locked_agent_can_be_pickled():
+    agent = bl.wrappers.Locked(bl.recommend(bl.Problem(1, 2, 1), information="bandit"))
+    number = agent.begin_episode().number
+    twin = pickle.loads(pickle.dumps(agent))
+    assert twin.open_episodes() == agent.open_episodes() == [number]
+    twin.forget(number)
+    assert agent.open_episodes() == [number]

@@ -15,6 +15,7 @@ import pytest
 
 import belated as bl
 import oracles
+from belated.core.stored import Distributions, Learned
 from belated.parts import Confidence, FewVisits, Softmax, Weighted
 from limits import FULL
 from registry import AGENTS, ARMS
@@ -93,7 +94,7 @@ def test_a_state_shares_nothing_that_changes(world, make):
 
 CONTINUE = """
 import sys, json
-sys.path.insert(0, {tests!r})
+sys.path[:0] = [{tests!r}, {shared!r}]
 import numpy as np, belated as bl, test_saving
 from registry import AGENTS
 world = test_saving.WORLDS["per step"]
@@ -116,7 +117,7 @@ def test_a_new_process_continues_every_agent(tmp_path):
         bl.save(agent, tmp_path / f"agent{i}")
         policies = play(world, agent, 12, 30, bl.DelayLine(), np.random.default_rng(9))
         expected[name] = [p.tobytes().hex() for p in policies]
-    code = CONTINUE.format(tests=str(HERE))
+    code = CONTINUE.format(tests=str(HERE), shared=str(HERE.parent))
     done = subprocess.run(
         [sys.executable, "-c", code], check=False, cwd=tmp_path, capture_output=True, text=True
     )
@@ -454,26 +455,14 @@ class Slow:
     share: float = 0.2
 
     def start(self, problem, costs):
-        return Slowly(problem, self.share)
+        return Learned({"policy": Distributions(problem.shape)})
 
+    def policy(self, learned, outlook):
+        return learned.policy
 
-class Slowly:
-    def __init__(self, problem, share):
-        self._share = share
-        self._policy = np.full(problem.shape, 1 / problem.actions)
-
-    def policy(self, outlook):
-        return self._policy
-
-    def learn(self, arrived):
-        best = np.eye(self._policy.shape[2])[arrived.q().argmin(-1)]
-        self._policy = (1 - self._share) * self._policy + self._share * best
-
-    def state(self):
-        return {"policy": self._policy}
-
-    def restore(self, saved):
-        self._policy = saved["policy"]
+    def learn(self, learned, arrived):
+        best = np.eye(learned.policy.shape[2])[arrived.q().argmin(-1)]
+        learned.policy = (1 - self.share) * learned.policy + self.share * best
 
 
 class Cheapest:
@@ -571,7 +560,7 @@ def test_what_can_be_registered():
     assert register(Slow) is Slow  # a second time is no error
     for wrong, message in (
         (3, "cls must be a class, got 3"),
-        (Slowly, "Slowly must be a dataclass, or have state"),
+        (Path, "Path must be a dataclass, or have state"),
     ):
         with pytest.raises(ValueError, match=message):
             register(wrong)

@@ -1,10 +1,17 @@
-"""From data to objects: the same world and delays for all agents."""
+"""From data to objects: the same world and delays for all agents, and seeds that reach all."""
+
+import dataclasses
 
 import numpy as np
+import pytest
 
 import belated as bl
+from belated import config
+from belated.config.registry import accepted
 from belated.lab import build, part
-from belated.lab.spec import Scene
+from belated.lab.spec import Learner, Scene
+from belated.lab.task import perform
+from lab.small import TINY
 
 
 def test_all_agents_face_the_delays_that_simulate_would_draw():
@@ -15,3 +22,93 @@ def test_all_agents_face_the_delays_that_simulate_would_draw():
     agent = bl.DelayedOPPO(world.problem)
     run = bl.simulate(world, agent, delays=model, episodes=20, seed=7)
     np.testing.assert_array_equal(build.delays(scene, world, 7), run.delays)
+
+
+DRAWING = sorted(name for name, make in config.AGENTS.kinds.items() if "seed" in accepted(make))
+ARMS = dataclasses.replace(TINY, environment=part("bandit", means=(0.2, 0.5, 0.6, 0.7)),
+                           information="bandit", episodes=20)  # fmt: skip
+
+
+def described(kind):
+    """An agent that draws, alone and inside another one."""
+    return {"alone": part(kind), "inside": part("skipping", agent=part(kind), threshold=3)}
+
+
+def test_the_agents_that_draw_are_known():
+    assert {"posterior_sampling", "thompson_sampling"} <= set(DRAWING)
+
+
+def policies(experiment, seed, number=10):
+    """What an agent plays before any feedback."""
+    scene = experiment.scene("")
+    world = build.world(scene, seed)
+    delays = build.delays(scene, world, seed)
+    agent = build.agent(experiment, experiment.agents[0], world, delays, seed=seed)
+    return np.array([agent.begin_episode().policy for _ in range(number)])
+
+
+@pytest.mark.parametrize("where", ["alone", "inside"])
+@pytest.mark.parametrize("kind", DRAWING)
+def test_repetitions_of_an_agent_that_draws_differ_and_each_can_be_repeated(kind, where):
+    experiment = dataclasses.replace(ARMS, agents=(Learner("A", described(kind)[where]),))
+    one, other = policies(experiment, 0), policies(experiment, 1)
+    assert not np.array_equal(one, other)
+    np.testing.assert_array_equal(policies(experiment, 0), one)
+    fixed = dataclasses.replace(experiment, agents=(Learner("A", part(kind, seed=5)),))
+    np.testing.assert_array_equal(policies(fixed, 0), policies(fixed, 1))
+
+
+@pytest.mark.parametrize("kind", DRAWING)
+def test_a_repetition_is_the_same_whatever_runs_beside_it(kind):
+    alone = dataclasses.replace(ARMS, agents=(Learner("A", part(kind)),))
+    beside = dataclasses.replace(
+        ARMS, agents=(Learner("B", part("ucb1")), Learner("A", part(kind))), seeds=4
+    )
+    wanted = {task.seed: task for task in beside.tasks() if task.learner == "A"}
+    for task in reversed(alone.tasks()):
+        perform(beside, beside.tasks()[task.seed])
+        assert perform(alone, task).parquet == perform(beside, wanted[task.seed]).parquet
+
+
+def test_the_seed_of_the_run_makes_another_world_with_other_costs():
+    random = part("random_mdp", states=3, actions=2, horizon=2, seed="run")
+    scene = Scene(random, part("random", seed="run"), part("none"), 5)
+    one, other = (build.world(scene, seed) for seed in (0, 1))
+    again = build.world(scene, 0)
+    dense = [world.mdp.transitions.dense() for world in (one, other, again)]
+    costs = [world.costs.means for world in (one, other, again)]
+    for first, second, third in (dense, costs):
+        assert not np.array_equal(first, second)
+        np.testing.assert_array_equal(first, third)
+    fixed = Scene(random.replaced("seed", 3), None, part("none"), 5)
+    same = [build.world(fixed, seed).mdp.transitions.dense() for seed in (0, 1)]
+    np.testing.assert_array_equal(*same)
+
+
+def twice(seed, other):
+    """A delay model of an own function, which draws its mean."""
+    return bl.delays.fixed(int(np.random.default_rng(seed).integers(1000)) + other)
+
+
+def test_the_seed_of_the_run_reaches_own_functions_and_parts_inside():
+    delays = part("bursts", size=2, within=part(twice, seed="run", other=1))
+    scene = Scene(part("gridworld", size=2, horizon=2), None, delays, 6)
+    world = build.world(scene)
+    drawn = [build.delays(scene, world, seed).tolist() for seed in (0, 1, 0)]
+    assert drawn[0] == drawn[2] != drawn[1]
+
+
+def test_what_is_told_has_the_seed():
+    seen = []
+
+    def own(told):
+        seen.append(told.seed)
+        return bl.DelayedOPPO(told.problem)
+
+    experiment = dataclasses.replace(TINY, agents=(Learner("A", part(own)),))
+    scene = experiment.scene("")
+    for seed in (0, 1, 0):
+        world = build.world(scene, seed)
+        delays = build.delays(scene, world, seed)
+        build.agent(experiment, experiment.agents[0], world, delays, seed=seed)
+    assert seen[0] == seen[2] != seen[1]

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -372,3 +373,26 @@ def test_a_wrong_specification_leaves_nothing_behind(tmp_path):
         run(wrong, tmp_path / "out", jobs=2)
     assert not (tmp_path / "out").exists()
     assert not multiprocessing.active_children()
+
+
+def test_ray_reports_nothing_to_its_makers(monkeypatch):
+    """Where Ray is started, the variable that it reads for this is set, and not for longer."""
+    seen = []
+
+    def init(**options):
+        seen.append(os.environ.get("RAY_USAGE_STATS_ENABLED"))
+        raise RuntimeError("enough")
+
+    ray = types.SimpleNamespace(
+        init=init,
+        shutdown=lambda: None,
+        is_initialized=lambda: False,
+        exceptions=types.SimpleNamespace(RayError=OSError),
+    )
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
+    monkeypatch.setattr(cluster, "_ray", lambda: ray)
+    with cluster.opened(SMALL, 1) as perform, pytest.raises(RuntimeError, match="enough"):
+        list(perform(list(SMALL.tasks())))
+    assert seen == ["0"]
+    assert "RAY_USAGE_STATS_ENABLED" not in os.environ

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import signal
 import socket
 import tempfile
 import time
@@ -242,6 +243,53 @@ def test_killed_processes_are_replaced_and_nothing_acknowledged_is_lost(
         print(f"{name}: {kills} kills, {driving} of a driver, answered and checked within "
               f"{max(took):.1f} s, {events} events, {kept[name]} acknowledged records")  # fmt: skip
     assert min(kept.values()) >= 5 * kills
+
+
+def test_a_server_that_has_lost_its_learner_does_not_say_unknown(table, tmp_path):
+    """It is stopped, another one takes over, and it goes on with what it remembers."""
+    ports = [free_port(), free_port()]
+    servers = []
+    for i, port in enumerate(ports):
+        directory = tmp_path / str(i)
+        directory.mkdir()
+        url = f"http://127.0.0.1:{port}"
+        servers.append(Server(directory, {**table, "port": port, "url": url}).ready())
+    stopped, other = servers
+    stopped.process.send_signal(signal.SIGSTOP)
+    try:
+        with psycopg.connect(table["storage"], autocommit=True) as db:
+            db.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks "
+                "WHERE locktype = 'advisory' AND granted"
+            )
+        with httpx.Client(base_url=other.url) as web:
+            until(lambda: web.get(BASE).status_code == 200)
+            for k in range(6):
+                assert web.post(f"{BASE}/episodes", json={"key": f"k{k}"}).json()["episode"] == k
+        asked = [
+            b'POST %s/feedback HTTP/1.1\r\n{"episode": %d, "costs": [0.5]}' % (BASE.encode(), k)
+            for k in range(4)
+        ] + [
+            b'POST %s/decide HTTP/1.1\r\n{"episode": 4, "step": 0, "state": 0}' % BASE.encode(),
+            b"DELETE %s/episodes/5 HTTP/1.1\r\n" % BASE.encode(),
+            b"GET %s/episodes/5/policy HTTP/1.1\r\n" % BASE.encode(),
+        ]
+        links = []
+        for request in asked:  # they wait in the kernel until the process goes on
+            line, body = request.split(b"\r\n")
+            links.append(socket.create_connection(("127.0.0.1", ports[0])))
+            links[-1].sendall(
+                line + b"\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+            )
+    finally:
+        stopped.process.send_signal(signal.SIGCONT)
+    answers = [link.recv(65536).split(b"\r\n")[0] for link in links]
+    for link in links:
+        link.close()
+    for server in servers:
+        server.stop()
+    assert {answer.split()[1] for answer in answers} <= {b"503", b"307"}, answers
 
 
 def test_no_database_is_one_line():

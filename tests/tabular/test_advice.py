@@ -85,7 +85,7 @@ def test_order_helps_under_full_information_only():
     assert bandit.call == plain.call  # and its phases are those of late paths
     assert "paths='late'" in bandit.call
     for known in ({"transitions": WORLD.mdp.transitions}, {"paths": "at once"}):
-        assert bl.advise(WORLD.problem, **about, **known).notes == ()
+        assert "order" not in str(bl.advise(WORLD.problem, **about, **known).notes)
     K = 10**6
     late, order = (
         bl.advise(
@@ -101,12 +101,36 @@ def test_order_helps_under_full_information_only():
     assert useful[1] < useful[0]
 
 
+def test_a_guarantee_says_what_it_assumes():
+    """D = 0 where none is given, the phases that the bound is for, and overdue episodes."""
+    known, totals = {"transitions": WORLD.mdp.transitions}, {"episodes": 400, "total_delay": 800.0}
+
+    def advice(problem=WORLD.problem, **said):
+        return bl.advise(problem, aim="guarantee", **said)
+
+    bandit = {"information": "bandit"}
+    for said in ({}, known, bandit, {**bandit, "costs": "stochastic"}, {"episodes": 400}):
+        assert "if nothing is late" in advice(**said).reason
+    for said in ({}, known, bandit):
+        assert "(at a mean delay of 2)" in advice(**said, **totals).reason
+        told = str(advice(**said, **totals).notes)
+        assert "overdue" not in told
+    assert "(at a mean delay of 0)" in advice(episodes=400, total_delay=0).reason
+    for said in ({}, bandit, {**bandit, **known}):
+        assert "Doubling(literal=True)" in advice(**said).notes[0]
+    assert "adds at most H, and H (H + 1) / 2 more" in advice(**known).notes[0]
+    assert "no episode becomes overdue" in advice(ARMS.problem, **bandit).notes[0]
+    small = bl.Problem(6, 3, 5)
+    text = advice(small, **bandit, episodes=2000, total_delay=20_000).reason
+    assert "from K = 114,794 on (at a mean delay of 10)" in text
+
+
 def test_explicit_exploration_only_where_it_can_help():
     stochastic = {"information": "bandit", "costs": "stochastic", "max_delay": 100}
     stochastic["aim"] = "guarantee"
     many = bl.advise(ARMS.problem, **stochastic)
     few = bl.advise(bl.Problem(1, 5, 1), **stochastic)
-    assert "explore=FewVisits(threshold=None, max_delay=100.0, use_costs=False)" in many.call
+    assert "explore=FewVisits(threshold=None, max_delay=100.0)" in many.call
     assert "explore=None" in few.call
 
 
@@ -127,4 +151,4 @@ def test_later_algorithms_are_mentioned():
     known = bl.Transitions.from_dense(np.full((4, 3, 4), 0.25))
     assert "DelayedFTRL" in last(more, transitions=known)
     assert "Lazy" in last(more, costs="stochastic")
-    assert bl.advise(more, aim="guarantee").notes == ()
+    assert "belated." not in str(bl.advise(more, aim="guarantee").notes)

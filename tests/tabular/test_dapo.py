@@ -204,18 +204,6 @@ def test_dilated_bonuses_are_saved_and_printed(tmp_path):
     assert np.array_equal(agent.begin_episode().policy, again.begin_episode().policy)
 
 
-def test_copies_share_what_they_count():
-    world = oracles.random_world(np.random.default_rng(9), 3, 3, 2)
-    rates = {"learning_rate": 0.1, "exploration": 0.05}
-    bold = bl.wrappers.Bold(
-        lambda: bl.tabular.dilated.DilatedBonus(world.problem, **rates), share_model=True
-    )
-    bl.simulate(world, bold, delays=bl.delays.fixed(2), episodes=30)
-    assert {agent._set.counts.arrived for agent in bold.agents} == {28}
-    with pytest.raises(ValueError, match="here they are known"):
-        bl.DAPO(world.problem, transitions=world.mdp.transitions, **rates).count([])
-
-
 def test_the_radius_of_the_paper():
     world = oracles.random_world(np.random.default_rng(5), 3, 3, 2)
     agent = bl.DAPO(world.problem, learning_rate=0.1, exploration=0.02, episodes=K, delta=0.3)

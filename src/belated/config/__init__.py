@@ -10,6 +10,7 @@ from belated.tabular import environments
 ENVIRONMENTS = Registry(
     {
         "bandit": environments.bandit,
+        "bandit_lower_bound": environments.bandit_lower_bound,
         "chain": environments.chain,
         "delay_lower_bound": environments.delay_lower_bound,
         "dynamics_lower_bound": environments.dynamics_lower_bound,

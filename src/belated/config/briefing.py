@@ -26,6 +26,7 @@ class Told:
         transitions: the true transitions.
         delays: (K,) the delays of the run.
         tuned: the paper's parameters for the agent, if its learning rate is "tuned".
+        seed: for what the agent draws itself; another one in every repetition of a run.
     """
 
     problem: Problem
@@ -34,6 +35,7 @@ class Told:
     transitions: Transitions
     delays: Ints
     tuned: Parameters | None = None
+    seed: int = 0
 
     @property
     def episodes(self) -> int:

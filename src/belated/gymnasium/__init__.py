@@ -7,12 +7,35 @@ imported, and never imports it by itself.
 """
 
 import contextlib
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from belated.gymnasium.loop import GymRun as GymRun
+    from belated.gymnasium.loop import gym_loop as gym_loop
+    from belated.gymnasium.wrapper import LateRewards as LateRewards
 
 NAME = "belated/LateRewards-v0"
-"""What Gymnasium calls `belated.LateRewards`."""
+"""What Gymnasium calls `belated.gymnasium.LateRewards`."""
 
 with contextlib.suppress(ImportError):
     import gymnasium
 
     if NAME not in gymnasium.registry:
         gymnasium.register(NAME, entry_point="belated.gymnasium.wrapper:made")
+
+
+def __getattr__(name: str) -> object:
+    """Import what is public here when it is first asked for."""
+    homes = {"GymRun": "loop", "gym_loop": "loop", "LateRewards": "wrapper"}
+    if name not in homes:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = importlib.import_module(f"belated.gymnasium.{homes[name]}")
+    except ImportError:
+        if name != "LateRewards":
+            raise
+        raise ImportError(
+            "belated.gymnasium.LateRewards needs Gymnasium: pip install 'belated[gymnasium]'"
+        ) from None
+    return getattr(module, name)

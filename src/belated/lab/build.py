@@ -1,13 +1,22 @@
-"""From the data of an experiment to its objects: worlds, delays and agents."""
+"""From the data of an experiment to its objects: worlds, delays and agents.
+
+The seed of a run decides its paths, costs and delays. It also becomes the seed of every agent that
+draws and is not given a `seed` of its own, and of whatever says `seed = "run"`; each gets its own
+generator.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
 
+import numpy as np
+
 from belated import config as kinds
 from belated.config.briefing import Told
 from belated.config.build import make
+from belated.config.part import Part, as_part
+from belated.config.registry import Registry, accepted, is_own
 from belated.core import checks
 from belated.core.arrays import Ints
 from belated.core.contract import Agent, check_fresh
@@ -15,38 +24,54 @@ from belated.lab.spec import Experiment, Learner, Scene
 from belated.simulation import delays_in
 from belated.tabular.world import World
 
+RUN = "run"
+"""The value of a parameter `seed` that stands for the seed of the run."""
+ENVIRONMENT, COSTS, DELAYS, AGENT = range(3, 7)
+"""Which generator of a run gives the seeds of a part; `simulate` uses 0 to 2 itself."""
 
-def world(scene: Scene) -> World:
-    """The world of a scene, the same for every agent and seed."""
-    made: World = make("environment", scene.environment, kinds.ENVIRONMENTS)
+
+def world(scene: Scene, seed: int = 0) -> World:
+    """The world of a scene and a seed, the same for every agent."""
+    place = _seeded(scene.environment, kinds.ENVIRONMENTS, _Seeds(seed, ENVIRONMENT))
+    made: World = make("environment", place, kinds.ENVIRONMENTS)
     checks.instance("environment", made, World)
     if scene.costs is None:
         return made
-    return World(made.mdp, make("costs", scene.costs, kinds.COSTS, made))
+    costs = _seeded(scene.costs, kinds.COSTS, _Seeds(seed, COSTS))
+    return World(made.mdp, make("costs", costs, kinds.COSTS, made))
 
 
 def delays(scene: Scene, world: World, seed: int) -> Ints:
     """The delays (K,) of a seed, as `simulate` draws them; the same for every agent."""
-    model = make("delays", scene.delays, kinds.DELAYS)
+    given = _seeded(scene.delays, kinds.DELAYS, _Seeds(seed, DELAYS))
+    model = make("delays", given, kinds.DELAYS)
     if not hasattr(model, "draw"):
         raise ValueError(f"delays must be a delay model, got {checks.show(model)}")
     return delays_in(world, model, scene.episodes, seed)
 
 
 def agent(
-    experiment: Experiment, learner: Learner, world: World, delays: Ints, case: str = ""
+    experiment: Experiment,
+    learner: Learner,
+    world: World,
+    delays: Ints,
+    case: str = "",
+    seed: int = 0,
 ) -> Agent:
-    """A fresh agent for a world and delays (K,), those of a case."""
+    """A fresh agent for a world and delays (K,), those of a case and a seed."""
+    seeds = _Seeds(seed, AGENT)
     told = Told(
         world.problem,
         experiment.information_of(learner, case),
         experiment.paths_of(learner),
         world.mdp.transitions,
         delays,
+        seed=seeds(),
     )
     base = experiment.base(learner.name)
     key = f"agents[{[item.name for item in experiment.agents].index(base)}]"
-    made: Agent = make(key, learner.agent, kinds.AGENTS, told)
+    described = _seeded(learner.agent, kinds.AGENTS, seeds, always=True)
+    made: Agent = make(key, described, kinds.AGENTS, told)
     check_fresh(key, made)
     if made.information != told.information:
         raise ValueError(
@@ -54,6 +79,40 @@ def agent(
             f"got one for {checks.show(made.information)}"
         )
     return made
+
+
+class _Seeds:
+    """Seeds for the parts of a run, one after the other."""
+
+    def __init__(self, seed: int, place: int) -> None:
+        self._sequence = np.random.SeedSequence(checks.integer("seed", seed, 0), spawn_key=(place,))
+
+    def __call__(self) -> int:
+        """The next seed."""
+        (child,) = self._sequence.spawn(1)
+        return int(child.generate_state(1)[0])
+
+
+def _seeded(made: Part, registry: Registry, seeds: _Seeds, *, always: bool = False) -> Part:
+    """The part, and the parts inside, with seeds of the run where they are wanted.
+
+    always: kinds that take a `seed` and are not given one get one, too.
+    """
+
+    def inner(value: object, inside: Registry | None) -> object:
+        if isinstance(value, tuple):
+            return tuple(inner(item, inside) for item in value)
+        described = value if inside is None else as_part(value)
+        if not isinstance(described, Part):
+            return value
+        found = _seeded(described, inside or registry, seeds, always=always)
+        return value if found == described else found
+
+    maker = None if is_own(made.kind) else registry.kinds.get(made.kind)
+    wanted = RUN if always and maker is not None and "seed" in accepted(maker) else None
+    for name, value in made.parameters:
+        made = made.replaced(name, inner(value, registry.inside(name)))
+    return made.replaced("seed", seeds()) if made.values.get("seed", wanted) == RUN else made
 
 
 def rehearse(experiment: Experiment, source: str = "") -> None:
@@ -68,14 +127,15 @@ def rehearse(experiment: Experiment, source: str = "") -> None:
 
 def _rehearse(experiment: Experiment, case: str) -> None:
     scene = experiment.scene(case)
-    made = world(scene)
+    seed = experiment.first_seed
+    made = world(scene, seed)
     H, S, A = made.problem.shape
     checks.costs("costs of episode 0", made.costs.seeded(0).at(0), H, S, A)
-    drawn = delays(scene, made, 0)
+    drawn = delays(scene, made, seed)
     for learner in experiment.learners_of(case):
         swept = learner.name != experiment.base(learner.name)
         with _in(f"sweep, {learner.name!r}" if swept else ""):
-            agent(experiment, learner, made, drawn, case)
+            agent(experiment, learner, made, drawn, case, seed)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The agents of several directories of results, beside one another."""
+"""Compare the agents of several directories of results."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from belated.lab.spec import Experiment, Learner
 
 COMMON = (
     "Every agent is told the numbers of states, actions and steps, the start, and whether the "
-    "dynamics are the same at every step."
+    "dynamics are the same at every step. An agent that draws gets a seed of its run."
 )
 TUNED = "the number of episodes and the total delay, from which its parameters are tuned"
 TOLD = {

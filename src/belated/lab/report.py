@@ -42,7 +42,10 @@ pre { background: #f6f6f4; padding: .9rem; overflow-x: auto; font-size: .82rem; 
 """
 
 REM_PER_INCH = 3.6
-"""Smallest width of a figure: text of 9 points in 7 pixels. Wider figures can be scrolled."""
+"""The least width of a figure on the page: at it, text of 9 points is 7 pixels high.
+
+A figure that does not fit is scrolled.
+"""
 LONG = 40
 """Tables with more rows are folded."""
 

@@ -64,7 +64,7 @@ class Results:
 
     @cached_property
     def reported(self) -> pl.DataFrame:
-        """The rows that tables and curves are made of: with a selection, those not selected on."""
+        """The rows behind tables and curves; with a selection, only the seeds it did not use."""
         found = selection.reported(self.experiment, self._read, self.choices)
         if not len(found):
             raise ValueError(

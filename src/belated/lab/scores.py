@@ -27,9 +27,9 @@ from belated.lab.statistics import Line, Scores, score_table
 from belated.lab.table import number
 
 RANGE = (-1.0, 1.1)
-"""Scores that are drawn; what is beyond counts, but lies outside."""
+"""The range of scores that is drawn. Scores beyond it count, but cannot be seen."""
 BANDS = 2
-"""How many agents have bands; more would hide one another."""
+"""Bands are drawn for at most this many agents; more would hide one another."""
 WIDEST = 40
 """Most characters of the name of a case."""
 

@@ -97,7 +97,8 @@ def run(
     Args:
         what: an experiment, or the name of one; or nothing, and the arguments of
             `lab.experiment` as keywords: run(environment=..., agents={...}, ...).
-        directory: where the results are kept; by default for as long as the returned value lives.
+        directory: where the results are kept; by default a temporary directory, which is removed
+            with the returned value.
         jobs: how many runs at once.
         engine: "local" (processes on this machine), "ray" (a cluster) or "here" (this process).
             By default it is local, or here if a function cannot be handed to another process,

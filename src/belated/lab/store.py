@@ -54,7 +54,9 @@ def open_for(directory: Path, experiment: Experiment) -> None:
     More seeds than before are allowed; finished runs stay.
     """
     others = directory.exists() and not all(map(_early, directory.iterdir()))
-    if (directory / "spec.toml").exists():  # looked for last: another process may just begin
+    if (
+        directory / "spec.toml"
+    ).exists():  # checked last, since another process may be starting now
         before = spec(directory)
         for field in filter(lambda field: field.init, dataclasses.fields(Experiment)):
             old, new = getattr(before, field.name), getattr(experiment, field.name)
@@ -111,7 +113,7 @@ def _damaged(path: Path, reason: str | BaseException) -> ValueError:
 
 
 def _again(path: Path) -> str:
-    """What to do about a file of a run."""
+    """What a user should do about a damaged file of a run, to end the sentence of an error."""
     if not path.name.endswith((ROWS, VISITS, SUMS)):
         return ""
     rows = path.name.partition(".")[0] + ROWS
@@ -225,12 +227,12 @@ def _contents(directory: Path, task: Task) -> dict[str, bytes]:
 
 
 def _parsed(path: Path, read: Callable[[], _Read]) -> _Read:
-    """What a reader makes of a file; whatever it raises becomes one line that names the file."""
+    """Read a file with `read`; whatever that raises becomes one line that names the file."""
     try:
         return read()
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # a panic of compiled code is no Exception
+    except BaseException as error:  # a panic in compiled code is not an Exception
         raise _damaged(path, error) from None
 
 

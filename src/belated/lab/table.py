@@ -121,7 +121,7 @@ FORMS: dict[str, Callable[[Table], str]] = {
 
 
 def text(cell: Cell, sign: str = "") -> str:
-    """A cell as text; an interval without width is its mean."""
+    """A cell as text; an interval of width 0 is shown as its mean."""
     if isinstance(cell, Interval):
         mean, low, high = (number(x, sign) for x in (cell.mean, cell.low, cell.high))
         return mean if cell.low == cell.high or math.isnan(cell.low) else f"{mean} [{low}, {high}]"
@@ -163,6 +163,10 @@ SPECIAL = {
 
 
 def _latex(cell: str) -> str:
-    """Text for LaTeX; a leading minus is one, and a bracket after a row's end is no option."""
+    """Escape text for LaTeX.
+
+    A hyphen before a number becomes a minus sign, and brackets are put into braces, since LaTeX
+    would read one at the start of a row as an option of the row before.
+    """
     escaped = "".join(SPECIAL.get(sign, sign) for sign in cell.strip())
     return re.sub(r"(?<![\w.])-(?=\d)", "$-$", escaped).replace("[", "{[}").replace("]", "{]}")

@@ -52,9 +52,9 @@ def perform(experiment: Experiment, task: Task) -> Result:
     """Run a task; the same task gives the same bytes."""
     scene = experiment.scene(task.case)
     learner = experiment.learner(task.learner)
-    world = build.world(scene)
+    world = build.world(scene, task.seed)
     delays = build.delays(scene, world, task.seed)
-    agent = build.agent(experiment, learner, world, delays, task.case)
+    agent = build.agent(experiment, learner, world, delays, task.case, task.seed)
     run = simulate(
         world,
         agent,

@@ -370,7 +370,7 @@ def _add_learners(app: FastAPI, server: Server) -> None:
         format: Literal["json", "npy"] = "json",
     ) -> Response:
         """The policy of an open episode: (H, S, A), one step (S, A), or one row (A,)."""
-        found = live.session().policy(episode)
+        found = await live.session().policy(episode)
         H, S, _ = found.shape
         if step is not None and step >= H:
             why = f"step must be below {H}, got {step}"

@@ -54,6 +54,8 @@ class Committer:
         self._untidy = True
         self._next: asyncio.Future[None] | None = None  # of those pending
         self._current: asyncio.Future[None] | None = None  # of those being written
+        self._proof: asyncio.Future[None] | None = None  # that the learner is still ours
+        self._ended = False
         self._stopping = False
         self.broken: str | None = None
         self._thread = threading.Thread(target=self._run, name="commit", daemon=True)
@@ -93,6 +95,21 @@ class Committer:
                 return
         await asyncio.shield(future)  # a client that gives up must not stop the others
 
+    async def proven(self) -> None:
+        """Wait until the storage has confirmed, after this call, that the learner is ours.
+
+        What is not known here may be known to a process that has taken over meanwhile.
+        """
+        with self._wake:
+            if self.broken is not None or self._ended:
+                raise StorageError(self.broken or "the learner was closed")
+            if self._proof is None:
+                self._proof = self._loop.create_future()
+                self._proof.add_done_callback(_seen)
+            future = self._proof
+            self._wake.notify()
+        await asyncio.shield(future)
+
     def keep(self, number: int, pieces: Iterator[Piece]) -> None:
         """Store a snapshot after the events that it covers; any thread may call this."""
         with self._wake:
@@ -110,12 +127,14 @@ class Committer:
         while True:
             with self._wake:
                 busy = self._pending or self._snapshot or self._writing or self._stopping
-                if not (busy or self._untidy):
+                if not (busy or self._untidy or self._proof):
                     self._wake.wait(IDLE)
                 rows, self._pending = self._pending, []
                 if self._writing is None:
                     self._writing, self._snapshot = self._snapshot, None
-                if not rows and self._writing is None and self._stopping:
+                proof, self._proof = self._proof, None
+                if not (rows or proof) and self._writing is None and self._stopping:
+                    self._ended = True
                     return
                 done, self._current, self._next = self._next, self._next, None
             try:
@@ -124,8 +143,9 @@ class Committer:
                 with self._wake:
                     self._current = None
                 self._tell(done, None)
-                if not rows:
+                if proof or not rows:
                     self._storage.check()
+                self._tell(proof, None)
                 if self._untidy:
                     self._untidy = self._storage.tidy(self._log)
                 if self._writing is not None:
@@ -138,9 +158,10 @@ class Committer:
                 why = str(error) or type(error).__name__
                 with self._wake:
                     self.broken = why
-                    pending, self._next, self._current = self._next, None, None
+                    waiting = (done, self._next, proof, self._proof)
+                    self._next = self._current = self._proof = None
                     self._pending = []
-                for future in (done, pending):
+                for future in waiting:
                     self._tell(future, why)
                 self._call(functools.partial(self._failed, why))
                 return
@@ -164,6 +185,6 @@ def _settle(future: asyncio.Future[None], why: str | None) -> None:
 
 
 def _seen(future: asyncio.Future[None]) -> None:
-    """Nobody may be waiting; an error is not news then."""
+    """Mark an error as read, since there may be nobody who waits."""
     if not future.cancelled():
         future.exception()

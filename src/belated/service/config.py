@@ -162,6 +162,12 @@ class Config:
         if len(set(names)) != len(names):
             raise ValueError(f"learners must have different names, got {names}")
         checks.integer("port", self.port, 0, 65535)
+        if "://" in self.storage and not self.storage.startswith(POSTGRES):
+            scheme = self.storage.partition("://")[0]
+            raise ValueError(
+                f"storage must be a directory or start with {' or '.join(POSTGRES)}, "
+                f"got one that starts with {checks.show(scheme + '://')}"
+            )
         for token in self.tokens:
             for name in token.learners:
                 if name != EVERY:

@@ -144,6 +144,11 @@ class Books:
             return True
         return now - next(iter(self.opened.values())) > deadline + (self.terms.grace or 0)
 
+    @property
+    def pending(self) -> bool:
+        """Whether there are calls that nobody has read."""
+        return bool(self._recorder.calls)
+
     def calls(self) -> list[Call]:
         """What the agent is to be told since this was last asked."""
         found = self._recorder.calls[:]
@@ -209,13 +214,41 @@ class Books:
                 self._remember_end(record.episode, record.state)
             outcomes.append(own)
         if batch:
-            for place, outcome in zip(places, self.inbox.take(batch).outcomes, strict=True):
+            found = self.inbox.take(batch).outcomes
+            for place, record, outcome in zip(places, batch, found, strict=True):
+                if isinstance(record, Trajectory) and outcome.kind in ("taken", "late"):
+                    self._note(record)
                 if place is not None:
                     outcomes[place] = outcome
-        for number in {item.episode for item in batch}:
+        for number in sorted({item.episode for item in batch}):  # as when the log is read again
             self._tidy(number)
         assert None not in outcomes
         return outcomes  # type: ignore[return-value]
+
+    def _note(self, path: Trajectory) -> None:
+        """Know decisions and end of a path, so that nothing else is believed of them later."""
+        number, end = path.episode, int(path.states[-1])
+        if number not in self.opened:
+            self._remember_end(number, end)
+            return
+        pairs = zip(path.states.tolist(), path.actions.tolist(), strict=False)
+        self.decisions[number] = dict(enumerate(pairs))
+        self.ends[number] = end
+
+    def contradiction(self, record: Arrived) -> Outcome | None:
+        """A conflict, if a path ends elsewhere than was said before.
+
+        This is asked before an event is made, and not when a log is read: logs of earlier releases
+        have such paths, and their learners have learned from them.
+        """
+        if not isinstance(record, Trajectory):
+            return None
+        number = record.episode
+        end = self.ends.get(number, self._closed_ends.get(number))
+        if end is None or end == record.states[-1]:
+            return None
+        why = f"episode {number}, path: it ended in state {end}, got {record.states[-1]}"
+        return Outcome("conflict", number, "path", why)
 
     def _own_outcome(self, record: Arrived) -> Outcome | None:
         """The outcome of what an inbox does not know: ends, and paths other than decided."""

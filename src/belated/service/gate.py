@@ -8,6 +8,7 @@ the server behind their back.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Callable
@@ -48,7 +49,7 @@ class Rate:
 
 
 class Gate:
-    """Refuses what is too large, of the wrong type, for another host or by nobody.
+    """Rejects requests that are too large, of a wrong type, for another host or unauthenticated.
 
     Args:
         app: what takes the rest.
@@ -94,6 +95,12 @@ class Gate:
                 await _answer(send, 415, "a body must not be packed; leave out Content-Encoding")
                 return
         size = 0
+        started = False
+
+        async def sent(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
 
         async def counted() -> Message:
             nonlocal size
@@ -104,9 +111,16 @@ class Gate:
             return message
 
         try:
-            await self._app(scope, counted, send)
+            await self._app(scope, counted, sent)
         except HTTPException as error:  # of a body that another part reads before the framework
             await _answer(send, error.status_code, error.detail)
+        except RecursionError:  # the depth that JSON may have depends on who looks at it
+            if started:
+                raise
+            await _answer(send, 422, "a body must not be nested so deeply")
+        except asyncio.CancelledError:  # the server stops, and this request took too long to end
+            if not started:
+                await _answer(send, 503, "the server is stopping", (b"retry-after", b"1"))
 
     def _fits(self, length: bytes) -> bool:
         digits = length.lstrip(b"0") or b"0"

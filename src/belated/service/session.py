@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from belated.core import stored
 from belated.core.arrays import Floats
 from belated.core.inbox import Outcome
-from belated.core.records import Episode
+from belated.core.records import Episode, Trajectory
 from belated.service import snapshot
 from belated.service.commit import Committer
 from belated.service.episodes import Books, digest
@@ -30,7 +30,7 @@ from belated.service.events import Begun, Decided, Event, Fed, Forgotten, Made, 
 from belated.service.recorder import Call
 from belated.service.recovery import Restored, described
 from belated.service.storage import Storage, StorageError
-from belated.service.wire import Arrived, RecordError
+from belated.service.wire import Arrived, End, RecordError
 from belated.service.worker import Learning
 
 MINUTES = 60
@@ -113,8 +113,9 @@ class Session:
         """Begin an episode; with a key that was used, find it. Returns whether it is new."""
         if key is not None:
             if key in self.books.keys:
+                number = self.books.keys[key]  # it may be let go while the disk is waited for
                 await self.committer.durable()
-                return self.books.keys[key], False
+                return number, False
             if key in self._beginning:
                 return await self._handed(self._beginning[key]), False
         self._check_room(0)
@@ -151,8 +152,8 @@ class Session:
         if key is not None:
             self._beginning.pop(key, None)
         try:
-            self._tick()
-            self._happen(Begun(self.clock(), number, learned, key, digest(policy)), policy)
+            now = self._tick()
+            self._happen(Begun(now, number, learned, key, digest(policy)), policy)
             self._count("begun")
             future.set_result(number)
         except Exception as error:
@@ -170,13 +171,13 @@ class Session:
         if step == 0 and self._starts[state] == 0.0:
             why = f"state must be one that episodes can start in, got {state}"
             raise Refusal(422, why, outcome="invalid", field="state")
-        self._tick()
-        policy = self.policy(episode)
+        now = self._tick()
+        policy = await self.policy(episode)
         known = self.books.decisions.get(episode, {}).get(step)
         if known is None:
             self._check_room(1)
             action, probability = Episode(episode, policy).act(step, state, self._rng)
-            self._happen(Decided(self.clock(), episode, step, state, action))
+            self._happen(Decided(now, episode, step, state, action))
             self._count("decided")
         elif known[0] != state:
             why = f"step {step} of episode {episode} was decided in state {known[0]}, got {state}"
@@ -187,9 +188,10 @@ class Session:
         await self.committer.durable()
         return action, probability
 
-    def policy(self, episode: int) -> Floats:
+    async def policy(self, episode: int) -> Floats:
         """The policy (H, S, A) of an open episode."""
         if episode >= self.books.begun:
+            await self.committer.proven()
             raise Refusal(404, f"episode {episode} has not begun", outcome="unknown")
         if episode not in self.books.policies:
             raise Refusal(410, f"episode {episode} is closed", outcome="late")
@@ -197,39 +199,50 @@ class Session:
 
     async def feed(self, given: Sequence[Arrived | RecordError]) -> list[Outcome]:
         """Take feedback; an outcome for each record."""
-        good = [record for record in given if not isinstance(record, RecordError)]
-        self._check_room(len(good))
-        self._tick()
-        event = Fed(self.clock(), tuple(good))
-        found = iter(self._applied(event))
-        outcomes = [
+        self._check_room(len(given))
+        now = self._tick()
+        outcomes: list[Outcome] = []
+        for some in _one_place_each(given):
+            outcomes += self._fed(now, some)
+        for outcome in outcomes:
+            self._count(outcome.kind)
+            self.counts["late_used"] += outcome.kind == "late" and outcome.used
+        if any(outcome.kind == "unknown" for outcome in outcomes):
+            await self.committer.proven()
+        await self.committer.durable()
+        return outcomes
+
+    def _fed(self, now: float, given: Sequence[Arrived | RecordError]) -> list[Outcome]:
+        """Let feedback happen at a time for which deadlines have passed."""
+        known: list[Outcome | None] = [
             Outcome("invalid", record.episode, record.field, str(record))
             if isinstance(record, RecordError)
-            else next(found)
+            else self.books.contradiction(record)
             for record in given
         ]
+        asked = [r for r, outcome in zip(given, known, strict=True) if outcome is None]
+        found = iter(self._applied(Fed(now, tuple(asked))))  # type: ignore[arg-type]
+        outcomes = [next(found) if outcome is None else outcome for outcome in known]
         kept = [
             record
             for record, outcome in zip(given, outcomes, strict=True)
             if outcome.kind in ("taken", "late") and not isinstance(record, RecordError)
         ]
-        for outcome in outcomes:
-            self._count(outcome.kind)
-            self.counts["late_used"] += outcome.kind == "late" and outcome.used
         if kept:
-            self._append(Fed(event.at, tuple(kept)))
-        await self.committer.durable()
+            self._append(Fed(now, tuple(kept)))
+        self._check_told()
         return outcomes
 
     async def forget(self, episode: int) -> Outcome:
         """Let go of an episode."""
-        self._tick()
+        now = self._tick()
         if episode >= self.books.begun:
+            await self.committer.proven()
             raise Refusal(404, f"episode {episode} has not begun", outcome="unknown")
         was_open = self.books.is_open(episode)
         if was_open:
             self._check_room(1)
-            self._happen(Forgotten(self.clock(), episode))
+            self._happen(Forgotten(now, episode))
             self._count("forgotten_by_request")
         await self.committer.durable()
         if was_open:
@@ -243,11 +256,23 @@ class Session:
         if self.committer.waiting >= self.bounds.events:
             raise busy(f"{self.committer.waiting} events wait for the disk")
 
-    def _tick(self) -> None:
-        """Let deadlines pass that have passed."""
+    def _tick(self) -> float:
+        """Let deadlines pass that have passed.
+
+        Returns the time, for the event that follows. With a second reading of the clock, a deadline
+        could pass in between, by an event that is perhaps never written.
+        """
         now = self.clock()
         if self.books.passed(now):
             self._happen(Tick(now))
+        return now
+
+    def _check_told(self) -> None:
+        """Give up if the books have calls for the agent that no event of the log explains."""
+        if self.books.pending:
+            why = "the books are ahead of the log"
+            self._failed(why)
+            raise StorageError(why)
 
     def tick(self) -> None:
         """The same without a request."""
@@ -296,13 +321,18 @@ class Session:
 
         def look() -> None:
             try:
+                self._check_told()
                 at = self.committer.number, self.committer.last
                 found.append((*at, copy.copy(self.books), list(self._pupil.waiting)))
+            except StorageError:
+                logging.getLogger("belated.service").exception("no snapshot is made")
             finally:
                 done.set()
 
         self._loop.call_soon_threadsafe(look)
         done.wait()
+        if not found:
+            return  # the learner is given up, and is read from its log
         moment = self._moment(*found[0])
         self._writing = threading.Thread(
             target=self._write, args=(moment,), name="snapshot", daemon=True
@@ -361,3 +391,20 @@ def _give_up(future: asyncio.Future[int], error: Exception) -> None:
     if not future.done():
         future.add_done_callback(lambda done: done.exception())
         future.set_exception(error)
+
+
+def _one_place_each(
+    given: Sequence[Arrived | RecordError],
+) -> Iterator[Sequence[Arrived | RecordError]]:
+    """Batches in which no episode has two records of where it went.
+
+    What the first of two says is then known when the second is judged.
+    """
+    start, seen = 0, set[int]()
+    for i, record in enumerate(given):
+        if isinstance(record, Trajectory | End):
+            if record.episode in seen:
+                yield given[start:i]
+                start, seen = i, set()
+            seen.add(record.episode)
+    yield given[start:]

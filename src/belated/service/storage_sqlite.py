@@ -66,6 +66,10 @@ class SQLiteStorage:
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
+        (found,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":  # a damaged page may hide the newest events, which no checksum misses
+            self._db.close()
+            raise StorageError(f"{path} is damaged: {' '.join(found.split())}")
         layout = self._db.execute("PRAGMA user_version").fetchone()[0]
         if layout in STEPS:
             self._db.executescript(f"BEGIN;{STEPS[layout]}PRAGMA user_version = {LAYOUT};COMMIT;")
@@ -85,11 +89,13 @@ class SQLiteStorage:
 
     def events(self, after: int) -> Iterator[Row]:
         """See `Storage`."""
-        found = self._db.execute(
-            "SELECT number, format, written, checksum FROM events WHERE number > ? ORDER BY number",
-            (after,),
-        )
-        return map(Row._make, found)
+        with _readable():
+            found = self._db.execute(
+                "SELECT number, format, written, checksum FROM events WHERE number > ? "
+                "ORDER BY number",
+                (after,),
+            )
+            yield from map(Row._make, found)
 
     def add_piece(self, number: int, place: int, content: bytes, *, last: bool) -> None:
         """See `Storage`."""
@@ -102,11 +108,12 @@ class SQLiteStorage:
 
     def snapshots(self) -> Iterator[tuple[int, bytes]]:
         """See `Storage`."""
-        for number in self._whole():
-            pieces = self._db.execute(
-                "SELECT content FROM snapshots WHERE number = ? ORDER BY place", (number,)
-            )
-            yield number, b"".join(piece for (piece,) in pieces)
+        with _readable():
+            for number in self._whole():
+                pieces = self._db.execute(
+                    "SELECT content FROM snapshots WHERE number = ? ORDER BY place", (number,)
+                )
+                yield number, b"".join(piece for (piece,) in pieces)
 
     def _whole(self) -> list[int]:
         """The whole snapshots, newest first."""
@@ -155,3 +162,12 @@ class SQLiteStorage:
             self._db.close()
         finally:
             os.close(self._lock)
+
+
+@contextlib.contextmanager
+def _readable() -> Iterator[None]:
+    """What SQLite cannot read is a `StorageError`."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StorageError(f"the file cannot be read: {error}") from None

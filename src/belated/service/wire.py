@@ -49,7 +49,7 @@ class RecordError(ValueError):
 
 
 def parse(given: object, range: tuple[float, float] | None = None) -> Arrived:
-    """The record that a JSON value describes. range: of rewards that come without one."""
+    """The record that a JSON value describes. range: that of the learner."""
     if not isinstance(given, Mapping):
         raise RecordError("record", f"a record must be an object, got {checks.show(given)}")
     episode = _integer("episode", given.get("episode"))
@@ -109,6 +109,9 @@ def _costs(
     bounds = given.get("range", range)
     if bounds is None:
         raise RecordError("range", f"{name} needs a range [low, high]: where rewards lie")
+    if range is not None and bounds != range and list(range) != bounds:
+        why = f"range must be that of the learner, {list(range)}, or left out, got "
+        raise RecordError("range", why + checks.show(bounds))
     if not isinstance(bounds, list | tuple) or len(bounds) != 2:
         raise RecordError("range", f"range must be [low, high], got {checks.show(bounds)}")
     low, high = (_number("range", bound) for bound in bounds)

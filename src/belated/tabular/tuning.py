@@ -26,9 +26,11 @@ delta = 0.1.
 The two thresholds sqrt(D / (H S)) are for explicit exploration (`explores`). Without it the term of
 the largest delay has a factor A more, and the threshold is sqrt(D / (H S A)).
 
-Two bounds are not proved (`Setting.proved`). That of O-REPS with unknown transitions is what the
-paper states for paths at once; for late paths there is none. That of OPPO for stochastic costs is
-what the paper states in a sentence: the bound of full information.
+The paper's rates are simplified by its standing assumption S >= max(A, H^2) (section "Setting").
+`Setting.bound` holds for all sizes: it keeps the terms H^2 A K^{2/3} (bandit feedback) and
+H^2 sqrt K (full information, unknown transitions), which the assumption makes smaller than others.
+
+Some bounds are not proved (`Setting.proved`).
 
 Lancewicki, Rosenberg & Mansour (AAAI 2022), Corollary on skipping and the doubling algorithm.
 Departures: the threshold is beta = sqrt D in the first two bandit rows, as in the doubling
@@ -158,21 +160,32 @@ class Setting:
 
     @property
     def proved(self) -> bool:
-        """Whether the bound has a proof, the paper's or ours.
+        """Whether the bound has a proof, the paper's or ours, for these parameters and all delays.
 
-        O-REPS with unknown transitions has none: a lemma takes the last measure to be in the new
-        confidence set, but the sets are not nested. Neither has OPPO with stochastic costs, where
-        the paper only says that the bound of full information holds.
+        These have none:
+        - O-REPS with unknown transitions: a lemma takes the last measure to be in the new
+          confidence set, but the sets are not nested. For late paths no bound is stated.
+        - OPPO with stochastic costs: the paper says in a sentence that the bound of full
+          information holds.
+        - DAPO: the lemma on Hedge that its proof uses (E.6) is false where feedback of several
+          episodes arrives together.
+        - FTRL: the rates here are for practice; the paper's bound is for other constants.
+        - UOB-REPS: its form for delays is a reconstruction, and the bound is quoted.
         """
         return not (
-            (self.oreps and self.dynamics == "unknown") or (self.stochastic and not self.ucbvi)
+            (self.oreps and self.dynamics == "unknown")
+            or (self.stochastic and not self.ucbvi)
+            or self.dapo
+            or self.ftrl
+            or self.uob
         )
 
     def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
         """The regret bound for K episodes and a total delay D, at the best threshold.
 
-        Where only a rate is known, its constants and logarithms are left out. Infinity: no bound
-        is known. See `exact` and `proved`.
+        Where only a rate is known, its constants, logarithms and terms of lower order are left
+        out. It does not need the paper's assumption S >= max(A, H^2). Infinity: no bound is known.
+        See `exact` and `proved`.
         """
         H, S, A = problem.shape
         K, D = episodes, total_delay
@@ -190,7 +203,8 @@ class Setting:
             late = self._rare_rows(problem) * self._threshold(problem, D)
             return H * H * (S * math.sqrt(A * K) + late + (0.0 if self.ucbvi else math.sqrt(D)))
         if self.information == "bandit":
-            return H * S * math.sqrt(A) * math.pow(K, 2 / 3) + H * H * math.pow(D, 2 / 3)
+            penalty = H * H * (A * math.pow(K, 2 / 3) + math.pow(D, 2 / 3))
+            return H * S * math.sqrt(A) * math.pow(K, 2 / 3) + penalty
         if self.oreps and self.dynamics == "known":
             return 2.0 * H * math.sqrt(2.0 * math.log(S * A) * (K + 3.0 * D))
         if self.oreps and self.paths == "late":
@@ -200,7 +214,7 @@ class Setting:
         if self.dynamics == "known":
             return H * (H + 1) * math.sqrt(2.0 * math.log(A) * (K + D))
         if not self._late:
-            return math.pow(H, 1.5) * S * math.sqrt(A * K) + H * H * math.sqrt(D)
+            return math.pow(H, 1.5) * S * math.sqrt(A * K) + H * H * math.sqrt(K + D)
         late = self._rare_rows(problem) * self._threshold(problem, D)
         return H * H * (S * math.sqrt(A * K) + math.sqrt(D) + late)
 

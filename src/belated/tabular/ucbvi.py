@@ -127,9 +127,7 @@ class DelayedUCBVI(Learner[bool]):
         if self._stale:
             self._policy = self._planned()
             self._stale = False
-        return self._explore_part.mixed(
-            self._policy, self._explore_part.mask(self._explore)
-        )
+        return self._explore_part.mixed(self._policy, self._explore_part.mask(self._explore))
 
     def _learn(self, entry: Open[bool]) -> None:
         assert entry.path is not None

@@ -1,7 +1,9 @@
 import itertools
+import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import belated as bl
 from belated.tabular.environments.gridworld import MOVES, PAPER_WALLS
@@ -155,3 +157,77 @@ def test_no_learner_is_below_the_dynamics_lower_bound_unless_it_knows_the_transi
     eager = bl.parts.Softmax(1000.0)
     knows = regret(lambda w: bl.DelayedOPPO(w.problem, transitions=w.mdp.transitions, update=eager))
     assert knows < floor / 2
+
+
+def test_what_can_be_known_on_the_bandit_lower_bound():
+    """The numbers of the proof, exactly, and that a blind policy loses more than the floor."""
+    for S, A, H, K in [(1, 2, 1, 2), (3, 4, 2, 5), (5, 2, 3, 400), (20, 10, 4, 10**6)]:
+        world = bl.environments.bandit_lower_bound(K, S, A, H, seed=5)
+        means = world.costs.means
+        np.testing.assert_array_equal(np.sort(means, -1)[..., 1:], 0.5)
+        gap = np.ptp(means, axis=-1)
+        assert gap == pytest.approx(math.sqrt(3 * S * A / (128 * K)))
+        gap = gap[0, 0]
+        assert gap <= 1 / 4
+        kl = -math.log(1 - 4 * gap**2) / 2  # of coins with means 1/2 and 1/2 - gap
+        assert kl == pytest.approx(
+            0.5 * math.log(0.5 / (0.5 - gap)) + 0.5 * math.log(0.5 / (0.5 + gap))
+        )
+        assert K / S * kl / A <= 1 / 16
+        n = np.arange(K + 1) if K < 10**4 else np.arange(K // S - 10**4, K // S + 10**4)
+        moment = (binom.pmf(n, K, 1 / S) * n**1.5).sum()  # of the visits of a state at a step
+        assert moment <= math.sqrt(2) * (K / S) ** 1.5
+        floor = H * K * gap / 4
+        assert floor == pytest.approx(math.sqrt(3 / 128) / 4 * H * math.sqrt(S * A * K))
+        reach = bl.planning.occupancy(world.mdp, np.full((H, S, A), 1 / A)).sum(-1)
+        np.testing.assert_allclose(reach, 1 / S)
+        _, best = bl.planning.best_policy(world.mdp, means)
+        assert best == pytest.approx(H * (0.5 - gap))
+        blind = K * (H * (0.5 - gap / A) - best)
+        assert floor < blind
+
+
+def lost_on_means(make, K, S, A, H, seeds):
+    """Mean regret on the mean costs over some secrets, without delays, and the floor."""
+    lost = []
+    for seed in range(seeds):
+        world = bl.environments.bandit_lower_bound(K, S, A, H, seed)
+        costs, agent = world.costs.seeded(seed), make(world)
+        rng, total = np.random.default_rng(seed), 0.0
+        for k in range(K):
+            policy = agent.begin_episode().policy
+            total += (policy * costs.means).sum() / S
+            path, given = world.mdp.play(policy, rng, k), costs.at(k)
+            if agent.information == "bandit":
+                given = given[np.arange(H), path.states[:-1], path.actions]
+            agent.observe([path, bl.Costs(k, given)])
+        lost.append(total - K * bl.planning.best_policy(world.mdp, costs.means)[1])
+    return np.mean(lost), H * K * math.sqrt(3 * S * A / (128 * K)) / 4
+
+
+def test_no_bandit_learner_is_below_its_lower_bound_though_it_knows_the_transitions():
+    """Six secrets. Who sees all costs is not bound by it."""
+
+    def oppo(world):
+        rates = bl.tuning.oppo_bandit(world.problem, 150)
+        return bl.DelayedOPPO(
+            world.problem,
+            transitions=world.mdp.transitions,
+            costs=bl.parts.Weighted(rates["exploration"]),
+            update=bl.parts.Softmax(50 * rates["learning_rate"]),
+        )
+
+    def known(agent):
+        return lambda world: agent(world.problem, transitions=world.mdp.transitions)
+
+    def recommended(problem, transitions):
+        return bl.recommend(problem, information="bandit", transitions=transitions)
+
+    for make in (oppo, known(bl.DelayedUCBVI), known(recommended)):
+        lost, floor = lost_on_means(make, 150, 3, 3, 2, 6)
+        assert lost >= floor
+    eager = bl.parts.Softmax(1000.0)
+    lost, floor = lost_on_means(
+        lambda world: bl.DelayedOPPO(world.problem, update=eager), 800, 200, 10, 1, 1
+    )
+    assert lost < floor / 2

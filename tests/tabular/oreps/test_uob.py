@@ -11,6 +11,7 @@ import belated as bl
 import oracles
 from belated import tuning
 from belated.tabular.oreps.agent import DelayedOREPS
+from belated.tabular.oreps.uob import PlayedPolicy
 from belated.tuning import Setting
 
 ETA, GAMMA, K, DELTA = 0.3, 0.05, 30, 0.1

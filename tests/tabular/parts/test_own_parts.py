@@ -1,6 +1,7 @@
 """Parts written by anyone go into Delayed OPPO like those of the library."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +13,82 @@ from belated.testing import check_agent
 
 WORLD = oracles.random_world(np.random.default_rng(0), 3, 4, 2)
 KNOWN = {"transitions": WORLD.mdp.transitions}
+
+
+@dataclass(frozen=True)
+class Follow:
+    """Follow the leader: the action of the least sum of Q, in every state."""
+
+    first: int = 0
+
+    def start(self, problem, costs):
+        learned = SimpleNamespace(total=np.zeros(problem.shape), seen=[])
+        learned.total[..., self.first] = -1e-9
+        return learned
+
+    def policy(self, learned, outlook):
+        learned.seen.append((outlook.missing, outlook.coming))
+        return np.eye(learned.total.shape[2])[learned.total.argmin(-1)]
+
+    def learn(self, learned, arrived):
+        learned.total += arrived.q()
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """Full information that is used only where it is above a half."""
+
+    information: ClassVar[str] = "full"
+    weighted: ClassVar[bool] = False
+    averaged: ClassVar[bool] = False
+
+    def start(self, problem):
+        return None
+
+    def learn(self, learned, path, values):
+        pass
+
+    def estimate(self, learned, seen):
+        return np.round(seen.values)
+
+
+@dataclass(frozen=True)
+class Reweighted(Rounded):
+    """Importance weights of one's own, which need the model of the start of the episode."""
+
+    information: ClassVar[str] = "bandit"
+    weighted: ClassVar[bool] = True
+
+    def estimate(self, learned, seen):
+        played, path = seen.played(), seen.path
+        at = (np.arange(len(path.actions)), path.states[:-1], path.actions)
+        costs = np.zeros(played.shape)
+        costs[at] = seen.values / (seen.model.reach(played, path.states) * played[at] + 0.1)
+        return costs
+
+
+@dataclass(frozen=True)
+class Evenly:
+    """Every other episode is played uniformly, and used all the same."""
+
+    needs_paths: ClassVar[bool] = False
+
+    def start(self, problem, model):
+        steps = 1 if problem.homogeneous else problem.horizon
+        return SimpleNamespace(turn=False, every=np.ones((steps, problem.states), bool))
+
+    def mask(self, learned):
+        learned.turn = not learned.turn
+        return None if learned.turn else learned.every
+
+    def mixed(self, policy, mask):
+        return policy if mask is None else np.full_like(policy, 1 / policy.shape[2])
+
+    def met(self, mask, path):
+        return False
+
+
+OWN = {"transitions": WORLD.mdp.transitions}
 
 
 @dataclass(frozen=True)

@@ -45,9 +45,9 @@ def test_the_estimate_is_unbiased_for_known_transitions(trained, share):
         return made
 
     from belated.tabular.parts.costs import Observation
-    from belated.tabular.parts.transitions import Known
+    from belated.tabular.parts.transitions import KnownModel
 
-    model = Known(world.problem, world.mdp.transitions)
+    model = KnownModel(world.problem, world.mdp.transitions)
     mean, weight = np.zeros((H, S, A)), 0.0
     for states, actions, chance in paths(p, played, start):
         path = bl.Trajectory(0, states, actions)

@@ -111,6 +111,11 @@ class Locked:
         """The agent that wrote the state, with a lock of its own."""
         return cls(stored.made(stored.exact(state, "agent")["agent"]))
 
+    def __reduce__(self) -> tuple[type[Self], tuple[Agent]]:
+        """Pickle the agent inside; a lock belongs to its process."""
+        with self._lock:
+            return type(self), (self.agent,)
+
     def __deepcopy__(self, memo: object) -> Self:
         with self._lock:
             return type(self)(stored.twin(self.agent))

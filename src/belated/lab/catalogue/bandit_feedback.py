@@ -1,4 +1,4 @@
-"""Late bandit feedback: the algorithms of the later papers beside our own and other people's.
+"""Late bandit feedback: algorithms of later papers, compared with ours and with those of others.
 
 Each algorithm is run with the constants of its theory, and with a factor on them. The factors were
 chosen on other worlds and seeds, one for all cases, by `bandit-feedback-tuning` and

@@ -1,7 +1,7 @@
 """The suite: many worlds, cost processes and delays, and one score for each.
 
-Sizes and seeds are other ones than those on which the recommended agent and the rivals' settings
-were chosen. Lengths of phases are shares of K, so that the quick suite is the same in small.
+Sizes and seeds differ from those on which the recommended agent and the rivals' settings were
+chosen. Lengths of phases are shares of K, so that the quick suite is a smaller copy of the suite.
 """
 
 from __future__ import annotations

@@ -27,6 +27,9 @@ from belated.lab.spec import Experiment, Task
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Ray reads this when it is imported: a cluster of one machine, on the loopback interface."""
 
+SILENT = {"RAY_USAGE_STATS_ENABLED": "0"}
+"""Ray reads this when it starts a cluster: nothing is reported to its makers."""
+
 
 @contextlib.contextmanager
 def opened(experiment: Experiment, jobs: int) -> Iterator[Perform]:
@@ -48,9 +51,13 @@ def opened(experiment: Experiment, jobs: int) -> Iterator[Perform]:
             return
         try:
             if not connected:
-                ray.init(
-                    address=address or "local", logging_level="error", log_to_driver=False, **here
-                )
+                with environment(SILENT):
+                    ray.init(
+                        address=address or "local",
+                        logging_level="error",
+                        log_to_driver=False,
+                        **here,
+                    )
         except (OSError, RuntimeError, ray.exceptions.RayError) as error:
             if not address:
                 raise

@@ -1,4 +1,4 @@
-"""This process, one run after the other: for functions that no other process can have."""
+"""Run tasks in this process, one after the other, where functions cannot be sent to another."""
 
 from __future__ import annotations
 

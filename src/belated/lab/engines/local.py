@@ -114,7 +114,7 @@ def _start(experiment: Experiment) -> Worker:
     process = multiprocessing.get_context("spawn").Process(
         target=_work, args=(experiment, theirs), daemon=True
     )
-    resource_tracker.ensure_running()  # started later, it would unblock the signal
+    resource_tracker.ensure_running()  # started inside the block below, it would unblock the signal
     with environment(ONE_THREAD), _interrupts_blocked():
         process.start()
     theirs.close()

@@ -14,6 +14,7 @@ from belated.tabular.environments.gymnasium import (
 )
 from belated.tabular.environments.tabular import (
     bandit,
+    bandit_lower_bound,
     chain,
     delay_lower_bound,
     dynamics_lower_bound,
@@ -23,6 +24,7 @@ from belated.tabular.environments.tabular import (
 __all__ = [
     "Rewards",
     "bandit",
+    "bandit_lower_bound",
     "chain",
     "delay_lower_bound",
     "dynamics_lower_bound",

@@ -1,4 +1,4 @@
-"""Small standard worlds: a random MDP, a chain, a bandit, and two lower bounds."""
+"""Small standard worlds: a random MDP, a chain, a bandit, and three lower bounds."""
 
 import math
 
@@ -77,6 +77,41 @@ def delay_lower_bound(delay: int, states: int = 1, actions: int = 2, horizon: in
     delay = checks.integer("delay", delay, 0)
     mdp = _circle(states, actions, horizon)
     return World(mdp, processes.blocks(states, actions, delay + 1))
+
+
+def bandit_lower_bound(
+    episodes: int, states: int = 2, actions: int = 2, horizon: int = 2, seed: int = 0
+) -> World:
+    """A world in which bandit feedback costs every learner of the order H sqrt(S A K).
+
+    Whatever is played, the next state is each state with the same probability, and so is the
+    first one: every state at every step is a bandit of its own, and knowing the transitions does
+    not help. Costs are coins with mean 1/2; one action, which the seed draws for each state and
+    step, has mean 1/2 - epsilon, epsilon = sqrt(3 S A / (128 K)). Averaged over the seeds, the
+    regret of every learner that sees only the costs it suffers is at least H K epsilon / 4.
+
+    Args:
+        episodes: K, for which the world is made; at least S and 3 S A / 8.
+        states: at least 1.
+        actions: at least 2.
+        horizon: at least 1.
+        seed: decides which actions are better.
+    """
+    K = checks.integer("episodes", episodes, 1, checks.MOST)
+    S = checks.integer("states", states, 1)
+    A = checks.integer("actions", actions, 2)
+    H = checks.integer("horizon", horizon, 1)
+    least = max(S, math.ceil(3 * S * A / 8))
+    if least > K:
+        raise ValueError(f"episodes must be at least S and 3 S A / 8, here {least}, got {K}")
+    checks.room(max(H, S) * S * A, states=S, actions=A, horizon=H)
+    rng = np.random.default_rng(checks.integer("seed", seed, 0))
+    means = np.full((H, S, A), 0.5)
+    better = rng.integers(0, A, (H, S, 1))
+    np.put_along_axis(means, better, 0.5 - math.sqrt(3 * S * A / (128 * K)), axis=2)
+    transitions = Transitions.from_dense(np.full((S, A, S), 1.0 / S))
+    start = (1.0 / S,) * S if S > 1 else 0
+    return World(MDP(transitions, H, start), processes.stochastic(means))
 
 
 def dynamics_lower_bound(

@@ -117,6 +117,7 @@ class FewVisits:
     """
 
     slot: ClassVar[str] = "explore"
+    dropped: ClassVar[Mapping[str, bool]] = {"use_costs": False}
     needs: ClassVar[Mapping[tuple[str, str], str]] = {
         ("transitions", "counts"): "it needs unknown transitions; known ones are not explored"
     }

@@ -217,9 +217,7 @@ class Softmax:
 
     def retune(self, learned: Learned, parameters: Parameters) -> None:
         """The step size of the phase, for the whole sum."""
-        learned.constant = checks.real(
-            "learning_rate", self.scale * parameters.learning_rate, 0.0
-        )
+        learned.constant = checks.real("learning_rate", self.scale * parameters.learning_rate, 0.0)
         learned.pending = 0
 
     def diagnostics(self, learned: Learned) -> Mapping[str, float]:

@@ -1,0 +1,123 @@
+"""The buffer of the client: no record holds up those behind it, and outcomes are one's own."""
+
+import asyncio
+import json
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from belated.client import AsyncClient, Client
+from serving import SHOP, config, running
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    path = tmp_path_factory.mktemp("shop")
+    learner = {**SHOP, "deadline_episodes": 10_000}
+    with running(path, config(path, learners=[learner], limits={"body": 4_000})) as server:
+        yield server.url
+
+
+def begun(url, count):
+    """So many new episodes, in each of which something was decided."""
+    with Client(url, "shop") as client:
+        numbers = [client.begin() for _ in range(count)]
+        for number in numbers:
+            client.decide(number, 0, 0)
+    return numbers
+
+
+def kinds(told):
+    return [outcome["outcome"] for outcome in told]
+
+
+def test_numbers_of_numpy_are_sent_as_numbers(shop, tmp_path):
+    first, second = begun(shop, 2)
+    for place, buffer in ((first, tmp_path / "b"), (second, None)):
+        record = {"episode": np.int64(place), "costs": np.array([0.5], dtype=np.float32)}
+        with Client(shop, "shop", buffer=buffer) as client:
+            assert kinds(client.feedback([record])) == ["taken"]
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), object(), {1, 2}])
+def test_what_cannot_be_written_is_refused_and_the_buffer_goes_on(shop, tmp_path, bad):
+    (number,) = begun(shop, 1)
+    good = {"episode": number, "costs": [0.5]}
+    with Client(shop, "shop", buffer=tmp_path / "b") as client:
+        with pytest.raises(ValueError, match="a record must have finite numbers, texts and lists"):
+            client.feedback([good, {"episode": number, "costs": [bad]}])
+        assert client.undelivered == 0
+        with Client(shop, "shop", buffer=tmp_path / "b") as other:  # another process, say
+            assert kinds(other.feedback([good])) == ["taken"]
+        assert kinds(client.feedback([good])) == ["duplicate"]
+
+
+def test_a_record_that_is_never_taken_is_set_aside(shop, tmp_path):
+    numbers = begun(shop, 5)
+    records = [{"episode": number, "costs": [0.5]} for number in numbers]
+    huge = {"episode": numbers[2], "costs": [0.125] * 2_000}  # more than the server reads
+    with Client(shop, "shop", buffer=tmp_path / "b") as client:
+        told = client.feedback([*records[:2], huge, *records[2:]])
+        assert kinds(told) == [*2 * ["taken"], "undeliverable", *3 * ["taken"]]
+        assert told[2]["status"] == 413
+        assert client.undelivered == 0
+        ((record, why),) = client.set_aside
+        assert record == huge
+        assert "at most 4000 bytes" in why
+        assert client.flush() == []
+    with Client(shop, "shop", buffer=tmp_path / "b") as client:
+        assert len(client.set_aside) == 1
+
+
+def test_a_nan_that_an_earlier_release_stored_is_set_aside(shop, tmp_path):
+    (number,) = begun(shop, 1)
+    with sqlite3.connect(tmp_path / "b") as db:
+        db.execute(
+            "CREATE TABLE records (number INTEGER PRIMARY KEY AUTOINCREMENT, written TEXT NOT NULL)"
+        )
+        rows = [{"episode": number, "costs": [value]} for value in (float("nan"), 0.5)]
+        texts = [(json.dumps(row),) for row in rows]
+        db.executemany("INSERT INTO records (written) VALUES (?)", texts)
+    db.close()
+    with Client(shop, "shop", buffer=tmp_path / "b") as client:
+        assert client.undelivered == 1
+        assert kinds(client.flush()) == ["taken"]
+        assert len(client.set_aside) == 1
+
+
+def test_concurrent_calls_get_the_outcomes_of_their_own_records(shop, tmp_path):
+    numbers = begun(shop, 20)
+
+    async def all_at_once():
+        async with AsyncClient(shop, "shop", buffer=tmp_path / "b") as client:
+            calls = [client.feedback([{"episode": n, "costs": [0.5]}]) for n in numbers]
+            return await asyncio.gather(*calls), client.undelivered
+
+    told, left = asyncio.run(all_at_once())
+    assert [[outcome["episode"] for outcome in one] for one in told] == [[n] for n in numbers]
+    assert {kind for one in told for kind in kinds(one)} == {"taken"}
+    assert left == 0
+
+
+def test_threads_get_the_outcomes_of_their_own_records(shop, tmp_path):
+    numbers = begun(shop, 40)
+    pairs = [numbers[i : i + 2] for i in range(0, 40, 2)]
+    with Client(shop, "shop", buffer=tmp_path / "b") as client, ThreadPoolExecutor(8) as pool:
+        records = [[{"episode": n, "costs": [0.5]} for n in pair] for pair in pairs]
+        told = list(pool.map(client.feedback, records))
+        assert client.undelivered == 0
+    assert [[outcome["episode"] for outcome in one] for one in told] == pairs
+    assert {kind for one in told for kind in kinds(one)} == {"taken"}
+
+
+def test_what_was_left_in_the_buffer_is_not_an_outcome_of_the_next_call(shop, tmp_path):
+    first, second = begun(shop, 2)
+    with Client("http://127.0.0.1:1", "shop", buffer=tmp_path / "b", patience=0.0) as away:
+        assert away.feedback([{"episode": first, "costs": [0.5]}]) is None
+        assert away.undelivered == 1
+    with Client(shop, "shop", buffer=tmp_path / "b") as client:
+        (told,) = client.feedback([{"episode": second, "costs": [0.5]}])
+        assert (told["episode"], told["outcome"]) == (second, "taken")
+        assert client.undelivered == 0

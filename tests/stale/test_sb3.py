@@ -1,0 +1,262 @@
+"""DelayedPPO on Stable-Baselines3: equal without delays, late with them, saved on the way."""
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+
+import belated as bl
+
+pytestmark = pytest.mark.long
+torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'belated[sb3]'")
+sb3 = pytest.importorskip(
+    "stable_baselines3", reason="needs Stable-Baselines3: pip install 'belated[sb3]'"
+)
+gymnasium = pytest.importorskip("gymnasium", reason="needs Gymnasium")
+
+from belated.stale.sb3 import CORRECTIONS, DelayedPPO  # noqa: E402 - after the skips
+
+SETTINGS = {"n_steps": 64, "batch_size": 32, "n_epochs": 2, "seed": 5, "device": "cpu"}
+
+
+def parameters(model):
+    return {name: x.clone() for name, x in model.policy.state_dict().items()}
+
+
+def equal(first, second):
+    return all(torch.equal(first[name], second[name]) for name in first)
+
+
+class Recorder(DelayedPPO):
+    """Keeps which rollout was used after which."""
+
+    def __init__(self, *args, **settings):
+        self.used = []
+        super().__init__(*args, **settings)
+
+    def _corrected(self, rollout):
+        self.used.append((self.collected - 1, rollout.number))
+        return super()._corrected(rollout)
+
+
+def environment(name):
+    return sb3.common.env_util.make_vec_env(name, n_envs=2, seed=1)
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1"])
+@pytest.mark.parametrize("correction", [c for c in CORRECTIONS if c != "vtrace"])
+def test_without_delay_it_is_ppo_after_four_rollouts(name, correction):
+    plain = sb3.PPO("MlpPolicy", environment(name), **SETTINGS).learn(4 * 128)
+    ours = DelayedPPO("MlpPolicy", environment(name), correction=correction, **SETTINGS)
+    ours.learn(4 * 128)
+    assert ours.num_timesteps == plain.num_timesteps == 4 * 128
+    assert equal(parameters(plain), parameters(ours))
+
+
+def test_anchors_at_now_that_are_computed_again_change_the_last_digits_only():
+    """As if the policy had moved: batched passes of the network round differently."""
+
+    class Again(DelayedPPO):
+        def _corrected(self, rollout):
+            before, self._n_updates = self._n_updates, -1
+            try:
+                return super()._corrected(rollout)
+            finally:
+                self._n_updates = before
+
+    plain = sb3.PPO("MlpPolicy", environment("CartPole-v1"), **SETTINGS).learn(128)
+    for correction in ("current", "decoupled", "truncated", "delay-adapted"):
+        ours = Again("MlpPolicy", environment("CartPole-v1"), correction=correction, **SETTINGS)
+        ours.learn(128)
+        first, second = parameters(plain), parameters(ours)
+        for key in first:
+            torch.testing.assert_close(first[key], second[key], rtol=1e-4, atol=1e-6)
+
+
+def test_rollouts_arrive_when_the_delay_model_says():
+    delays = bl.delays.lost(0.2, bl.delays.uniform(0, 4))
+    model = Recorder("MlpPolicy", environment("CartPole-v1"), delays=delays, **SETTINGS)
+    model.learn(15 * 128)
+    drawn = delays.draw(2**16, np.random.default_rng((5, 27)))[:15]
+    expected = sorted((k + d, k) for k, d in enumerate(drawn.tolist()) if k + d < 15)
+    assert model.used == expected
+    numbers = [rollout for _, rollout in expected]
+    assert numbers != sorted(numbers)  # some overtake others
+    assert model.lost == (drawn == bl.NEVER).sum() > 0
+    assert model.waiting == 15 - len(expected) - model.lost
+    assert model._n_updates == 2 * len(expected)
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+def test_one_late_update_is_ppo_with_anchor_and_weight(correction):
+    """Fixed delay 1: the second update, by hand from the first."""
+    model = DelayedPPO(
+        "MlpPolicy", environment("CartPole-v1"), delays=bl.delays.fixed(1), correction=correction,
+        **{**SETTINGS, "n_epochs": 1, "batch_size": 128},
+    )  # fmt: skip
+    model.learn(2 * 128)
+    (rollout,) = model._waiting._rollouts  # made by the policy before the only update
+    buffer = rollout.buffer
+    observations = torch.tensor(buffer.observations.reshape(128, -1))
+    actions = torch.tensor(buffer.actions.reshape(128)).long()
+    then = torch.tensor(buffer.log_probs.reshape(128))
+    with torch.no_grad():
+        values, now, _ = model.policy.evaluate_actions(observations, actions)
+    weight, anchor = torch.ones(128), now
+    w = torch.exp(now - then)
+    advantage = torch.tensor(buffer.advantages.reshape(128))
+    returns = torch.tensor(buffer.returns.reshape(128))
+    if correction == "behaviour":
+        anchor = then
+    elif correction == "delay-adapted" or (correction == "guarded" and (then - now).mean() > 0.03):
+        anchor = torch.maximum(then, now)
+    elif correction != "current":
+        weight = w if correction == "decoupled" else w.clip(None, 2.0)
+    if correction == "vtrace":
+        starts = torch.tensor(np.concatenate([buffer.episode_starts[1:], rollout.ended[None]]))
+        last = model.policy.predict_values(torch.tensor(rollout.last)).detach().reshape(1, 2)
+        made = bl.stale.vtrace(
+            *(x.reshape(64, 2) for x in (then, now)), torch.tensor(buffer.rewards),
+            values.reshape(64, 2), (0.99 * (1 - starts)).float(),
+            next_values=torch.cat([values.reshape(64, 2)[1:], last]),
+        )  # fmt: skip
+        weight, advantage, returns = (
+            x.flatten() for x in (made.weight, made.advantage, made.target)
+        )
+    advantage = weight * (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    twin = DelayedPPO("MlpPolicy", environment("CartPole-v1"), **SETTINGS)
+    twin.policy.load_state_dict(model.policy.state_dict())
+    twin.policy.optimizer.load_state_dict(copy.deepcopy(model.policy.optimizer.state_dict()))
+    value, logp, _ = twin.policy.evaluate_actions(observations, actions)
+    ratio = torch.exp(logp - anchor)
+    gain = torch.minimum(ratio * advantage, ratio.clip(0.8, 1.2) * advantage).mean()
+    loss = 0.5 * ((value.flatten() - returns) ** 2).mean() - gain
+    twin.policy.optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(twin.policy.parameters(), 0.5)
+    twin.policy.optimizer.step()
+    model.learn(128, reset_num_timesteps=False)
+    first, second = parameters(twin), parameters(model)
+    for key in first:
+        torch.testing.assert_close(first[key], second[key], rtol=1e-3, atol=2e-6)
+
+
+@pytest.mark.parametrize("correction", ["truncated", "vtrace"])
+def test_it_is_saved_and_loaded_in_the_middle_of_a_delay(tmp_path, correction):
+    delays = bl.delays.geometric(6)
+    model = Recorder(
+        "MlpPolicy", environment("CartPole-v1"), delays=delays, correction=correction, **SETTINGS
+    )
+    model.learn(6 * 128)
+    assert model.waiting > 1
+    model.save(tmp_path / "late.zip")
+    loaded = Recorder.load(tmp_path / "late.zip", env=environment("CartPole-v1"), device="cpu")
+    assert (loaded.waiting, loaded.collected, loaded.lost) == (model.waiting, 6, model.lost)
+    assert loaded.delays == delays
+    finished = []
+    for each in (model, loaded):
+        # Stable-Baselines3 keeps neither environments nor the state of generators.
+        each.env.seed(9)
+        each._last_obs = None
+        each.set_random_seed(9)
+        each.learn(6 * 128, reset_num_timesteps=False)
+        finished.append(parameters(each))
+    assert equal(*finished)
+    assert [tuple(pair) for pair in loaded.used] == model.used
+    assert any(made < 6 <= number for number, made in model.used)
+
+
+def test_a_file_of_other_environments_is_refused(tmp_path):
+    model = DelayedPPO(
+        "MlpPolicy", environment("CartPole-v1"), delays=bl.delays.fixed(2), **SETTINGS
+    )
+    model.learn(2 * 128)
+    model.save(tmp_path / "late.zip")
+    alone = sb3.common.env_util.make_vec_env("CartPole-v1", n_envs=1)
+    with pytest.raises(
+        ValueError, match=r"observations of waiting rollout 0 must have shape \(64, 1, 4\)"
+    ):
+        DelayedPPO.load(tmp_path / "late.zip", env=alone, device="cpu")
+
+
+class Pair(gymnasium.Env):
+    """Dictionary observations and two discrete actions at once."""
+
+    observation_space = gymnasium.spaces.Dict(
+        {"a": gymnasium.spaces.Box(-1, 1, (2,)), "b": gymnasium.spaces.Discrete(3)}
+    )
+    action_space = gymnasium.spaces.MultiDiscrete([2, 3])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.seen(), {}
+
+    def seen(self):
+        return {"a": self.np_random.uniform(-1, 1, 2).astype(np.float32), "b": self.steps % 3}
+
+    def step(self, action):
+        self.steps += 1
+        return self.seen(), float(action[0]), False, self.steps >= 7, {}
+
+
+def test_dictionaries_and_several_actions_work_and_are_saved(tmp_path):
+    env = sb3.common.env_util.make_vec_env(Pair, n_envs=2)
+    for correction in ("guarded", "vtrace"):
+        model = DelayedPPO(
+            "MultiInputPolicy", env, delays=bl.delays.fixed(2), correction=correction, **SETTINGS
+        )
+        model.learn(4 * 128)
+        model.save(tmp_path / "pair.zip")
+        loaded = DelayedPPO.load(tmp_path / "pair.zip", env=env, device="cpu")
+        assert loaded.waiting == 2
+        loaded.learn(2 * 128)
+        assert loaded._n_updates > model._n_updates
+
+
+def test_the_logger_and_the_progress_bar_work(tmp_path, capsys):
+    model = DelayedPPO(
+        "MlpPolicy", environment("CartPole-v1"), delays=bl.delays.fixed(1), **SETTINGS
+    )
+    model.set_logger(sb3.common.logger.configure(str(tmp_path), ["csv"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tqdm calls its bar with rich experimental
+        model.learn(6 * 128, progress_bar=True)
+    model.logger.close()
+    lines = (tmp_path / "progress.csv").read_text().splitlines()
+    header, last = lines[0].split(","), lines[-1].split(",")
+    found = dict(zip(header, last, strict=True))
+    assert float(found["stale/age"]) == 1
+    assert float(found["stale/waiting"]) == 1
+    assert 0 < float(found["stale/effective_sample_size"]) <= 1
+    names = ("drift", "largest_weight", "without_gradient", "lost")
+    assert all(f"stale/{name}" in found for name in names)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"correction": "dapo"}, "correction must be one of 'behaviour', .*, got 'dapo'"),
+        ({"delays": 3}, "delays must be a delay model such as belated.delays.fixed"),
+        ({"cap": 0}, "cap must be a finite number above 0, got 0"),
+        ({"limit": -1}, "limit must be a finite number at least 0"),
+        ({"rollout_buffer_class": object}, "rollout_buffer_class must be left out"),
+        ({"delays": bl.delays.function(len)}, "costs must be given to a delay model"),
+    ],
+)
+def test_bad_input_gets_one_sentence(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        DelayedPPO("MlpPolicy", "CartPole-v1", **arguments)
+
+
+def test_learning_works_on_cartpole_with_a_delay():
+    """Without learning episodes last about 20 steps."""
+    env = sb3.common.env_util.make_vec_env("CartPole-v1", n_envs=4, seed=0)
+    model = DelayedPPO(
+        "MlpPolicy", env, delays=bl.delays.geometric(2), n_steps=64, batch_size=64, n_epochs=6,
+        learning_rate=2e-3, seed=0, device="cpu",
+    )  # fmt: skip
+    model.learn(8192)
+    lengths = [episode["l"] for episode in model.ep_info_buffer]
+    assert np.mean(lengths[-20:]) > 50
