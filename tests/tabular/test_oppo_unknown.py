@@ -335,10 +335,11 @@ def test_the_experiment_of_the_paper(seed):
 
 def test_a_new_limit_makes_a_new_mask():
     problem = bl.Problem(2, 2, 3)
-    few = FewVisits(0).start(problem, Confidence().start(problem, Revealed()))
-    assert few.mask().all()
-    few.threshold = -1.0
-    assert few.mask() is None
+    few = FewVisits(0)
+    learned = few.start(problem, Confidence().start(problem, Revealed()))
+    assert few.mask(learned).all()
+    learned.threshold = -1.0
+    assert few.mask(learned) is None
 
 
 def test_the_threshold_follows_delta_unless_it_is_given():

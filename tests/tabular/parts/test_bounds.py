@@ -12,6 +12,7 @@ import pytest
 
 import belated as bl
 import oracles
+from belated.tabular.mixture import Mixture
 
 KINDS = ["random", "adaptive", "blocks", "one arm"]
 DELAYS = ["none", "geometric", "fixed", "reversed", "lost", "bursts", "huge"]
@@ -265,7 +266,7 @@ def test_a_mixture_is_as_good_as_its_best_member(kind, delay):
             for update in (bl.parts.RegretMatching(), bl.parts.Softmax(0.01), bl.parts.Softmax(2.0))
         ]
 
-    agent = Noting(bl.tabular.mixture.Mixture(*members(), transitions=mdp.transitions))
+    agent = Noting(Mixture(*members(), transitions=mdp.transitions))
     functions, values = play(mdp, agent, kind, delays, rng)
     alone = np.zeros((3, K))  # every member learns as if it had played
     for i, member in enumerate(members()):
@@ -286,7 +287,7 @@ def test_the_value_of_a_mixture_is_the_mean_of_its_members():
     rng = np.random.default_rng(3)
     world = oracles.random_world(rng, 4, 3, 2, start=(0.2, 0.3, 0.5))
     known = {"transitions": world.mdp.transitions}
-    agent = bl.tabular.mixture.Mixture(
+    agent = Mixture(
         bl.DelayedOPPO(world.problem, update=bl.parts.Softmax(1.0), **known),
         bl.DelayedOREPS(world.problem, learning_rate=1.0, **known),
         bl.DelayedOPPO(world.problem, update=bl.parts.RegretMatching(), **known),

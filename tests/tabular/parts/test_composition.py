@@ -23,6 +23,7 @@ from belated.parts import (
     UniformShare,
     Weighted,
 )
+from belated.tabular.mixture import Mixture
 
 PROBLEM = bl.Problem(3, 2, 4)
 ARMS = bl.Problem(1, 2, 1)
@@ -86,15 +87,11 @@ REFUSED = {
         "update=Planned.* has no step size for a new phase",
     ),
     "a mixture of one": (
-        lambda: bl.tabular.mixture.Mixture(
-            DelayedOPPO(PROBLEM, transitions=KNOWN), transitions=KNOWN
-        ),
+        lambda: Mixture(DelayedOPPO(PROBLEM, transitions=KNOWN), transitions=KNOWN),
         "Mixture takes at least two agents, got 1",
     ),
     "a mixture that needs paths": (
-        lambda: bl.tabular.mixture.Mixture(
-            DelayedOPPO(PROBLEM), DelayedOPPO(PROBLEM), transitions=KNOWN
-        ),
+        lambda: Mixture(DelayedOPPO(PROBLEM), DelayedOPPO(PROBLEM), transitions=KNOWN),
         r"agents\[0\] must see full information and know the transitions",
     ),
     "exploring what is known": (
