@@ -12,6 +12,7 @@ import belated as bl
 import oracles
 from belated.core.arrays import frozen
 from belated.tabular.kernels import delay_adapted
+from belated.tabular.trial import Trial
 from belated.testing import Step, drive
 from belated.tuning import Setting
 
@@ -193,7 +194,7 @@ def test_dilated_bonuses_equal_the_twin(known, delays):
 def test_dilated_bonuses_are_saved_and_printed(tmp_path):
     world = oracles.random_world(np.random.default_rng(8), 3, 3, 2)
     agent = bl.tabular.dilated.DilatedBonus(world.problem, learning_rate=0.1, exploration=0.02)
-    drive(world, agent, [Step(1, 2)] * 10, 0)
+    drive(Trial(world), agent, [Step(1, 2)] * 10, 0)
     bl.save(agent, tmp_path / "a.belated")
     again = bl.load(tmp_path / "a.belated")
     assert repr(again) == repr(agent)

@@ -11,7 +11,7 @@ from scipy import integrate, stats
 import belated as bl
 from belated import testing
 from belated.config import rivals as made
-from belated.lab.poold import Poold
+from belated.lab.poold import Poold, poold
 from belated.tabular import rivals
 
 poold_is_here = pytest.mark.skipif(
@@ -41,7 +41,7 @@ CASES = [
     ),
     *(pytest.param(FOUR_ARMS, make, id=f"{name}, arms") for name, make in (ANY | ARMS).items()),
     *(
-        pytest.param(FOUR_ARMS, lambda told, p=p: made.poold(told, *p.values), id=p.values[0],
+        pytest.param(FOUR_ARMS, lambda told, p=p: poold(told, *p.values), id=p.values[0],
                      marks=p.marks)
         for p in POOLD
     ),
@@ -65,7 +65,7 @@ def records(world, agent, episode, rng):
 def drive(world, agent, delays):
     """Policies (K, H, S, A) when paths come together with late costs."""
     steps = [testing.Step(delay, delay) for delay in delays]
-    return np.array(testing.drive(testing.random_world(world.problem), agent, steps, 0))
+    return np.array(testing.drive(world.problem.trial(), agent, steps, 0))
 
 
 def score(world, agent, delays, episodes, seed=0):
@@ -92,7 +92,7 @@ def test_rivals_learn_where_it_is_easy(world, make):
 @cases
 @pytest.mark.parametrize("rule", testing.RULES, ids=lambda rule: rule.__name__)
 def test_rivals_keep_the_contract(world, make, rule):
-    made = testing.random_world(world.problem, seed=1)
+    made = world.problem.trial(1)
     rule(lambda: fresh(world, make), made, np.random.default_rng(1))
 
 

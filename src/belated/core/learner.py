@@ -18,7 +18,7 @@ from belated.core import stored
 from belated.core.arrays import Floats
 from belated.core.contract import Information, call
 from belated.core.ledger import Ledger, Ledgered, Open
-from belated.core.records import Episode, Record
+from belated.core.records import Episode
 
 Memory = TypeVar("Memory")
 
@@ -70,9 +70,9 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         policy = self._next_policy()
-        return Episode(self._ledger.begin(self._memory(policy), policy), policy.copy())
+        return self._ledger.hand_out(self._memory(policy), policy)
 
-    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
+    def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Learn from every episode whose path and costs have both come, oldest first."""
         _, entries = self._ledger.take(records)
         for entry in entries:

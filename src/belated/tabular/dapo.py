@@ -50,13 +50,13 @@ from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.records import Record
 from belated.core.stored import Array, Count, Distributions, Field, Flag, Inside, Real, Several
 from belated.tabular.counts import LOG_TERM, ConfidenceSet, Counts, log_term
 from belated.tabular.kernels import delay_adapted, optimism, planning
 from belated.tabular.kernels.weights import softmax
 from belated.tabular.parts.transitions import NO_TOTAL, matching
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
 

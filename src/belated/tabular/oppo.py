@@ -48,7 +48,6 @@ from belated.core import checks
 from belated.core.arrays import Bools, Floats, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.records import Record
 from belated.core.stored import Count, Distributions, Field, Inside, Maybe, Real, Several
 from belated.core.waiting import Waiting
 from belated.tabular.parts.composition import judge
@@ -57,6 +56,7 @@ from belated.tabular.parts.explore import ExplorePart, mask_of, no_exploration
 from belated.tabular.parts.transitions import CONFIDENCE, TransitionsPart, model_of
 from belated.tabular.parts.update import SOFTMAX, Arrival, Outlook, UpdatePart
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
 

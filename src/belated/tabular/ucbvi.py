@@ -29,7 +29,6 @@ from belated.core import checks
 from belated.core.arrays import Floats, frozen, one_hot
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.records import Record
 from belated.core.stored import Distributions, Field, Flag, Inside
 from belated.tabular.kernels import optimism, planning
 from belated.tabular.kernels.optimism import Bonuses
@@ -45,6 +44,7 @@ from belated.tabular.parts.transitions import (
     matching,
 )
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
 
 AVERAGED = Averaged()

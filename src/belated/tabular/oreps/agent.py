@@ -44,7 +44,6 @@ from belated.core.arrays import Floats
 from belated.core.contract import Information
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.records import Record
 from belated.core.stored import Array, Count, Field, Flag, Inside, Maybe, Real
 from belated.tabular.oreps.projection import (
     ConfidenceBox,
@@ -57,6 +56,7 @@ from belated.tabular.oreps.projection import (
 from belated.tabular.parts.costs import REVEALED
 from belated.tabular.parts.transitions import CONFIDENCE, Confidence, ConfidenceModel, matching
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
 

@@ -54,7 +54,6 @@ from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.records import Record
 from belated.core.stored import Array, Count, Distributions, Field, Inside, Maybe, Real, Several
 from belated.tabular.counts import SMALLEST, Counts, episodes_in_union_bound
 from belated.tabular.kernels import optimism
@@ -67,6 +66,7 @@ from belated.tabular.oreps.projection import (
 )
 from belated.tabular.parts.transitions import NO_TOTAL
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record
 from belated.tabular.tuning import Parameters, Setting, layered
 
 Scalar = TypeVar("Scalar", bound=np.generic)

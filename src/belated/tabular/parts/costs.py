@@ -18,10 +18,10 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information
-from belated.core.records import Trajectory
 from belated.core.stored import Array, Learned, Real
 from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
+from belated.tabular.records import Trajectory
 from belated.tabular.tuning import Parameters
 
 SMALLEST = 1e-250

@@ -14,9 +14,9 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.records import Trajectory
 from belated.core.stored import Array
 from belated.tabular.problem import Problem
+from belated.tabular.records import Trajectory
 from belated.tabular.rivals.base import STEEPEST, Rival
 
 

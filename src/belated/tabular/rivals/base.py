@@ -11,9 +11,9 @@ from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.records import Trajectory
 from belated.core.stored import LARGEST, Array
 from belated.tabular.problem import Problem, check_arms
+from belated.tabular.records import Trajectory
 
 
 class Rival(Learner[Floats]):
