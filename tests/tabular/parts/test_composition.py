@@ -149,11 +149,11 @@ REFUSED = {
     "measures without a step size": (oreps(learning_rate=None), "learning_rate is required"),
     "skipping around a pipeline": (
         lambda: bl.wrappers.Skipping(bl.wrappers.Pipeline(DelayedOPPO(PROBLEM), 2), 3),
-        "agent must not be a Pipeline.*put Pipeline outside",
+        "agent must not be .*Pipeline",
     ),
     "a pipeline around a pipeline": (
         lambda: bl.wrappers.Pipeline(bl.wrappers.Pipeline(DelayedOPPO(PROBLEM), 2), 3),
-        "agent must not be a Pipeline itself",
+        "agent must not be Pipeline itself",
     ),
     "doubling around skipping": (
         lambda: bl.wrappers.Doubling(bl.wrappers.Skipping(DelayedOPPO(PROBLEM), 3)),
