@@ -137,6 +137,7 @@ def tabular(
     lost: bool = False,
     only_successes: bool = False,
     aim: str = "practice",
+    seed: int = 0,
 ) -> Advice:
     """The agent for a problem with states; see `advise`.
 
@@ -153,6 +154,7 @@ def tabular(
         lost: some feedback never comes.
         only_successes: only episodes that went well report; silence means a failure.
         aim: "practice", or "guarantee" for the paper's agents with their bounds.
+        seed: of an agent that draws; all others do not use it.
     """
     checks.instance("problem", problem, Problem)
     if transitions is not None:
@@ -178,8 +180,9 @@ def tabular(
     notes = _notes(
         information, checks.flag("lost", lost), checks.flag("only_successes", only_successes)
     )
+    seed = checks.integer("seed", seed, 0, 2**64 - 1)
     if aim == "practice":
-        return _practice(known, notes)
+        return _practice(known, notes, seed)
     choice = _guarantee(known)
     useful = choice.setting.useful_from(problem, known.mean_delay)
     kind = "is below" if choice.setting.exact else "without its constants and logarithms is below"
@@ -326,18 +329,22 @@ def _notes(information: Information, lost: bool, only_successes: bool) -> tuple[
     return tuple(notes)
 
 
-def _practice(known: _Known, notes: tuple[str, ...]) -> Advice:
+def _practice(known: _Known, notes: tuple[str, ...], seed: int) -> Advice:
     def make() -> Agent:
+        changing = not known.stochastic
         return practical(
-            known.problem, known.information, known.transitions, changing=not known.stochastic
+            known.problem, known.information, known.transitions, changing=changing, seed=seed
         )
 
+    how = "regret matching+ and planning, weighted by what each would have cost"
+    if known.information == "bandit":
+        how = "it plans with memories of several lengths, weighted by what they predicted"
     reason = (
-        "It learns in practice: regret matching+ and planning, weighted by what each would have "
-        "cost. It needs neither K nor delays, and has no regret bound for unknown "
-        'transitions or bandit feedback; aim="guarantee" gives agents that have one.'
+        f"It learns in practice: {how}. It needs neither K nor delays, and has no regret bound for "
+        'unknown transitions or bandit feedback; aim="guarantee" gives agents that have one.'
     )
-    return Advice("DelayedOPPO", repr(make()), reason, notes, make)
+    agent = make()
+    return Advice(type(agent).__name__, repr(agent), reason, notes, make)
 
 
 def _guarantee(known: _Known) -> _Choice:

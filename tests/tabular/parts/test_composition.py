@@ -147,10 +147,6 @@ REFUSED = {
     ),
     "measures with a class": (oreps(transitions=Confidence), r"transitions must be Transitions or"),
     "measures without a step size": (oreps(learning_rate=None), "learning_rate is required"),
-    "skipping around a pipeline": (
-        lambda: bl.wrappers.Skipping(bl.wrappers.Pipeline(DelayedOPPO(PROBLEM), 2), 3),
-        "agent must not be .*Pipeline",
-    ),
     "a pipeline around a pipeline": (
         lambda: bl.wrappers.Pipeline(bl.wrappers.Pipeline(DelayedOPPO(PROBLEM), 2), 3),
         "agent must not be Pipeline itself",
