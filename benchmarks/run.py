@@ -252,7 +252,7 @@ def one_feedback(world, agent, episodes=150, skipped=30):
         policy = agent.begin_episode().policy
         begins.append(time.process_time() - start)
         path, cost = world.mdp.play(policy, rng, k), world.costs.at(k)
-        values = cost if agent.information == "full" else bl.feedback.suffered(cost, path)
+        values = cost if agent.information == "full" else bl.tabular.records.suffered(cost, path)
         records = [path, bl.Costs(k, values)]
         start = time.process_time()
         agent.observe(records)

@@ -425,6 +425,7 @@ def test_the_configuration_is_inside(tmp_path):
             "radius_scale": 0.05,
             "delta": 0.1,
             "episodes": None,
+            "sets": "newest",
         },
         "costs": {"class": "Weighted", "exploration": 0.1},
         "update": {"class": "Softmax", "learning_rate": 0.1, "scale": 1.0},

@@ -31,12 +31,13 @@ def confidence(
     radius_scale: float = 1.0,
     delta: float = 0.1,
     episodes: int | str | None = None,
+    sets: str = "newest",
 ) -> Confidence:
     """Unknown transitions: a confidence set; episodes may be "known", the K of the run."""
     if isinstance(episodes, str):
         checks.choice("episodes (if not a number)", episodes, ("known",))
         episodes = told.episodes
-    return Confidence(radius_scale=radius_scale, delta=delta, episodes=episodes)
+    return Confidence(radius_scale=radius_scale, delta=delta, episodes=episodes, sets=sets)
 
 
 def weighted(told: Told, /, exploration: float | None = None) -> Weighted:

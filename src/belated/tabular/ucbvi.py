@@ -80,6 +80,11 @@ class DelayedUCBVI(Learner[bool]):
                 f"{checks.show(transitions)}"
             )
         judge(problem, {"transitions": transitions, "costs": costs, "explore": explore})
+        if isinstance(transitions, Confidence) and transitions.sets != "newest":
+            raise ValueError(
+                f'transitions=Confidence(sets="{transitions.sets}") has no effect here: the agent '
+                "plans with bonuses, on the newest counts"
+            )
         super().__init__(problem, transitions=transitions, costs=costs, explore=explore)
         self._part = transitions
         self._model: KnownModel | FrequencyModel = (

@@ -213,8 +213,8 @@ def test_information_follows_from_the_costs():
 
 
 PARTS = {
-    "Confidence(radius_scale=1.0, delta=0.1, episodes=None)": Confidence(),
-    "Confidence(radius_scale=0.5, delta=0.2, episodes=9)": Confidence(0.5, 0.2, 9),
+    "Confidence(radius_scale=1.0, delta=0.1, episodes=None, sets='newest')": Confidence(),
+    "Confidence(radius_scale=0.5, delta=0.2, episodes=9, sets='newest')": Confidence(0.5, 0.2, 9),
     "Bonus(scale=1.0)": Bonus(),
     "Bonus(scale=0.3)": Bonus(0.3),
     "Revealed()": Revealed(),
