@@ -37,7 +37,8 @@ def _over_time(models: Floats, change: str, episodes: int) -> Floats:
     place = np.arange(episodes) / max(1, episodes - 1)
     weight = (place >= 0.5).astype(float) if change == "switch" else place
     weight = weight.reshape(-1, *[1] * (models.ndim - 1))
-    return (1.0 - weight) * models[0] + weight * models[1]
+    mixed: Floats = (1.0 - weight) * models[0] + weight * models[1]
+    return mixed
 
 
 def conversions(

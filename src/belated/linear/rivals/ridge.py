@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats
+from belated.core.arrays import Floats, Ints
 from belated.linear.choice import Choice
 from belated.linear.rivals.base import DecisionRival, Join, greedy
 
@@ -36,7 +36,7 @@ class Regression:
             a -= np.outer(ax, ax) * (weight / (1.0 + weight * float(x @ ax)))
         self.moments[model] += outcome * x
 
-    def predict(self, models: Floats, rows: Floats) -> tuple[Floats, Floats]:
+    def predict(self, models: Ints, rows: Floats) -> tuple[Floats, Floats]:
         """Means and widths |x|_A^-1, (n,), of rows (n, d) under their models (n,)."""
         inverse = self.inverse[models]
         theta = np.einsum("nij,nj->ni", inverse, self.moments[models])
