@@ -73,7 +73,6 @@ def few_visits(
     /,
     threshold: float | None = None,
     max_delay: float | str | None = None,
-    use_costs: bool = False,
 ) -> FewVisits:
     """Explicit exploration: uniform play in states with few visits.
 
@@ -85,7 +84,7 @@ def few_visits(
             raise ValueError('max_delay must be a number or "realised" here, got "tuned"')
         max_delay = told.tuned.threshold
     largest = told.largest(max_delay)
-    return FewVisits(threshold=threshold, max_delay=largest, use_costs=use_costs)
+    return FewVisits(threshold=threshold, max_delay=largest)
 
 
 TRANSITIONS = Registry(

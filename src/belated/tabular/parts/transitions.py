@@ -12,9 +12,10 @@ from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen, one_hot
 from belated.core.contract import Information
+from belated.core.stored import Declared, Inside, Learned, State, count, exact, items
 from belated.tabular.counts import (
     LOG_TERM,
     ConfidenceSet,
@@ -87,11 +88,11 @@ class Model(Protocol):
         """Factor of 1 / sqrt(n) by which the mean of n observed costs may err."""
         ...
 
-    def state(self) -> stored.State:
+    def state(self) -> State:
         """Everything that was learned."""
         ...
 
-    def restore(self, saved: stored.State) -> None:
+    def restore(self, saved: State) -> None:
         """Continue from a saved state."""
         ...
 
@@ -144,6 +145,7 @@ class Confidence:
     """
 
     slot: ClassVar[str] = "transitions"
+    gives: ClassVar[tuple[str, ...]] = ("upper bounds", "counts")
 
     radius_scale: float = 1.0
     delta: float = 0.1
@@ -157,12 +159,12 @@ class Confidence:
         if self.episodes is not None:
             checks.fix(self, "episodes", checks.integer("episodes", self.episodes, 1, checks.MOST))
 
-    def start(self, problem: Problem, costs: CostsKind) -> Confident:
+    def start(self, problem: Problem, costs: CostsKind) -> ConfidenceModel:
         """A fresh model."""
         if self.sets == "doubled":
             return DoubledModel(problem, self, Counts(problem))
         if self.sets == "newest":
-            return Confident(problem, self, Counts(problem, recall=costs.weighted))
+            return ConfidenceModel(problem, self, Counts(problem, recall=costs.weighted))
         if costs.weighted:
             raise ValueError(
                 'Confidence(sets="printed") has no effect on importance weights, whose sets are '
@@ -196,15 +198,16 @@ class Bonus:
     """
 
     slot: ClassVar[str] = "transitions"
+    gives: ClassVar[tuple[str, ...]] = ("plans", "counts")
 
     scale: float = 1.0
 
     def __post_init__(self) -> None:
         checks.fix(self, "scale", checks.real("scale", self.scale, 0.0))
 
-    def start(self, problem: Problem, costs: CostsKind) -> WithBonus:
+    def start(self, problem: Problem, costs: CostsKind) -> FrequencyModel:
         """A fresh model."""
-        return WithBonus(problem, self.scale, Bonuses(last=True, free=True, clip=True))
+        return FrequencyModel(problem, self.scale, Bonuses(last=True, free=True, clip=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,19 +222,20 @@ class Observed:
     """
 
     slot: ClassVar[str] = "transitions"
+    gives: ClassVar[tuple[str, ...]] = ("plans", "counts")
 
     bonus: float = 0.3
 
     def __post_init__(self) -> None:
         checks.fix(self, "bonus", checks.real("bonus", self.bonus, 0.0))
 
-    def start(self, problem: Problem, costs: CostsKind) -> WithBonus:
+    def start(self, problem: Problem, costs: CostsKind) -> FrequencyModel:
         """A fresh model."""
         full = costs.information == "full"
-        return WithBonus(problem, self.bonus, Bonuses(last=not full, free=False, clip=full))
+        return FrequencyModel(problem, self.bonus, Bonuses(last=not full, free=False, clip=full))
 
 
-class Known(stored.Stateless):
+class KnownModel(Learned):
     """The true transitions."""
 
     counts = None
@@ -239,6 +243,7 @@ class Known(stored.Stateless):
     delta = 0.1
 
     def __init__(self, problem: Problem, transitions: Transitions) -> None:
+        super().__init__()
         self._problem = problem
         self._rows = transitions.rows
         self._start = problem.start_probabilities
@@ -279,7 +284,7 @@ class Known(stored.Stateless):
         return self  # nothing in it ever changes
 
 
-class Confident:
+class ConfidenceModel:
     """The most favourable transitions of a confidence set."""
 
     def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
@@ -309,9 +314,9 @@ class Confident:
         """Set the radius for so many episodes begun, by others too if their paths are counted."""
         self.set.retune(self._part.log_term(self._problem, max(begun, self.arrived)))
 
-    def as_of(self, arrived: int) -> Confident:
+    def as_of(self, arrived: int) -> ConfidenceModel:
         """The set as it was then, with the radius of now."""
-        past: Confident = object.__new__(Confident)
+        past: ConfidenceModel = object.__new__(ConfidenceModel)
         past._problem, past._part, past.delta = self._problem, self._part, self.delta
         past.set = self.set.as_of(arrived)
         return past
@@ -354,13 +359,13 @@ class Confident:
         """radius_scale * sqrt(L / 2)."""
         return self._part.hoeffding(self._problem, max(begun, self.arrived))
 
-    def state(self) -> stored.State:
+    def state(self) -> State:
         """The counts and the log term; the box follows from them."""
         return {"counts": self.counts.state(), "log_term": self.set.log_term}
 
-    def restore(self, saved: stored.State) -> None:
+    def restore(self, saved: State) -> None:
         """Continue from a saved state."""
-        read = stored.exact(saved, "counts", "log_term")
+        read = exact(saved, "counts", "log_term")
         self.counts.restore(read["counts"])
         self.set.log_term = LOG_TERM.read("log_term", read["log_term"])
         self.set.refresh(np.arange(self.counts.visits.size))
@@ -373,7 +378,7 @@ class Confident:
         return values
 
 
-class PrintedModel(Confident):
+class PrintedModel(ConfidenceModel):
     """The set of the paper's pseudo-code: without what arrives at the end of this episode.
 
     It updates the counts to n^{k+1} at the end of episode k, and then computes the set of n^k.
@@ -411,7 +416,7 @@ class PrintedModel(Confident):
         """Drop the trajectories that need not be subtracted any more."""
         self.counts.recall_from(min(arrived, self._before))
 
-    def state(self) -> stored.State:
+    def state(self) -> State:
         """The counts, the log term, and what had arrived when the present episode began."""
         return {
             "counts": self.counts.state(),
@@ -420,11 +425,11 @@ class PrintedModel(Confident):
             "before": self._before,
         }
 
-    def restore(self, saved: stored.State) -> None:
+    def restore(self, saved: State) -> None:
         """Continue from a saved state."""
-        read = stored.exact(saved, "counts", "log_term", "begun", "before")
+        read = exact(saved, "counts", "log_term", "begun", "before")
         self.counts.restore(read["counts"])
-        self._begun = stored.count("begun", read["begun"])
+        self._begun = count("begun", read["begun"])
         earliest, newest = self.counts.earliest, self.arrived
         self._before = checks.integer("before", read["before"], earliest, newest)
         self._newest.log_term = LOG_TERM.read("log_term", read["log_term"])
@@ -432,7 +437,7 @@ class PrintedModel(Confident):
         self.set = self._newest.as_of(self._before)
 
 
-class DoubledModel(Confident):
+class DoubledModel(ConfidenceModel):
     """Sets that are computed anew when the visits of some row have doubled.
 
     This is the remark at the head of the paper's appendix B. There are at most
@@ -461,9 +466,9 @@ class DoubledModel(Confident):
     def retune(self, begun: int) -> None:
         """The radius of a set is that of the time when it was made."""
 
-    def as_of(self, arrived: int) -> Confident:
+    def as_of(self, arrived: int) -> ConfidenceModel:
         """The set that was in use when so many trajectories had arrived."""
-        past: Confident = object.__new__(Confident)
+        past: ConfidenceModel = object.__new__(ConfidenceModel)
         past._problem, past._part, past.delta = self._problem, self._part, self.delta
         past.set = self._epochs[self._start_of(arrived)]
         return past
@@ -473,7 +478,7 @@ class DoubledModel(Confident):
         first = self._start_of(arrived)
         self._epochs = {start: made for start, made in self._epochs.items() if start >= first}
 
-    def state(self) -> stored.State:
+    def state(self) -> State:
         """The counts, and those of every set with its log term."""
         return {
             "counts": self._counts.state(),
@@ -483,13 +488,13 @@ class DoubledModel(Confident):
             ],
         }
 
-    def restore(self, saved: stored.State) -> None:
+    def restore(self, saved: State) -> None:
         """Continue from a saved state."""
-        read = stored.exact(saved, "counts", "epochs")
+        read = exact(saved, "counts", "epochs")
         self._counts.restore(read["counts"])
         self._epochs = {}
-        for item in stored.items("epochs", read["epochs"]):
-            epoch = stored.exact(item, "start", "counts", "log_term")
+        for item in items("epochs", read["epochs"]):
+            epoch = exact(item, "start", "counts", "log_term")
             start = checks.integer("start", epoch["start"], 0, self.arrived)
             if self._epochs and start <= max(self._epochs):
                 raise ValueError("epochs must be in the order of their starts")
@@ -516,7 +521,7 @@ class DoubledModel(Confident):
         return made
 
 
-class WithBonus:
+class FrequencyModel(Declared):
     """Observed frequencies, with costs reduced by a bonus."""
 
     def __init__(
@@ -526,12 +531,9 @@ class WithBonus:
         self.delta = delta
         self._scale = scale
         self._bonuses = bonuses
-        self.model = EmpiricalModel(Counts(problem), scale)
-
-    @property
-    def counts(self) -> Counts:
-        """The observed transitions."""
-        return self.model.counts
+        self.counts = Counts(problem)
+        self.model = EmpiricalModel(self.counts, scale)
+        self.declare(counts=Inside(self.counts))
 
     @property
     def _rows(self) -> planning.Rows:
@@ -577,13 +579,8 @@ class WithBonus:
         """The scale of the bonus."""
         return self._scale
 
-    def state(self) -> stored.State:
-        """The counts; the frequencies follow from them."""
-        return {"counts": self.counts.state()}
-
-    def restore(self, saved: stored.State) -> None:
-        """Continue from a saved state."""
-        self.counts.restore(stored.exact(saved, "counts")["counts"])
+    def restored(self) -> None:
+        """The frequencies follow from the counts."""
         self.model.refresh(np.arange(self.counts.visits.size))
 
 
@@ -597,8 +594,7 @@ def model_of(
 ) -> Model:
     """The model that a `transitions` argument stands for."""
     if isinstance(transitions, Transitions):
-        return Known(problem, matching(problem, transitions))
-    checks.part("transitions", transitions, "Confidence(), Bonus() or Observed(), or Transitions")
+        return KnownModel(problem, matching(problem, transitions))
     return transitions.start(problem, costs)
 
 
