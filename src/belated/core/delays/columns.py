@@ -175,7 +175,7 @@ def _missing(path: Path) -> ValueError:
 
 
 def _csv(path: Path) -> dict[str, list[object]]:
-    """The columns of a CSV file with a header; a byte order mark does not belong to the first name."""
+    """The columns of a CSV file with a header, without its byte order mark."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
