@@ -330,7 +330,7 @@ def simulate(
     return run
 
 
-def _compared(world: World, at: Callable[[int], Floats], episodes: int) -> dict[str, Floats]:
+def _compared(world: World, at: Callable[[int], Floats], episodes: int) -> dict[str, Any]:
     """The best fixed policy for a sequence of costs; what it and uniform play cost, (K,) each."""
     mdp = world.mdp
     total = np.zeros(world.costs.shape)
