@@ -50,7 +50,7 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         w.problem, transitions=Bonus(), update=Softmax(0.3)
     ),
     "oppo bonus full exploring": lambda w: bl.DelayedOPPO(
-        w.problem, transitions=Bonus(), update=Softmax(0.3), explore=FewVisits(2, use_costs=True)
+        w.problem, transitions=Bonus(), update=Softmax(0.3), explore=FewVisits(2)
     ),
     "oppo stochastic known": lambda w: bl.DelayedOPPO(
         w.problem, costs=Averaged(scale=0.1), **known(w)

@@ -36,10 +36,10 @@ from belated.linear.choice import Choice
 from belated.linear.sampler import LinearSampler
 from belated.tabular import tuning
 from belated.tabular.doubling import Doubling
-from belated.tabular.oppo import CONFIDENCE, DelayedOPPO, is_bandit
+from belated.tabular.oppo import DelayedOPPO
 from belated.tabular.parts.costs import Averaged, Weighted
 from belated.tabular.parts.explore import FewVisits
-from belated.tabular.parts.transitions import Confidence
+from belated.tabular.parts.transitions import CONFIDENCE, Confidence
 from belated.tabular.parts.update import Softmax
 from belated.tabular.practice import practical
 from belated.tabular.problem import Problem
@@ -239,7 +239,7 @@ class _Known:
             paths=self.paths,
             in_order=self.in_order,
             stochastic=self.information == "bandit" and self.stochastic,
-            arms=self.information == "bandit" and not self.stochastic and is_bandit(self.problem),
+            arms=self.information == "bandit" and not self.stochastic and self.problem.is_arms,
         )
 
     def tuned(self, setting: Setting) -> Parameters | None:
@@ -287,7 +287,7 @@ def _later(known: _Known) -> str:
         return (
             "belated.wrappers.Lazy(agent, alpha) plans less often, with a bound for random delays."
         )
-    if is_bandit(known.problem) and known.problem.states == 1:
+    if known.problem.is_arms and known.problem.states == 1:
         return (
             "belated.ZimmertSeldin(problem) has the best known bound for arms, 4 sqrt(A K) + "
             "sqrt(8 D ln A) in expectation, and needs neither K nor D."
@@ -351,7 +351,7 @@ def _guarantee(known: _Known) -> _Choice:
     bandit = known.information == "bandit"
     if bandit and known.stochastic:
         return _stochastic(known)
-    if bandit and is_bandit(known.problem):
+    if bandit and known.problem.is_arms:
         return _arms(known)
     if bandit:
         return _bandit(known)

@@ -1,5 +1,7 @@
 """Functions that make ready worlds."""
 
+from belated.linear.world import DecisionWorld, Visits
+from belated.linear.worlds import conversions, items, labelled, landings, mailer, outcomes
 from belated.tabular.environments import (
     Rewards,
     bandit,
@@ -20,10 +22,13 @@ from belated.tabular.environments import (
 )
 
 __all__ = [
+    "DecisionWorld",
     "Rewards",
+    "Visits",
     "bandit",
     "bandit_lower_bound",
     "chain",
+    "conversions",
     "deep_sea",
     "delay_lower_bound",
     "dynamics_lower_bound",
@@ -31,7 +36,12 @@ __all__ = [
     "goal_costs",
     "gridworld",
     "gym_problem",
+    "items",
+    "labelled",
+    "landings",
     "lock",
+    "mailer",
+    "outcomes",
     "paper_grid",
     "paper_walled_grid",
     "random_mdp",

@@ -135,7 +135,7 @@ def test_explicit_exploration_only_where_it_can_help():
     stochastic["aim"] = "guarantee"
     many = bl.advise(ARMS.problem, **stochastic)
     few = bl.advise(bl.Problem(1, 5, 1), **stochastic)
-    assert "explore=FewVisits(threshold=None, max_delay=100.0, use_costs=False)" in many.call
+    assert "explore=FewVisits(threshold=None, max_delay=100.0)" in many.call
     assert "explore=None" in few.call
 
 

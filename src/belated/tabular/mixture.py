@@ -38,7 +38,7 @@ from belated.core.contract import Agent, Information, call, check_inside, check_
 from belated.core.ledger import Ledger, Ledgered, check_in_step
 from belated.core.records import Episode
 from belated.tabular.kernels import planning
-from belated.tabular.parts.transitions import Known, matching
+from belated.tabular.parts.transitions import KnownModel, matching
 from belated.tabular.problem import Problem
 from belated.tabular.records import Costs, Record
 from belated.tabular.transitions import Transitions
@@ -79,7 +79,7 @@ class Mixture(Ledgered):
         self.agents = agents
         self.problem: Problem = agents[0].problem
         self._transitions = matching(self.problem, transitions)
-        self._model = Known(self.problem, transitions)
+        self._model = KnownModel(self.problem, transitions)
         self._ledger: Ledger[Played] = Ledger(self.problem, "full", uses_paths=False)
         self._regrets: Floats = np.zeros(len(agents))
 

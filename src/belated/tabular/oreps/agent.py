@@ -54,7 +54,7 @@ from belated.tabular.oreps.projection import (
     saved_projection,
 )
 from belated.tabular.parts.costs import REVEALED
-from belated.tabular.parts.transitions import CONFIDENCE, Confidence, Confident, matching
+from belated.tabular.parts.transitions import CONFIDENCE, Confidence, ConfidenceModel, matching
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
@@ -110,7 +110,7 @@ class DelayedOREPS(Learner[bool]):
         self._scale = checks.real("scale", scale, 0.0, STEEPEST, above=True)
         self._tolerance = checks.real("tolerance", tolerance, 0.0, above=True)
         self._known: KnownDynamics | None = None
-        self._model: Confident | None = None
+        self._model: ConfidenceModel | None = None
         if isinstance(transitions, Transitions):
             t = matching(problem, transitions)
             self._known = KnownDynamics(
