@@ -234,7 +234,7 @@ def practice():
         )
         for name, update in rules.items()
     }
-    agents["recommended, full information"] = bl.recommend(world.problem)
+    agents["recommended, full information"] = bl.recommend(world.problem, information="full")
     agents["recommended, bandit feedback"] = bl.recommend(world.problem, information="bandit")
     found = {name: one_feedback(world, agent) for name, agent in agents.items()}
     base = found["softmax, constant, full information"]

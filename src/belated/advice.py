@@ -126,7 +126,7 @@ def decisions(
 def tabular(
     problem: Problem,
     *,
-    information: Information = "full",
+    information: Information = "bandit",
     transitions: Transitions | None = None,
     paths: str = "late",
     costs: str = "adversarial",
@@ -143,7 +143,7 @@ def tabular(
 
     Args:
         problem: states, actions, horizon, start.
-        information: "full" (whole cost functions come back) or "bandit" (only suffered costs).
+        information: "bandit" (only suffered costs come back) or "full" (whole cost functions).
         transitions: the dynamics, if known.
         paths: whether trajectories come "late", with the costs, or "at once".
         costs: "adversarial", which may change in any way, or "stochastic": drawn from fixed laws.

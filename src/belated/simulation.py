@@ -16,8 +16,11 @@ from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import PATHS, Agent, check_is_agent
 from belated.core.delays import DelayLine, DelayModel, as_delays, missing_feedback, total_delay
 from belated.core.delays import none as no_delays
+from belated.core.delays.seen import Happened, SeeingModel
 from belated.core.records import Episode
 from belated.core.score import score, verdict
+from belated.deciding import decided
+from belated.linear.world import DecisionWorld
 from belated.tabular.costs import CostProcess, expected
 from belated.tabular.kernels import planning
 from belated.tabular.planning import best_policy, occupancy
@@ -89,7 +92,9 @@ class Run:
         realised: (K,) cost that was suffered.
         comparator: (K,) expected cost of the best fixed policy in hindsight.
         uniform: (K,) expected cost of uniform play.
-        best_policy: (H, S, A) the best fixed policy in hindsight.
+        best_policy: (H, S, A) the best fixed policy in hindsight; None for decisions with
+            features, whose comparator is the best action for every visitor, and whose costs are
+            outcomes with the sign turned.
         delays: (K,) delays of the feedback, `NEVER` where it was lost.
         missing: (K,) number of episodes up to this one whose feedback has not arrived at its end.
         diagnostics: the agent's own numbers at the end of the run.
@@ -102,7 +107,7 @@ class Run:
     realised: Floats
     comparator: Floats
     uniform: Floats
-    best_policy: Floats
+    best_policy: Floats | None
     delays: Ints
     missing: Ints
     diagnostics: Mapping[str, float] = field(default_factory=dict)
@@ -178,6 +183,13 @@ class Run:
         K = len(self.values)
         tenth = max(1, K // 10)
         score = "undefined" if math.isnan(self.score) else f"{self.score:.2f}"
+        if self.best_policy is None:
+            text = (
+                f"Run of {K} decisions: outcome per decision {-self.values[:tenth].mean():.4g} at "
+                f"first, {-self.values[-tenth:].mean():.4g} at the end; best policy "
+                f"{-self.optimum / K:.4g}, uniform play {-self.uniform.mean():.4g}; score {score}"
+            )
+            return f"{text}\nWARNING: {self.verdict}" if self.verdict else text
         text = (
             f"Run of {K} episodes: cost per episode {self.values[:tenth].mean():.3f} at first, "
             f"{self.values[-tenth:].mean():.3f} at the end; best fixed policy "
@@ -249,10 +261,10 @@ def drive(
 
 
 def simulate(
-    world: World,
+    world: World | DecisionWorld,
     agent: Agent,
     *,
-    delays: DelayModel | Ints | None = None,
+    delays: DelayModel | SeeingModel | Ints | None = None,
     episodes: int = 500,
     seed: int = 0,
     paths: str = "late",
@@ -261,10 +273,13 @@ def simulate(
     """Let an agent learn in a world whose feedback arrives late.
 
     Args:
-        world: the true world; the agent never sees it.
+        world: the true world; the agent never sees it. Decisions with features are a world too:
+            see `belated.environments.conversions`.
         agent: a fresh agent; its `information` decides which costs it is shown.
         delays: a model, or (K,) whole numbers if several agents must face the same delays. By
-            default there are none.
+            default there are none. A model that looks at what happened (`delays.delay_of`,
+            `by_action`, `by_outcome`) is asked after every episode; bounds that assume oblivious
+            delays do not hold then.
         episodes: K.
         seed: decides the paths, the costs and the delays, each by its own generator, so that
             the delays and the costs do not depend on the agent.
@@ -275,17 +290,26 @@ def simulate(
     Returns:
         A `Run`.
     """
-    checks.instance("world", world, World)
     check_is_agent("agent", agent)
     episodes = checks.integer("episodes", episodes, 1, checks.ROOM)
     checks.choice("paths", paths, PATHS)
+    if isinstance(world, DecisionWorld):
+        return Run(
+            **decided(world, agent, delays=delays, episodes=episodes, seed=seed, progress=progress)
+        )
+    checks.instance("world", world, World)
     if agent.problem.shape != world.problem.shape:
         raise ValueError(
             f"agent must be made for the world's (H, S, A) = {world.problem.shape}, "
             f"got {agent.problem.shape}"
         )
     rng, process, delays_rng = _seeded(world, seed)
-    drawn = drawn_delays(delays, episodes, delays_rng, process)
+    seeing = delays if isinstance(delays, SeeingModel) else None
+    drawn = (
+        np.zeros(episodes, dtype=np.int64)  # filled in as episodes are played
+        if isinstance(delays, SeeingModel)
+        else drawn_delays(delays, episodes, delays_rng, process)
+    )
 
     mdp = world.mdp
     dynamics = mdp.transitions
@@ -309,6 +333,8 @@ def simulate(
             values[1, k] = planning.start_value(dynamics.rows, mean, policy, start)
         met = suffered(cost, path)
         realised[k] = met.sum()
+        if seeing is not None:
+            drawn[k] = seeing.after(Happened(k, path.actions, met, path.states), delays_rng)
         return path, Costs(k, cost if agent.information == "full" else met)
 
     drive(agent, play, drawn, paths=paths, progress=progress)
@@ -330,7 +356,7 @@ def simulate(
     return run
 
 
-def _compared(world: World, at: Callable[[int], Floats], episodes: int) -> dict[str, Floats]:
+def _compared(world: World, at: Callable[[int], Floats], episodes: int) -> dict[str, Any]:
     """The best fixed policy for a sequence of costs; what it and uniform play cost, (K,) each."""
     mdp = world.mdp
     total = np.zeros(world.costs.shape)
