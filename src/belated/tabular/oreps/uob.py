@@ -238,7 +238,8 @@ class UOBREPS(Learner[PlayedPolicy]):
         learning_rate: eta. `tuning.uob_reps` suggests both rates, and `Doubling` replaces them.
         exploration: gamma.
         episodes: K, in the radius; None: a radius for any number.
-        delta: probability that the confidence sets may fail.
+        delta: of the radius; the sets fail with probability at most 4 delta (Lemma 2), the bound
+            with at most 9 delta (Theorem 3).
         radius_scale: factor on the radius; 1 is the paper's.
         scale: factor on the rates of `Doubling`.
     """
