@@ -83,6 +83,7 @@ MODULES = (
     "costs",
     "delays",
     "environments",
+    "evaluation",
     "lab",
     "parts",
     "planning",

@@ -16,19 +16,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints
 from belated.core.contract import call
 from belated.core.records import FeedbackError
 from belated.linear import exposure as exposures
-from belated.linear import files, learning, sums
+from belated.linear import files, learning, life, sums
 from belated.linear.chance import uniforms
 from belated.linear.choice import Choice
+from belated.linear.choosing import quadratic
 from belated.linear.clock import Clock
 from belated.linear.decision import Decision
 from belated.linear.features import Features, Scaling
 from belated.linear.learning import CLOSED, REPORTED, SILENT, UNDECIDED, Level, Log, Model
+from belated.linear.life import Row
+from belated.linear.logs import DecisionLog
 from belated.linear.reward import Reward
 
 MEMORIES = (1.0, 0.9995, 0.999, 0.998, 0.996, 0.992, 0.984)
@@ -74,6 +78,7 @@ _FIELDS = (
         "square",
         "plays",
         "raw",
+        "sum",
         "shares",
         "delays",
         "events",
@@ -181,6 +186,7 @@ class LinearSampler:
         self._late = 0
         self._delays: dict[int, float] = {}  # of first reports, until the unit of ages is fixed
         self._plays = np.zeros(A, dtype=np.int64)
+        self._sum = np.zeros(d)  # of the features of all decisions
         self._raw = np.zeros((2, A))  # sums of outcomes, and of their squares, as they came
 
     # What the agent says of itself
@@ -397,6 +403,7 @@ class LinearSampler:
         self._log.status[k] = SILENT
         self._nonzero += x != 0.0
         self._square += x * x
+        self._sum += x
         self._plays[i] += 1
         learning.note_decision(
             self._young,
@@ -688,6 +695,120 @@ class LinearSampler:
         if self._clock.fixed:
             self._delays = {}
 
+    # The life of a learner
+
+    def add_action(self, name: str | None = None) -> int:
+        """Add an action, with its name if actions have names; returns its number.
+
+        It begins like any other: with the constant of all models and the delays of all actions.
+        """
+        self._problem = self._problem.with_action(name)
+        self._learn_waiting()
+        self._exposure = self._exposure._replace(
+            **{name: _wider(getattr(self._exposure, name), 0) for name in ("came", "risk", "share")}
+        )
+        per_block = ("n", "x", "xx", "hits", "r", "rr", "rx", "pp")
+        self._young = self._young._replace(
+            **{name: _wider(getattr(self._young, name), 1) for name in per_block}
+        )
+        per_memory = ("n", "x", "xx", "r", "rx", "asked")
+        self._old = self._old._replace(
+            **{name: _wider(getattr(self._old, name), 1) for name in per_memory},
+            hits=_wider(self._old.hits, 0),
+            rr=_wider(self._old.rr, 0),
+        )
+        self._model = self._model._replace(
+            theta=_wider(self._model.theta, 1),
+            average=_wider(self._model.average, 0),
+            spread=_wider(self._model.spread, 0),
+        )
+        self._shares, self._precisions = _wider(self._shares, 1), _wider(self._precisions, 1)
+        self._plays, self._raw = _wider(self._plays, 0), _wider(self._raw, 1)
+        self._fitted = -1
+        return self._models - 1
+
+    def retire(self, action: int | str) -> None:
+        """Play an action no more; outcomes of what was decided are still learned."""
+        number = self._problem.index("action", action)
+        if len(self._retired | {number}) == self._models:
+            raise ValueError(f"action must leave one that is played, got {action!r}, the last one")
+        self._retired.add(number)
+
+    def table(self) -> list[Row]:
+        """One row per action: plays, reports, expected outcome with an interval, what leads."""
+        return stored.twin(self)._table()  # type: ignore[no-any-return]
+
+    def _table(self) -> list[Row]:
+        """The table, with all that has come; this learns, so it is asked of a copy."""
+        self._learn_waiting()
+        self._fit()
+        names = ["all"]
+        overall = None
+        if not self._problem.shared:
+            names = [self._problem.name(a) for a in range(self._models)]
+        if self._problem.width and not self._problem.shared:
+            x = self._sum / max(self._begun, 1)
+            mean = self._model.constant[0] + self._model.theta[0] @ x
+            error = [
+                self._level.sigma * math.sqrt(max(quadratic(spread, x), 0.0))
+                for spread in self._model.spread
+            ]
+            overall = (mean, np.array(error) if self._reports else np.full(len(mean), math.inf))
+        exposed = self._exposed() if self._silent else self._hits()
+        return life.table(
+            names,
+            self._plays,
+            self._hits(),
+            exposed,
+            self._raw,
+            self._silence or 0.0,
+            overall,
+            self._retired,
+        )
+
+    def verdict(self) -> str:
+        """Which action leads, how sure that is, and what it would take to be sure."""
+        span = self._clock.time - float(self._log.clock[0]) if self._clock.told else None
+        return life.verdict(self.table(), self._begun, span)
+
+    def replay(self, log: DecisionLog) -> None:
+        """Begin with a log of decisions that were made elsewhere; only a fresh learner can.
+
+        They get the numbers from 0 on; rewards that come later are reported under these.
+        """
+        checks.instance("log", log, DecisionLog)
+        if self._begun:
+            raise ValueError(f"the learner must be fresh, got one with {self._begun} decisions")
+        if self._problem.shared:
+            raise ValueError("a log can be replayed only where actions are listed; here they vary")
+        if log.x.shape[1] != self._problem.width:
+            raise ValueError(f"log must have {self._problem.width} features, got {log.x.shape[1]}")
+        if len(log) and int(log.actions.max()) >= self._models:
+            raise ValueError(f"log must have actions below {self._models}, got {log.actions.max()}")
+        came = np.flatnonzero(log.came)
+        came = came[np.argsort(log.reported[came], kind="stable")]
+        place = 0
+        for number in range(len(log)):
+            now = float(log.decided[number])
+            ready = []
+            while place < len(came) and log.reported[came[place]] < now:
+                ready.append(_logged(log, int(came[place])))
+                place += 1
+            self.observe(ready, now if log.clocked else None)
+            self._begin(now if log.clocked else None)
+            rows = np.ones((1, self._problem.width + 1))
+            rows[0, :-1] = log.x[number]
+            action = int(log.actions[number])
+            _, means, factors = self._policy(number, rows, np.array([action]))
+            self._note(number, action, rows[0], float(means[0]), float(factors[0]))
+        rest = [_logged(log, int(number)) for number in came[place:]]
+        self.observe(rest, log.until if log.clocked else None)
+
+    def _hits(self) -> Floats:
+        """Decisions of each model that have reported, (A,)."""
+        hits: Floats = self._old.hits + self._young.hits[self._young.order[: self._blocks]].sum(0)
+        return hits
+
     # Files and figures
 
     def diagnostics(self) -> Mapping[str, float]:
@@ -774,6 +895,7 @@ class LinearSampler:
             "square": self._square.copy(),
             "plays": self._plays.copy(),
             "raw": self._raw.copy(),
+            "sum": self._sum.copy(),
             "shares": self._shares[self._young.order[: self._blocks]],
             "delays": [[number, delay] for number, delay in self._delays.items()],
             "events": [
@@ -828,6 +950,8 @@ class LinearSampler:
         stored.between("plays", self._plays, 0, begun)
         self._raw = stored.copied("raw", read["raw"], np.float64, (2, A))
         stored.finite("raw", self._raw)
+        self._sum = stored.copied("sum", read["sum"], np.float64, (d,))
+        stored.finite("sum", self._sum)
         shares = stored.array("shares", read["shares"], np.float64, (self._blocks, A))
         stored.between("shares", shares, 0.0, 1.0)
         self._shares[: self._blocks] = shares
@@ -912,6 +1036,20 @@ class DecisionEpisode:
     ) -> tuple[int, float]:
         """Draw the action for the features at hand; also its probability."""
         return self._agent._acted(self.number, step, observation, rng, among)
+
+
+def _wider(array: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
+    """The array with zeros for one model more."""
+    shape = list(array.shape)
+    shape[axis] = 1
+    return np.concatenate([array, np.zeros(shape, dtype=array.dtype)], axis=axis)
+
+
+def _logged(log: DecisionLog, number: int) -> Reward:
+    """The reward of a decision in a log."""
+    return Reward(
+        number, float(log.rewards[number]), at=float(log.reported[number]) if log.clocked else None
+    )
 
 
 def _log(size: int, d: int) -> Log:
