@@ -30,6 +30,7 @@ from belated.linear.choosing import quadratic
 from belated.linear.clock import Clock
 from belated.linear.decision import Decision
 from belated.linear.features import Features, Scaling
+from belated.linear.fitting import WIDE
 from belated.linear.learning import CLOSED, REPORTED, SILENT, UNDECIDED, Level, Log, Model
 from belated.linear.life import Row
 from belated.linear.logs import DecisionLog
@@ -38,7 +39,6 @@ from belated.linear.reward import Reward
 MEMORIES = (1.0, 0.9995, 0.999, 0.998, 0.996, 0.992, 0.984)
 FEW_MEMORIES = (1.0, 0.9995, 0.998, 0.992)
 """Discounts per decision; few of them where there are more than `WIDE` features."""
-WIDE = 32
 DIAGONAL = 300
 """Features above which only the diagonal of the covariance is kept, unless asked otherwise."""
 OPTIMISM = 0.35
@@ -145,7 +145,7 @@ class LinearSampler:
         e = 1 if diagonal else d
         checks.room(BLOCKS * A * d * e, actions=problem.actions, features=problem.width)
         self._width = 8 if d <= WIDE else 32  # decisions in a new block
-        self._every = EVERY if d <= 20 else 25 if d <= 64 else 50
+        self._wide = d > WIDE and not diagonal
         self._exposure = exposures.fresh(A)
         self._young = sums.fresh_young(BLOCKS if self._silent else 1, A, d, e, M)
         self._blocks = 0
@@ -610,9 +610,13 @@ class LinearSampler:
     # Fitting
 
     def _fit_is_due(self) -> bool:
-        if self._fitted < 0 or self._begun - self._fitted >= self._every:
+        """Whether enough has happened since the models were fitted."""
+        since = self._begun - self._fitted
+        every = min(max(EVERY, self._begun // 10), 10 * EVERY) if self._wide else EVERY
+        if self._fitted < 0 or since >= every:
             return True
-        return self._fresh_reports > max(0.0, 0.02 * self._reports)
+        soon = every // 4 if self._wide else 1
+        return self._fresh_reports > 0.02 * self._reports and since >= soon
 
     def _ridge(self) -> Floats:
         """Penalties (d,): the mean square of each feature where it is not 0, times how many are."""
