@@ -20,6 +20,15 @@ AGENTS = {
 }
 """Agents at the top of the package."""
 
+RIVALS = {
+    "ActorCritic": "tabular.rivals.actor_critic",
+    "DilatedBonus": "tabular.dilated",
+    "Exp3": "tabular.rivals.exp3",
+    "QLearning": "tabular.rivals.q_learning",
+    "UCB1": "tabular.rivals.ucb1",
+}
+"""Agents to compare with; they are not at the top of the package."""
+
 PARTS = {
     "Averaged": "tabular.parts.costs",
     "Blend": "tabular.parts.blend",
@@ -48,12 +57,26 @@ WRAPPERS = {
 }
 """Agents around agents, public as `belated.wrappers`."""
 
+SAVED = {
+    **AGENTS,
+    **RIVALS,
+    **PARTS,
+    **WRAPPERS,
+    "Choice": "linear.choice",
+    "Features": "linear.features",
+    "Inbox": "core.inbox",
+    "Mixture": "tabular.mixture",
+    "Problem": "tabular.problem",
+    "Transitions": "tabular.transitions",
+}
+"""Classes whose objects a file may hold."""
+
 TOP = {
     **AGENTS,
     "Agent": "core.contract",
     "Choice": "linear.choice",
-    "Costs": "core.records",
-    "Decision": "linear.decision",
+    "Costs": "tabular.records",
+    "Decision": "core.records",
     "DelayLine": "core.delays",
     "Episode": "core.records",
     "Features": "linear.features",
@@ -67,8 +90,8 @@ TOP = {
     "Reward": "linear.reward",
     "Run": "simulation",
     "SavedFileError": "core.saving",
-    "StepCost": "core.records",
-    "Trajectory": "core.records",
+    "StepCost": "tabular.records",
+    "Trajectory": "tabular.records",
     "Transitions": "tabular.transitions",
     "World": "tabular.world",
     "advise": "advice",
@@ -114,8 +137,8 @@ MOVED = {
     "LateRewards": "belated.gymnasium.LateRewards",
     "Ledger": "belated.core.ledger.Ledger",
     "Mixture": "belated.tabular.mixture.Mixture",
-    "Record": "belated.core.records.Record",
-    "Restartable": "belated.core.contract.Restartable",
+    "Record": "belated.core.contract.Record",
+    "Restartable": "belated.tabular.doubling.Restartable",
     "gym_loop": "belated.gymnasium.gym_loop",
     "saved_configuration": "belated.saving.saved_configuration",
     "write_diagnostics": "belated.watching.write_diagnostics",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Container, Mapping
 from typing import Any, Self
 
 from belated.core import checks, stored
+from belated.core.contract import Key
 from belated.core.records import FeedbackError
 from belated.linear.features import Features
-from belated.linear.reward import Reward
+from belated.linear.reward import EVENT, Reward, read
 
 MOST_FEATURES = 2**16
 
@@ -26,6 +29,7 @@ class Choice:
     """
 
     horizon = 1
+    one_outcome = False
 
     def __init__(
         self,
@@ -83,10 +87,57 @@ class Choice:
             raise ValueError(f"name must be a text, got {checks.show(name)}")
         return Choice([*self.names, name], self.features)
 
-    def check(self, record: object) -> None:
+    def check(self, record: object, information: object = None) -> None:
         """The record is an outcome of a decision."""
         if not isinstance(record, Reward):
             raise FeedbackError(f"records must be Reward, got {checks.show(record)}")
+
+    def check_observation(self, observation: object, among: object = None) -> None:
+        """The agent checks features when it begins, before anything changes."""
+
+    def check_fact(self, key: object, value: object, information: object = None) -> None:
+        """A fact is the value of an event."""
+        if not isinstance(key, str) or not (key == EVENT or key.startswith("=")):
+            raise ValueError(f"a fact must be of an event, got {checks.show(key)}")
+        checks.real("value", value, -math.inf)
+
+    def awaited(
+        self, known: Container[Key], information: object = None, *, uses_paths: bool = False
+    ) -> list[Key]:
+        """One more event: a decision is never complete."""
+        return [EVENT]
+
+    def complete(self, record: Reward, known: object, information: object = None) -> Reward:
+        """Every reward is whole."""
+        return record
+
+    def silent(
+        self, episode: int, known: Mapping[Key, Any], information: object, default: float
+    ) -> Reward | None:
+        """The reward of a decision that has not reported."""
+        return None if known else Reward(episode, default)
+
+    def paid(self, record: Reward, scale: object) -> Reward:
+        """Rewards stay rewards."""
+        return record
+
+    def path(self, episode: int, notes: object) -> None:
+        """The agent keeps what was done itself."""
+
+    def as_noted(self, path: object) -> object:
+        """There are no paths."""
+        return path
+
+    def example(self, episode: int, information: object, *, outcome: bool) -> Reward | None:
+        """A reward as it might come."""
+        return Reward(episode, 0.0) if outcome else None
+
+    def read(self, value: object) -> Reward:
+        """The reward of which `to_json` gave this value."""
+        return read(value)
+
+    def remembered(self, policy: object) -> None:
+        """No policy is remembered of a decision."""
 
     def state(self) -> stored.State:
         """The arguments."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from belated.core import checks
-from belated.core.records import FeedbackError
+from belated.core.records import FeedbackError, altered
+
+EVENT = "event"
+"""The key of the one event without a name; the others begin with "="."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,9 @@ class Reward:
     event: str | None = None
     at: float | None = None
 
-    is_outcome = True
+    is_outcome: ClassVar[bool] = True
+    partial: ClassVar[bool] = False
+    part: ClassVar[str] = "reward"
 
     def __post_init__(self) -> None:
         try:
@@ -43,13 +48,21 @@ class Reward:
         except ValueError as error:
             raise FeedbackError(f"Reward of episode {checks.show(self.episode)}: {error}") from None
 
-    def facts(self) -> dict[tuple[str, str | None], float]:
-        """What the record says, by key."""
-        return {("event", self.event): self.value}
+    def facts(self) -> dict[str | int, float]:
+        """What the record says: the value of its event."""
+        return {EVENT if self.event is None else f"={self.event}": self.value}
 
     def renumbered(self, episode: int) -> Reward:
         """The same record under another number."""
         return Reward(episode, self.value, self.event, self.at)
+
+    def dated(self, at: float | None) -> Reward:
+        """The same record, arrived at this time, unless it says when it arrived."""
+        return self if at is None or self.at is not None else altered(self, at=at)
+
+    def to_state(self) -> dict[str, Any]:
+        """The record as plain data; `read` reads it."""
+        return self.to_json()
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON value."""
@@ -59,3 +72,11 @@ class Reward:
         if self.at is not None:
             written["at"] = self.at
         return written
+
+
+def read(value: object) -> Reward:
+    """The reward of which `to_json` gave this value."""
+    allowed = {"episode", "reward", "event", "at"}
+    if not isinstance(value, dict) or not {"episode", "reward"} <= set(value) <= allowed:
+        raise FeedbackError(f"a record must have an episode and a reward, got {checks.show(value)}")
+    return Reward(value["episode"], value["reward"], value.get("event"), value.get("at"))

@@ -21,14 +21,13 @@ import numpy.typing as npt
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints
 from belated.core.contract import call
-from belated.core.records import FeedbackError
+from belated.core.records import Decision, FeedbackError, Notes
 from belated.linear import exposure as exposures
 from belated.linear import files, learning, life, sums
 from belated.linear.chance import uniforms
 from belated.linear.choice import Choice
 from belated.linear.choosing import quadratic
 from belated.linear.clock import Clock
-from belated.linear.decision import Decision
 from belated.linear.features import Features, Scaling
 from belated.linear.fitting import WIDE
 from belated.linear.learning import CLOSED, REPORTED, SILENT, UNDECIDED, Level, Log, Model
@@ -1019,17 +1018,26 @@ class DecisionEpisode:
 
     Attributes:
         number: of the decision, counted from 0.
+        notes: none: the agent keeps the features and the action itself.
     """
 
     def __init__(self, agent: LinearSampler, number: int) -> None:
         self._agent = agent
+        self._own = number
         self.number = number
+        self.notes = Notes()
+
+    def renumbered(self, number: int) -> DecisionEpisode:
+        """The same decision under the number that a wrapper gives it."""
+        made = DecisionEpisode(self._agent, self._own)
+        made.number = number
+        return made
 
     def probabilities(
         self, step: int = 0, observation: object = None, among: Sequence[int | str] | None = None
     ) -> Floats:
         """The probabilities with which `act` would draw; nothing is changed."""
-        return self._agent._asked(self.number, step, observation, among)
+        return self._agent._asked(self._own, step, observation, among)
 
     def act(
         self,
@@ -1039,7 +1047,7 @@ class DecisionEpisode:
         among: Sequence[int | str] | None = None,
     ) -> tuple[int, float]:
         """Draw the action for the features at hand; also its probability."""
-        return self._agent._acted(self.number, step, observation, rng, among)
+        return self._agent._acted(self._own, step, observation, rng, among)
 
 
 def _wider(array: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:

@@ -21,7 +21,7 @@ import numpy as np
 from belated.core import stored
 from belated.core.arrays import Floats
 from belated.core.inbox import Outcome
-from belated.core.records import Episode, Trajectory
+from belated.core.records import Episode
 from belated.service import snapshot
 from belated.service.commit import Committer
 from belated.service.episodes import Books, digest
@@ -32,6 +32,7 @@ from belated.service.recovery import Restored, described
 from belated.service.storage import Storage, StorageError
 from belated.service.wire import Arrived, End, RecordError
 from belated.service.worker import Learning
+from belated.tabular.records import Trajectory
 
 MINUTES = 60
 """Of which arrivals are counted."""

@@ -48,8 +48,8 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Bools, Floats, frozen
 from belated.core.contract import Information, call
-from belated.core.ledger import Ledger, Ledgered, Open, paths_of_others
-from belated.core.records import Episode, Record, Trajectory
+from belated.core.ledger import Ledger, Ledgered, Open
+from belated.core.records import Episode
 from belated.core.waiting import Waiting
 from belated.tabular.parts.blend import Blend
 from belated.tabular.parts.costs import CostsPart, Observation, Revealed, Weighted
@@ -66,6 +66,7 @@ from belated.tabular.parts.transitions import (
 )
 from belated.tabular.parts.update import Arrival, Outlook, Softmax, UpdatePart
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
 
@@ -160,8 +161,7 @@ class DelayedOPPO(Ledgered):
         policy = frozen(self._update.policy(outlook))
         mask = self._explore.mask()
         mixed = self._explore.mixed(policy, mask)
-        number = self._ledger.begin(Played(policy, mask, self._model.arrived), mixed)
-        return Episode(number, mixed.copy())
+        return self._ledger.hand_out(Played(policy, mask, self._model.arrived), mixed)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Take a batch of records: count the paths, then update the policy by the costs."""
@@ -182,11 +182,6 @@ class DelayedOPPO(Ledgered):
         """Let go of an episode: no feedback of it will be used, and its memory is free."""
         self._ledger.forget(episode)
         self._waiting.forget(episode)
-        self._let_go()
-
-    def count(self, paths: Iterable[Trajectory]) -> None:
-        """Count trajectories of episodes that others played; their costs are not used."""
-        self._model.learn(paths_of_others(self.problem, self._model.counts, paths), self.begun)
         self._let_go()
 
     def setting(self, paths: str) -> Setting:
