@@ -23,8 +23,13 @@ from pathlib import Path
 import numpy as np
 
 import belated as bl
-from belated.core.arrays import Floats
 
+INTRODUCTION = (
+    "Written by `python benchmarks/decisions.py`. Microseconds of processor time per decision, one "
+    "thread: `decide` and `observe` with their checks, and predict and learn of Vowpal Wabbit "
+    "(squarecb, ten actions) without parsing its text. Absolute numbers depend on the machine and "
+    "on what else it does; compare within a row."
+)
 PAGE = Path(__file__).with_name("DECISIONS.md")
 
 
@@ -105,10 +110,6 @@ def table(head: str, rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def growth(values: Floats) -> str:
-    return " / ".join(f"{value:.0f}" for value in values)
-
-
 def main() -> None:
     learner_time(3, decisions=400)  # compilation
     speed = []
@@ -127,19 +128,18 @@ def main() -> None:
         )
         spent, log, grown = map(float, run.stdout.split())
         waiting.append([f"{count:,}", f"{spent:.0f}", f"{log:.1f}", f"{grown:.0f}"])
-    page = "\n\n".join([
-        "# Speed and growth of the learner of decisions",
-        "Written by `python benchmarks/decisions.py`. Microseconds of processor time per decision, "
-        "one thread: `decide` and `observe` with their checks, and predict and learn of Vowpal "
-        "Wabbit (squarecb, ten actions) without parsing its text. Absolute numbers depend on the "
-        "machine and on what else it does; compare within a row.",
-        "## Features, ten actions",
-        table("features | belated | Vowpal Wabbit | ratio", speed),
-        "## Actions, ten features",
-        table("actions | belated", actions),
-        "## Pending decisions, ten actions and ten features",
-        table("pending | microseconds | MB of the log | MB that the process grew", waiting),
-    ])
+    page = "\n\n".join(
+        [
+            "# Speed and growth of the learner of decisions",
+            INTRODUCTION,
+            "## Features, ten actions",
+            table("features | belated | Vowpal Wabbit | ratio", speed),
+            "## Actions, ten features",
+            table("actions | belated", actions),
+            "## Pending decisions, ten actions and ten features",
+            table("pending | microseconds | MB of the log | MB that the process grew", waiting),
+        ]
+    )
     PAGE.write_text(page + "\n")
     print(page)
 

@@ -124,13 +124,17 @@ def shares(log: DecisionLog, actions: int, counts: Ints | None = None) -> Floats
     reached = np.searchsorted(edges, ages, side="right") - 1
     who = np.flatnonzero(log.came)
     bins = np.searchsorted(edges, log.reported[who] - log.decided[who])
+    passed = who[reached[who] >= bins]
+    young = np.bincount(bins[reached[who] < bins], minlength=E)
+    bins = bins[reached[who] >= bins]
     came, risk = np.zeros((actions, E)), np.zeros((actions, E + 1))
-    np.add.at(came, (log.actions[who], bins), weights[who])
-    np.add.at(risk, (log.actions[who], bins), weights[who])
-    np.add.at(risk, (log.actions[who], np.maximum(bins, reached[who]) + 1), -weights[who])
+    np.add.at(came, (log.actions[passed], bins), weights[passed])
+    np.add.at(risk, (log.actions[passed], bins), weights[passed])
+    np.add.at(risk, (log.actions[passed], reached[passed] + 1), -weights[passed])
     risk = np.cumsum(risk, axis=1)[:, :E]
-    pool = came.sum(0) / np.maximum(risk.sum(0), 1e-12)
-    hazard = (came + POOLED * pool) / (risk + POOLED)
+    total = risk.sum(0)
+    pool = np.where(total > 0.5, came.sum(0) / np.maximum(total, 0.5), 1.0 * (young > 0))
+    hazard = (came + POOLED * pool) / (np.maximum(risk, 0.0) + POOLED)
     at_edges = np.ones((actions, E))
     at_edges[:, :-1] = np.cumprod(1.0 - hazard[:, :0:-1], axis=1)[:, ::-1]
     if not len(who):

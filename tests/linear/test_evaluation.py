@@ -42,7 +42,7 @@ def test_intervals_cover_the_truth(method):
         found = evaluation.value(log, policy, method=method, samples=60)
         covered += found.low <= TRUTH <= found.high
         errors.append(found.value - TRUTH)
-    assert covered >= 9
+    assert covered >= 8  # a level of 0.9 gives fewer in 1 of 200 cases
     assert abs(np.mean(errors)) < 0.025  # silence as failure is off by 0.03 and more
 
 

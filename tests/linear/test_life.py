@@ -5,8 +5,10 @@ import pytest
 
 import belated as bl
 from belated.core import saving
+from belated.core.records import chance
 from belated.evaluation import DecisionLog
 from belated.linear.features import Scaling
+from belated.testing import check_agent
 from linear.playing import play, world
 
 
@@ -148,9 +150,39 @@ def test_an_episode_decides_like_decide():
         episode = two.begin_episode()
         probabilities = episode.probabilities(0, x[k])
         assert probabilities.tolist() == decision.probabilities.tolist()
-        assert episode.act(0, x[k]) == (decision.action, decision.probability)
-        with pytest.raises(ValueError, match="once"):
-            episode.act(0, x[k])
+        drawn = episode.act(0, x[k], chance(0, k))
+        assert drawn == (decision.action, decision.probability)
+    one.observe([bl.Reward(k, 1.0) for k in range(20)])
+    two.observe([bl.Reward(k, 1.0) for k in range(20)])
+    assert saving.to_bytes(one) == saving.to_bytes(two)
+    two.begin_episode()
+    with pytest.raises(bl.FeedbackError, match="has acted"):
+        two.observe([bl.Reward(20, 1.0)])
+
+
+@pytest.mark.parametrize(
+    "choice", [bl.Choice(3, 2), bl.Choice(features=2), bl.Choice(2)], ids=["own", "shared", "none"]
+)
+def test_it_keeps_the_contract(choice):
+    check_agent(lambda: bl.LinearSampler(choice))
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda agent: bl.Inbox(agent, deadline=30),
+        lambda agent: bl.wrappers.Skipping(agent, 50),
+        bl.wrappers.Locked,
+    ],
+    ids=["inbox", "skipping", "locked"],
+)
+def test_it_decides_inside_of_wrappers(wrap):
+    x, outcomes, _ = world()
+    agent = wrap(bl.LinearSampler(bl.Choice(3, 2)))
+    for k in range(60):
+        decision = agent.decide(x[k])
+        assert decision.number == k
+        agent.observe([bl.Reward(k, 1.0)] if outcomes[k, decision.action] else [])
 
 
 @pytest.mark.parametrize("field", ["old", "young", "model", "log", "exposure"])
