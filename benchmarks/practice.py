@@ -130,7 +130,7 @@ def lost_feedback() -> list[str]:
     model = bl.delays.lost(0.2, bl.delays.geometric(5))
     known = {"transitions": world.mdp.transitions}
     agents: dict[str, Callable[[], bl.Agent]] = {
-        "`recommend`, full information": lambda: bl.recommend(world.problem),
+        "`recommend`, full information": lambda: bl.recommend(world.problem, information="full"),
         "`recommend`, bandit feedback": lambda: bl.recommend(world.problem, information="bandit"),
         "anytime softmax, full information": lambda: bl.DelayedOPPO(world.problem, **known),
         "anytime EXP3, bandit feedback": lambda: bl.DelayedOPPO(

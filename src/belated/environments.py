@@ -1,5 +1,7 @@
 """Functions that make ready worlds."""
 
+from belated.linear.world import DecisionWorld, Visits
+from belated.linear.worlds import conversions, items, labelled, landings, mailer, outcomes
 from belated.tabular.environments import (
     Rewards,
     bandit,
@@ -18,16 +20,24 @@ from belated.tabular.environments import (
 )
 
 __all__ = [
+    "DecisionWorld",
     "Rewards",
+    "Visits",
     "bandit",
     "bandit_lower_bound",
     "chain",
+    "conversions",
     "delay_lower_bound",
     "dynamics_lower_bound",
     "from_gymnasium",
     "goal_costs",
     "gridworld",
     "gym_problem",
+    "items",
+    "labelled",
+    "landings",
+    "mailer",
+    "outcomes",
     "paper_grid",
     "paper_walled_grid",
     "random_mdp",

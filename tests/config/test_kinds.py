@@ -72,6 +72,7 @@ KINDS = {
             "oreps": {"transitions": "known"},
             "parallel": {"agent": part("oppo")},
             "pipeline": {"agent": part("oppo")},
+            "planner": {"transitions": "known", "changing": False},
             "recommended": {"transitions": "known"},
             "skipping": {"agent": part("oppo")},
             "ucbvi": {},
@@ -109,7 +110,7 @@ KINDS = {
     ),
 }
 ARMS = ("exp3", "poold", "thompson_sampling", "ucb1", "zimmert_seldin")
-BANDIT = ("dapo", "dilated_bonus", "ftrl", "lazy", "ucbvi", "uob_reps", "zimmert_seldin")
+BANDIT = ("dapo", "dilated_bonus", "ftrl", "lazy", "planner", "ucbvi", "uob_reps", "zimmert_seldin")
 PARTS = {name: name for name in ("transitions", "update", "explore")} | {"cost part": "costs"}
 
 

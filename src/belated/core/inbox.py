@@ -165,7 +165,6 @@ class Inbox(Wrapper):
         rewards: tuple[float, float] | None = None,
         clip: bool = False,
     ) -> None:
-        check_inside(self, "agent", agent, fresh=False)
         self.hold = checks.flag("hold", hold)
         given = {"clock": clock, "default": default, "grace": grace, "hold": hold or None}
         for name, value in given.items():
@@ -202,13 +201,14 @@ class Inbox(Wrapper):
         self.scale = None if rewards is None else Scale.of("rewards", rewards, clip=clip)
         if checks.flag("clip", clip) and rewards is None:
             raise ValueError("clip needs rewards=(low, high), got None")
+        self.deadline = deadline
+        self._timed = clock is not None
+        check_inside(self, "agent", agent, fresh=False)
         self.agent = agent
         self.problem = agent.problem
         self.information: Information = agent.information
         self.uses_paths = agent.uses_paths
-        self.deadline = deadline
         self.default = None if default is None else checks.real("default", default, 0.0, 1.0)
-        self._timed = clock is not None
         self._told = clock == "now"  # the time comes with every call
         self.clock = None if clock == "now" else clock
         self.grace = grace
@@ -328,7 +328,10 @@ class Inbox(Wrapper):
         self._enter(found, found.records + past, now)
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode: no feedback of it will be used."""
+        """Let go of an episode: no feedback of it will be used but what is held and complete."""
+        held = self._held.get(episode)
+        if held and self._heard(self._open.get(episode) or self._closed.get(episode) or {}):
+            self.agent.observe(held)
         self.agent.forget(episode)
         self._held.pop(episode, None)
         self._close(episode)

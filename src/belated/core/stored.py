@@ -110,7 +110,9 @@ class Distributions:
     def read(self, name: str, saved: Any) -> npt.NDArray[np.float64]:
         """The array, if its rows are distributions."""
         found = array(name, saved, np.float64, self.shape)
-        checks.distributions(name, found)
+        between(name, found, 0.0, 1.0 + checks.ROW_TOLERANCE)
+        if np.any(np.abs(found.sum(axis=-1) - 1.0) > checks.ROW_TOLERANCE):
+            raise ValueError(f"{name} must hold probabilities that sum to 1, got a row that is off")
         return found
 
 
@@ -358,6 +360,7 @@ class Learned(Declared):
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
 
 class Stateful(Protocol):

@@ -4,7 +4,9 @@ Columns: experiment, case, agent, parameters (of the agent, as JSON), seed, epis
 expected cost of the policy played), realised (cost suffered), comparator (exact expected cost of
 the best fixed policy in hindsight), uniform (exact expected cost of uniform play), regret
 (cumulative, in values), missing (episodes up to this one whose feedback had not come by its end)
-and delay (-1 if the feedback is lost).
+and delay (-1 if the feedback is lost). Then the same for mean costs, which are the costs themselves
+where these have no noise: mean_value, mean_comparator, mean_uniform; best_each (the least expected
+cost of the episode) and best_so_far (that of all episodes up to this one, by one fixed policy).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from belated.config.part import table
 from belated.core.arrays import Floats
 from belated.core.delays import NEVER
 from belated.lab import build
-from belated.lab.spec import Experiment, Task
+from belated.lab.spec import SCORE, Experiment, Task
 from belated.simulation import Run, simulate
 from belated.tabular.planning import occupancy
 
@@ -31,6 +33,8 @@ COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("seed", "episode"), pl.Int64()),
     **dict.fromkeys(("value", "realised", "comparator", "uniform", "regret"), pl.Float64()),
     **dict.fromkeys(("missing", "delay"), pl.Int64()),
+    **dict.fromkeys(("mean_value", "mean_comparator", "mean_uniform"), pl.Float64()),
+    **dict.fromkeys(("best_each", "best_so_far"), pl.Float64()),
 }
 
 
@@ -63,6 +67,8 @@ def perform(experiment: Experiment, task: Task) -> Result:
         seed=task.seed,
         paths=experiment.paths_of(learner),
     )
+    if experiment.against == SCORE and run.means is not None:
+        run = run.means  # scores do not depend on the noise of the costs
     visits = None
     if task.seed == experiment.first_seed and scene.environment.kind == "gridworld":
         with contextlib.suppress(Exception):  # an agent may refuse to begin another episode
@@ -85,6 +91,7 @@ def parameters(experiment: Experiment, task: Task) -> str:
 def _frame(experiment: Experiment, task: Task, run: Run) -> pl.DataFrame:
     """The rows of a run."""
     K = len(run.values)
+    means = run.means or run
     text = {
         "experiment": experiment.name,
         "case": task.case,
@@ -106,8 +113,20 @@ def _frame(experiment: Experiment, task: Task, run: Run) -> pl.DataFrame:
             "regret": run.regret,
             "missing": run.missing,
             "delay": np.where(run.delays == NEVER, -1, run.delays),
+            "mean_value": means.values,
+            "mean_comparator": means.comparator,
+            "mean_uniform": means.uniform,
+            **_best(run),
         }
     )
+
+
+def _best(run: Run) -> dict[str, Floats]:
+    """What the best policies cost, on mean costs."""
+    best = (run.means or run).best
+    if best is None:
+        raise ValueError("run must be one of `simulate`")
+    return {"best_each": best.each, "best_so_far": best.so_far}
 
 
 def _array(values: Floats) -> bytes:
