@@ -5,8 +5,8 @@ import pytest
 
 import belated as bl
 import oracles
-from belated.core.records import suffered
 from belated.tabular.parts import blend
+from belated.tabular.records import suffered
 from limits import FULL
 from twins import Twin
 
