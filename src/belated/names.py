@@ -110,7 +110,7 @@ MODULES = (
     "lab",
     "parts",
     "planning",
-    "saving",
+    "stale",
     "testing",
     "tuning",
     "wrappers",
