@@ -34,9 +34,9 @@ from belated.core.wrappers.skipping import Skipping
 from belated.linear.advice import explained, recommended
 from belated.linear.choice import Choice
 from belated.linear.sampler import LinearSampler
-from belated.tabular import tuning
 from belated.tabular.doubling import Doubling
 from belated.tabular.oppo import DelayedOPPO
+from belated.tabular.oppo_tuning import Arms, BanditFeedback, FullInformation, oppo_full
 from belated.tabular.parts.costs import Averaged, Weighted
 from belated.tabular.parts.explore import FewVisits
 from belated.tabular.parts.transitions import CONFIDENCE, Confidence
@@ -44,8 +44,8 @@ from belated.tabular.parts.update import Softmax
 from belated.tabular.practice import practical
 from belated.tabular.problem import Problem
 from belated.tabular.transitions import Transitions
-from belated.tabular.tuning import Parameters, Setting
-from belated.tabular.ucbvi import DelayedUCBVI
+from belated.tabular.tuning import PATHS, Parameters, Setting
+from belated.tabular.ucbvi import DelayedUCBVI, UCBVISetting
 
 WIDTH = 88
 
@@ -162,7 +162,7 @@ def tabular(
             "transitions", transitions, Transitions, " such as Transitions.from_dense(p), or None"
         )
     checks.choice("information", information, ("full", "bandit"))
-    checks.choice("paths", paths, tuning.PATHS)
+    checks.choice("paths", paths, PATHS)
     checks.choice("costs", costs, ("adversarial", "stochastic"))
     checks.choice("aim", aim, ("practice", "guarantee"))
     in_order = checks.flag("in_order", in_order)
@@ -232,15 +232,18 @@ class _Known:
         return self.total_delay / self.episodes
 
     @property
+    def dynamics(self) -> str:
+        """Whether the transitions are known."""
+        return "unknown" if self.transitions is None else "known"
+
+    @property
     def setting(self) -> Setting:
-        return Setting(
-            information=self.information,
-            dynamics="unknown" if self.transitions is None else "known",
-            paths=self.paths,
-            in_order=self.in_order,
-            stochastic=self.information == "bandit" and self.stochastic,
-            arms=self.information == "bandit" and not self.stochastic and self.problem.is_arms,
-        )
+        """The row of tuning of Delayed OPPO, without explicit exploration."""
+        if self.information == "full":
+            return FullInformation(paths=self.paths, dynamics=self.dynamics, in_order=self.in_order)
+        if self.problem.is_arms:
+            return Arms(paths=self.paths)
+        return BanditFeedback(paths=self.paths, dynamics=self.dynamics)
 
     def tuned(self, setting: Setting) -> Parameters | None:
         """The parameters of a setting for K and D, if both are known."""
@@ -361,7 +364,7 @@ def _guarantee(known: _Known) -> _Choice:
     reason = "The anytime step size needs neither K nor D, and the largest delay plays no role"
     if known.episodes is not None and known.total_delay is not None:
         problem, K, D = known.problem, known.episodes, known.total_delay
-        update = Softmax(**tuning.oppo_full(problem, K, D, log_actions=True))
+        update = Softmax(**oppo_full(problem, K, D, log_actions=True))
         reason = "It is tuned for K and D, and the largest delay plays no role"
         caveat = ""
     return replace(_oppo(known, reason, known.setting, update=update), caveat=caveat)
@@ -432,7 +435,7 @@ def _bandit(known: _Known) -> _Choice:
 
 
 def _late_paths(known: _Known) -> _Choice:
-    setting = replace(known.setting, explores=True)
+    setting = FullInformation(paths=known.paths, dynamics=known.dynamics, explores=True)
     tuned = known.tuned(setting)
     if tuned is None:
         # the phases replace the threshold of explicit exploration from the start
@@ -467,5 +470,5 @@ def _stochastic(known: _Known) -> _Choice:
             problem, transitions=_dynamics(known), costs=Averaged(), explore=explore
         )
 
-    setting = replace(known.setting, ucbvi=True, explores=explore is not None)
+    setting = UCBVISetting(paths=known.paths, explores=explore is not None)
     return _Choice("DelayedUCBVI", make, reason, setting)

@@ -27,13 +27,13 @@ EXPERIMENT = dataclasses.replace(
     episodes=280,
     seeds=5 if FULL else 2,
     sweep={
-        "agents.a.update.learning_rate": [0.03, 0.1, 0.3, 1.0],
+        "agents.a.update.learning_rate": [0.03, 0.1, 0.3, 1.0] if FULL else [0.1, 1.0],
         "agents.b.update.learning_rate": [0.1, 1.0],
         "delays.mean": [2, 10],
     },
     against="delays.mean",
 )
-"""A sweep of 12 settings."""
+"""A sweep of 12 settings, or of 8."""
 KILLS = 12 if FULL else 3
 
 

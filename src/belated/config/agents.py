@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from belated import tuning
 from belated.advice import recommend
 from belated.config.agent_parts import COST_PARTS, EXPLORES, TRANSITIONS, UPDATES
 from belated.config.briefing import Told
@@ -24,7 +25,6 @@ from belated.core.contract import Agent
 from belated.core.wrappers.parallel import Bold, Parallel
 from belated.core.wrappers.pipeline import Pipeline
 from belated.core.wrappers.skipping import Skipping
-from belated.tabular import tuning
 from belated.tabular.dapo import DAPO
 from belated.tabular.dilated import DilatedBonus
 from belated.tabular.doubling import Doubling, Restartable

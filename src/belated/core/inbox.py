@@ -58,7 +58,7 @@ OVERDUE = "its deadline has passed, and the agent still uses it"
 TOO_LATE = "the episode is closed, and this value did not come before"
 """Why a record is late."""
 NARROW, ENOUGH = 0.05, 100
-"""All costs in so small a share of the range are worth a warning, once there are enough."""
+"""If all costs lie in so small a share of the range, a warning is given, once there are enough."""
 HOUR = 3600
 Facts = dict[Key, Any]
 """What is remembered of an episode; not changed any more once it is."""
@@ -431,7 +431,7 @@ class Inbox(Wrapper):
     def _watch(self, known: Facts) -> None:
         """Warn once if all costs lie in a small part of their range, from which little is learned.
 
-        Costs that are all the same are no news.
+        Costs that are all equal raise no warning.
         """
         if self._seen[2] < 0:
             return
@@ -442,7 +442,7 @@ class Inbox(Wrapper):
         self._seen = [low, high, self._seen[2] + 1]
         if self._seen[2] < ENOUGH:
             return
-        self._seen[2] = -1.0  # it is said once, or never
+        self._seen[2] = -1.0  # costs are judged once
         if 0.0 < high - low < NARROW:
             warnings.warn(
                 f"all costs so far lie between {low:.3g} and {high:.3g}, less than 5 % of the "

@@ -5,7 +5,7 @@
     axes.figure.savefig("cost.pdf")
 
 With `ax` they are drawn into axes of your own. Several panels in one figure, in which every agent
-has the same colour:
+has the same colour::
 
     figure = lab.plot.panels({"grid": result, "walls": other}, width="page")
     with lab.plot.style():                      # fonts and colours for figures of your own
@@ -34,6 +34,7 @@ from belated.lab.figures.style import (
     Layout,
     Sheet,
     apart,
+    fitting,
     is_math,
     label_ends,
     layout_of,
@@ -111,6 +112,42 @@ def regret(
     return _over_time(result, case, "regret", ax, layout, legend)
 
 
+def diagnostic(
+    result: Results,
+    name: str,
+    case: str | None = None,
+    *,
+    ax: Axes | None = None,
+    agents: Sequence[str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    legend: str | None = None,
+) -> Axes:
+    """One of the agents' own numbers over time, by its name, mean over seeds with 95 % bands.
+
+    Args:
+        result: what `lab.run` returned.
+        name: a name of `agent.diagnostics()`, e.g. "open"; agents without it are left out.
+        case: one of the cases; None for the only one.
+        ax: see `cost`.
+        agents: see `cost`.
+        labels: see `cost`.
+        legend: see `cost`.
+    """
+    layout = layout_of(agents=agents, labels=labels)
+    case = _case(result, case)
+    names = [learner.name for learner in result.experiment.learners]
+    rows = result.diagnostics.filter(
+        (pl.col("case") == case) & pl.col("agent").is_in(curves.drawing.chosen(names, layout))
+    )
+    checks.choice("name", name, sorted(rows["name"].unique()))
+    with matplotlib.rc_context(STYLE):
+        axes = ax or _axes()
+        ends = curves.paint_named(axes, names, rows.filter(pl.col("name") == name), layout)
+        axes.set(xlabel="episode", ylabel=name.replace("_", " "))
+        _label(axes, ends, ax, legend)
+    return axes
+
+
 def sweep(
     result: Results,
     path: str | None = None,
@@ -167,7 +204,7 @@ def panels(
     down = -(-len(scenes) // across)
     inches = layout.width or 7.0
     with matplotlib.rc_context(layout.style):
-        size = (inches, 0.35 + down * (0.72 * inches / across + 0.25))
+        size = (inches, 0.35 + down * (0.75 * inches / across + 0.3))
         figure = Sheet(figsize=size, layout="constrained")
         grid = list(figure.subplots(down, across, squeeze=False).ravel())
         for axes, (heading, rows) in zip(grid, scenes, strict=False):
@@ -181,6 +218,8 @@ def panels(
             axes.set_visible(i < len(scenes))
             if i % across:
                 axes.set_ylabel("")
+            else:
+                fitting(axes)
             if i + across < len(scenes):
                 axes.set_xlabel("")
         if legend:
@@ -212,18 +251,25 @@ def _over_time(
     layout: Layout,
     legend: str | None,
 ) -> Axes:
-    cases = result.reported["case"].unique(maintain_order=True).to_list()
-    if case is None and len(cases) == 1:
-        case = cases[0]
-    checks.choice("case", case, cases)
+    case = _case(result, case)
     names = [learner.name for learner in result.experiment.learners]
     rows = result.reported.filter(pl.col("case") == case)
     rows = rows.filter(pl.col("agent").is_in(curves.drawing.chosen(names, layout)))
     with matplotlib.rc_context(STYLE):
         axes = ax or _axes()
-        ends = curves.paint(axes, names, rows, column, layout.block, None, layout)
+        block = curves.block_of(rows, "cost" if column == "value" else "regret", layout)
+        ends = curves.paint(axes, names, rows, column, block, None, layout)
+        if ax is not None:
+            fitting(axes)
         _label(axes, ends, ax, legend)
     return axes
+
+
+def _case(result: Results, case: str | None) -> str:
+    cases = result.reported["case"].unique(maintain_order=True).to_list()
+    if case is None and len(cases) == 1:
+        case = cases[0]
+    return checks.choice("case", case, cases)
 
 
 def _label(axes: Axes, ends: list[curves.End], given: Axes | None, legend: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from html import escape
@@ -57,6 +58,25 @@ class Results:
             )
             rows = rows.join(found, on=["case", "agent"], how="left", maintain_order="left")
         return rows
+
+    @cached_property
+    def diagnostics(self) -> pl.DataFrame:
+        """The agents' own numbers over time: case, agent, seed, episode, name and value."""
+        some = self._read.filter(pl.col("diagnostics").is_not_null())
+        found = [
+            (*key, name, float(value))
+            for *key, text in some.select("case", "agent", "seed", "episode", "diagnostics").rows()
+            for name, value in json.loads(text).items()
+        ]
+        names = ("case", "agent", "seed", "episode", "name", "value")
+        return pl.DataFrame(found, schema=names, orient="row")
+
+    @cached_property
+    def seconds(self) -> pl.DataFrame:
+        """Processor time of the finished runs: case, agent, seed and seconds."""
+        found = store.times(self.directory, self.experiment)
+        rows = [(task.case, task.learner, task.seed, value) for task, value in found.items()]
+        return pl.DataFrame(rows, schema=("case", "agent", "seed", "seconds"), orient="row")
 
     @cached_property
     def choices(self) -> list[Choice]:

@@ -39,7 +39,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +49,7 @@ from belated.core.learner import Learner
 from belated.core.ledger import Open
 from belated.core.stored import Count, Distributions, Field, Inside, Maybe, Real, Several
 from belated.core.waiting import Waiting
+from belated.tabular.oppo_tuning import Arms, BanditFeedback, FullInformation, Stochastic
 from belated.tabular.parts.composition import judge
 from belated.tabular.parts.costs import REVEALED, CostsPart, Observation
 from belated.tabular.parts.explore import ExplorePart, mask_of, no_exploration
@@ -119,14 +119,8 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         self.uses_paths = self._model.counts is not None or bandit
         self._waits_for_paths = bandit or self._explore_part.needs_paths
         super().__init__(problem, **parts)
-        self._setting = partial(
-            Setting,
-            information=costs.information,
-            dynamics="known" if isinstance(transitions, Transitions) else "unknown",
-            stochastic=costs.averaged,
-            arms=costs.weighted and problem.is_arms,
-            explores=explore is not None and self._explore_part.needs_paths,
-        )
+        self._dynamics = "known" if isinstance(transitions, Transitions) else "unknown"
+        self._explores = explore is not None and self._explore_part.needs_paths
         self._waiting = Waiting(problem)
         self._costs: Any = costs.start(problem)
         self._update: Any = update.start(problem, costs)
@@ -164,7 +158,13 @@ class DelayedOPPO(Learner[PlayedPolicy]):
 
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""
-        return self._setting(paths=paths)
+        if self._cost_part.weighted and self.problem.is_arms:
+            return Arms(paths=paths)
+        if self._cost_part.averaged:
+            return Stochastic(paths=paths, explores=self._explores)
+        if self.information == "bandit":
+            return BanditFeedback(paths=paths, dynamics=self._dynamics)
+        return FullInformation(paths=paths, dynamics=self._dynamics, explores=self._explores)
 
     def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
         """Begin a new phase: a uniform policy and new parameters, but never new counts.

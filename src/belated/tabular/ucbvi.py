@@ -20,6 +20,7 @@ scale of `Bonus`. With radius_scale = 1 no Q is above the true optimal one, with
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -32,6 +33,7 @@ from belated.core.ledger import Open
 from belated.core.stored import Distributions, Field, Flag, Inside
 from belated.tabular.kernels import optimism, planning
 from belated.tabular.kernels.optimism import Bonuses
+from belated.tabular.oppo_tuning import Stochastic
 from belated.tabular.parts.composition import judge
 from belated.tabular.parts.costs import Averaged
 from belated.tabular.parts.explore import ExplorePart, no_exploration
@@ -46,8 +48,26 @@ from belated.tabular.parts.transitions import (
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
+from belated.tabular.tuning import rare_rows
 
 AVERAGED = Averaged()
+
+
+class UCBVISetting(Stochastic):
+    """What is known of its regret: it does not grow with D, but with the largest delay."""
+
+    __slots__ = ()
+
+    @property
+    def proved(self) -> bool:
+        """The bound of the paper for optimistic algorithms."""
+        return True
+
+    def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
+        """The regret bound."""
+        H, S, A = problem.shape
+        late = rare_rows(problem, self.explores) * self.threshold(problem, total_delay)
+        return H * H * (S * math.sqrt(A * episodes) + late)
 
 
 class DelayedUCBVI(Learner[bool]):

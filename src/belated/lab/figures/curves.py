@@ -146,8 +146,7 @@ def label_of(column: str, rows: pl.DataFrame, layout: Layout) -> str:
     """What an axis is called; noise is named where there is some."""
     noisy = statistics.noisy(rows)
     if column == "value":
-        on_means = noisy and layout.on == "means"
-        return "expected cost per episode" + (", mean costs" if on_means else "")
+        return f"{'mean' if noisy and layout.on == 'means' else 'expected'} cost per episode"
     kind = _regret(layout)
     if kind == "means" and not noisy:
         kind = "hindsight"
@@ -185,6 +184,22 @@ def paint(
                          label="best policy")  # fmt: skip
             ends.append((best, "best policy", "0.45"))
     axes.set(xlabel="episode", ylabel=label_of(column, rows, layout))
+    return ends
+
+
+def paint_named(
+    axes: Axes, names: Sequence[str], rows: pl.DataFrame, layout: Layout = DEFAULT
+) -> list[End]:
+    """Draw a number that was noted now and then: rows with agent, seed, episode and value."""
+    ends = []
+    for (agent,), own in rows.group_by(["agent"], maintain_order=True):
+        colour, dash = look(names, str(agent))
+        at = own["episode"].unique(maintain_order=True).to_numpy() + 1.0
+        mean, low, high = statistics.bootstrap(own["value"].to_numpy().reshape(-1, len(at)))
+        axes.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
+        label = layout.named(str(agent))
+        axes.plot(at, mean, color=colour, linestyle=dash, label=label)
+        ends.append((float(mean[-1]), label, colour))
     return ends
 
 

@@ -334,6 +334,15 @@ def is_math(label: str) -> bool:
     return label.count("$") == 2 and "$$" not in label
 
 
+def fitting(axes: Axes) -> None:
+    """Break the label of a vertical axis into lines that are no longer than the axis."""
+    figure = axes.get_figure(root=True)
+    if figure is not None:
+        tall = axes.get_position().height * figure.get_figheight()
+        size = 72 / (0.56 * axes.yaxis.label.get_fontsize())
+        axes.set_ylabel(textwrap.fill(axes.get_ylabel(), max(8, round(tall * size))))
+
+
 def apart(figure: Figure) -> None:
     """Leave out ticks of horizontal axes until their labels do not collide."""
     for _ in range(6):

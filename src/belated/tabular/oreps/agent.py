@@ -42,7 +42,9 @@ gives a feasible but worse measure); project="on arrival" is ours. The paper giv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -68,7 +70,7 @@ from belated.tabular.parts.transitions import CONFIDENCE, Confidence, Confidence
 from belated.tabular.problem import Problem
 from belated.tabular.records import Costs, Record
 from belated.tabular.transitions import Transitions
-from belated.tabular.tuning import Parameters, Setting
+from belated.tabular.tuning import DYNAMICS, Parameters, Setting
 
 PROJECT = ("every episode", "on arrival")
 """When the measure is projected on a confidence set that has changed."""
@@ -76,6 +78,58 @@ LAST_STEP = ("counted", "free")
 """What is known of where the last step leads."""
 STEEPEST = 1e100
 """The largest learning rate and the largest factor on it; beyond, sums might become infinite."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OREPSSetting(Setting):
+    """How O-REPS is tuned. The paper prints no step size; its bound asks for N = K + 3 D.
+
+    Attributes:
+        dynamics: "known" or "unknown".
+    """
+
+    dynamics: str = "unknown"
+
+    def __post_init__(self) -> None:
+        super(OREPSSetting, self).__post_init__()
+        checks.choice("dynamics", self.dynamics, DYNAMICS)
+
+    @property
+    def proved(self) -> bool:
+        """With known transitions.
+
+        With unknown ones a lemma takes the last measure to be in the new confidence set, but the
+        sets are not nested. For late paths no bound is stated.
+        """
+        return self.dynamics == "known"
+
+    @property
+    def exact(self) -> bool:
+        """With known transitions the bound has its constants."""
+        return self.dynamics == "known"
+
+    def rate(self, problem: Problem, N: float) -> float:
+        """sqrt(2 ln(S A) / N)."""
+        return math.sqrt(2.0 * math.log(problem.states * problem.actions) / N)
+
+    def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
+        """The regret bound."""
+        H, S, A = problem.shape
+        K, D = episodes, total_delay
+        if self.dynamics == "known":
+            return 2.0 * H * math.sqrt(2.0 * math.log(S * A) * (K + 3.0 * D))
+        if self.paths == "late":
+            return math.inf
+        return math.pow(H, 1.5) * S * math.sqrt(A * K) + H * math.sqrt(D)
+
+    def _counted(self, D: float) -> float:
+        return 3.0 * D
+
+
+def oreps(problem: Problem, episodes: int, total_delay: float = 0.0) -> dict[str, float]:
+    """Delayed O-REPS, full information: eta = sqrt(2 ln(S A) / (K + 3 D))."""
+    tuned = OREPSSetting(dynamics="known").at(problem, episodes, total_delay)
+    return {"learning_rate": tuned.learning_rate}
 
 
 class DelayedOREPS(Learner[bool]):
@@ -206,7 +260,7 @@ class DelayedOREPS(Learner[bool]):
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""
         dynamics = "known" if self._model is None else "unknown"
-        return Setting(dynamics=dynamics, paths=paths, oreps=True)
+        return OREPSSetting(dynamics=dynamics, paths=paths)
 
     def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
         """Begin a new phase at the first measure, with a new step size and the same counts.

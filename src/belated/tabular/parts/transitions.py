@@ -194,7 +194,8 @@ class Bonus:
     """Unknown transitions: observed frequencies, and costs reduced by scale / sqrt(visits).
 
     This is the variant of the paper's experiments. Q is clipped to [0, steps left], and 0 where
-    nothing was seen. It has no guarantee.
+    nothing was seen. Visits and frequencies are those of now, when the costs arrive; the paper's
+    text has n^j, the visits observed when episode j began. It has no guarantee.
     """
 
     slot: ClassVar[str] = "transitions"
