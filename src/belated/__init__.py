@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from belated import costs as costs
     from belated import delays as delays
     from belated import environments as environments
+    from belated import evaluation as evaluation
     from belated import lab as lab
     from belated import parts as parts
     from belated import planning as planning

@@ -107,6 +107,7 @@ MODULES = (
     "costs",
     "delays",
     "environments",
+    "evaluation",
     "lab",
     "parts",
     "planning",
