@@ -39,7 +39,7 @@ PLAIN := tests/tabular/kernels tests/tabular/parts tests/tabular/oreps tests/tab
 
 demo: $(LAB)
 	$(BIN)/belated run demo
-	$(BIN)/python examples/mailer.py
+	$(BIN)/python examples/mailer.py --seeds 2
 
 serve: $(SERVICE)
 	$(BIN)/belated serve $(SERVE)
