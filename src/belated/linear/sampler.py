@@ -54,6 +54,8 @@ _NUMBERS = [
     "fitted",
     "residuals",
     "late",
+    "fitted_reports",
+    "unpredicted",
 ]
 _FIELDS = (
     *_ARGUMENTS,
@@ -179,6 +181,8 @@ class LinearSampler:
         self._reports = 0
         self._fresh_reports = 0  # since the models were fitted
         self._fitted = -1  # decisions begun when they were
+        self._fitted_reports = 0  # reports then
+        self._unpredicted = 0  # decisions below this number were made before any report
         self._residuals = 0.0
         self._equal: float | None = None  # the outcome that all reports have had, NaN if none
         self._negative = False
@@ -366,6 +370,8 @@ class LinearSampler:
         self._square += x * x
         self._sum += x
         self._plays[i] += 1
+        if not self._fitted_reports:
+            self._unpredicted = number + 1
         learning.note_decision(
             self._young,
             self._old,
@@ -490,6 +496,8 @@ class LinearSampler:
         self._waiting = []
         for number, outcome, time in zip(numbers, outcomes, times, strict=True):
             self._count_outcome(number, outcome, time)
+        if not self._silent:
+            self._predict_mean(numbers, outcomes[0])
         residuals, firsts = learning.take(
             self._young,
             self._old,
@@ -510,6 +518,14 @@ class LinearSampler:
         self._residuals += residuals
         self._reports += firsts
         self._fresh_reports += len(numbers)
+
+    def _predict_mean(self, numbers: list[int], first: float) -> None:
+        """Let what was decided before any report be judged as if the mean had been predicted."""
+        hits = float(self._old.hits.sum())
+        mean = float(self._old.r[0].sum()) / hits if hits else first
+        for number in numbers:
+            if number < self._unpredicted:
+                self._model.predicted[number % learning.RING, :-1] = mean
 
     def _count_outcome(self, number: int, outcome: float, time: float) -> None:
         """Note what kinds of outcomes there are; delays too, until the unit of ages is fixed."""
@@ -595,6 +611,7 @@ class LinearSampler:
 
     def _fit(self) -> None:
         self._fitted, self._fresh_reports = self._begun, 0
+        self._fitted_reports = self._reports
         ridge = self._ridge()
         if self._silent:
             equal = self._equal is not None and not math.isnan(self._equal) and self._equal != 0.0
@@ -632,6 +649,8 @@ class LinearSampler:
                 self._shares,
                 self._precisions,
             )
+            if self._level.sigma <= 1e-9 * abs(self._level.mean):
+                self._model.average[:] = 0.0  # outcomes have been equal: rounding must not decide
         if self._close_at is not None:
             self._close_exposed(self._close_at)
 
