@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from belated.core import checks
 from belated.core.arrays import Floats
+from belated.tabular import policies
 from belated.tabular.costs import CostProcess, fixed
 from belated.tabular.kernels import planning
 from belated.tabular.problem import Problem
@@ -53,7 +54,7 @@ class MDP:
 
     def play(self, policy: Floats, rng: np.random.Generator, episode: int = 0) -> Trajectory:
         """Play one episode with a policy (H, S, A)."""
-        checked = checks.policy("policy", policy, self.problem.shape)
+        checked = policies.checked("policy", policy, self.problem.shape)
         if not isinstance(rng, np.random.Generator):
             raise ValueError(f"rng must be a numpy.random.Generator, got {checks.show(rng)}")
         states, actions = planning.sample(
