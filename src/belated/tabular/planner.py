@@ -93,6 +93,13 @@ class DelayedPlanner(Ledgered):
         transitions: the true dynamics, if they are known.
         changing: whether costs may change. If not, nothing is forgotten and nothing is probed.
         seed: of the agent's own draws.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedPlanner(world.problem)
+        >>> run = bl.simulate(world, agent, delays=bl.delays.fixed(2), episodes=20)
+        >>> run.diagnostics['begun']
+        20
     """
 
     information: Information = "bandit"

@@ -26,6 +26,12 @@ class MDP:
         horizon: H, the number of steps of an episode.
         start: the first state, or a distribution over the S states.
         problem: what a learner may be told. It is homogeneous if the leading axis is 1.
+
+    Example:
+        >>> p = np.full((2, 1, 2), 0.5)
+        >>> mdp = bl.MDP(bl.Transitions.from_dense(p), horizon=3)
+        >>> mdp.problem.shape
+        (3, 2, 1)
     """
 
     transitions: Transitions
@@ -73,6 +79,11 @@ class World:
     Args:
         mdp: the dynamics.
         costs: a process from `belated.tabular.costs`, or an array for fixed costs.
+
+    Example:
+        >>> mdp = bl.MDP(bl.Transitions.from_dense(np.full((2, 1, 2), 0.5)), horizon=3)
+        >>> bl.World(mdp, np.array([[0.2], [0.9]])).problem.horizon
+        3
     """
 
     mdp: MDP
