@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from belated import parts as parts
     from belated import planning as planning
     from belated import saving as saving
+    from belated import stale as stale
     from belated import testing as testing
     from belated import tuning as tuning
     from belated import wrappers as wrappers

@@ -111,7 +111,7 @@ MODULES = (
     "lab",
     "parts",
     "planning",
-    "saving",
+    "stale",
     "testing",
     "tuning",
     "wrappers",
@@ -141,6 +141,7 @@ MOVED = {
     "Record": "belated.core.contract.Record",
     "Restartable": "belated.tabular.doubling.Restartable",
     "gym_loop": "belated.gymnasium.gym_loop",
+    "register": "belated.saving.register",
     "saved_configuration": "belated.saving.saved_configuration",
     "write_diagnostics": "belated.watching.write_diagnostics",
 }
