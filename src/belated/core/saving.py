@@ -353,9 +353,12 @@ class _Reader:
         """A dataclass of its fields."""
         gone = getattr(cls, "dropped", {})  # settings of earlier releases, with the only value now
         state = {
-            name: value
-            for name, value in self._fields(fields, depth).items()
-            if not (name in gone and value is gone[name])
+            **getattr(cls, "added", {}),  # settings that they lacked, with what they did
+            **{
+                name: value
+                for name, value in self._fields(fields, depth).items()
+                if not (name in gone and value is gone[name])
+            },
         }
         return cls(**stored.exact(state, *(field.name for field in _saved(cls))))
 

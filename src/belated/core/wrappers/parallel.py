@@ -107,6 +107,8 @@ class Copies:
     @classmethod
     def from_state(cls, outer: object, state: object) -> Self:
         """The copies that wrote the state."""
+        if isinstance(state, dict) and state.get("share_model") is False:  # of belated 0.2
+            state = {name: value for name, value in state.items() if name != "share_model"}
         read = stored.exact(state, "template", "agents", "last", "ledger")
         made = cls(outer, lambda: stored.made(read["template"]))
         made.agents = [stored.made(agent) for agent in stored.items("agents", read["agents"])]

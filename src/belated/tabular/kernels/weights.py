@@ -6,7 +6,7 @@ from numba import njit
 
 from belated.core.arrays import Floats
 
-LARGEST = 746.0
+DEEPEST = 746.0
 """exp(-x) is 0 from here on."""
 
 
@@ -32,7 +32,7 @@ def softmax(total: Floats, rates: Floats, policy: Floats) -> None:
             for i in range(A - 1):  # all but `least`, whose weight is 1; without a branch
                 a = i + (1 if i >= least else 0)
                 exponent = rate * sums[s, a]
-                weights[s, a] = math.exp(-exponent) if exponent < LARGEST else 0.0
+                weights[s, a] = math.exp(-exponent) if exponent < DEEPEST else 0.0
             weights[s, least] = 1.0
         for s in range(S):
             normaliser = 0.0

@@ -7,6 +7,7 @@ A model evaluates a policy in its own optimistic (or exact) way.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self
 
@@ -154,6 +155,7 @@ class Confidence:
 
     slot: ClassVar[str] = "transitions"
     gives: ClassVar[tuple[str, ...]] = ("upper bounds", "counts")
+    added: ClassVar[Mapping[str, str]] = {"sets": "newest"}
 
     radius_scale: float = 1.0
     delta: float = 0.1
