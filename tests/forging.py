@@ -28,7 +28,7 @@ import numpy as np
 import belated as bl
 import oracles
 from belated.core import saving
-from belated.testing import check_policy
+from belated.tabular.trial import check_policy
 from registry import AGENTS
 
 MEMORY = 3 * 2**30

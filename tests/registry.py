@@ -180,7 +180,6 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     "parallel bonus full": lambda w: bl.wrappers.Parallel(
         lambda: bl.DelayedOPPO(w.problem, transitions=Bonus(), update=Softmax(0.3)),
         2,
-        share_model=True,
     ),
     "bold known full": lambda w: bl.wrappers.Bold(lambda: bl.DelayedOPPO(w.problem, **known(w))),
     "bold confidence bandit": lambda w: bl.wrappers.Bold(

@@ -12,12 +12,13 @@ def play(name):
     import numpy as np
 
     import oracles
+    from belated.tabular.trial import Trial
     from belated.testing import Step, drive
     from registry import AGENTS
 
     for homogeneous in (False, True):
         world = oracles.random_world(np.random.default_rng(0), 3, 3, 2, homogeneous=homogeneous)
-        drive(world, AGENTS[name](world), [Step(1, 1)] * 4, 0)
+        drive(Trial(world), AGENTS[name](world), [Step(1, 1)] * 4, 0)
 
 
 def main():

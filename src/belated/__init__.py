@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from belated.core.inbox import Inbox as Inbox
     from belated.core.inbox import Outcome as Outcome
     from belated.core.inbox import Report as Report
-    from belated.core.records import Costs as Costs
+    from belated.core.records import Decision as Decision
     from belated.core.records import Episode as Episode
     from belated.core.records import FeedbackError as FeedbackError
-    from belated.core.records import StepCost as StepCost
-    from belated.core.records import Trajectory as Trajectory
     from belated.core.saving import SavedFileError as SavedFileError
     from belated.core.saving import load as load
     from belated.core.saving import save as save
@@ -41,6 +39,9 @@ if TYPE_CHECKING:
     from belated.tabular.oreps.ftrl import DelayedFTRL as DelayedFTRL
     from belated.tabular.oreps.uob import UOBREPS as UOBREPS
     from belated.tabular.problem import Problem as Problem
+    from belated.tabular.records import Costs as Costs
+    from belated.tabular.records import StepCost as StepCost
+    from belated.tabular.records import Trajectory as Trajectory
     from belated.tabular.rivals.posterior_sampling import PosteriorSampling as PosteriorSampling
     from belated.tabular.rivals.thompson_sampling import ThompsonSampling as ThompsonSampling
     from belated.tabular.transitions import Transitions as Transitions

@@ -35,7 +35,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.records import Costs, StepCost, Trajectory, described
+from belated.tabular.records import Costs, StepCost, Trajectory
 
 try:
     import httpx
@@ -501,7 +501,7 @@ def _portions(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
 
 def _text(record: Record) -> str:
     """A record as JSON; NumPy's numbers and arrays are written as numbers and lists."""
-    given = described(record) if isinstance(record, Trajectory | Costs | StepCost) else record
+    given = record.to_json() if isinstance(record, Trajectory | Costs | StepCost) else record
     if not isinstance(given, Mapping):
         raise ValueError(f"a record must be a record or a mapping, got {checks.show(record)}")
     try:

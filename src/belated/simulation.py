@@ -10,15 +10,15 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
-from belated.core.contract import Agent, check_is_agent
+from belated.core.contract import PATHS, Agent, check_is_agent
 from belated.core.delays import DelayLine, DelayModel, as_delays, missing_feedback, total_delay
 from belated.core.delays import none as no_delays
-from belated.core.records import Costs, Episode, Record, Trajectory, suffered
+from belated.core.records import Episode
 from belated.core.score import score, verdict
 from belated.tabular.costs import CostProcess
 from belated.tabular.kernels import planning
 from belated.tabular.planning import best_policy, occupancy
-from belated.tabular.tuning import PATHS
+from belated.tabular.records import Costs, Record, Trajectory, suffered
 from belated.tabular.world import World
 
 Play = Callable[[Episode], tuple[Trajectory, Costs]]

@@ -1,11 +1,11 @@
-"""Copies of learners, recomputed: a shared model, and BOLD."""
+"""Copies of learners, recomputed."""
 
 import numpy as np
 import pytest
 
 import belated as bl
 import oracles
-from belated.parts import Bonus, Confidence, FewVisits, Softmax, Weighted
+from belated.parts import Bonus, Confidence, Softmax, Weighted
 
 
 def softmax(total, eta):
@@ -27,10 +27,9 @@ def q_with_bonus(counts, costs, policy):
 
 
 @pytest.mark.parametrize("paths", ["late", "at once"])
-@pytest.mark.parametrize("share", [True, False])
 @pytest.mark.parametrize("bold", [True, False])
-def test_a_shared_model_has_the_paths_of_all_copies(paths, share, bold):
-    """Every copy: its own costs, and the counts of all copies (or its own), the batch included."""
+def test_every_copy_learns_from_its_own_episodes(paths, bold):
+    """Every copy: its own costs and its own counts, the batch included."""
     rng = np.random.default_rng(8)
     H, S, A, K, largest, eta = 3, 3, 2, 40, 3, 0.7
     world = oracles.random_world(rng, H, S, A)
@@ -39,11 +38,7 @@ def test_a_shared_model_has_the_paths_of_all_copies(paths, share, bold):
     def make():
         return bl.DelayedOPPO(world.problem, transitions=Bonus(0.3), update=Softmax(eta))
 
-    agent = (
-        bl.wrappers.Bold(make, share_model=share)
-        if bold
-        else bl.wrappers.Parallel(make, largest, share_model=share)
-    )
+    agent = bl.wrappers.Bold(make) if bold else bl.wrappers.Parallel(make, largest)
     copies, busy, turns, history = largest + 1, set(), [], []
     total, counts = np.zeros((K, H, S, A)), np.zeros((K, H, S, A, S))
     line = bl.DelayLine()
@@ -59,62 +54,17 @@ def test_a_shared_model_has_the_paths_of_all_copies(paths, share, bold):
         agent.observe(batch := ([path] if paths == "at once" else []) + line.release(k))
         for record in batch:
             if isinstance(record, bl.Trajectory):
-                for i in range(K) if share else [turns[record.episode]]:
-                    for h in range(H):
-                        s, a, y = record.states[h], record.actions[h], record.states[h + 1]
-                        counts[i, h, s, a, y] += 1
+                for h in range(H):
+                    s, a, y = record.states[h], record.actions[h], record.states[h + 1]
+                    counts[turns[record.episode], h, s, a, y] += 1
         for record in batch:
             if isinstance(record, bl.Costs):
                 i = turns[record.episode]
                 busy.discard(i)
                 total[i] += q_with_bonus(counts[i], record.values, history[record.episode])
     assert len(set(turns)) == len(agent.agents) > 2
-    arrived = {copy._model.counts.arrived for copy in agent.agents}
-    came = K if paths == "at once" else int((np.arange(K) + delays < K).sum())
-    assert (arrived == {came}) == share
-
-
-def test_every_copy_of_a_shared_model_has_the_same_counts_and_radius():
-    """Also copies that are made later, and the radius of all episodes of all copies."""
-    world = oracles.random_world(np.random.default_rng(0))
-    agent = bl.wrappers.Parallel(
-        lambda: bl.DelayedOPPO(
-            world.problem, transitions=Confidence(0.1), costs=Weighted(0.1), update=Softmax(0.3)
-        ),
-        30,
-        share_model=True,
-    )
-    bl.simulate(world, agent, delays=bl.delays.uniform(0, 5), episodes=40)
-    first, *others = [copy._model for copy in agent.agents]
-    assert len(others) == 30
-    for model in others:
-        assert np.array_equal(model.counts.visits, first.counts.visits)
-        assert model.set.log_term == first.set.log_term
-    alone = Confidence().log_term(world.problem, first.arrived)
-    assert first.set.log_term == alone
-    assert all(len(model.counts._recent) <= 10 for model in (first, *others))
-    assert len(agent._copies._template._model.counts._recent) == 0
-
-
-def test_what_cannot_share_is_refused():
-    world = oracles.random_world(np.random.default_rng(0))
-    known = {"transitions": world.mdp.transitions}
-    with pytest.raises(ValueError, match="share_model need unknown transitions"):
-        bl.wrappers.Parallel(lambda: bl.DelayedOPPO(world.problem, **known), 2, share_model=True)
-    with pytest.raises(ValueError, match="share_model need unknown transitions"):
-        bl.wrappers.Bold(
-            lambda: bl.DelayedOREPS(world.problem, learning_rate=1, **known), share_model=True
-        )
-    with pytest.raises(ValueError, match=r"share_model=True needs copies with a method count"):
-        bl.wrappers.Bold(
-            lambda: bl.wrappers.Skipping(bl.DelayedOPPO(world.problem), 3), share_model=True
-        )
-    with pytest.raises(ValueError, match="share_model must be True or False"):
-        bl.wrappers.Bold(lambda: bl.DelayedOPPO(world.problem), share_model=1)
-    agent = bl.DelayedUCBVI(world.problem, explore=FewVisits(2))
-    with pytest.raises(bl.FeedbackError, match="states"):
-        agent.count([bl.Trajectory(0, [0, 1, 2, 99], [0, 0, 0])])
-    assert agent._model.counts.arrived == 0
+    arrived = sum(copy._model.counts.arrived for copy in agent.agents)
+    assert arrived == (K if paths == "at once" else int((np.arange(K) + delays < K).sum()))
 
 
 def test_bold_against_a_pool_written_again():
@@ -149,7 +99,7 @@ def test_bold_against_a_pool_written_again():
     assert len(agent.agents) == len(pool) > 5
 
 
-SHARING = {
+COPIED = {
     "oreps": lambda problem: bl.DelayedOREPS(
         problem, learning_rate=0.5, transitions=Confidence(0.005)
     ),
@@ -163,18 +113,17 @@ SHARING = {
 }
 
 
-@pytest.mark.parametrize("kind", SHARING)
-def test_copies_that_share_are_saved(kind, tmp_path):
+@pytest.mark.parametrize("kind", COPIED)
+def test_copies_are_saved(kind, tmp_path):
     """The loaded copies play on as the others do, also those that are made afterwards."""
     world = oracles.random_world(np.random.default_rng(0))
-    agent = bl.wrappers.Parallel(lambda: SHARING[kind](world.problem), 5, share_model=True)
+    agent = bl.wrappers.Parallel(lambda: COPIED[kind](world.problem), 5)
     agents, rng, line = [agent], np.random.default_rng(1), bl.DelayLine()
     for k in range(16):
         if k == 4:  # two copies are still to be made
             bl.save(agent, tmp_path / "agent")
             agents.append(bl.load(tmp_path / "agent"))
             assert repr(agents[1]) == repr(agent)
-            assert "share_model=True" in repr(agent)
         policies = [one.begin_episode().policy for one in agents]
         assert all(np.array_equal(policies[0], other) for other in policies)
         path, costs = world.mdp.play(policies[0], rng, k), world.costs.at(k)

@@ -13,7 +13,7 @@ H, S, A = 3, 2, 4
 def episode(policy=None, number=5):
     if policy is None:
         policy = np.random.default_rng(0).dirichlet(np.ones(A), (H, S))
-    return bl.Episode(number, policy)
+    return bl.Episode(number, policy, bl.Problem(S, A, H, start=(1 / S,) * S))
 
 
 def test_actions_come_with_their_probability_and_as_often():

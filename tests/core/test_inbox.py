@@ -293,7 +293,7 @@ def test_what_a_begin_an_observe_or_a_refused_batch_closes_is_in_the_next_report
     now[0] = 6.0
     with monkeypatch.context() as patch:  # closes 2, but its report never comes
 
-        def refuse(records):
+        def refuse(records, now=None):
             raise bl.FeedbackError("not today")
 
         patch.setattr(agent, "observe", refuse)

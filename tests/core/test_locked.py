@@ -10,7 +10,7 @@ import pytest
 import belated as bl
 import oracles
 from belated.parts import Softmax, Weighted
-from belated.testing import feedback
+from belated.tabular.trial import feedback
 
 WORLD = oracles.random_world(np.random.default_rng(0), 2, 3, 2)
 THREADS, EACH = 6, 60

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from belated.core import stored
-from belated.core.records import Costs, StepCost
 from belated.service import snapshot
 from belated.service.episodes import Books
 from belated.service.events import Begun, Decided, Fed
 from belated.service.recovery import Restored, happen
 from belated.service.wire import End
 from belated.service.worker import Pupil
+from belated.tabular.records import Costs, StepCost
 from serving import ROBOT, SHOP, config, learner
 
 BLOCK = 100

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belated.core.records import Costs, StepCost, Trajectory
 from belated.service.wire import End, RecordError, parse, write
+from belated.tabular.records import Costs, StepCost, Trajectory
 
 episodes = st.integers(0, 2**40)
 unit = st.floats(0, 1)

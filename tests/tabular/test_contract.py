@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 import belated as bl
 import oracles
 from belated.tabular.mixture import Mixture
-from belated.testing import RULES, Step, check_agent, check_policy, drive
+from belated.tabular.trial import Trial, check_policy
+from belated.testing import RULES, Step, check_agent, drive
 from registry import AGENTS
 
 agents = pytest.mark.parametrize("make", AGENTS.values(), ids=AGENTS.keys())
@@ -30,7 +31,7 @@ worlds = pytest.mark.parametrize(
 @worlds
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_every_agent_keeps_the_contract(world, make, rule):
-    rule(lambda: make(world), world, np.random.default_rng(1))
+    rule(lambda: make(world), Trial(world), np.random.default_rng(1))
 
 
 delay = st.one_of(st.integers(0, 6), st.just(bl.NEVER))
@@ -42,15 +43,15 @@ late = st.builds(Step, delay, delay, st.booleans(), st.integers(0, 9).map(lambda
 @settings(max_examples=8)
 @given(st.lists(late, min_size=1, max_size=25), st.integers(0, 1000))
 def test_any_schedule_gives_distributions_and_the_same_policies_again(world, make, schedule, seed):
-    first = drive(world, make(world), schedule, seed)
-    again = drive(world, make(world), schedule, seed, overwrite=True)
+    first = drive(Trial(world), make(world), schedule, seed)
+    again = drive(Trial(world), make(world), schedule, seed, overwrite=True)
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
 
 
 @agents
 @worlds
 def test_agents_learn_something_from_feedback(world, make):
-    policies = drive(world, make(world), [Step(1, 1)] * 40, 0)
+    policies = drive(Trial(world), make(world), [Step(1, 1)] * 40, 0)
     assert not np.array_equal(policies[0], policies[-1])
 
 
@@ -63,7 +64,7 @@ def test_an_agent_prints_as_the_call_that_makes_it(make):
     text = repr(agent).replace(repr(world.mdp.transitions), "TRUE")
     again = eval(text, {**names, "inf": np.inf, "TRUE": world.mdp.transitions})
     assert repr(again) == repr(agent)
-    first, second = (drive(world, one, [Step(2, 2)] * 12, 0) for one in (agent, again))
+    first, second = (drive(Trial(world), one, [Step(2, 2)] * 12, 0) for one in (agent, again))
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 

@@ -12,6 +12,7 @@ import belated as bl
 import oracles
 from belated.core.arrays import frozen
 from belated.tabular.kernels import delay_adapted
+from belated.tabular.trial import Trial
 from belated.testing import Step, drive
 from belated.tuning import Setting
 
@@ -217,7 +218,7 @@ def test_dilated_bonuses_equal_the_twin(known, delays):
 def test_dilated_bonuses_are_saved_and_printed(tmp_path):
     world = oracles.random_world(np.random.default_rng(8), 3, 3, 2)
     agent = bl.tabular.dilated.DilatedBonus(world.problem, learning_rate=0.1, exploration=0.02)
-    drive(world, agent, [Step(1, 2)] * 10, 0)
+    drive(Trial(world), agent, [Step(1, 2)] * 10, 0)
     bl.save(agent, tmp_path / "a.belated")
     again = bl.load(tmp_path / "a.belated")
     assert repr(again) == repr(agent)
@@ -226,18 +227,6 @@ def test_dilated_bonuses_are_saved_and_printed(tmp_path):
     for one in (agent, again):
         one.observe([path, bl.Costs(10, np.ones(3))])
     assert np.array_equal(agent.begin_episode().policy, again.begin_episode().policy)
-
-
-def test_copies_share_what_they_count():
-    world = oracles.random_world(np.random.default_rng(9), 3, 3, 2)
-    rates = {"learning_rate": 0.1, "exploration": 0.05}
-    bold = bl.wrappers.Bold(
-        lambda: bl.tabular.dilated.DilatedBonus(world.problem, **rates), share_model=True
-    )
-    bl.simulate(world, bold, delays=bl.delays.fixed(2), episodes=30)
-    assert {agent._set.counts.arrived for agent in bold.agents} == {28}
-    with pytest.raises(ValueError, match="here they are known"):
-        bl.DAPO(world.problem, transitions=world.mdp.transitions, **rates).count([])
 
 
 def test_the_radius_of_the_paper():

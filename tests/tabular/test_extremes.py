@@ -13,7 +13,7 @@ import oracles
 from belated.parts import Blend, Bonus, Confidence, Revealed, Softmax, Weighted
 from belated.tabular.kernels.weights import softmax
 from belated.tabular.parts.costs import importance_weighted
-from belated.testing import check_policy, feedback
+from belated.tabular.trial import check_policy, feedback
 from limits import FULL
 from registry import AGENTS
 

@@ -7,6 +7,7 @@ import pytest
 
 import belated as bl
 import oracles
+from belated.tabular.trial import Trial
 from belated.testing import Step, drive, schedules
 
 NARROW = bl.parts.Confidence(radius_scale=0.1)
@@ -24,8 +25,8 @@ def test_a_large_alpha_is_active_updating(alpha, homogeneous):
         schedule = given
         if alpha != math.inf:  # halves of a record are no news: they wait for an epoch
             schedule = [Step(s.costs, s.costs, s.pause, s.forget) for s in given]
-        active = drive(world, planner(world), schedule, 0)
-        lazy = drive(world, bl.wrappers.Lazy(planner(world), alpha), schedule, 0)
+        active = drive(Trial(world), planner(world), schedule, 0)
+        lazy = drive(Trial(world), bl.wrappers.Lazy(planner(world), alpha), schedule, 0)
         assert all(np.array_equal(a, b) for a, b in zip(active, lazy, strict=True))
 
 

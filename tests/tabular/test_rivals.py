@@ -64,7 +64,7 @@ def records(world, agent, episode, rng):
 def drive(world, agent, delays):
     """Policies (K, H, S, A) when paths come together with late costs."""
     steps = [testing.Step(delay, delay) for delay in delays]
-    return np.array(testing.drive(testing.random_world(world.problem), agent, steps, 0))
+    return np.array(testing.drive(world.problem.trial(), agent, steps, 0))
 
 
 def score(world, agent, delays, episodes, seed=0):
@@ -91,7 +91,7 @@ def test_rivals_learn_where_it_is_easy(world, make):
 @cases
 @pytest.mark.parametrize("rule", testing.RULES, ids=lambda rule: rule.__name__)
 def test_rivals_keep_the_contract(world, make, rule):
-    made = testing.random_world(world.problem, seed=1)
+    made = world.problem.trial(1)
     rule(lambda: fresh(world, make), made, np.random.default_rng(1))
 
 

@@ -20,14 +20,14 @@ from belated.config.part import Part
 from belated.config.registry import Registry
 from belated.config.rivals import RIVALS
 from belated.core import checks
-from belated.core.contract import Agent, Restartable
+from belated.core.contract import Agent
 from belated.core.wrappers.parallel import Bold, Parallel
 from belated.core.wrappers.pipeline import Pipeline
 from belated.core.wrappers.skipping import Skipping
 from belated.tabular import tuning
 from belated.tabular.dapo import DAPO
 from belated.tabular.dilated import DilatedBonus
-from belated.tabular.doubling import Doubling
+from belated.tabular.doubling import Doubling, Restartable
 from belated.tabular.lazy import Lazy
 from belated.tabular.oppo import DelayedOPPO
 from belated.tabular.oreps import UOBREPS, DelayedFTRL, DelayedOREPS
@@ -256,17 +256,16 @@ def parallel(
     /,
     agent: Inner,
     max_delay: int | Literal["realised"] = "realised",
-    share_model: bool = False,
 ) -> Agent:
     """`belated.wrappers.Parallel`: copies that take turns, each told its share of the episodes."""
     copies = 1 + checks.integer("max_delay", told.largest(max_delay), 0)
     share = told.undelayed(math.ceil(told.episodes / copies))
-    return Parallel(lambda: agent(share), copies - 1, share_model=share_model)
+    return Parallel(lambda: agent(share), copies - 1)
 
 
-def bold(told: Told, /, agent: Inner, share_model: bool = False) -> Agent:
+def bold(told: Told, /, agent: Inner) -> Agent:
     """`belated.wrappers.Bold`: copies opened when needed, each told all the episodes."""
-    return Bold(lambda: agent(told.undelayed(told.episodes)), share_model=share_model)
+    return Bold(lambda: agent(told.undelayed(told.episodes)))
 
 
 def pipeline(

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 import numpy as np
 
 from belated.core.arrays import Floats, Ints, frozen
-from belated.tabular.kernels.weights import are_distributions
 
 ROW_TOLERANCE = 1e-8
 LARGEST = 2**62
@@ -42,6 +41,15 @@ def integer(name: str, value: object, low: int, high: int | None = None) -> int:
     if high == LARGEST:
         allowed = f"of at least {low} (and at most belated.NEVER)"
     raise ValueError(f"{name} must be a whole number {allowed}, got {show(value)}")
+
+
+def episode(value: object) -> int:
+    """The number of an episode."""
+    try:
+        return integer("episode", value, 0)
+    except ValueError as error:
+        hint = "; a float is no number of an episode: write int(...)"
+        raise ValueError(f"{error}{hint if isinstance(value, float) else ''}") from None
 
 
 def room(numbers: int, **given: object) -> None:
@@ -166,6 +174,14 @@ def instance(name: str, value: object, kind: type, hint: str = "") -> None:
         raise ValueError(f"{name} must be a {kind.__name__}{hint}, got {show(value)}")
 
 
+def generator(name: str, value: object) -> None:
+    """A random generator, and not the seed of one."""
+    if not isinstance(value, np.random.Generator):
+        raise ValueError(
+            f"{name} must be a Generator such as numpy.random.default_rng(0), got {show(value)}"
+        )
+
+
 def in_unit_interval(name: str, array: Floats) -> None:
     """Every entry is in [0, 1]; NaN is not."""
     least, most = np.minimum.reduce, np.maximum.reduce  # faster than min() and max() when small
@@ -173,6 +189,22 @@ def in_unit_interval(name: str, array: Floats) -> None:
         wrong = np.argwhere(~((array >= 0.0) & (array <= 1.0)))[0]
         where = ", ".join(str(int(i)) for i in wrong)
         raise ValueError(f"{name} must be in [0, 1], got {name}[{where}] = {array[tuple(wrong)]}")
+
+
+def unit_costs(name: str, value: Floats | float) -> None:
+    """Costs are in [0, 1]; what is not may be a reward."""
+    array = np.asarray(value, dtype=np.float64)
+    if array.ndim == 0 and not 0.0 <= array <= 1.0:
+        found = f"{name} must be in [0, 1], got {show(value)}"
+    else:
+        try:
+            return in_unit_interval(name, array)
+        except ValueError as error:
+            found = str(error)
+    finite = array[np.isfinite(array)]
+    if finite.size and (finite.max() > 1.0 or finite.min() < 0.0):
+        found += "; a reward? Inbox(agent, rewards=(low, high)) turns rewards into costs"
+    raise ValueError(found)
 
 
 def distributions(name: str, array: Floats) -> None:
@@ -194,7 +226,10 @@ def policy(name: str, value: object, shape: tuple[int, int, int]) -> Floats:
     if value.shape != shape:
         raise ValueError(f"{name} must have shape (H, S, A) = {shape}, got shape {value.shape}")
     checked = frozen(value)
-    if not are_distributions(checked.reshape(-1, shape[-1]), ROW_TOLERANCE):
+    totals = np.add.reduce(checked, axis=-1)
+    least = np.minimum.reduce(checked, axis=None)
+    off = np.maximum.reduce(np.abs(totals - 1.0), axis=None)
+    if not (least >= 0.0 and off <= ROW_TOLERANCE):  # NaN is not
         distributions(name, checked)
     return checked
 

@@ -1,14 +1,149 @@
-"""What every agent is, and what wrappers and the simulator use of it."""
+"""What agents, records and problems are, for all that stands around them.
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Protocol
+The core knows neither states nor features. It asks a record what it says, and a problem whether a
+record can be right and what an episode still waits for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Mapping
+from typing import Any, ClassVar, Literal, Protocol, Self
+
+import numpy as np
 
 from belated.core import checks
-from belated.core.records import Episode, Record, Trajectory
-from belated.tabular.problem import Problem
-from belated.tabular.tuning import Parameters, Setting
+from belated.core.records import Decision, Episode, Notes, chance
+from belated.core.rewards import Scale
 
 Information = Literal["full", "bandit"]
+PATHS = ("late", "at once")
+"""When paths come: with the outcome, or at the end of their episode."""
+Key = str | int
+"""Names one fact about an episode: a step, an event, or a word such as "path"."""
+
+
+class Record(Protocol):
+    """Something that came back of an episode.
+
+    Attributes:
+        episode: the number of the episode.
+        at: when it arrived, by the clock of whoever handed it in; None without a clock.
+        is_outcome: whether it tells the outcome, and not what was done.
+        partial: whether it is a piece of a record that an `Inbox` puts together.
+        part: which part of the episode it tells, in a word or as a step.
+    """
+
+    is_outcome: ClassVar[bool]
+    partial: ClassVar[bool]
+
+    @property
+    def episode(self) -> int:
+        """The number of the episode."""
+        ...
+
+    @property
+    def at(self) -> float | None:
+        """When it arrived."""
+        ...
+
+    @property
+    def part(self) -> Key:
+        """Which part of the episode it tells."""
+        ...
+
+    def facts(self) -> Mapping[Key, Any]:
+        """What it says, by key: values that can be compared and written as JSON."""
+        ...
+
+    def renumbered(self, episode: int) -> Self:
+        """The same record of another episode."""
+        ...
+
+    def dated(self, at: float | None) -> Self:
+        """The same record, arrived at this time, unless it says when it arrived."""
+        ...
+
+    def to_state(self) -> dict[str, Any]:
+        """The record as plain data, which may hold arrays."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as a JSON value."""
+        ...
+
+
+class Problem(Protocol):
+    """What an agent was told, and what is right in it."""
+
+    @property
+    def actions(self) -> int | None:
+        """How many actions there are; None if they come with every decision."""
+        ...
+
+    @property
+    def horizon(self) -> int:
+        """Steps of an episode."""
+        ...
+
+    @property
+    def one_outcome(self) -> bool:
+        """Whether an episode has one outcome, after which no other is taken."""
+        ...
+
+    def check(self, record: Any, information: Information) -> None:
+        """Raise `FeedbackError` if a record cannot be right, whichever its episode is."""
+        ...
+
+    def check_observation(self, observation: object, among: object = None) -> None:
+        """Raise `ValueError` if no decision can be asked for there, among these actions."""
+        ...
+
+    def check_fact(self, key: object, value: object, information: Information) -> None:
+        """Raise `ValueError` if no record has this fact."""
+        ...
+
+    def awaited(
+        self, known: Container[Key], information: Information, *, uses_paths: bool
+    ) -> list[Key]:
+        """The facts that an episode still waits for; empty if it is complete."""
+        ...
+
+    def complete(
+        self, record: Any, known: Mapping[Key, Any], information: Information
+    ) -> Any | None:
+        """The record that an agent can take once this one came; None if pieces are missing."""
+        ...
+
+    def silent(
+        self, episode: int, known: Mapping[Key, Any], information: Information, default: float
+    ) -> Any | None:
+        """The outcome of an episode where silence has this value; None if nothing is silent."""
+        ...
+
+    def paid(self, record: Any, scale: Scale) -> Any:
+        """The record with costs for the rewards that its single numbers are."""
+        ...
+
+    def path(self, episode: int, notes: Notes) -> Any | None:
+        """The record of what was done, from the notes; None if they are not complete."""
+        ...
+
+    def as_noted(self, path: Any) -> Any:
+        """A record of what was done, with no more than notes can tell."""
+        ...
+
+    def example(self, episode: int, information: Information, *, outcome: bool) -> Any | None:
+        """A record as it might come; None if there is none of that kind."""
+        ...
+
+    def read(self, value: object) -> Any:
+        """The record of which `to_state` or `to_json` gave this value."""
+        ...
+
+    def remembered(self, policy: object) -> Any:
+        """A policy of a saved state, if it can be one."""
+        ...
 
 
 class Agent(Protocol):
@@ -20,8 +155,8 @@ class Agent(Protocol):
     """
 
     @property
-    def problem(self) -> Problem:
-        """What the agent was told."""
+    def problem(self) -> Any:
+        """What the agent was told: a `Problem`."""
         ...
 
     @property
@@ -48,13 +183,13 @@ class Agent(Protocol):
         ...
 
     def begin_episode(self, now: float | None = None) -> Episode:
-        """The next episode number, counted from 0, and the policy (H, S, A) to play, a copy.
+        """The next episode number, counted from 0, and the policy to play, a copy.
 
         now: the time, in any unit, if the program has a clock. A clock that goes back stands still.
         """
         ...
 
-    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
+    def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Take a batch whole, or raise `FeedbackError` and take nothing of it.
 
         now: the time at which the records arrived, as for `begin_episode`.
@@ -70,18 +205,47 @@ class Agent(Protocol):
         ...
 
 
-class CountsPaths(Agent, Protocol):
-    """An agent that can learn transitions from others, as copies that share their model do."""
+class Deciding:
+    """An agent that can decide in one call, where an episode has one step.
 
-    def count(self, paths: Iterable[Trajectory]) -> None:
-        """Count trajectories of episodes that others played; the policy does not follow costs.
+    Attributes:
+        seed: of the draws that `decide` makes without a generator of the caller.
+    """
 
-        Where the transitions are known there is nothing to count, and this raises ValueError.
+    seed: int = 0
+
+    def decide(
+        self: Any,
+        observation: Any = None,
+        rng: np.random.Generator | None = None,
+        now: float | None = None,
+        among: Any = None,
+    ) -> Decision:
+        """Begin an episode of one step, draw its action and note the path.
+
+        Args:
+            observation: the state or the features; None where there are none.
+            rng: draws the action. Without it, the draw depends on the agent's `seed` and the number
+                of the decision alone.
+            now: the time, if the program has a clock.
+            among: the actions that are allowed, where the agent can choose among some.
         """
-        ...
+        if self.problem.horizon != 1:
+            raise ValueError(
+                "decide is for problems of one step, got horizon = "
+                f"{self.problem.horizon}; use begin_episode, and act at every step"
+            )
+        self.problem.check_observation(observation, among)
+        if rng is not None:
+            checks.generator("rng", rng)
+        episode = self.begin_episode(now)
+        row = np.array(episode.probabilities(0, observation, among=among))
+        generator = chance(self.seed, episode.number) if rng is None else rng
+        action, probability = episode.act(0, observation, generator, among=among)
+        return Decision(episode.number, action, probability, row)
 
 
-class Wrapper:
+class Wrapper(Deciding):
     """What a wrapper says of its episodes if they are those of the agent inside."""
 
     agent: Agent
@@ -91,6 +255,11 @@ class Wrapper:
         """How many episodes have begun."""
         return self.agent.begun
 
+    @property
+    def seed(self) -> int:  # type: ignore[override]
+        """The seed of the agent inside."""
+        return getattr(self.agent, "seed", 0)
+
     def open_episodes(self) -> list[int]:
         """The episodes of which feedback can still be taken, oldest first."""
         return self.agent.open_episodes()
@@ -98,28 +267,6 @@ class Wrapper:
     def is_open(self, number: int) -> bool:
         """Whether feedback of this episode can still be taken."""
         return self.agent.is_open(number)
-
-
-class Restartable(Agent, Protocol):
-    """An agent that can begin a new phase, as `Doubling` needs it.
-
-    In a phase, feedback that comes more than `parameters.threshold` episodes late is counted (its
-    path, its observed costs), but does not move the policy.
-
-    An agent may also have `retune(parameters)`: begin a new phase with new parameters and keep what
-    was learned. `Doubling` then calls it where no proof needs a fresh policy.
-    """
-
-    def setting(self, paths: str) -> Setting:
-        """What the agent sees and knows when trajectories come "late" or "at once"."""
-        ...
-
-    def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
-        """Begin a new phase with a fresh policy and new parameters, keeping what was counted.
-
-        carry_over: whether feedback of open episodes will still move the policy.
-        """
-        ...
 
 
 AGENT = (
@@ -135,8 +282,6 @@ AGENT = (
     "diagnostics",
 )
 """Names that every agent has."""
-RESTARTABLE = (*AGENT, "setting", "restart")
-"""Names that an agent inside `Doubling` has."""
 
 
 def check_is_agent(name: str, agent: object, parts: Iterable[str] = AGENT) -> None:
@@ -155,19 +300,59 @@ def check_fresh(name: str, agent: Agent, parts: Iterable[str] = AGENT) -> None:
         raise ValueError(f"{name} must be fresh, got one that has begun {agent.begun} episodes")
 
 
-def check_inside(name: str, agent: Agent, parts: Iterable[str] = AGENT) -> None:
-    """The argument is a fresh agent that may stand inside a wrapper."""
-    check_unlocked(name, agent)
-    check_fresh(name, agent, parts)
+def check_inside(
+    outer: object, name: str, agent: Agent, parts: Iterable[str] = AGENT, *, fresh: bool = True
+) -> None:
+    """The argument is an agent that may stand inside a wrapper: the one place that judges this.
+
+    Agents and wrappers say what decides it, each of itself and not of what is inside:
+
+        outermost        it must have nothing around it
+        once             it must not be inside another one of its kind
+        holds_feedback   for how many episodes it holds feedback back, infinity if nobody knows
+        reads_delays     it judges by the time between the beginning of an episode and its feedback
+        longest_delay    it leaves aside what is later; infinity by default
+
+    Args:
+        outer: the wrapper, made so far that it can say this of itself.
+        name: of the argument.
+        agent: the agent inside.
+        parts: names that it must have.
+        fresh: whether it must not have begun an episode.
+    """
+    kind = type(outer).__name__
+    for one in nested(agent):
+        inner = type(one).__name__
+        if type(one) is type(outer) and getattr(outer, "once", False):
+            raise ValueError(f"{name} must not be {inner} itself; one {kind} is enough")
+        if getattr(one, "outermost", False):
+            raise ValueError(
+                f"{name} must not be {inner}, which belongs outside of all other wrappers"
+            )
+        held = getattr(outer, "holds_feedback", 0)
+        if held == math.inf and getattr(one, "reads_delays", False):
+            raise ValueError(
+                f"{name} must not be {inner}, which looks at delays, inside of {kind}, which holds "
+                f"feedback back; put {inner} outside"
+            )
+        longest = getattr(one, "longest_delay", math.inf)
+        if longest < held:
+            raise ValueError(
+                f"{name} must take feedback that is {held} episodes late, which {kind} makes all "
+                f"of it, got {inner}, which takes at most {longest}; put {inner} outside"
+            )
+    (check_fresh if fresh else check_is_agent)(name, agent, parts)
 
 
-def check_unlocked(name: str, agent: object) -> None:
-    """The argument is not `Locked`, which would leave what is around it open to all threads."""
-    if getattr(agent, "outermost", False):
-        raise ValueError(
-            f"{name} must not be {type(agent).__name__}, which belongs outside of all other "
-            "wrappers"
-        )
+def nested(agent: object) -> list[object]:
+    """An agent and those inside of it, the outermost first."""
+    found = []
+    inside: object | None = agent
+    while inside is not None:
+        found.append(inside)
+        copies = getattr(inside, "agents", None) or [None]
+        inside = getattr(inside, "agent", copies[0])
+    return found
 
 
 def call(made: object, *given: object, **keywords: Any) -> str:

@@ -10,50 +10,41 @@ stands before the agent and sorts every record into exactly one class:
     unknown     its episode was never begun
     invalid     it does not fit the problem, or is no record
 
-The good records of a batch are taken together, whatever the others are. Keys are natural: the path
-of an episode, and the cost of each of its steps (`Costs` under bandit feedback are the costs of all
-steps at once). Under full information the whole cost function is one key.
+The good records of a batch are taken together, whatever the others are. What a record says is a
+set of facts with keys: the path of an episode, the cost of each of its steps (`Costs` under bandit
+feedback are those of all steps at once), a whole cost function, or one event.
 
-Duplicates and conflicts are told apart by what is remembered of an episode: a digest of its path
-(and of a whole cost function), and the costs of its steps, late ones too. That is kept while the
-episode is open and for the last `remember` episodes that were closed. Of an episode closed earlier
-nothing is known, and a record of it is late. So memory is bounded by the open episodes and
-`remember`.
+Duplicates and conflicts are told apart by the facts that are remembered of an episode, late ones
+too. They are kept while the episode is open and for the last `remember` episodes that were closed.
+Of an episode closed earlier nothing is known, and a record of it is late. So memory is bounded by
+the open episodes and `remember`.
 
 With a deadline, an episode that has waited longer is closed: forgotten, or, with a default, given
 that cost in every step that has not reported, because silence is information where only successes
 report. With a grace, it is forgotten that much later: what comes in between is late and used. After
-a default it could not be: the agent has learned from the default in its place.
+a default it could not be: the agent has learned from the default in its place. With hold=True,
+what came before the deadline is handed on at the deadline too: where only successes report, the
+agent would otherwise hear of successes first and take the actions that it plays most for the best.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
+import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from belated.core import checks, stored
-from belated.core.arrays import Floats, Ints
-from belated.core.contract import (
-    Agent,
-    Information,
-    Wrapper,
-    call,
-    check_is_agent,
-    check_unlocked,
-)
-from belated.core.ledger import check_costs, check_path, newest
-from belated.core.records import Costs, Episode, FeedbackError, Record, StepCost, Trajectory
-from belated.tabular.problem import Problem
+from belated.core.contract import Agent, Information, Key, Wrapper, call, check_inside
+from belated.core.ledger import is_record, newest, read_record
+from belated.core.records import Episode, FeedbackError
+from belated.core.rewards import Scale
 
 Kind = Literal["taken", "duplicate", "conflict", "late", "unknown", "invalid"]
-DIGEST = 16
-"""Bytes of a digest."""
 KINDS: tuple[Kind, ...] = ("taken", "duplicate", "conflict", "late", "unknown", "invalid")
 SWEEP = 64
 """Episodes of which something has come before it is checked whether all of them are open."""
@@ -66,6 +57,11 @@ UNTOLD = 100_000
 OVERDUE = "its deadline has passed, and the agent still uses it"
 TOO_LATE = "the episode is closed, and this value did not come before"
 """Why a record is late."""
+NARROW, ENOUGH = 0.05, 100
+"""All costs in so small a share of the range are worth a warning, once there are enough."""
+HOUR = 3600
+Facts = dict[Key, Any]
+"""What is remembered of an episode; not changed any more once it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +72,7 @@ class Outcome:
         kind: its class.
         episode: the episode it names; None if it is no record.
         part: "path", "costs", or the step of a single cost; None if it is no record.
-        why: one sentence, empty for what was taken.
+        why: one sentence; empty for what was taken and can be used.
         used: whether the agent gets it: what was taken, and what was late within the grace.
     """
 
@@ -97,12 +93,14 @@ class Report:
         forgotten: those that had waited longer than the deadline and the grace, and were forgotten
             since the last report.
         defaulted: those that were given the default cost at the deadline instead.
+        pathless: episodes of which this batch has told the outcome, and that wait for a path.
     """
 
     outcomes: tuple[Outcome, ...]
     forgotten: tuple[int, ...] = ()
     defaulted: tuple[int, ...] = ()
     overdue: tuple[int, ...] = ()
+    pathless: tuple[int, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -121,37 +119,13 @@ class Report:
 
 
 @dataclass(slots=True)
-class Known:
-    """What is remembered of an episode; not changed any more once it is.
-
-    Attributes:
-        path: digest of the path; None if it has not come.
-        costs: the H costs of the steps, None where none has come; under full information the
-            digest of the whole, None if it has not come.
-    """
-
-    path: str | None
-    costs: list[float | None] | str | None
-
-    def copy(self) -> Known:
-        """A copy that can be changed."""
-        return Known(self.path, self.costs[:] if isinstance(self.costs, list) else self.costs)
-
-    @property
-    def steps(self) -> list[float | None]:
-        """The costs of the steps, under bandit feedback."""
-        assert isinstance(self.costs, list)
-        return self.costs
-
-
-@dataclass(slots=True)
 class Sorted:
     """A batch that was sorted and has changed nothing yet."""
 
     outcomes: list[Outcome] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
-    late: list[Record] = field(default_factory=list)
-    known: dict[int, Known] = field(default_factory=dict)
+    records: list[Any] = field(default_factory=list)
+    late: list[Any] = field(default_factory=list)
+    known: dict[int, Facts] = field(default_factory=dict)
 
 
 class Inbox(Wrapper):
@@ -166,11 +140,17 @@ class Inbox(Wrapper):
             there is a clock. None: for ever.
         default: the cost, in [0, 1], of every step that has not reported by the deadline. None:
             the episode is forgotten.
-        clock: gives the time in seconds, such as `time.time`. A clock that goes back stands still.
+        clock: gives the time in seconds, such as `time.time`; or "now": the time comes with every
+            call, in any unit. A clock that goes back stands still.
         grace: for how many more episodes, or seconds, an episode past the deadline is overdue
             before it is forgotten. What comes meanwhile is late, and used. None: for none.
         remember: how many closed episodes are remembered, to tell duplicates from conflicts.
+        hold: hand every outcome over at its deadline, so that what reports early does not mislead.
+        rewards: (low, high): single numbers that come are rewards and not costs.
+        clip: whether a reward outside counts as the nearest one inside; else it is invalid.
     """
+
+    once = True
 
     def __init__(
         self,
@@ -178,24 +158,29 @@ class Inbox(Wrapper):
         *,
         deadline: float | None = None,
         default: float | None = None,
-        clock: Callable[[], float] | None = None,
+        clock: Callable[[], float] | Literal["now"] | None = None,
         grace: float | None = None,
         remember: int = 10_000,
+        hold: bool = False,
+        rewards: tuple[float, float] | None = None,
+        clip: bool = False,
     ) -> None:
-        check_is_agent("agent", agent)
-        check_unlocked("agent", agent)
-        if isinstance(agent, Inbox):
-            raise ValueError("agent must not be an Inbox itself; one Inbox is enough")
-        for name, value in (("clock", clock), ("default", default), ("grace", grace)):
+        check_inside(self, "agent", agent, fresh=False)
+        self.hold = checks.flag("hold", hold)
+        given = {"clock": clock, "default": default, "grace": grace, "hold": hold or None}
+        for name, value in given.items():
             if deadline is None and value is not None:
                 raise ValueError(f"{name} needs a deadline, got None")
-        if grace is not None and default is not None:
+        if grace is not None and (default is not None or hold):
+            beside = "hold=True" if hold else "a default"
             raise ValueError(
-                f"grace must be None beside a default, which is learned from at the deadline; "
+                f"grace must be None beside {beside}, which is learned from at the deadline; "
                 f"got {checks.show(grace)}"
             )
-        if clock is not None and not callable(clock):
-            raise ValueError(f"clock must be a function, got {checks.show(clock)}")
+        if clock is not None and clock != "now" and not callable(clock):
+            raise ValueError(
+                f"clock must be a function such as time.time, or 'now', got {checks.show(clock)}"
+            )
         if deadline is not None:
             deadline = (
                 checks.integer("deadline without a clock", deadline, 0)
@@ -208,18 +193,30 @@ class Inbox(Wrapper):
                 if clock is None
                 else checks.real("grace", grace, 0.0, above=True)
             )
+        if clock is None and deadline and deadline % HOUR == 0:
+            warnings.warn(
+                f"deadline={deadline} without a clock is that many episodes; for seconds, hand in "
+                "clock=time.time",
+                stacklevel=2,
+            )
+        self.scale = None if rewards is None else Scale.of("rewards", rewards, clip=clip)
+        if checks.flag("clip", clip) and rewards is None:
+            raise ValueError("clip needs rewards=(low, high), got None")
         self.agent = agent
-        self.problem: Problem = agent.problem
+        self.problem = agent.problem
         self.information: Information = agent.information
         self.uses_paths = agent.uses_paths
         self.deadline = deadline
         self.default = None if default is None else checks.real("default", default, 0.0, 1.0)
-        self.clock = clock
-        self.grace = grace
         self._timed = clock is not None
+        self._told = clock == "now"  # the time comes with every call
+        self.clock = None if clock == "now" else clock
+        self.grace = grace
         self.remember = checks.integer("remember", remember, 0)
-        self._open: dict[int, Known] = {}  # of which something has come
-        self._closed: dict[int, Known] = {}  # in the order in which they were closed
+        self._open: dict[int, Facts] = {}  # of which something has come
+        self._closed: dict[int, Facts] = {}  # in the order in which they were closed
+        self._held: dict[int, list[Any]] = {}  # outcomes that wait for their deadline
+        self._pathless: set[int] = set()  # episodes whose outcome waits for a path
         self._crowded = SWEEP
         waiting = agent.open_episodes()
         self._kept_from = waiting[0] if waiting else agent.begun  # older ones are past the grace
@@ -228,7 +225,26 @@ class Inbox(Wrapper):
         self._began: deque[float] = deque()  # of the episodes from _kept_from on, by the clock
         self._counts: Counter[str] = Counter()
         self._untold: deque[tuple[int, int]] = deque(maxlen=UNTOLD)  # and the place in PASSED
-        self._expire(self.begun - 1)
+        self._seen = [math.inf, -math.inf, 0.0]  # the least and the largest cost, and how many
+        if not self._told:
+            self._expire(self.begun - 1)
+
+    @property
+    def holds_feedback(self) -> float:
+        """For how many episodes feedback is held back."""
+        return (math.inf if self._timed else self.deadline or 0) if self.hold else 0
+
+    @property
+    def reads_delays(self) -> bool:
+        """Whether feedback is judged by its delay."""
+        return self.deadline is not None
+
+    @property
+    def longest_delay(self) -> float:
+        """What is later is left aside: episodes, where there is no clock."""
+        if self.deadline is None:
+            return math.inf
+        return 0 if self._timed else self.deadline + (self.grace or 0)
 
     def __copy__(self) -> Self:
         """An inbox that remembers the same, before the same agent."""
@@ -236,22 +252,24 @@ class Inbox(Wrapper):
         made.__dict__.update(self.__dict__)
         made._open, made._closed = self._open.copy(), self._closed.copy()
         made._began, made._counts = self._began.copy(), self._counts.copy()
-        made._untold = self._untold.copy()
+        made._untold, made._seen = self._untold.copy(), self._seen.copy()
+        made._held = {number: held.copy() for number, held in self._held.items()}
+        made._pathless = self._pathless.copy()
         return made
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Close what is past the deadline, then begin the next episode."""
-        self._expire(self.begun)
-        episode = self.agent.begin_episode(now)
+        self._expire(self.begun, now)
+        episode = self.agent.begin_episode(self._time(now))
         self._date()  # by the time that was just read: no clock can fail between the two
         return episode
 
-    def expire(self) -> Report:
+    def expire(self, now: float | None = None) -> Report:
         """Close what is past the deadline now, without waiting for the next record or episode."""
-        self._expire(self.begun - 1)
+        self._expire(self.begun - 1, now)
         return self._report(())
 
-    def take(self, records: Iterable[Record | StepCost]) -> Report:
+    def take(self, records: Iterable[Any], now: float | None = None) -> Report:
         """Take the good records of a batch together, and say what became of each one.
 
         The report also names the episodes that the deadline has closed since the last report: now,
@@ -263,20 +281,34 @@ class Inbox(Wrapper):
             raise FeedbackError(
                 f"records must be a list of records, got {checks.show(records)}"
             ) from None
-        self._expire(self.begun - 1)
+        self._expire(self.begun - 1, now)
         found = self._sort(batch)
-        self._enter(found, found.records)
-        return self._report(tuple(found.outcomes))
+        self._enter(found, found.records, now)
+        lacking = self._lacking(found)
+        return self._report(tuple(found.outcomes), lacking)
 
-    def _report(self, outcomes: tuple[Outcome, ...]) -> Report:
+    def _lacking(self, found: Sorted) -> tuple[int, ...]:
+        """The episodes of a batch whose outcome waits for a path; their outcomes say so."""
+        lacking = sorted(self._pathless & found.known.keys())
+        for i, outcome in enumerate(found.outcomes):
+            if outcome.kind == "taken" and outcome.part != "path" and outcome.episode in lacking:
+                why = (
+                    f"episode {outcome.episode} waits for its path: draw with episode.act, or hand "
+                    "in what was done"
+                )
+                found.outcomes[i] = replace(outcome, why=why)
+        return tuple(lacking)
+
+    def _report(self, outcomes: tuple[Outcome, ...], lacking: tuple[int, ...] = ()) -> Report:
         """A report on a batch, and on what deadlines did since the last one."""
         passed: dict[str, list[int]] = {name: [] for name in PASSED}
         for number, what in self._untold:
             passed[PASSED[what]].append(number)
         self._untold.clear()
-        return Report(outcomes, **{name: tuple(numbers) for name, numbers in passed.items()})
+        told = {name: tuple(numbers) for name, numbers in passed.items()}
+        return Report(outcomes, pathless=lacking, **told)
 
-    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
+    def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Take a batch whole, or raise `FeedbackError` and take nothing, as agents do.
 
         Only what is past the deadline is left aside; the next report names it. For a queue, use
@@ -285,18 +317,20 @@ class Inbox(Wrapper):
         try:
             batch = list(records)
         except TypeError:
-            batch = [records]  # type: ignore[list-item]
-        self._expire(self.begun - 1)
+            batch = [records]
+        self._expire(self.begun - 1, now)
         found = self._sort(batch)
+        fine = ("taken", "late") if self.problem.one_outcome else ("taken", "late", "duplicate")
         for outcome in found.outcomes:
-            if outcome.kind not in ("taken", "late"):
+            if outcome.kind not in fine:
                 raise FeedbackError(outcome.why)
         past = [record for record in found.late if record.episode >= self._kept_from]
-        self._enter(found, found.records + past)
+        self._enter(found, found.records + past, now)
 
     def forget(self, episode: int) -> None:
         """Let go of an episode: no feedback of it will be used."""
         self.agent.forget(episode)
+        self._held.pop(episode, None)
         self._close(episode)
 
     def is_overdue(self, episode: int) -> bool:
@@ -310,7 +344,8 @@ class Inbox(Wrapper):
     def diagnostics(self) -> Mapping[str, float]:
         """Those of the agent inside, and the counts as `inbox_taken` and so on."""
         told = {f"inbox_{name}": count for name, count in self.counts().items()}
-        return {**self.agent.diagnostics(), **told}
+        waiting = {"inbox_pathless": len(self._pathless), "inbox_held": len(self._held)}
+        return {**self.agent.diagnostics(), **told, **waiting}
 
     def _sort(self, batch: list[Any]) -> Sorted:
         """Say what would become of every record; nothing changes."""
@@ -318,20 +353,23 @@ class Inbox(Wrapper):
         for record in batch:
             outcome = self._outcome(record, found)
             found.outcomes.append(outcome)
-            if outcome.kind == "late" and not (outcome.used or isinstance(record, StepCost)):
+            if outcome.kind == "late" and not (outcome.used or record.partial):
                 found.late.append(record)
         return found
 
-    def _outcome(self, record: object, found: Sorted) -> Outcome:
-        if not isinstance(record, StepCost | Costs | Trajectory):
+    def _outcome(self, record: Any, found: Sorted) -> Outcome:
+        if not is_record(record):
             such = "Trajectory, Costs or StepCost"
             why = f"a record must be a {such}, got {checks.show(record)}"
             return Outcome("invalid", None, None, why)
-        number, part = record.episode, _part(record)
+        number, part = record.episode, record.part
         try:
-            self._check(record)
+            if self.scale is not None:
+                record = self.problem.paid(record, self.scale)
+            self.problem.check(record, self.information)
         except FeedbackError as error:
-            return Outcome("invalid", number, part, str(error))
+            shown = number if isinstance(number, int) else None
+            return Outcome("invalid", shown, part, str(error))
         kind: Kind = "unknown"
         used = False
         if number >= self.begun:
@@ -339,96 +377,80 @@ class Inbox(Wrapper):
         else:
             entered = found.known.get(number)
             known = entered or self._open.get(number) or self._closed.get(number)
-            kind, why = self._compare(record, known or self._nothing())
+            kind, why = _compared(record.facts(), known or {})
             if kind == "taken":
                 used = self._is_open(number, entered)
-                found.known[number] = entered or (known.copy() if known else self._nothing())
-                ready = self._entered(record, found.known[number])
-                if used:
-                    found.records += ready
+                facts = found.known[number] = {**(known or {}), **record.facts()}
+                ready = self.problem.complete(record, facts, self.information)
+                if used and ready is not None:
+                    found.records.append(ready)
                 if used and number >= self._due_from:
                     return Outcome("taken", number, part, used=True)
                 kind, why = "late", OVERDUE if used else TOO_LATE
         where = f"step {part}" if isinstance(part, int) else part
         return Outcome(kind, number, part, f"episode {number}, {where}: {why}", used)
 
-    def _nothing(self) -> Known:
-        """What is known of an episode at first."""
-        return Known(None, None if self.information == "full" else [None] * self.problem.horizon)
-
-    def _is_open(self, number: int, entered: Known | None) -> bool:
+    def _is_open(self, number: int, entered: Facts | None) -> bool:
         """Whether an episode still waits, after what was entered of this batch."""
         return not (entered and self._complete(entered)) and self.agent.is_open(number)
 
-    def _check(self, record: Record | StepCost) -> None:
-        if isinstance(record, Trajectory):
-            check_path(self.problem, record)
-        elif isinstance(record, Costs):
-            check_costs(self.problem, self.information, record)
-        else:
-            where = f"StepCost of episode {record.episode}"
-            if self.information != "bandit":
-                raise FeedbackError(f"{where}: under full information whole cost functions count")
-            if record.step >= self.problem.horizon:
-                raise FeedbackError(
-                    f"{where}: step must be below {self.problem.horizon}, got {record.step}"
-                )
-
-    def _compare(self, record: Record | StepCost, known: Known) -> tuple[Kind, str]:
-        """Whether a value is new ("taken"), the same or another one."""
-        if isinstance(record, Trajectory):
-            if known.path is None:
-                return "taken", ""
-            same = known.path == _digest(record.states, record.actions)
-            return _seen(same, "another path came before")
-        if isinstance(record, Costs) and self.information == "full":
-            if known.costs is None:
-                return "taken", ""
-            return _seen(known.costs == _digest(record.values), "other costs came before")
-        kind: Kind = "duplicate"
-        for step, value in _by_step(record):
-            before = known.steps[step]
-            if before is None:
-                kind = "taken"
-            elif before != value:
-                return "conflict", f"step {step} cost {before:g} before, got {value:g}"
-        return kind, "the same value came before"
-
-    def _entered(self, record: Record | StepCost, known: Known) -> list[Record]:
-        """Enter a new value, and return what can now be handed to the agent."""
-        if isinstance(record, Trajectory):
-            known.path = _digest(record.states, record.actions)
-            return [record]
-        if isinstance(record, Costs) and self.information == "full":
-            known.costs = _digest(record.values)
-            return [record]
-        for step, value in _by_step(record):
-            known.steps[step] = value
-        if None in known.steps:
-            return []
-        return [record if isinstance(record, Costs) else Costs(record.episode, _array(known.steps))]
-
-    def _complete(self, known: Known) -> bool:
+    def _complete(self, known: Facts) -> bool:
         """Whether all that the agent waits for has come."""
-        if self.uses_paths and known.path is None:
-            return False
-        return None not in known.costs if isinstance(known.costs, list) else known.costs is not None
+        return not self.problem.awaited(known, self.information, uses_paths=self.uses_paths)
 
-    def _enter(self, found: Sorted, records: list[Record]) -> None:
+    def _heard(self, known: Facts) -> bool:
+        """Whether the outcome has come, with its path or without."""
+        return not self.problem.awaited(known, self.information, uses_paths=False)
+
+    def _enter(self, found: Sorted, records: list[Any], now: float | None) -> None:
         """Hand records to the agent, then remember what was sorted."""
-        self.agent.observe(records)
+        if self.hold:
+            held = [record for record in records if record.is_outcome]
+            records = [record for record in records if not record.is_outcome]
+        self.agent.observe(records, self._time(now))
+        if self.hold:
+            for record in held:
+                self._held.setdefault(record.episode, []).append(record.dated(self._time(now)))
         self._counts.update(outcome.kind for outcome in found.outcomes)
         for number, known in found.known.items():
             self._open[number] = known
-            if self._complete(known) or not self.agent.is_open(number):
+            self._watch(known)
+            is_open = self.agent.is_open(number)
+            if self._complete(known) or not is_open:
                 self._close(number)
+            elif self.uses_paths and number not in self._held and self._heard(known):
+                self._pathless.add(number)
         if len(self._open) > self._crowded:  # the agent may have let go of some by itself
             for number in [n for n in self._open if not self.agent.is_open(n)]:
                 self._close(number)
             self._crowded = SWEEP + 2 * len(self._open)
 
+    def _watch(self, known: Facts) -> None:
+        """Warn once if all costs lie in a small part of their range, from which little is learned.
+
+        Costs that are all the same are no news.
+        """
+        if self._seen[2] < 0:
+            return
+        numbers = [value for key, value in known.items() if isinstance(key, int)]
+        if not numbers:
+            return
+        low, high = min(self._seen[0], *numbers), max(self._seen[1], *numbers)
+        self._seen = [low, high, self._seen[2] + 1]
+        if self._seen[2] < ENOUGH:
+            return
+        self._seen[2] = -1.0  # it is said once, or never
+        if 0.0 < high - low < NARROW:
+            warnings.warn(
+                f"all costs so far lie between {low:.3g} and {high:.3g}, less than 5 % of the "
+                "range, so that little can be learned; hand rewards to Inbox(agent, "
+                "rewards=(low, high), clip=True) with the range in which most of them lie",
+                stacklevel=4,
+            )
+
     def _close(self, number: int) -> None:
         """Move what is known of an episode to the closed ones, and drop the oldest of those."""
+        self._pathless.discard(number)
         known = self._open.pop(number, None)
         if known is None:
             return
@@ -436,14 +458,25 @@ class Inbox(Wrapper):
         while len(self._closed) > self.remember:
             del self._closed[next(iter(self._closed))]
 
-    def _look(self) -> None:
-        """Read the clock, and date the episodes that have begun since it was read."""
+    def _look(self, now: float | None) -> None:
+        """Read the clock once, and date the episodes that have begun since it was read."""
         if not self._timed:
             return
-        if self.clock is None:
+        if now is None and self._told:
+            raise ValueError('now must be given with every call, because clock="now"')
+        if now is None and self.clock is None:
             raise ValueError("clock must be set again after loading: inbox.clock = time.time")
-        self._now = max(self._now, checks.real("clock()", self.clock(), -math.inf))
+        try:
+            read = now if now is not None else self.clock()  # type: ignore[misc]
+            time = checks.real("clock()" if now is None else "now", read, -math.inf)
+        except ValueError as error:
+            raise ValueError(f"{error}; time.time gives seconds as a number") from None
+        self._now = max(self._now, time)
         self._date()
+
+    def _time(self, now: float | None) -> float | None:
+        """The time that the agent inside is told: what was read, or what the caller said."""
+        return self._now if self._timed else now
 
     def _date(self) -> None:
         """Let the episodes without a date have begun now."""
@@ -451,9 +484,9 @@ class Inbox(Wrapper):
             missing = self.begun - self._kept_from - len(self._began)
             self._began.extend([self._now] * missing)
 
-    def _expire(self, episode: int) -> None:
+    def _expire(self, episode: int, now: float | None = None) -> None:
         """Close what is past deadline and grace when this episode is the newest."""
-        self._look()
+        self._look(now)
         if self.deadline is None:
             return
         while self._is_past(self._due_from, self.deadline, episode):
@@ -467,8 +500,14 @@ class Inbox(Wrapper):
             if self._timed:
                 self._began.popleft()
             if self.agent.is_open(number):
-                self._end(number)
+                self._end(number, now)
+            self._held.pop(number, None)
             self._close(number)
+
+    def is_pending(self) -> bool:
+        """Whether a deadline has passed, by the time that was read last, and was not acted on."""
+        limit = math.inf if self.deadline is None else self.deadline + (self.grace or 0)
+        return self._is_past(self._kept_from, limit, self.begun - 1)
 
     def _is_past(self, number: int, limit: float, episode: int) -> bool:
         """Whether an episode that is kept has waited longer than a limit."""
@@ -477,20 +516,24 @@ class Inbox(Wrapper):
             return place < len(self._began) and self._now - self._began[place] > limit
         return episode - number > limit
 
-    def _end(self, number: int) -> None:
+    def _end(self, number: int, now: float | None) -> None:
         """Forget an episode, or give the default to the steps that have not reported."""
-        known = self._open.get(number) or self._nothing()
-        _, S, A = self.problem.shape
-        used = self.information == "full" and known.costs is not None  # only its path is missing
-        lost = self.default is None or (self.information == "bandit" and known.path is None)
-        if not used and not lost:
-            values: Floats = np.full((1, S, A), self.default)
-            if self.information == "bandit":
-                values = _array([self.default if c is None else c for c in known.steps])
-            self.agent.observe([Costs(number, values)])
-        self.agent.forget(number)
-        if not used:
-            self._passed(number, CLOSED[not lost])
+        known = self._open.get(number) or self._closed.get(number) or {}
+        held, heard = self._held.pop(number, []), self._heard(known)
+        silent = None
+        if not heard and self.default is not None:
+            silent = self.problem.silent(number, known, self.information, self.default)
+        told = held if silent is None else [silent]
+        if told:
+            self.agent.observe(told, self._time(now))
+        waits = self.agent.is_open(number)
+        if waits:
+            self.agent.forget(number)
+        pathless = waits and self.information == "bandit" and self.problem.one_outcome
+        if pathless or not (told or heard):
+            self._passed(number, "forgotten")
+        elif not heard:
+            self._passed(number, "defaulted")
 
     def _passed(self, number: int, what: str) -> None:
         """Count what a deadline did to an episode, and keep it for the next report."""
@@ -499,26 +542,34 @@ class Inbox(Wrapper):
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this inbox; a clock by its name."""
+        clock = "now" if self._told else getattr(self.clock, "__qualname__", "not set")
         return {
             "agent": self.agent,
             "deadline": self.deadline,
             "default": self.default,
-            "clock": getattr(self.clock, "__qualname__", "not set") if self._timed else None,
+            "clock": clock if self._timed else None,
             "grace": self.grace,
             "remember": self.remember,
+            "hold": self.hold,
+            "rewards": None if self.scale is None else (self.scale.low, self.scale.high),
+            "clip": self.scale is not None and self.scale.clip,
         }
 
     def state(self) -> stored.State:
         """The agent inside, what is remembered, and what the clock said; not the clock itself."""
+        if self.is_pending():
+            raise RuntimeError("a deadline has passed that was not acted on; call expire() first")
+        given = self.configuration()
+        del given["clock"]
         return {
+            **given,
             "agent": stored.kept(self.agent),
-            "deadline": self.deadline,
-            "default": self.default,
             "timed": self._timed,
-            "grace": self.grace,
-            "remember": self.remember,
-            "open": self._written(self._open),
-            "closed": self._written(self._closed),
+            "told": self._told,
+            "open": _written(self._open),
+            "closed": _written(self._closed),
+            "held": [record.to_state() for held in self._held.values() for record in held],
+            "pathless": sorted(self._pathless),
             "crowded": self._crowded,
             "kept_from": self._kept_from,
             "due_from": self._due_from,
@@ -531,26 +582,34 @@ class Inbox(Wrapper):
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The inbox that wrote the state; if it had a clock, `clock` must be set again."""
-        given = ("agent", "deadline", "default", "timed", "grace", "remember")
+        given = ("deadline", "default", "grace", "remember", "hold", "rewards", "clip")
         names = ("open", "closed", "crowded", "kept_from", "due_from", "now", "began", "counts")
-        read = stored.exact(state, *given, *names, "untold")
-        timed = checks.flag("timed", read["timed"])
+        more = ("agent", "timed", "told", "held", "pathless", "untold")
+        if isinstance(state, dict) and "hold" not in state:  # of version 0.2
+            off = dict.fromkeys(("hold", "clip", "told"), False)
+            state = {**off, "rewards": None, "held": [], "pathless": [], **state}
+        read = stored.exact(state, *given, *names, *more)
+        timed, told = checks.flag("timed", read["timed"]), checks.flag("told", read["told"])
         now = -math.inf if read["now"] is None else checks.real("now", read["now"], -math.inf)
-        made = cls(
-            stored.made(read["agent"]),
-            deadline=read["deadline"],
-            default=read["default"],
-            clock=(lambda: now) if timed else None,
-            grace=read["grace"],
-            remember=read["remember"],
-        )
-        if timed:
-            made.clock = None
+        clock: Any = "now" if told else (lambda: now) if timed else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = cls(
+                stored.made(read["agent"]), clock=clock, **{name: read[name] for name in given}
+            )
+        made.clock = None
         made._open = made._read(read["open"])
         made._closed = made._read(read["closed"])
         made._crowded = checks.integer("crowded", read["crowded"], SWEEP)
         made._due_from = checks.integer("due_from", read["due_from"], 0, made.begun)
         made._kept_from = checks.integer("kept_from", read["kept_from"], 0, made._due_from)
+        for item in stored.items("held", read["held"]):
+            record = read_record(made.problem, made.information, made.begun, item)
+            if not (made.hold and record.is_outcome and made.agent.is_open(record.episode)):
+                raise ValueError("held must be outcomes of open episodes that wait for a deadline")
+            made._held.setdefault(record.episode, []).append(record)
+        numbers = stored.items("pathless", read["pathless"])
+        made._pathless = {checks.integer("pathless", n, 0, made.begun - 1) for n in numbers}
         made._now = now
         began = stored.array("began", read["began"], np.float64, (None,))
         stored.finite("began", began)
@@ -566,71 +625,77 @@ class Inbox(Wrapper):
         made._untold.extend((number, what) for number, what in untold.tolist())
         return made
 
-    def _written(self, known: dict[int, Known]) -> stored.State:
-        costs: Any = [each.costs for each in known.values()]
-        if self.information == "bandit":
-            costs = _array(costs).reshape(-1, self.problem.horizon)
-        return {
-            "numbers": np.array(list(known), dtype=np.int64),
-            "paths": [each.path for each in known.values()],
-            "costs": costs,
-        }
-
-    def _read(self, saved: object) -> dict[int, Known]:
-        read = stored.exact(saved, "numbers", "paths", "costs")
+    def _read(self, saved: object) -> dict[int, Facts]:
+        """The inverse of `_written`; every fact is one that a record can tell."""
+        if isinstance(saved, dict) and "paths" in saved:
+            saved = _earlier(saved, self.begun)
+        read = stored.exact(saved, "numbers", "steps", "costs", "texts")
         numbers = stored.array("numbers", read["numbers"], np.int64, (None,))
         stored.within("numbers", numbers, self.begun)
-        paths = [_checked_digest(path) for path in stored.items("paths", read["paths"])]
-        costs: list[Any]
-        if self.information == "full":
-            costs = [_checked_digest(whole) for whole in stored.items("costs", read["costs"])]
-        else:
-            H = self.problem.horizon
-            rows = stored.array("costs", read["costs"], np.float64, (len(numbers), H))
-            checks.in_unit_interval("costs", rows[~np.isnan(rows)])
-            costs = [[None if math.isnan(c) else c for c in row] for row in rows.tolist()]
-        pairs = zip(numbers.tolist(), paths, costs, strict=True)
-        return {number: Known(path, each) for number, path, each in pairs}
+        steps = stored.array("steps", read["steps"], np.int64, (None, 2))
+        costs = stored.array("costs", read["costs"], np.float64, (len(steps),))
+        stored.within("steps", steps[:, 0], len(numbers))
+        found: list[Facts] = [{} for _ in numbers]
+        for (place, step), cost in zip(steps.tolist(), costs.tolist(), strict=True):
+            found[place][step] = cost
+        for item in stored.items("texts", read["texts"]):
+            place, key, value = stored.items("text", item)
+            found[checks.integer("place", place, 0, len(found) - 1)][key] = value
+        for facts in found:
+            for key, value in facts.items():
+                self.problem.check_fact(key, value, self.information)
+        return dict(zip(numbers.tolist(), found, strict=True))
 
     def __repr__(self) -> str:
         plain: dict[str, Any] = dict.fromkeys(("deadline", "default", "clock", "grace"))
-        plain["remember"] = 10_000
+        plain |= {"remember": 10_000, "hold": False, "rewards": None, "clip": False}
         given = self.configuration()
         return call(self, self.agent, **{k: given[k] for k in plain if given[k] != plain[k]})
 
 
-def _part(record: Record | StepCost) -> str | int:
-    if isinstance(record, StepCost):
-        return record.step
-    return "path" if isinstance(record, Trajectory) else "costs"
+def _compared(facts: Mapping[Key, Any], known: Facts) -> tuple[Kind, str]:
+    """Whether facts are new ("taken"), the same as before or others."""
+    kind: Kind = "duplicate"
+    for key, value in facts.items():
+        before = known.get(key)
+        if before is None:
+            kind = "taken"
+        elif before != value:
+            if isinstance(value, str):
+                return "conflict", f"another {key} came before"
+            what = f"step {key} cost" if isinstance(key, int) else f"{key} was"
+            return "conflict", f"{what} {before:g} before, got {value:g}"
+    return kind, "the same value came before"
 
 
-def _by_step(record: Costs | StepCost) -> Iterable[tuple[int, float]]:
-    """The costs of single steps in a record."""
-    if isinstance(record, StepCost):
-        return ((record.step, record.cost),)
-    return enumerate(record.values.tolist())
+def _written(known: dict[int, Facts]) -> stored.State:
+    """Facts as a state: numbers of single steps as arrays, the others as a list."""
+    pairs = [
+        (place, key, value)
+        for place, facts in enumerate(known.values())
+        for key, value in facts.items()
+    ]
+    steps = [(place, key, value) for place, key, value in pairs if isinstance(key, int)]
+    return {
+        "numbers": np.array(list(known), dtype=np.int64),
+        "steps": np.array([pair[:2] for pair in steps], dtype=np.int64).reshape(-1, 2),
+        "costs": np.array([value for _, _, value in steps], dtype=np.float64),
+        "texts": [list(pair) for pair in pairs if not isinstance(pair[1], int)],
+    }
 
 
-def _array(costs: Any) -> Floats:
-    """Costs as numbers, NaN where there is none."""
-    return np.array(costs, dtype=np.float64)
-
-
-def _seen(same: bool, why: str) -> tuple[Kind, str]:
-    return ("duplicate", "the same value came before") if same else ("conflict", why)
-
-
-def _digest(*arrays: Floats | Ints) -> str:
-    """A text that differs if a shape or a value does; -0 is 0."""
-    made = hashlib.blake2b(digest_size=DIGEST)
-    for array in arrays:
-        made.update(str(array.shape).encode())
-        made.update((array + 0.0 if array.dtype == np.float64 else array).tobytes())
-    return made.hexdigest()
-
-
-def _checked_digest(value: object) -> str | None:
-    if value is None or (isinstance(value, str) and len(value) == 2 * DIGEST):
-        return value
-    raise ValueError(f"a digest must be a text of {2 * DIGEST} letters, got {checks.show(value)}")
+def _earlier(saved: stored.State, begun: int) -> stored.State:
+    """What version 0.2 remembered: digests of paths, and costs as rows or digests."""
+    read = stored.exact(saved, "numbers", "paths", "costs")
+    places = range(len(stored.array("numbers", read["numbers"], np.int64, (None,))))
+    known: list[Facts] = [{} for _ in places]
+    stored.within("numbers", read["numbers"], begun)
+    rows = read["costs"] if isinstance(read["costs"], list) else read["costs"].tolist()
+    for facts, path, costs in zip(known, stored.items("paths", read["paths"]), rows, strict=True):
+        if path is not None:
+            facts["path"] = path
+        if isinstance(costs, list):
+            facts.update((h, cost) for h, cost in enumerate(costs) if not math.isnan(cost))
+        elif costs is not None:
+            facts["costs"] = costs
+    return {**_written(dict(enumerate(known))), "numbers": read["numbers"]}

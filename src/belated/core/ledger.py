@@ -12,12 +12,10 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats
-from belated.core.contract import Agent, Information
+from belated.core.contract import Agent, Deciding, Information, Key, Problem
 from belated.core.quantiles import Quantiles
-from belated.core.records import Costs, FeedbackError, Record, Trajectory
+from belated.core.records import Asked, Episode, FeedbackError, Notes
 from belated.core.waiting import SLACK
-from belated.tabular.counts import Counts
-from belated.tabular.problem import Problem
 
 Memory = TypeVar("Memory")
 
@@ -25,43 +23,66 @@ RECENT = 32
 """Under bandit feedback, how many of the newest costs the estimate of the cost is a mean of."""
 SHARES = (0.5, 0.9, 0.99)
 """The quantiles of delays in the diagnostics."""
+NOTED = 256
+"""Closed episodes whose noted path is remembered, to tell an equal path from another one."""
 
 
 @dataclass(slots=True, eq=False)
 class Open(Generic[Memory]):
     """An episode whose feedback is not complete.
 
-    memory: what the agent remembers of it, None once that is not needed any more. path, costs:
-    what has come and is still needed.
+    Attributes:
+        number: of the episode.
+        memory: what the agent remembers of it, None once that is not needed any more.
+        path: the record of what was done, if it has come and is still needed.
+        outcomes: the records of what came of it, if they have come and are still needed.
+        path_came: whether a path has come.
+        told: how many outcomes have come.
+        settled: whether the outcome has been used, or left aside for good.
+        notes: what `Episode.act` has drawn.
+        facts: what outcomes have told, where there may be several.
     """
 
     number: int
     memory: Memory | None
-    path: Trajectory | None = None
-    costs: Costs | None = None
+    path: Any = None
+    outcomes: tuple[Any, ...] = ()
     path_came: bool = False
-    costs_came: bool = False
+    told: int = 0
     settled: bool = False
+    notes: Notes | None = None
+    facts: dict[Key, Any] | None = None
+
+    @property
+    def costs_came(self) -> bool:
+        """Whether an outcome has come."""
+        return self.told > 0
+
+    @property
+    def costs(self) -> Any:
+        """The outcome, None if it has not come: the newest where there may be several."""
+        return self.outcomes[-1] if self.outcomes else None
 
 
 class Ledger(Generic[Memory]):
     """Numbers the episodes and knows which feedback each of them still awaits.
 
     This is what the author of an agent needs most: it checks every record, takes a batch whole or
-    not at all, and pairs the path of an episode with its costs, in whatever order they come.
+    not at all, and pairs the path of an episode with its outcome, in whatever order they come. A
+    path that `Episode.act` has noted joins when the outcome arrives, unless it was handed in.
 
     Args:
-        problem: gives the shapes and ranges that records must have.
-        information: decides the shape of costs.
-        uses_paths: whether trajectories are wanted at all. If not, an episode is closed once it
-            is settled, and trajectories of begun episodes are checked and left aside.
+        problem: says which records are right and what an episode waits for.
+        information: decides what costs look like.
+        uses_paths: whether paths are wanted at all. If not, an episode is closed once it is
+            settled, and paths of begun episodes are checked and left aside.
 
     Attributes:
         begun: number of episodes begun.
         unsettled: episodes begun, neither settled nor forgotten.
         forgotten: episodes that were forgotten before they were settled.
-        delays: of the costs that came.
-        policy: (H, S, A) what was played last, if `begin` was told.
+        delays: of the outcomes that came.
+        policy: what was played last, if `begin` was told.
     """
 
     def __init__(self, problem: Problem, information: Information, *, uses_paths: bool) -> None:
@@ -76,6 +97,7 @@ class Ledger(Generic[Memory]):
         self._information = information
         self._uses_paths = uses_paths
         self._open: dict[int, Open[Memory]] = {}
+        self._noted: dict[int, Any] = {}  # facts of noted paths, oldest first
 
     def __copy__(self) -> Ledger[Memory]:
         """A copy that shares records and what is remembered, which never change."""
@@ -83,12 +105,8 @@ class Ledger(Generic[Memory]):
         made.__dict__.update(self.__dict__)
         made.delays = copy.copy(self.delays)
         made._recent = self._recent.copy()
-        made._open = {
-            e.number: Open(
-                e.number, e.memory, e.path, e.costs, e.path_came, e.costs_came, e.settled
-            )
-            for e in self
-        }
+        made._noted = self._noted.copy()
+        made._open = {entry.number: _copied(entry) for entry in self}
         return made
 
     def __len__(self) -> int:
@@ -105,57 +123,104 @@ class Ledger(Generic[Memory]):
         """Whether feedback of this episode can still be taken."""
         return number in self._open
 
-    def begin(self, memory: Memory, policy: Floats | None = None) -> int:
+    def begin(
+        self, memory: Memory, policy: Floats | None = None, notes: Notes | None = None
+    ) -> int:
         """Open the next episode.
 
-        memory: what to remember of it. policy: what is played, for the diagnostics; it is kept
-        and not copied.
+        Args:
+            memory: what to remember of it.
+            policy: what is played, for the diagnostics; it is kept and not copied.
+            notes: those of the episode that is handed out, if there is one already.
         """
         number = self.begun
         self.policy = policy
-        self._open[number] = Open(number, memory)
+        self._open[number] = Open(number, memory, notes=notes)
         self.begun += 1
         self.unsettled += 1
         return number
 
-    def take(self, records: Iterable[Record]) -> tuple[list[Trajectory], list[Open[Memory]]]:
+    def hand_out(self, memory: Memory, policy: Floats) -> Episode:
+        """Open the next episode, and hand out a copy of its policy that is the caller's own."""
+        notes = Notes()
+        return Episode(self.begin(memory, policy, notes), policy.copy(), self._problem, notes)
+
+    def take(self, records: Iterable[Any]) -> tuple[list[Any], list[Open[Memory]]]:
         """Check a batch, then enter all of it.
 
         Raises `FeedbackError` before anything has changed. Returns the paths that are new, and
         the unsettled episodes that the batch concerns; both oldest episode first, so that the
         order inside a batch does not matter.
         """
-        paths: dict[int, Trajectory] = {}
-        costs: dict[int, Costs] = {}
+        paths: dict[int, Any] = {}
+        outcomes: dict[int, list[Any]] = {}
         for record in listed(records):
-            if isinstance(record, Trajectory):
-                self._check_path(record, paths)
-            else:
-                self._check_costs(record, costs)
-        for number, path in paths.items():
+            entry = self._checked(record)
+            if record.is_outcome:
+                self._check_outcome(record, entry, outcomes)
+            elif self._uses_paths:
+                self._check_path(record, entry, paths)
+        noted = self._from_notes(paths, outcomes)
+        for number, path in (paths | noted).items():
             entry = self._open[number]
             entry.path_came = True
             if entry.settled:
                 del self._open[number]
             else:
                 entry.path = path
-        for number, cost in costs.items():
-            entry = self._open[number]
-            entry.costs_came = True
-            entry.costs = cost
-            self.delays.add(self.begun - 1 - number)
-            self._recent.append(cost.values)
-        self._paths += len(paths)
-        touched = sorted((paths.keys() | costs.keys()) & self._open.keys())
-        return [paths[number] for number in sorted(paths)], [self._open[n] for n in touched]
+        for number, new in outcomes.items():
+            self._enter(self._open[number], new)
+        self._paths += len(paths) + len(noted)
+        touched = sorted((paths.keys() | outcomes.keys()) & self._open.keys())
+        new_paths = paths | noted
+        return [new_paths[n] for n in sorted(new_paths)], [self._open[n] for n in touched]
+
+    def _enter(self, entry: Open[Memory], outcomes: list[Any]) -> None:
+        """Enter the outcomes of an episode that were checked."""
+        if not entry.costs_came:
+            self.delays.add(self.begun - 1 - entry.number)
+        entry.told += len(outcomes)
+        entry.outcomes += tuple(outcomes)
+        for outcome in outcomes:
+            if not self._problem.one_outcome:
+                entry.facts = {**(entry.facts or {}), **outcome.facts()}
+            values = getattr(outcome, "values", None)
+            if values is not None:
+                self._recent.append(values)
+
+    def _from_notes(self, paths: dict[int, Any], outcomes: dict[int, Any]) -> dict[int, Any]:
+        """The paths that `act` has noted of episodes whose outcome came without one."""
+        found: dict[int, Any] = {}
+        if not self._uses_paths:
+            return found
+        for number in outcomes.keys() - paths.keys():
+            path = None if self._open[number].path_came else self._noted_path(self._open[number])
+            if path is not None:
+                found[number] = path
+        self._noted.update((number, path.facts()) for number, path in found.items())
+        while len(self._noted) > NOTED:
+            del self._noted[next(iter(self._noted))]
+        return found
+
+    def _noted_path(self, entry: Open[Memory]) -> Any:
+        if entry.notes is None or not entry.notes.decisions:
+            return None
+        return self._problem.path(entry.number, entry.notes)
 
     def settle(self, entry: Open[Memory]) -> None:
-        """The costs of this episode have been used, or left aside for good."""
-        entry.memory = entry.path = entry.costs = None
+        """The outcome of this episode has been used, or left aside for good."""
+        entry.memory = entry.path = None
+        entry.outcomes = ()
+        if not entry.settled:
+            self.unsettled -= 1
         entry.settled = True
-        self.unsettled -= 1
-        if entry.path_came or not self._uses_paths:
+        if self._problem.one_outcome and (entry.path_came or not self._uses_paths):
             del self._open[entry.number]
+
+    def is_complete(self, entry: Open[Memory]) -> bool:
+        """Whether everything that an episode waits for has come."""
+        path = entry.path_came or not self._uses_paths
+        return self._problem.one_outcome and entry.costs_came and path
 
     def forget(self, episode: int) -> Open[Memory] | None:
         """Let go of an episode and return what was open of it; None if it was closed already."""
@@ -172,17 +237,21 @@ class Ledger(Generic[Memory]):
             self.forgotten += 1
         return entry
 
-    def awaited(self) -> list[Record]:
+    def awaited(self) -> list[Any]:
         """Records like those that can still come, with costs of 0."""
-        H, S, A = self._problem.shape
-        start = int(self._problem.start_probabilities.argmax())
-        shape = (H,) if self._information == "bandit" else (1, S, A)
-        paths = [entry.number for entry in self if not entry.path_came]
-        costs = [entry.number for entry in self if not entry.costs_came]
-        return [
-            *(Trajectory(k, np.full(H + 1, start), np.zeros(H, dtype=int)) for k in paths),
-            *(Costs(k, np.zeros(shape)) for k in costs),
-        ]
+        found = []
+        for outcome in (False, True):
+            for entry in self:
+                if not (entry.costs_came if outcome else entry.path_came):
+                    found.append(
+                        self._problem.example(entry.number, self._information, outcome=outcome)
+                    )
+        return [record for record in found if record is not None]
+
+    def lacks_path(self, number: int) -> bool:
+        """Whether the outcome of an episode waits for a path that nobody has sent."""
+        entry = self._open.get(number)
+        return entry is not None and self._uses_paths and entry.costs_came and not entry.path_came
 
     @property
     def newest(self) -> Floats | None:
@@ -229,39 +298,31 @@ class Ledger(Generic[Memory]):
             "policy": self.policy,
             "paths": self._paths,
             "recent": [values.copy() for values in self._recent],
-            "open": [
-                {
-                    "number": entry.number,
-                    "memory": None if entry.memory is None else write(entry.memory),
-                    "states": None if entry.path is None else entry.path.states.copy(),
-                    "actions": None if entry.path is None else entry.path.actions.copy(),
-                    "costs": None if entry.costs is None else entry.costs.values.copy(),
-                    "path_came": entry.path_came,
-                    "costs_came": entry.costs_came,
-                    "settled": entry.settled,
-                }
-                for entry in self
-            ],
+            "noted": [[number, facts] for number, facts in self._noted.items()],
+            "open": [_written(entry, write) for entry in self],
         }
 
     def restore(self, saved: stored.State, read: Callable[[Any], Memory]) -> None:
         """Continue from a saved state. read: the inverse of what `state` was given."""
-        names = ("begun", "forgotten", "delays", "policy", "paths", "recent", "open")
+        names = ("begun", "forgotten", "delays", "policy", "paths", "recent", "noted", "open")
+        if isinstance(saved, dict) and "noted" not in saved:
+            saved = _earlier(saved)
         fields = stored.exact(saved, *names)
         self.begun = stored.count("begun", fields["begun"])
         self.forgotten = checks.integer("forgotten", fields["forgotten"], 0, self.begun)
         self.delays.restore(fields["delays"])
-        self.policy = (
-            None
-            if fields["policy"] is None
-            else stored.policy("policy", fields["policy"], self._problem.shape)
-        )
+        policy = fields["policy"]
+        self.policy = None if policy is None else self._problem.remembered(policy)
         self._paths = stored.count("paths", fields["paths"], self.begun)
         self._recent.clear()
         for values in stored.items("recent", fields["recent"]):
-            costs = Costs(0, values)
-            check_costs(self._problem, self._information, costs)
+            costs = self._problem.read({"episode": 0, "costs": values})
+            self._problem.check(costs, self._information)
             self._recent.append(costs.values)
+        self._noted = {}
+        for pair in stored.items("noted", fields["noted"]):
+            number, facts = stored.items("noted", pair)
+            self._noted[checks.integer("noted", number, 0, self.begun - 1)] = self._facts(facts)
         self._open = {}
         for item in stored.items("open", fields["open"]):
             entry = self._restored(item, read)
@@ -270,67 +331,175 @@ class Ledger(Generic[Memory]):
             self._open[entry.number] = entry
         self.unsettled = sum(not entry.settled for entry in self)
 
+    def _facts(self, value: object) -> dict[Key, Any]:
+        """Facts of a saved state: pairs of a key and a value, or a table with texts as keys."""
+        pairs = value.items() if isinstance(value, dict) else stored.items("facts", value)
+        known: dict[Key, Any] = {}
+        for key, fact in pairs:
+            self._problem.check_fact(key, fact, self._information)
+            known[key] = fact
+        return known
+
     def _restored(self, item: object, read: Callable[[Any], Memory]) -> Open[Memory]:
-        names = ("number", "memory", "states", "actions", "costs")
         flags = ("path_came", "costs_came", "settled")
-        entry = stored.exact(item, *names, *flags)
+        entry = stored.exact(item, "number", "memory", "path", "outcomes", "facts", "notes", *flags)
         number = checks.integer("number", entry["number"], 0, self.begun - 1)
-        H = self._problem.horizon
-        path = costs = None
-        if entry["states"] is not None:
-            states = stored.array("states", entry["states"], np.int64, (H + 1,))
-            actions = stored.array("actions", entry["actions"], np.int64, (H,))
-            path = Trajectory(number, states, actions)
-            check_path(self._problem, path)
-        if entry["costs"] is not None:
-            costs = Costs(number, entry["costs"])
-            check_costs(self._problem, self._information, costs)
+        kept = [*stored.items("outcomes", entry["outcomes"])]
+        kept += [] if entry["path"] is None else [entry["path"]]
+        records = [read_record(self._problem, self._information, self.begun, r) for r in kept]
+        if any(record.episode != number for record in records):
+            raise ValueError(f"records must be of their episode {number}")
         memory = None if entry["memory"] is None else read(entry["memory"])
-        came = [checks.flag(name, entry[name]) for name in flags]
-        made = Open(number, memory, path, costs, *came)
-        if made.settled and not (memory is None and path is None and costs is None):
+        path_came, costs_came, settled = (checks.flag(name, entry[name]) for name in flags)
+        outcomes = tuple(record for record in records if record.is_outcome)
+        paths = [record for record in records if not record.is_outcome]
+        notes = Notes()
+        for step, asked in stored.items("notes", entry["notes"] or []):
+            if asked is None:
+                notes.void = True
+            else:
+                notes.add(checks.integer("step", step, 0), _asked(asked))
+        path = paths[0] if paths else None
+        facts = None if entry["facts"] is None else self._facts(entry["facts"])
+        told = max(1, len(facts or ())) if costs_came else 0
+        made = Open(number, memory, path, outcomes, path_came, told, settled, notes, facts)
+        if not notes.void:
+            self._noted_path(made)  # which must be possible
+        if made.settled and not (memory is None and path is None and not outcomes):
             raise ValueError(f"episode {number} must keep nothing once it is settled")
         return made
 
-    def _entry(self, record: Record) -> Open[Memory] | None:
+    def _checked(self, record: Any) -> Open[Memory] | None:
+        """The open episode of a record that can be right; None if it is not open."""
+        if record.partial:
+            raise FeedbackError(
+                f"{type(record).__name__} of episode {checks.show(record.episode)}: a record must "
+                "tell a whole part of an episode; an Inbox puts single pieces together"
+            )
         if record.episode >= self.begun:
             raise not_begun(record, self.begun)
+        self._problem.check(record, self._information)
         return self._open.get(record.episode)
 
-    def _closed(self, record: Record) -> FeedbackError:
-        return FeedbackError(
-            f"{type(record).__name__} of episode {record.episode}: episode must be an open one; "
-            "the feedback of this one came before, or it was forgotten"
-        )
+    def _check_path(self, path: Any, entry: Open[Memory] | None, batch: dict[int, Any]) -> None:
+        number = path.episode
+        noted = self._noted.get(number)
+        if noted is None and entry is not None and entry.notes is not None:
+            before = None if entry.path_came else self._noted_path(entry)
+            noted = None if before is None else before.facts()
+        if noted is not None and self._problem.as_noted(path).facts() != noted:
+            raise FeedbackError(
+                f"{type(path).__name__} of episode {number}: it must be what act has drawn, "
+                "got another one"
+            )
+        if number in self._noted:
+            return  # it came before, from the notes
+        if entry is None:
+            raise closed(path)
+        if entry.path_came or number in batch:
+            raise FeedbackError(
+                f"{type(path).__name__} of episode {number}: one is taken per episode, this is a "
+                "second"
+            )
+        batch[number] = path
 
-    def _check_path(self, path: Trajectory, batch: dict[int, Trajectory]) -> None:
-        entry = self._entry(path)
-        check_path(self._problem, path)
-        if not self._uses_paths:
+    def _check_outcome(
+        self, outcome: Any, entry: Open[Memory] | None, batch: dict[int, list[Any]]
+    ) -> None:
+        number = outcome.episode
+        if entry is None:
+            raise closed(outcome)
+        if self._problem.one_outcome:
+            if entry.costs_came or number in batch:
+                raise FeedbackError(
+                    f"{type(outcome).__name__} of episode {number}: they are taken once per "
+                    "episode, these are a second"
+                )
+            batch[number] = [outcome]
             return
-        if entry is None:
-            raise self._closed(path)
-        if entry.path_came or path.episode in batch:
-            raise FeedbackError(
-                f"Trajectory of episode {path.episode}: one trajectory per episode is taken, "
-                "this is a second"
-            )
-        batch[path.episode] = path
-
-    def _check_costs(self, costs: Costs, batch: dict[int, Costs]) -> None:
-        entry = self._entry(costs)
-        check_costs(self._problem, self._information, costs)
-        if entry is None:
-            raise self._closed(costs)
-        if entry.costs_came or costs.episode in batch:
-            raise FeedbackError(
-                f"Costs of episode {costs.episode}: costs are taken once per episode, these are "
-                "a second"
-            )
-        batch[costs.episode] = costs
+        known = dict(entry.facts or {})
+        for earlier in batch.get(number, ()):
+            known.update(earlier.facts())
+        new = False
+        for key, value in outcome.facts().items():
+            if known.get(key, value) != value:
+                raise FeedbackError(
+                    f"{type(outcome).__name__} of episode {number}: {key} was {known[key]} before, "
+                    f"got {value}"
+                )
+            new = new or key not in known
+        if new:  # what came before is left aside
+            batch.setdefault(number, []).append(outcome)
 
 
-class Ledgered:
+def _copied(entry: Open[Memory]) -> Open[Memory]:
+    return Open(
+        entry.number,
+        entry.memory,
+        entry.path,
+        entry.outcomes,
+        entry.path_came,
+        entry.told,
+        entry.settled,
+        entry.notes,
+        entry.facts,
+    )
+
+
+def _written(entry: Open[Memory], write: Callable[[Memory], Any]) -> stored.State:
+    """An open episode as a state."""
+    notes: list[Any] = []
+    if entry.notes is not None:
+        notes = [
+            [step, [_plain(asked.observation), asked.action, asked.probability]]
+            for step, asked in entry.notes.decisions.items()
+        ]
+        notes += [[0, None]] if entry.notes.void else []
+    return {
+        "number": entry.number,
+        "memory": None if entry.memory is None else write(entry.memory),
+        "path": None if entry.path is None else entry.path.to_state(),
+        "outcomes": [outcome.to_state() for outcome in entry.outcomes],
+        "facts": None if entry.facts is None else [list(pair) for pair in entry.facts.items()],
+        "notes": notes,
+        "path_came": entry.path_came,
+        "costs_came": entry.costs_came,
+        "settled": entry.settled,
+    }
+
+
+def _earlier(saved: stored.State) -> stored.State:
+    """A state of version 0.2, which had no notes, as it is written today."""
+    flags = ("path_came", "costs_came", "settled")
+    found = []
+    for item in stored.items("open", saved.get("open")):
+        entry = stored.exact(item, "number", "memory", "states", "actions", "costs", *flags)
+        number, costs = entry["number"], entry["costs"]
+        path = {"states": entry["states"], "actions": entry["actions"]}
+        kept = {name: entry[name] for name in ("number", "memory", *flags)}
+        kept["path"] = None if entry["states"] is None else {"episode": number, "path": path}
+        kept["outcomes"] = [] if costs is None else [{"episode": number, "costs": costs}]
+        found.append({**kept, "facts": None, "notes": []})
+    return {**saved, "noted": [], "open": found}
+
+
+def _plain(observation: Any) -> Any:
+    """An observation as plain data: a number, an array, or nothing."""
+    if isinstance(observation, np.ndarray):
+        return observation.copy()
+    return observation.item() if isinstance(observation, np.generic) else observation
+
+
+def _asked(value: object) -> Asked[Any]:
+    observation, action, probability = stored.items("asked", value)
+    return Asked(
+        observation,
+        checks.integer("action", action, 0),
+        checks.real("probability", probability, 0.0, 1.0),
+    )
+
+
+class Ledgered(Deciding):
     """What an agent says of its episodes if it keeps them in a `Ledger` named `_ledger`."""
 
     _ledger: Ledger[Any]
@@ -356,38 +525,39 @@ def entropy(policy: Floats) -> float:
 
 
 def split(
-    records: Iterable[Record],
-    problem: Problem,
-    information: Information,
-    begun: int,
-    kept_from: int,
-) -> tuple[list[Record], list[Record]]:
+    records: Iterable[Any], problem: Problem, information: Information, begun: int, kept_from: int
+) -> tuple[list[Any], list[Any]]:
     """Records of episodes still kept, and those that come too late but are otherwise right.
 
     begun: number of episodes begun. kept_from: the oldest episode that is still kept. A late
     record is checked for its shape only; whether it is a second one goes unnoticed.
     """
-    in_time: list[Record] = []
-    late: list[Record] = []
+    in_time: list[Any] = []
+    late: list[Any] = []
     for record in listed(records):
         if record.episode >= begun:
             raise not_begun(record, begun)
         if record.episode >= kept_from:
             in_time.append(record)
             continue
-        if isinstance(record, Trajectory):
-            check_path(problem, record)
-        else:
-            check_costs(problem, information, record)
+        problem.check(record, information)
         late.append(record)
     return in_time, late
 
 
-def not_begun(record: Record, begun: int) -> FeedbackError:
+def not_begun(record: Any, begun: int) -> FeedbackError:
     """The error for a record of an episode that has not begun."""
     return FeedbackError(
         f"{type(record).__name__} of episode {record.episode}: episode must be one that was begun "
         f"({newest(begun)})"
+    )
+
+
+def closed(record: Any) -> FeedbackError:
+    """The error for a record of an episode that is not open any more."""
+    return FeedbackError(
+        f"{type(record).__name__} of episode {record.episode}: episode must be an open one; "
+        "the feedback of this one came before, or it was forgotten"
     )
 
 
@@ -396,72 +566,25 @@ def newest(begun: int) -> str:
     return f"the newest is {begun - 1}" if begun else "none has been begun"
 
 
-def listed(records: Iterable[Record]) -> list[Record]:
+def is_record(value: object) -> bool:
+    """Whether a value is a record."""
+    return not isinstance(value, type) and hasattr(value, "is_outcome") and hasattr(value, "facts")
+
+
+def listed(records: Iterable[Any]) -> list[Any]:
     """The records as a list of nothing but records."""
     try:
         batch = list(records)
     except TypeError:
         raise FeedbackError(
-            f"records must be a list of Trajectory and Costs, got {checks.show(records)}"
+            f"records must be a list of records, got {checks.show(records)}"
         ) from None
     for record in batch:
-        if not isinstance(record, Trajectory | Costs):
-            raise FeedbackError(f"records must be Trajectory or Costs, got {checks.show(record)}")
+        if not is_record(record):
+            raise FeedbackError(
+                "records must be such as Trajectory, Costs or Reward, got " + checks.show(record)
+            )
     return batch
-
-
-def paths_of_others(
-    problem: Problem, counts: Counts | None, paths: Iterable[Trajectory]
-) -> list[Trajectory]:
-    """Trajectories that others played, checked; refused where an agent counts nothing."""
-    if counts is None:
-        raise ValueError("count and share_model need unknown transitions; here they are known")
-    checked = list(paths)
-    for path in checked:
-        checks.instance("paths", path, Trajectory)
-        check_path(problem, path)
-    return checked
-
-
-def check_path(problem: Problem, path: Trajectory) -> None:
-    """Length, ranges and start of a trajectory fit the problem."""
-    H, S, A = problem.shape
-    where = f"Trajectory of episode {path.episode}"
-    if len(path.actions) != H:
-        raise FeedbackError(f"{where}: actions must have length {H}, got {len(path.actions)}")
-    if path.states.max() >= S:
-        raise FeedbackError(f"{where}: states must be below {S}, got {path.states.max()}")
-    if path.actions.max() >= A:
-        raise FeedbackError(f"{where}: actions must be below {A}, got {path.actions.max()}")
-    first = int(path.states[0])
-    start = problem.start
-    if start[first] == 0.0 if isinstance(start, tuple) else first != start:
-        raise FeedbackError(
-            f"{where}: states[0] must be a state that episodes can start in, got {first}"
-        )
-
-
-def check_costs(problem: Problem, information: Information, costs: Costs) -> None:
-    """The shape of costs fits the problem and the information."""
-    H, S, A = problem.shape
-    allowed = ((H,),) if information == "bandit" else ((1, S, A), (H, S, A))
-    if costs.values.shape not in allowed:
-        shapes = " or ".join(str(shape) for shape in dict.fromkeys(allowed))
-        raise FeedbackError(
-            f"Costs of episode {costs.episode}: values must have shape {shapes} under "
-            f"{information} information, got {costs.values.shape}"
-        )
-
-
-def written(record: Record) -> stored.State:
-    """A record as a state."""
-    path = record if isinstance(record, Trajectory) else None
-    return {
-        "episode": record.episode,
-        "states": None if path is None else path.states.copy(),
-        "actions": None if path is None else path.actions.copy(),
-        "costs": record.values.copy() if isinstance(record, Costs) else None,
-    }
 
 
 def check_in_step(agent: Agent, begun: int) -> None:
@@ -470,14 +593,14 @@ def check_in_step(agent: Agent, begun: int) -> None:
         raise ValueError(f"begun must be {begun} for the agent inside too, got {agent.begun}")
 
 
-def read_held(agent: Agent, ledger: Ledger[Any], items: object) -> dict[int, list[Record]]:
+def read_held(agent: Agent, ledger: Ledger[Any], items: object) -> dict[int, list[Any]]:
     """Records that were held back, by episode.
 
     The agent inside will refuse neither these nor what the ledger still awaits: a copy of it has
     taken them, with costs of 0 for what has not come.
     """
     check_in_step(agent, ledger.begun)
-    held: dict[int, list[Record]] = {}
+    held: dict[int, list[Any]] = {}
     for item in stored.items("held", items):
         record = read_record(agent.problem, agent.information, ledger.begun, item)
         held.setdefault(record.episode, []).append(record)
@@ -486,16 +609,10 @@ def read_held(agent: Agent, ledger: Ledger[Any], items: object) -> dict[int, lis
     return held
 
 
-def read_record(problem: Problem, information: Information, begun: int, item: object) -> Record:
-    """The record that `written` wrote, of one of the episodes begun."""
-    read = stored.exact(item, "episode", "states", "actions", "costs")
-    episode = checks.integer("episode", read["episode"], 0, begun - 1)
-    if read["costs"] is not None:
-        costs = Costs(episode, read["costs"])
-        check_costs(problem, information, costs)
-        return costs
-    H = problem.horizon
-    states = stored.array("states", read["states"], np.int64, (H + 1,))
-    path = Trajectory(episode, states, stored.array("actions", read["actions"], np.int64, (H,)))
-    check_path(problem, path)
-    return path
+def read_record(problem: Problem, information: Information, begun: int, item: object) -> Any:
+    """The record that `to_state` wrote, of one of the episodes begun."""
+    record = problem.read(item)
+    if record.episode >= begun:
+        raise not_begun(record, begun)
+    problem.check(record, information)
+    return record

@@ -1,39 +1,136 @@
-"""The episode that an agent hands out, and the records that come back, sooner or later."""
+"""The episode that an agent hands out, and what its caller asks of it and decides.
+
+Records, which come back sooner or later, belong to the kind of problem: `belated.tabular.records`
+has paths and costs. What all of them have is `contract.Record`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats, Ints, frozen
+from belated.core.arrays import Floats
+
+if TYPE_CHECKING:
+    from belated.core.contract import Problem
+
+Item = TypeVar("Item")
 
 
 class FeedbackError(ValueError):
     """A record that cannot be right. Nothing of its batch has been taken."""
 
 
+def altered(record: Item, **fields: object) -> Item:
+    """A frozen record with other fields; what was checked is not checked again."""
+    twin = object.__new__(type(record))
+    for name in record.__slots__:  # type: ignore[attr-defined]
+        object.__setattr__(twin, name, getattr(record, name))
+    for name, value in fields.items():
+        object.__setattr__(twin, name, value)
+    return twin
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[Item]):
+    """One decision: where it was asked for, what was drawn, and how probable that was."""
+
+    observation: Item
+    action: int
+    probability: float
+
+
+class Notes:
+    """The decisions of an episode, as `Episode.act` drew them.
+
+    Attributes:
+        decisions: by step, in the order in which they were asked for.
+        void: whether a step was asked for twice with different answers, so that nobody can know
+            from the notes what was done.
+    """
+
+    __slots__ = ("decisions", "void")
+
+    def __init__(self) -> None:
+        self.decisions: dict[int, Asked[Any]] = {}
+        self.void = False
+
+    def add(self, step: int, asked: Asked[Any]) -> None:
+        """Note a decision."""
+        before = self.decisions.setdefault(step, asked)
+        same = before is asked or (
+            before.action == asked.action
+            and np.array_equal(np.asarray(before.observation), np.asarray(asked.observation))
+        )
+        self.void = self.void or not same
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Episode:
-    """An episode to play: its number, counted from 0, and the policy (H, S, A), yours to keep."""
+    """An episode to play.
+
+    Attributes:
+        number: counted from 0.
+        policy: yours to keep: a table of probabilities, (H, S, A) for tabular agents, or an object
+            with `probabilities(step, observation, among)`.
+        problem: what the agent was told; needed by `record` alone.
+        notes: what `act` has drawn so far. The agent reads it when the outcome arrives.
+    """
 
     number: int
-    policy: Floats
-    _steps: Steps | None = field(default=None, init=False, repr=False)
+    policy: Any
+    problem: Problem | None = field(default=None, repr=False)
+    notes: Notes = field(default_factory=Notes, repr=False)
+    _steps: Any = field(default=None, init=False, repr=False)
 
-    def act(self, step: int, state: int, rng: np.random.Generator) -> tuple[int, float]:
-        """Draw an action at a step, counted from 0, in a state; also its probability."""
+    def probabilities(self, step: int, observation: Any = None, *, among: Any = None) -> Floats:
+        """The probability of every action at a step, counted from 0.
+
+        Args:
+            step: from 0 to the horizon - 1.
+            observation: what is known there: a state, or features; None where nothing is.
+            among: the actions that are allowed, where the agent can choose among some.
+        """
+        if not isinstance(self.policy, np.ndarray):
+            return self.policy.probabilities(step, observation, among)  # type: ignore[no-any-return]
         H, S, _ = self.policy.shape
-        row = self.policy[checks.integer("step", step, 0, H - 1)][
-            checks.integer("state", state, 0, S - 1)
-        ]
-        checks.instance("rng", rng, np.random.Generator)
+        step = checks.integer("step", step, 0, H - 1)
+        row: Floats = self.policy[step][in_table(observation, S, among)]
+        return row
+
+    def act(
+        self,
+        step: int,
+        observation: Any = None,
+        rng: Any = None,
+        *,
+        among: Any = None,
+        state: Any = None,
+    ) -> tuple[int, float]:
+        """Draw an action and note it, so that the path need not be handed in.
+
+        Args:
+            step: counted from 0.
+            observation: where the episode is: a state, or features.
+            rng: draws the action.
+            among: the actions that are allowed, where the agent can choose among some.
+            state: another name for the observation.
+
+        Returns:
+            The action, and its probability.
+        """
+        observation = state if observation is None else observation
+        row = self.probabilities(step, observation, among=among)
+        checks.generator("rng", rng)
         edges = np.cumsum(row)
         action = int(np.searchsorted(edges, rng.random() * edges[-1], side="right"))
         action = min(action, int(np.flatnonzero(row)[-1]))  # the product may be rounded up
-        return action, float(row[action])
+        probability = float(row[action])
+        self.notes.add(step, Asked(observation, action, probability))
+        return action, probability
 
     def record(
         self,
@@ -42,7 +139,7 @@ class Episode:
         state: int | None = None,
         action: int | None = None,
         cost: float | None = None,
-    ) -> list[Record]:
+    ) -> list[Any]:
         """Note what is known of one step, in any order; get the records that this completes.
 
         The same value may be noted again; another value for what is known already is an error.
@@ -58,157 +155,47 @@ class Episode:
             are; usually nothing. It can be handed to `observe` or to `Inbox.take` as it is.
         """
         if self._steps is None:
-            object.__setattr__(self, "_steps", Steps(self.number, self.policy.shape))
-        assert self._steps is not None
-        return self._steps.note(step, state, action, cost)
+            steps = getattr(self.problem, "steps", None)
+            if steps is None:
+                raise ValueError("record is for episodes with steps, got one without them")
+            object.__setattr__(self, "_steps", steps(self.number))
+        made: list[Any] = self._steps.note(step, state, action, cost)
+        return made
 
-
-class Steps:
-    """What is known of the single steps of an episode; see `Episode.record`."""
-
-    def __init__(self, episode: int, shape: tuple[int, ...]) -> None:
-        H, S, A = shape
-        self._episode = episode
-        self._shape = (H, S, A)
-        self._known: dict[str, dict[int, int | float]] = {"state": {}, "action": {}, "cost": {}}
-        self._made: set[type[Record]] = set()
-
-    def note(
-        self, step: int, state: int | None, action: int | None, cost: float | None
-    ) -> list[Record]:
-        """See `Episode.record`."""
-        H, S, A = self._shape
-        try:
-            step = checks.integer("step", step, 0, H)
-            if step == H and (action is not None or cost is not None):
-                raise ValueError(f"step must be at most {H - 1} for an action or a cost, got {H}")
-            new: dict[str, int | float] = {}
-            if state is not None:
-                new["state"] = checks.integer("state", state, 0, S - 1)
-            if action is not None:
-                new["action"] = checks.integer("action", action, 0, A - 1)
-            if cost is not None:
-                new["cost"] = checks.real("cost", cost, 0.0, 1.0)
-            if not new:
-                raise ValueError("one of state, action and cost must be given, got none of them")
-            for name, value in new.items():
-                known = self._known[name].get(step, value)
-                if known != value:
-                    raise ValueError(f"{name} of step {step} is known to be {known}, got {value}")
-        except ValueError as error:
-            raise FeedbackError(f"Step of episode {self._episode}: {error}") from None
-        for name, value in new.items():
-            self._known[name][step] = value
-        return self._complete()
-
-    def _complete(self) -> list[Record]:
-        """The records of which everything is known and that were not made before."""
-        H = self._shape[0]
-        states, actions, costs = self._known.values()
-        records: list[Record] = []
-        if Trajectory not in self._made and len(states) == H + 1 and len(actions) == H:
-            path = [int(states[h]) for h in range(H + 1)]
-            done = [int(actions[h]) for h in range(H)]
-            records.append(Trajectory(self._episode, np.array(path), np.array(done)))
-        if Costs not in self._made and len(costs) == H:
-            records.append(Costs(self._episode, np.array([costs[h] for h in range(H)])))
-        self._made.update(type(record) for record in records)
-        return records
+    def renumbered(self, number: int) -> Episode:
+        """The same episode under another number; both share their notes."""
+        return Episode(number, self.policy, self.problem, self.notes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trajectory:
-    """The path of an episode: states (H + 1,) and actions (H,), copied and made read-only."""
+class Decision:
+    """What was decided in a problem of one step.
 
-    episode: int
-    states: Ints
-    actions: Ints
-
-    def __post_init__(self) -> None:
-        try:
-            episode = checks.integer("episode", self.episode, 0)
-            object.__setattr__(self, "episode", episode)
-            states = checks.whole_numbers("states", self.states, 0)
-            actions = checks.whole_numbers("actions", self.actions, 0)
-        except ValueError as error:
-            raise FeedbackError(
-                f"Trajectory of episode {checks.show(self.episode)}: {error}"
-            ) from None
-        if len(states) != len(actions) + 1 or len(actions) == 0:
-            raise FeedbackError(
-                f"Trajectory of episode {episode}: states must hold one entry more than actions, "
-                f"got {len(states)} states and {len(actions)} actions"
-            )
-        object.__setattr__(self, "states", frozen(states))
-        object.__setattr__(self, "actions", frozen(actions))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Costs:
-    """What an episode cost, in [0, 1], copied and made read-only.
-
-    values: the whole cost function, (H, S, A) or (1, S, A), under full information; the H costs
-    that were suffered, (H,), under bandit feedback.
+    Attributes:
+        number: of the episode; feedback names it.
+        action: what to do.
+        probability: of that action.
+        probabilities: of all actions, (A,).
     """
 
-    episode: int
-    values: Floats
-
-    def __post_init__(self) -> None:
-        try:
-            object.__setattr__(self, "episode", checks.integer("episode", self.episode, 0))
-            shapes = "(H,), (1, S, A) or (H, S, A)"
-            values = checks.floats("values", self.values, shapes, (1, 3))
-            checks.in_unit_interval("values", values)
-        except ValueError as error:
-            raise FeedbackError(f"Costs of episode {checks.show(self.episode)}: {error}") from None
-        object.__setattr__(self, "values", frozen(values))
+    number: int
+    action: int
+    probability: float
+    probabilities: Floats
 
 
-Record = Trajectory | Costs
+def chance(seed: int, number: int) -> np.random.Generator:
+    """The generator of one decision: it depends on a seed and the decision's number alone."""
+    return np.random.Generator(np.random.Philox(key=[seed, number]))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StepCost:
-    """What one step, counted from 0, of an episode cost, in [0, 1]; for an `Inbox`."""
-
-    episode: int
-    step: int
-    cost: float
-
-    def __post_init__(self) -> None:
-        try:
-            checks.fix(self, "episode", checks.integer("episode", self.episode, 0))
-            checks.fix(self, "step", checks.integer("step", self.step, 0))
-            checks.fix(self, "cost", checks.real("cost", self.cost, 0.0, 1.0))
-        except ValueError as error:
-            raise FeedbackError(
-                f"StepCost of episode {checks.show(self.episode)}: {error}"
-            ) from None
-
-
-def renumbered(record: Record, episode: int) -> Record:
-    """The same record under another episode number; what was checked is not checked again."""
-    twin = object.__new__(type(record))
-    for name in record.__slots__:
-        object.__setattr__(twin, name, getattr(record, name))
-    object.__setattr__(twin, "episode", episode)
-    return twin
-
-
-def described(record: Trajectory | Costs | StepCost) -> dict[str, Any]:
-    """The record as a JSON value."""
-    if isinstance(record, Trajectory):
-        path = {"states": record.states.tolist(), "actions": record.actions.tolist()}
-        return {"episode": record.episode, "path": path}
-    if isinstance(record, Costs):
-        return {"episode": record.episode, "costs": record.values.tolist()}
-    return {"episode": record.episode, "step": record.step, "cost": record.cost}
-
-
-def suffered(costs: Floats, trajectory: Trajectory) -> Floats:
-    """The costs (H,) that a path met in a cost function (1 or H, S, A)."""
-    H = len(trajectory.actions)
-    steps = np.minimum(np.arange(H), costs.shape[0] - 1)
-    met: Floats = costs[steps, trajectory.states[:-1], trajectory.actions]
-    return met
+def in_table(observation: object, states: int, among: object = None) -> int:
+    """The row of a table that an observation asks for; a table of one row need not be told."""
+    if among is not None:
+        raise ValueError(
+            "among must be left out: a table holds every action; let the state say which actions "
+            f"are allowed, got {checks.show(among)}"
+        )
+    if observation is None and states == 1:
+        return 0
+    return checks.integer("state", observation, 0, states - 1)

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from belated.core import checks, stored
-from belated.tabular.problem import Problem
+from belated.core.contract import Problem
 
 SLACK = 8
 """Episodes that are always waited for, before anything is known about delays."""
@@ -76,7 +76,7 @@ class Waiting:
 
     def __init__(self, problem: Problem, choices: int | None = None) -> None:
         """Count for a learner that chooses between so many; by default, between the actions."""
-        choices = problem.actions if choices is None else choices
+        choices = (problem.actions or 2) if choices is None else choices
         self._patience = 8.0 / math.log(choices) if choices > 1 else math.inf
         self._counted: dict[int, None] = {}  # oldest first
         self._begun = 0

@@ -17,12 +17,12 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
-from belated.core.contract import Agent, check_is_agent
+from belated.core.contract import PATHS, Agent, check_is_agent
 from belated.core.delays import DelayModel, missing_feedback
-from belated.core.records import Costs, Episode, Trajectory
+from belated.core.records import Episode
 from belated.simulation import Progress, drawn_delays, drive
 from belated.tabular.environments.gymnasium import Rewards, make, sizes, table_rewards
-from belated.tabular.tuning import PATHS
+from belated.tabular.records import Costs, Trajectory
 
 if TYPE_CHECKING:
     import gymnasium

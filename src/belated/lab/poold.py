@@ -20,8 +20,9 @@ from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.contract import Information, call
 from belated.core.ledger import Ledger, Ledgered
-from belated.core.records import Episode, Record
+from belated.core.records import Episode
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record
 from belated.tabular.rivals.base import check_arms
 
 Name = Literal["dorm+", "adahedged"]
@@ -59,7 +60,7 @@ class Poold(Ledgered):
             play = self._learner.update_and_play(self._ready, hint=None)
         self._ready = []
         policy: Floats = np.array(play, dtype=float)[None, None]
-        return Episode(self._ledger.begin(True, policy), policy.copy())
+        return self._ledger.hand_out(True, policy)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Learn from costs in the order of the episodes."""

@@ -16,12 +16,11 @@ from belated.config.file import File, as_written
 from belated.config.part import Part, plain, read, table
 from belated.config.registry import check, own, unknown_key
 from belated.core import checks
-from belated.core.contract import Information
+from belated.core.contract import PATHS, Information
 from belated.lab import sweep
 from belated.lab.names import check_different, check_line, check_name, slug
 from belated.lab.poold import poold
 from belated.lab.sweep import Axes, Select, Variant
-from belated.tabular.tuning import PATHS
 
 INFORMATION = ("full", "bandit")
 SCORE = "score"

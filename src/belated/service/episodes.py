@@ -19,11 +19,11 @@ from belated.core import checks, stored
 from belated.core.arrays import Floats
 from belated.core.contract import Information
 from belated.core.inbox import OVERDUE, PASSED, TOO_LATE, Inbox, Outcome
-from belated.core.records import Costs, Trajectory
 from belated.service.events import Begun, Decided, Event, Fed, Forgotten
 from belated.service.recorder import Call, Recorder
 from belated.service.wire import Arrived, End
 from belated.tabular.problem import Problem
+from belated.tabular.records import Costs, Trajectory
 
 HISTORY = 1000
 """How many of the newest episodes the page draws."""

@@ -16,8 +16,9 @@ import numpy as np
 from belated.core import checks, saving, stored
 from belated.core.contract import Information
 from belated.core.ledger import Ledger, Ledgered
-from belated.core.records import Costs, Episode, Record, Trajectory
+from belated.core.records import Episode
 from belated.tabular.problem import Problem
+from belated.tabular.records import Costs, Record, Trajectory
 
 CHUNK = 64
 """Records of one call at most, so that no call takes long."""

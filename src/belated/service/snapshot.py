@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from belated.core import checks, saving, stored
 from belated.core.contract import check_is_agent
-from belated.core.ledger import read_record, written
+from belated.core.ledger import read_record
 from belated.service.episodes import Books, Terms
 from belated.service.recorder import Call
 from belated.service.worker import Pupil
@@ -43,7 +43,7 @@ def write(moment: Moment) -> Iterator[Piece]:
         "format": FORMAT,
         "books": moment.books.state(),
         "waiting": [
-            call if isinstance(call, int) else [written(record) for record in call]
+            call if isinstance(call, int) else [record.to_state() for record in call]
             for call in moment.waiting
         ],
     }

@@ -14,13 +14,13 @@ from collections.abc import Callable
 import numpy as np
 
 from belated.core.contract import Agent
-from belated.core.records import Costs, Trajectory
 from belated.service.episodes import Terms
 from belated.service.errors import unavailable
 from belated.service.events import LogError
 from belated.service.recovery import Restored, restore
 from belated.service.session import Bounds, Session
 from belated.service.storage import Storage, StorageError, Taken
+from belated.tabular.records import Costs, Trajectory
 
 RETRY = 1.0
 """Seconds between two attempts to open a learner."""

@@ -20,7 +20,8 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.records import Costs, FeedbackError, StepCost, Trajectory, described
+from belated.core.records import FeedbackError
+from belated.tabular.records import Costs, StepCost, Trajectory
 
 VALUES = ("path", "costs", "cost", "end", "rewards", "reward")
 """What a record tells; each tells one of them."""
@@ -167,5 +168,5 @@ def _plain(value: object, depth: int) -> bool:
 def write(record: Arrived) -> dict[str, Any]:
     """The JSON value that describes a record; the inverse of `parse`."""
     if isinstance(record, Trajectory | Costs | StepCost):
-        return described(record)
+        return record.to_json()
     return {"episode": record.episode, "end": record.state}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import deque
+from collections.abc import Iterable
 from typing import Self, TypeVar
 
 import numpy as np
@@ -18,10 +19,10 @@ import numpy.typing as npt
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Indices, Ints
-from belated.core.records import Trajectory
 from belated.tabular.kernels import counting
 from belated.tabular.kernels.optimism import Box, Frequencies
 from belated.tabular.problem import Problem
+from belated.tabular.records import UNKNOWN, Trajectory
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -76,8 +77,9 @@ class Counts:
     def add(self, path: Trajectory) -> Ints:
         """Take a trajectory in. Returns the rows that changed, (steps,), flat over (T, S, A)."""
         every: Ints = self._row_of_step + path.states[:-1] * self._problem.actions + path.actions
-        rows = every[: self._steps]
-        self.count(rows, np.array(path.states[1 : 1 + self._steps]))
+        known = self._steps - (path.states[self._steps] == UNKNOWN)  # the last state may be missing
+        rows = every[:known]
+        self.count(rows, np.array(path.states[1 : 1 + known]))
         return rows
 
     def count(self, rows: Ints, following: Ints) -> None:
@@ -113,14 +115,16 @@ class Counts:
 
     def state(self) -> stored.State:
         """The arrays, and the trajectories that can still be subtracted."""
-        recent = np.array(self._recent, dtype=np.int64)
+        recent = np.full((len(self._recent), 2, self._steps), UNKNOWN)  # where a path has no end
+        for i, (rows, following) in enumerate(self._recent):
+            recent[i, :, : len(rows)] = rows, following
         return {
             "successors": self.successors.copy(),
             "counts": self.counts.copy(),
             "known": self.known.copy(),
             "visits": self.visits.copy(),
             "arrived": self.arrived,
-            "recent": recent.reshape(len(recent), 2, self._steps),
+            "recent": recent,
         }
 
     def restore(self, saved: stored.State) -> None:
@@ -138,8 +142,10 @@ class Counts:
             raise ValueError("recent must not hold more trajectories than have arrived")
         stored.within("successors", self.successors, self._problem.states)
         stored.within("known", self.known, self.width + 1)
-        stored.within("recent rows", recent[:, 0], self.visits.size)
-        stored.within("recent states", recent[:, 1], self._problem.states)
+        known = np.all(recent != UNKNOWN, axis=1)
+        known[:, :-1] = True  # only the end may be missing
+        stored.within("recent rows", recent[:, 0][known], self.visits.size)
+        stored.within("recent states", recent[:, 1][known], self._problem.states)
         if not 1 <= self.width <= self._problem.states:
             raise ValueError(f"successors must have at least one slot, got {self.width}")
         stored.between("counts", self.counts, 0, min(checks.MOST, self.arrived * self._steps))
@@ -152,8 +158,9 @@ class Counts:
             raise ValueError("successors must be listed once in a row")
         if not np.array_equal(self.counts.sum(axis=3), self.visits):
             raise ValueError("visits must be the sums of the counts")
-        self._check_recent(recent[:, 0].reshape(-1), recent[:, 1].reshape(-1))
-        self._recent = deque((rows, following) for rows, following in recent)
+        self._check_recent(recent[:, 0][known], recent[:, 1][known])
+        pairs = zip(recent, known, strict=True)
+        self._recent = deque((path[0][there], path[1][there]) for path, there in pairs)
 
     @property
     def earliest(self) -> int:
@@ -334,3 +341,16 @@ def episodes_in_union_bound(episodes: int | None, begun: int) -> int:
         return int(max(2, 1 << (begun + 1).bit_length()) ** 2)
     beyond = max(0, begun - 1) // episodes  # how many times K is used up
     return int(episodes * 4 ** beyond.bit_length())
+
+
+def paths_of_others(
+    problem: Problem, counts: Counts | None, paths: Iterable[Trajectory]
+) -> list[Trajectory]:
+    """Trajectories that others played, checked; refused where an agent counts nothing."""
+    if counts is None:
+        raise ValueError("count needs unknown transitions; here they are known")
+    checked = list(paths)
+    for path in checked:
+        checks.instance("paths", path, Trajectory)
+        problem.check(path, "bandit")
+    return checked

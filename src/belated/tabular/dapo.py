@@ -51,14 +51,21 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information, call
-from belated.core.ledger import Ledger, Ledgered, Open, paths_of_others
-from belated.core.records import Episode, Record, Trajectory
-from belated.tabular.counts import ConfidenceSet, Counts, checked_log_term, log_term
+from belated.core.ledger import Ledger, Ledgered, Open
+from belated.core.records import Episode
+from belated.tabular.counts import (
+    ConfidenceSet,
+    Counts,
+    checked_log_term,
+    log_term,
+    paths_of_others,
+)
 from belated.tabular.kernels import delay_adapted, optimism, planning
 from belated.tabular.kernels.weights import softmax
 from belated.tabular.parts.transitions import NO_TOTAL, matching
 from belated.tabular.parts.update import uniform
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record, Trajectory
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
 
@@ -150,7 +157,7 @@ class DAPO(Ledgered):
         last = self._last
         if last is None or last.policy is not self._policy or last.set != (arrived, term):
             self._last = last = Played(self._policy, (arrived, term))
-        return Episode(self._ledger.begin(last, self._policy), self._policy.copy())
+        return self._ledger.hand_out(last, self._policy)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the episodes that are complete now, and move the policy by them."""

@@ -49,25 +49,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from belated.core import checks, stored
-from belated.core.contract import (
-    RESTARTABLE,
-    Information,
-    Restartable,
-    Wrapper,
-    call,
-    check_inside,
-    check_is_agent,
-)
+from belated.core.contract import AGENT, PATHS, Agent, Information, Wrapper, call, check_inside
 from belated.core.ledger import listed, split
-from belated.core.records import Costs, Episode, Record
+from belated.core.records import Episode
 from belated.core.waiting import Reported, Waiting
 from belated.tabular.problem import Problem
-from belated.tabular.tuning import PATHS, Parameters
+from belated.tabular.records import Record
+from belated.tabular.tuning import Parameters, Setting
 
 LEAST = 1000
 """Episodes that an episode is remembered for, however short the delays are."""
@@ -76,6 +69,32 @@ FACTOR = 4
 
 HIGHEST = 200
 """No run is so long that its phase is larger."""
+
+
+class Restartable(Agent, Protocol):
+    """An agent that can begin a new phase, as `Doubling` needs it.
+
+    In a phase, feedback that comes more than `parameters.threshold` episodes late is counted (its
+    path, its observed costs), but does not move the policy.
+
+    An agent may also have `retune(parameters)`: begin a new phase with new parameters and keep what
+    was learned. `Doubling` then calls it where no proof needs a fresh policy.
+    """
+
+    def setting(self, paths: str) -> Setting:
+        """What the agent sees and knows when trajectories come "late" or "at once"."""
+        ...
+
+    def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
+        """Begin a new phase with a fresh policy and new parameters, keeping what was counted.
+
+        carry_over: whether feedback of open episodes will still move the policy.
+        """
+        ...
+
+
+RESTARTABLE = (*AGENT, "setting", "restart")
+"""Names that an agent inside `Doubling` has."""
 
 
 class Doubling(Wrapper):
@@ -92,6 +111,8 @@ class Doubling(Wrapper):
         totals: K and D, if they are known; only the largest delay is doubled then.
     """
 
+    reads_delays = True
+
     def __init__(
         self,
         agent: Restartable,
@@ -102,7 +123,7 @@ class Doubling(Wrapper):
         largest: bool = False,
         totals: tuple[int, float] | None = None,
     ) -> None:
-        check_inside("agent", agent, RESTARTABLE)
+        check_inside(self, "agent", agent, RESTARTABLE)
         self._wrap(agent, paths, weight, literal, largest, totals)
         self._begin_phase()
 
@@ -171,7 +192,7 @@ class Doubling(Wrapper):
         kept, _ = split(batch, self.problem, self.information, self.begun, self._kept_from)
         self.agent.observe(kept, now)
         for record in batch:
-            if isinstance(record, Costs) and self._reported.add(record.episode):
+            if record.is_outcome and self._reported.add(record.episode):
                 late = self.begun - 1 - record.episode > self._threshold
                 self._skipped += late or record.episode < self._kept_from
                 self._waiting.arrive(record.episode)
@@ -230,8 +251,8 @@ class Doubling(Wrapper):
         places = ("phase", "delay_phase", "estimate", "waiting", "reported")
         read = stored.exact(state, *given, *places, *counts)
         agent = stored.made(read["agent"])
-        check_is_agent("agent", agent, RESTARTABLE)
         made = cls.__new__(cls)
+        check_inside(made, "agent", agent, RESTARTABLE, fresh=False)
         made._wrap(agent, *(read[name] for name in given[1:]))
         stored.twin(agent).restart(made.parameters)  # which it must be able to do
         made.phase = checks.integer("phase", read["phase"], 1, HIGHEST)

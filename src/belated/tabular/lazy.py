@@ -26,14 +26,11 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Ints
-from belated.core.contract import Agent, Information, call, check_inside, check_is_agent
-from belated.core.ledger import Ledger, Ledgered, listed, read_held, written
-from belated.core.records import Episode, Record, Trajectory
-from belated.core.wrappers.parallel import Parallel
-from belated.core.wrappers.pipeline import Pipeline
-from belated.core.wrappers.skipping import Skipping
-from belated.tabular.doubling import Doubling
+from belated.core.contract import Agent, Information, call, check_inside
+from belated.core.ledger import Ledger, Ledgered, listed, read_held
+from belated.core.records import Episode
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record, Trajectory
 
 EQUAL = 1.0 - 1e-12
 """A product that is smaller only by rounding counts as equal."""
@@ -48,16 +45,15 @@ class Lazy(Ledgered):
             until one has doubled; infinity never waits.
     """
 
+    once = True
+    holds_feedback = math.inf
+
     def __init__(self, agent: Agent, alpha: float) -> None:
-        check_inside("agent", agent)
         self._wrap(agent, alpha)
 
-    def _wrap(self, agent: Agent, alpha: float) -> None:
-        if isinstance(agent, Doubling | Parallel | Pipeline | Skipping):
-            name = type(agent).__name__
-            raise ValueError(
-                f"agent must not be a {name}, which looks at delays; put {name} outside"
-            )
+    def _wrap(self, agent: Agent, alpha: float, *, fresh: bool = True) -> None:
+        check_inside(self, "agent", agent, fresh=fresh)
+        checks.instance("agent.problem", agent.problem, Problem)
         if not agent.uses_paths:
             raise ValueError(
                 "agent must use trajectories, whose visits end an epoch, got one that does not"
@@ -86,12 +82,13 @@ class Lazy(Ledgered):
             self._before += self._since
             self._since[:] = 0
             self._epochs += 1
-        self._ledger.begin(True)
-        return self.agent.begin_episode(now)
+        episode = self.agent.begin_episode(now)
+        self._ledger.begin(True, notes=episode.notes)
+        return episode
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Hold the records until the next epoch, and count the episodes that are complete."""
-        batch = listed(records)
+        batch = [record.dated(now) for record in listed(records)]
         _, entries = self._ledger.take(batch)
         for record in batch:
             self._held.setdefault(record.episode, []).append(record)
@@ -126,7 +123,7 @@ class Lazy(Ledgered):
             "agent": stored.kept(self.agent),
             "alpha": self.alpha,
             "ledger": self._ledger.state(bool),
-            "held": [written(record) for held in self._held.values() for record in held],
+            "held": [record.to_state() for held in self._held.values() for record in held],
             "before": self._before.copy(),
             "since": self._since.copy(),
             "epochs": self._epochs,
@@ -138,9 +135,8 @@ class Lazy(Ledgered):
         names = ("agent", "alpha", "ledger", "held", "before", "since", "epochs")
         read = stored.exact(state, *names)
         agent = stored.made(read["agent"])
-        check_is_agent("agent", agent)
         made = cls.__new__(cls)
-        made._wrap(agent, read["alpha"])
+        made._wrap(agent, read["alpha"], fresh=False)
         made._ledger.restore(read["ledger"], bool)
         made._held = read_held(agent, made._ledger, read["held"])
         shape = made._before.shape

@@ -30,11 +30,12 @@ from belated.core import checks, stored
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Agent, Information, call, check_inside, check_is_agent
 from belated.core.ledger import Ledger, Ledgered, check_in_step
-from belated.core.records import Costs, Episode, Record
+from belated.core.records import Episode
 from belated.core.waiting import Waiting
 from belated.tabular.kernels import planning
 from belated.tabular.parts.transitions import Known, matching
 from belated.tabular.problem import Problem
+from belated.tabular.records import Costs, Record
 from belated.tabular.transitions import Transitions
 
 Policies = tuple[Floats, ...]
@@ -54,7 +55,7 @@ class Mixture(Ledgered):
 
     def __init__(self, *agents: Agent, transitions: Transitions) -> None:
         for i, agent in enumerate(agents):
-            check_inside(f"agents[{i}]", agent)
+            check_inside(self, f"agents[{i}]", agent)
         self._wrap(list(agents), transitions)
 
     def _wrap(self, agents: list[Agent], transitions: Transitions) -> None:
@@ -89,7 +90,7 @@ class Mixture(Ledgered):
         self._waiting.begin()
         policies = tuple(frozen(agent.begin_episode(now).policy) for agent in self.agents)
         mixed = frozen(self._mixed(policies))
-        return Episode(self._ledger.begin(policies, mixed), mixed.copy())
+        return self._ledger.hand_out(policies, mixed)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Let every member learn, and weigh the members by what they would have cost."""

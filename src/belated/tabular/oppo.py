@@ -48,9 +48,10 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Bools, Floats, frozen
 from belated.core.contract import Information, call
-from belated.core.ledger import Ledger, Ledgered, Open, paths_of_others
-from belated.core.records import Episode, Record, Trajectory
+from belated.core.ledger import Ledger, Ledgered, Open
+from belated.core.records import Episode
 from belated.core.waiting import Waiting
+from belated.tabular.counts import paths_of_others
 from belated.tabular.parts.blend import Blend
 from belated.tabular.parts.costs import CostsPart, Observation, Revealed, Weighted
 from belated.tabular.parts.explore import ExplorePart, FewVisits, checked_mask, no_exploration
@@ -66,6 +67,7 @@ from belated.tabular.parts.transitions import (
 )
 from belated.tabular.parts.update import Arrival, Outlook, Softmax, UpdatePart
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record, Trajectory
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
 
@@ -160,8 +162,7 @@ class DelayedOPPO(Ledgered):
         policy = frozen(self._update.policy(outlook))
         mask = self._explore.mask()
         mixed = self._explore.mixed(policy, mask)
-        number = self._ledger.begin(Played(policy, mask, self._model.arrived), mixed)
-        return Episode(number, mixed.copy())
+        return self._ledger.hand_out(Played(policy, mask, self._model.arrived), mixed)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Take a batch of records: count the paths, then update the policy by the costs."""

@@ -1,12 +1,22 @@
-"""What a learner is told about a decision problem."""
+"""What a learner is told about a decision problem with states, and which records fit it."""
 
-from dataclasses import dataclass
-from typing import Self
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from belated.core import checks
+from belated.core import checks, stored
 from belated.core.arrays import Floats, frozen
+from belated.core.contract import Information, Key
+from belated.core.records import FeedbackError, Notes, in_table
+from belated.core.rewards import Scale
+from belated.tabular.records import DIGEST, Costs, StepCost, Steps, Trajectory, noted, read
+
+if TYPE_CHECKING:
+    from belated.tabular.trial import Trial
 
 WIDEST = 2**31 - 1
 """The most states, actions or steps: kernels number them in 32 bits."""
@@ -44,6 +54,9 @@ class Problem:
     horizon: int
     start: int | tuple[float, ...] = 0
     homogeneous: bool = False
+    _first: Floats = field(init=False, repr=False, compare=False)
+
+    one_outcome: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name in ("states", "actions", "horizon"):
@@ -52,15 +65,15 @@ class Problem:
         checks.room(H * S * A, states=S, actions=A, horizon=H)
         object.__setattr__(self, "start", start_distribution(self.start, self.states))
         object.__setattr__(self, "homogeneous", checks.flag("homogeneous", self.homogeneous))
+        first = np.array(self.start) if isinstance(self.start, tuple) else np.zeros(self.states)
+        if not isinstance(self.start, tuple):
+            first[self.start] = 1.0
+        object.__setattr__(self, "_first", frozen(first))
 
     @property
     def start_probabilities(self) -> Floats:
         """Distribution of the first state, (S,)."""
-        if isinstance(self.start, tuple):
-            return frozen(np.array(self.start))
-        one_hot = np.zeros(self.states)
-        one_hot[self.start] = 1.0
-        return frozen(one_hot)
+        return self._first
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -69,3 +82,166 @@ class Problem:
 
     def __deepcopy__(self, memo: object) -> Self:
         return self  # nothing in it ever changes
+
+    @property
+    def is_arms(self) -> bool:
+        """Whether an episode is one step from one state, so that only actions differ."""
+        return self.horizon == 1 and not isinstance(self.start, tuple)
+
+    def uniform_policy(self) -> Floats:
+        """The policy (H, S, A) that plays every action alike."""
+        return np.full(self.shape, 1.0 / self.actions)
+
+    def check(self, record: Any, information: Information) -> None:
+        """Raise `FeedbackError` if a record does not fit, whichever its episode is."""
+        if isinstance(record, Trajectory):
+            self._check_path(record)
+        elif isinstance(record, Costs):
+            self._check_costs(record, information)
+        elif isinstance(record, StepCost):
+            self._check_step(record, information)
+        else:
+            raise FeedbackError(
+                f"records must be Trajectory, Costs or StepCost, got {checks.show(record)}"
+            )
+
+    def _check_path(self, path: Trajectory) -> None:
+        H, S, A = self.shape
+        where = f"Trajectory of episode {path.episode}"
+        if len(path.actions) != H:
+            raise FeedbackError(f"{where}: actions must have length {H}, got {len(path.actions)}")
+        if path.states.max() >= S:
+            raise FeedbackError(f"{where}: states must be below {S}, got {path.states.max()}")
+        if path.actions.max() >= A:
+            raise FeedbackError(f"{where}: actions must be below {A}, got {path.actions.max()}")
+        first = int(path.states[0])
+        if self._first[first] == 0.0:
+            raise FeedbackError(
+                f"{where}: states[0] must be a state that episodes can start in, got {first}"
+            )
+
+    def _check_costs(self, costs: Costs, information: Information) -> None:
+        H, S, A = self.shape
+        allowed = ((H,),) if information == "bandit" else ((1, S, A), (H, S, A))
+        if costs.values.shape not in allowed:
+            shapes = " or ".join(str(shape) for shape in dict.fromkeys(allowed))
+            seen = "the costs that were suffered" if information == "bandit" else "cost functions"
+            raise FeedbackError(
+                f"Costs of episode {costs.episode}: values must have shape {shapes} under "
+                f"{information} information, got {costs.values.shape}; this agent was made for "
+                f'information="{information}": {seen}'
+            )
+
+    def _check_step(self, cost: StepCost, information: Information) -> None:
+        cost.check()
+        where = f"StepCost of episode {cost.episode}"
+        if information != "bandit":
+            raise FeedbackError(
+                f"{where}: under full information whole cost functions count; this agent was made "
+                'for information="full"'
+            )
+        if cost.step >= self.horizon:
+            raise FeedbackError(f"{where}: step must be below {self.horizon}, got {cost.step}")
+
+    def check_observation(self, observation: object, among: object = None) -> None:
+        """Raise `ValueError` if no episode can start in this state."""
+        state = in_table(observation, self.states, among)
+        if self._first[state] == 0.0:
+            raise ValueError(f"state must be one that episodes can start in, got {state}")
+
+    def check_fact(self, key: object, value: object, information: Information) -> None:
+        """Raise `ValueError` if no record of such an episode has this fact."""
+        if key == "path" or (key == "costs" and information == "full"):
+            if not (isinstance(value, str) and len(value) == 2 * DIGEST):
+                raise ValueError(
+                    f"a digest must be a text of {2 * DIGEST} letters, got {checks.show(value)}"
+                )
+        elif information == "bandit":
+            checks.integer("step", key, 0, self.horizon - 1)
+            checks.unit_costs("cost", checks.real("cost", value, 0.0))
+        else:
+            raise ValueError(f"a fact must be a path or costs, got {checks.show(key)}")
+
+    def awaited(
+        self, known: Container[Key], information: Information, *, uses_paths: bool
+    ) -> list[Key]:
+        """The path if it is used, and the costs, of every step under bandit feedback."""
+        costs: list[Key] = ["costs"] if information == "full" else [*range(self.horizon)]
+        wanted = ["path", *costs] if uses_paths else costs
+        return [key for key in wanted if key not in known]
+
+    def complete(
+        self, record: Any, known: Mapping[Key, Any], information: Information
+    ) -> Any | None:
+        """The record, or the costs of all steps once they are known."""
+        if not record.is_outcome or information == "full":
+            return record
+        if any(h not in known for h in range(self.horizon)):
+            return None
+        if isinstance(record, Costs):
+            return record
+        values = np.array([known[h] for h in range(self.horizon)])
+        return Costs(record.episode, values, record.at)
+
+    def silent(
+        self, episode: int, known: Mapping[Key, Any], information: Information, default: float
+    ) -> Costs:
+        """The costs of an episode, with the default for every step that has not reported."""
+        _, S, A = self.shape
+        if information == "full":
+            return Costs(episode, np.full((1, S, A), default))
+        return Costs(episode, np.array([known.get(h, default) for h in range(self.horizon)]))
+
+    def paid(self, record: Any, scale: Scale) -> Any:
+        """A cost for the reward of one step; an outcome of one number is that of the only step."""
+        if isinstance(record, Trajectory | Costs):
+            return record
+        value = getattr(record, "value", getattr(record, "cost", None))
+        step = getattr(record, "step", 0)
+        try:
+            cost = float(scale.costs("reward", checks.real("reward", value, -np.inf)))
+            if self.horizon > 1 and not hasattr(record, "step"):
+                raise ValueError(f"a reward must say its step, one of {self.horizon}")
+        except ValueError as error:
+            where = f"{type(record).__name__} of episode {checks.show(record.episode)}"
+            raise FeedbackError(f"{where}: {error}") from None
+        return StepCost(record.episode, step, cost, record.at)
+
+    def path(self, episode: int, notes: Notes) -> Trajectory | None:
+        """The path that was noted, without its last state."""
+        found = noted(episode, notes, self.horizon)
+        if found is not None:
+            self._check_path(found)
+        return found
+
+    def as_noted(self, path: Trajectory) -> Trajectory:
+        """A path as notes tell it: without its last state."""
+        return path.without_end()
+
+    def example(
+        self, episode: int, information: Information, *, outcome: bool
+    ) -> Trajectory | Costs:
+        """A path, or costs of 0."""
+        H, S, A = self.shape
+        if outcome:
+            return Costs(episode, np.zeros((H,) if information == "bandit" else (1, S, A)))
+        start = int(self._first.argmax())
+        return Trajectory(episode, np.full(H + 1, start), np.zeros(H, dtype=int))
+
+    def read(self, value: object) -> Trajectory | Costs | StepCost:
+        """The record of which `to_state` or `to_json` gave this value."""
+        return read(value)
+
+    def remembered(self, policy: object) -> Floats:
+        """A policy (H, S, A) of a saved state."""
+        return stored.policy("policy", policy, self.shape)
+
+    def steps(self, episode: int) -> Steps:
+        """What `Episode.record` notes."""
+        return Steps(episode, self.shape)
+
+    def trial(self, seed: int = 0) -> Trial:
+        """A random world in which `belated.testing.check_agent` lets agents play."""
+        from belated.tabular.trial import Trial, random_world  # noqa: PLC0415
+
+        return Trial(random_world(self, seed))

@@ -28,8 +28,9 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Floats, frozen, one_hot
 from belated.core.contract import Information, call
-from belated.core.ledger import Ledger, Ledgered, paths_of_others
-from belated.core.records import Episode, Record, Trajectory
+from belated.core.ledger import Ledger, Ledgered
+from belated.core.records import Episode
+from belated.tabular.counts import paths_of_others
 from belated.tabular.kernels import optimism, planning
 from belated.tabular.kernels.optimism import Bonuses
 from belated.tabular.oppo import CONFIDENCE
@@ -37,6 +38,7 @@ from belated.tabular.parts.costs import Averaged
 from belated.tabular.parts.explore import ExplorePart, FewVisits, no_exploration
 from belated.tabular.parts.transitions import Bonus, Confidence, Known, WithBonus, matching
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record, Trajectory
 from belated.tabular.transitions import Transitions
 
 AVERAGED = Averaged()
@@ -103,7 +105,7 @@ class DelayedUCBVI(Ledgered):
             self._policy = self._planned()
             self._stale = False
         played = self._explore.mixed(self._policy, self._explore.mask())
-        return Episode(self._ledger.begin(True, played), played.copy())
+        return self._ledger.hand_out(True, played)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, and average the costs whose path is known."""

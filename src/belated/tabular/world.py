@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.records import Trajectory
 from belated.tabular.costs import CostProcess, fixed
 from belated.tabular.kernels import planning
 from belated.tabular.problem import Problem
+from belated.tabular.records import Trajectory
 from belated.tabular.transitions import Transitions
 
 

@@ -36,9 +36,10 @@ from belated.core import checks, stored
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information, call
 from belated.core.ledger import Ledger, Ledgered
-from belated.core.records import Episode, Record
+from belated.core.records import Episode
 from belated.tabular.kernels import hybrid
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record
 
 TUNINGS = ("advanced", "simple")
 SCALES = (1e-6, 1e6)
@@ -80,9 +81,9 @@ class ZimmertSeldin(Ledgered):
         root = math.sqrt(self.begun + 1.0)
         weights = frozen(hybrid.weights(self._losses, root / self.scale, entropy / self.scale))
         policy = weights.reshape(1, 1, -1)
-        number = self._ledger.begin(weights, policy)
-        self._counted[number] = None
-        return Episode(number, policy.copy())
+        episode = self._ledger.hand_out(weights, policy)
+        self._counted[episode.number] = None
+        return episode
 
     def _count(self) -> float:
         """Lines 2 to 4 for the round that begins. Returns 1 / eta."""

@@ -11,14 +11,13 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.core.delays.arithmetic import NEVER
-from belated.tabular.costs import CostProcess
 
 Rule = Callable[[Floats, np.random.Generator], int]
 
@@ -29,9 +28,7 @@ LARGEST_DRAW = 2**61
 class DelayModel(Protocol):
     """Anything that draws delays."""
 
-    def draw(
-        self, episodes: int, rng: np.random.Generator, costs: CostProcess | None = None
-    ) -> Ints:
+    def draw(self, episodes: int, rng: np.random.Generator, costs: Any = None) -> Ints:
         """Draw the delays of the episodes 0 to K - 1: (K,), at least 0, `NEVER` if lost."""
         ...
 
@@ -66,9 +63,7 @@ class Independent(Printed, ABC):
 
     __slots__ = ()
 
-    def draw(
-        self, episodes: int, rng: np.random.Generator, costs: CostProcess | None = None
-    ) -> Ints:
+    def draw(self, episodes: int, rng: np.random.Generator, costs: Any = None) -> Ints:
         """Draw the delays of the episodes 0 to K - 1: (K,)."""
         return self._sample(checks.integer("episodes", episodes, 0, checks.ROOM), rng)
 
@@ -82,9 +77,7 @@ class Reshaped(Printed, ABC):
 
     __slots__ = ()
 
-    def draw(
-        self, episodes: int, rng: np.random.Generator, costs: CostProcess | None = None
-    ) -> Ints:
+    def draw(self, episodes: int, rng: np.random.Generator, costs: Any = None) -> Ints:
         """Draw the delays of the episodes 0 to K - 1: (K,)."""
         return self._change(self._inner().draw(episodes, rng, costs), rng)
 
@@ -257,9 +250,7 @@ class OfCosts(Printed):
                 f"rule must be a function of (costs, rng), got {checks.show(self.rule)}"
             )
 
-    def draw(
-        self, episodes: int, rng: np.random.Generator, costs: CostProcess | None = None
-    ) -> Ints:
+    def draw(self, episodes: int, rng: np.random.Generator, costs: Any = None) -> Ints:
         """Draw the delays of the episodes 0 to K - 1: (K,)."""
         if costs is None:
             raise ValueError("costs must be given to a delay model made by function(), got None")

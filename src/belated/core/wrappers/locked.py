@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from belated.core import stored
-from belated.core.contract import Agent, Information, call, check_is_agent
+from belated.core.contract import Agent, Information, call, check_inside
 from belated.core.ledger import listed
-from belated.core.records import Episode, Record
-from belated.tabular.problem import Problem
+from belated.core.records import Decision, Episode
 
 
 class Locked:
@@ -29,14 +28,13 @@ class Locked:
         agent: the agent inside.
     """
 
+    once = True
     outermost = True
 
     def __init__(self, agent: Agent) -> None:
-        check_is_agent("agent", agent)
-        if isinstance(agent, Locked):
-            raise ValueError("agent must not be Locked itself; one lock is enough")
+        check_inside(self, "agent", agent, fresh=False)
         self.agent = agent
-        self.problem: Problem = agent.problem
+        self.problem = agent.problem
         self.information: Information = agent.information
         self.uses_paths = agent.uses_paths
         self._lock = threading.RLock()
@@ -62,29 +60,36 @@ class Locked:
         with self._lock:
             return self.agent.begin_episode(now)
 
-    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
+    def decide(self, *given: Any, **keywords: Any) -> Decision:
+        """What `decide` of the agent inside does, if it has one step."""
+        decide = self._of_agent("decide", "an agent that decides")
+        with self._lock:
+            decided: Decision = decide(*given, **keywords)
+            return decided
+
+    def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Take a batch whole, or raise `FeedbackError` and take nothing of it."""
         batch = listed(records)  # outside of the lock: an iterator may wait for another thread
         with self._lock:
             self.agent.observe(batch, now)
 
-    def take(self, records: Iterable[Any]) -> Any:
+    def take(self, records: Iterable[Any], now: float | None = None) -> Any:
         """What `Inbox.take` does, if the agent inside is an inbox."""
-        take = self._of_inbox("take")
+        take = self._of_agent("take", "an Inbox")
         batch = list(records) if isinstance(records, Iterable) else records
         with self._lock:
-            return take(batch)
+            return take(batch, now)
 
-    def expire(self) -> Any:
+    def expire(self, now: float | None = None) -> Any:
         """What `Inbox.expire` does, if the agent inside is an inbox."""
-        expire = self._of_inbox("expire")
+        expire = self._of_agent("expire", "an Inbox")
         with self._lock:
-            return expire()
+            return expire(now)
 
-    def _of_inbox(self, name: str) -> Any:
+    def _of_agent(self, name: str, such: str) -> Any:
         if not hasattr(self.agent, name):
             inside = type(self.agent).__name__
-            raise TypeError(f"agent must be an Inbox for {name}, got one of {inside}")
+            raise TypeError(f"agent must be {such} for {name}, got one of {inside}")
         return getattr(self.agent, name)
 
     def forget(self, episode: int) -> None:

@@ -12,12 +12,9 @@ again, the feedback of its last episode is there. `Bold` opens a copy only when 
 at most max_k M^k + 1 of them (M^k: episodes missing at the end of k). It needs no largest delay,
 and a lost record costs it one copy.
 
-With share_model=True every path that arrives is counted by all copies, and by those that are made
-later. The costs are not shared: each copy still learns from its own episodes only.
-
 Departures: the paper speaks of d_max copies in one place and of d_max + 1 in others; d_max + 1 is
 right. Copies are made when they are first needed. A copy of `Parallel` whose feedback is late
-against the promise plays on without it. share_model=True is not in the paper.
+against the promise plays on without it.
 """
 
 from __future__ import annotations
@@ -25,20 +22,12 @@ from __future__ import annotations
 import copy
 import heapq
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
 from belated.core import checks, stored
-from belated.core.contract import (
-    Agent,
-    CountsPaths,
-    Information,
-    call,
-    check_inside,
-    check_is_agent,
-)
+from belated.core.contract import Agent, Information, call, check_inside, check_is_agent
 from belated.core.ledger import Ledger, Ledgered
-from belated.core.records import Episode, Record, Trajectory, renumbered
-from belated.tabular.problem import Problem
+from belated.core.records import Episode
 
 
 class Turn(NamedTuple):
@@ -51,22 +40,14 @@ class Turn(NamedTuple):
 class Copies:
     """Copies of a learner, and which of them played what."""
 
-    def __init__(self, make_agent: Callable[[], Agent], share_model: bool) -> None:
-        self.share_model = checks.flag("share_model", share_model)
+    def __init__(self, outer: object, make_agent: Callable[[], Agent]) -> None:
         if not callable(make_agent):
             raise ValueError(
                 f"make_agent must be a function that makes a fresh agent, got "
                 f"{checks.show(make_agent)}"
             )
         self._template = make_agent()
-        check_inside("make_agent()", self._template)
-        if share_model:
-            if not hasattr(self._template, "count"):
-                raise ValueError(
-                    "share_model=True needs copies with a method count(paths), got "
-                    f"{checks.show(self._template)}"
-                )
-            self._template.count([])  # refuses known transitions
+        check_inside(outer, "make_agent()", self._template)
         self.agents = [copy.deepcopy(self._template)]
         self._last = 0  # the copy that played last
         self.problem = self.agents[0].problem
@@ -82,40 +63,29 @@ class Copies:
             self.agents.append(copy.deepcopy(self._template))
         self._last = index
         episode = self.agents[index].begin_episode(now)
-        return Episode(self.ledger.begin(Turn(index, episode.number)), episode.policy)
+        number = self.ledger.begin(Turn(index, episode.number), notes=episode.notes)
+        return episode.renumbered(number)
 
-    def observe(self, records: Iterable[Record], now: float | None = None) -> list[int]:
+    def observe(self, records: Iterable[Any], now: float | None = None) -> list[int]:
         """Hand every record to the copy it belongs to. Returns the copies whose costs came."""
         _, entries = self.ledger.take(records)
-        mail: dict[int, list[Record]] = {}
+        mail: dict[int, list[Any]] = {}
         served = []
         for entry in entries:
             turn = entry.memory
             assert turn is not None
             letters = mail.setdefault(turn.copy, [])
             if entry.path is not None:
-                letters.append(renumbered(entry.path, turn.number))
-            if entry.costs is not None:
-                letters.append(renumbered(entry.costs, turn.number))
+                letters.append(entry.path.renumbered(turn.number))
+            letters += [outcome.renumbered(turn.number) for outcome in entry.outcomes]
+            if entry.outcomes and entry.told == len(entry.outcomes):  # the first ones
                 served.append(turn.copy)
-            entry.path = entry.costs = None
-            if entry.costs_came and (entry.path_came or not self.uses_paths):
+            entry.path, entry.outcomes = None, ()
+            if self.ledger.is_complete(entry):
                 self.ledger.settle(entry)
-        if self.share_model:
-            self._share(mail)
         for index, letters in mail.items():
             self.agents[index].observe(letters, now)
         return served
-
-    def _share(self, mail: dict[int, list[Record]]) -> None:
-        """Let every copy count the paths of the others, and the template those of all."""
-        paths = {
-            index: [record for record in letters if isinstance(record, Trajectory)]
-            for index, letters in mail.items()
-        }
-        for index, agent in [*enumerate(self.agents), (-1, self._template)]:
-            others = [path for other, list_ in paths.items() if other != index for path in list_]
-            cast(CountsPaths, agent).count(others)
 
     def forget(self, episode: int) -> int | None:
         """Let go of an episode. Returns its copy if that was still waiting for the costs."""
@@ -132,14 +102,13 @@ class Copies:
             "agents": [stored.kept(agent) for agent in self.agents],
             "last": self._last,
             "ledger": self.ledger.state(lambda turn: [turn.copy, turn.number]),
-            "share_model": self.share_model,
         }
 
     @classmethod
-    def from_state(cls, state: object) -> Self:
+    def from_state(cls, outer: object, state: object) -> Self:
         """The copies that wrote the state."""
-        read = stored.exact(state, "template", "agents", "last", "ledger", "share_model")
-        made = cls(lambda: stored.made(read["template"]), read["share_model"])
+        read = stored.exact(state, "template", "agents", "last", "ledger")
+        made = cls(outer, lambda: stored.made(read["template"]))
         made.agents = [stored.made(agent) for agent in stored.items("agents", read["agents"])]
         for agent in made.agents:
             check_is_agent("agents", agent)
@@ -172,10 +141,12 @@ class Copies:
 class _Copied(Ledgered):
     """What Parallel and Bold have in common: copies, and records that find their copy."""
 
+    reads_delays = True
+
     def _hold(self, copies: Copies) -> None:
         self._copies = copies
         self._ledger = copies.ledger
-        self.problem: Problem = copies.problem
+        self.problem = copies.problem
         self.information: Information = copies.information
         self.uses_paths = copies.uses_paths
 
@@ -196,24 +167,20 @@ class Parallel(_Copied):
         make_agent: makes the fresh agent that is copied, tuned for K / (max_delay + 1) episodes
             without delay.
         max_delay: the largest delay, which must be known.
-        share_model: whether all copies count the paths of all episodes. Transitions must be
-            unknown.
     """
 
-    def __init__(
-        self, make_agent: Callable[[], Agent], max_delay: int, *, share_model: bool = False
-    ) -> None:
-        self._wrap(Copies(make_agent, share_model), max_delay)
+    def __init__(self, make_agent: Callable[[], Agent], max_delay: int) -> None:
+        self._wrap(Copies(self, make_agent), max_delay)
 
     def _wrap(self, copies: Copies, max_delay: int) -> None:
-        self.max_delay = checks.integer("max_delay", max_delay, 0)
+        self.max_delay = self.longest_delay = checks.integer("max_delay", max_delay, 0)
         self._hold(copies)
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode, played by the copy whose turn it is."""
         return self._copies.begin(self.begun % (self.max_delay + 1), now)
 
-    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
+    def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Hand every record to the copy that played its episode."""
         self._copies.observe(records, now)
 
@@ -223,11 +190,7 @@ class Parallel(_Copied):
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent; a copy stands for the function that makes it."""
-        return {
-            "agent": self.agents[0],
-            "max_delay": self.max_delay,
-            "share_model": self._copies.share_model,
-        }
+        return {"agent": self.agents[0], "max_delay": self.max_delay}
 
     def state(self) -> stored.State:
         """The copies."""
@@ -238,14 +201,14 @@ class Parallel(_Copied):
         """The agent that wrote the state."""
         read = stored.exact(state, "copies", "max_delay")
         made = cls.__new__(cls)
-        made._wrap(Copies.from_state(read["copies"]), read["max_delay"])
+        made._wrap(Copies.from_state(made, read["copies"]), read["max_delay"])
         expected = max(1, min(made.begun, made.max_delay + 1))
         if len(made.agents) != expected:
             raise ValueError(f"agents must be {expected} copies, got {len(made.agents)}")
         return made
 
     def __repr__(self) -> str:
-        return call(self, self._copies, self.max_delay, share_model=self._copies.share_model)
+        return call(self, self._copies, self.max_delay)
 
 
 class Bold(_Copied):
@@ -253,12 +216,10 @@ class Bold(_Copied):
 
     Args:
         make_agent: makes the fresh agent that is copied.
-        share_model: whether all copies count the paths of all episodes. Transitions must be
-            unknown.
     """
 
-    def __init__(self, make_agent: Callable[[], Agent], *, share_model: bool = False) -> None:
-        self._wrap(Copies(make_agent, share_model), [0])
+    def __init__(self, make_agent: Callable[[], Agent]) -> None:
+        self._wrap(Copies(self, make_agent), [0])
 
     def _wrap(self, copies: Copies, idle: object) -> None:
         self._hold(copies)
@@ -271,7 +232,7 @@ class Bold(_Copied):
             heapq.heappop(self._idle) if self._idle else len(self._copies.agents), now
         )
 
-    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
+    def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Hand every record to the copy that played its episode."""
         for index in self._copies.observe(records, now):
             heapq.heappush(self._idle, index)
@@ -284,7 +245,7 @@ class Bold(_Copied):
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent; a copy stands for the function that makes it."""
-        return {"agent": self.agents[0], "share_model": self._copies.share_model}
+        return {"agent": self.agents[0]}
 
     def state(self) -> stored.State:
         """The copies, and those that do not wait."""
@@ -295,8 +256,8 @@ class Bold(_Copied):
         """The agent that wrote the state."""
         read = stored.exact(state, "copies", "idle")
         made = cls.__new__(cls)
-        made._wrap(Copies.from_state(read["copies"]), read["idle"])
+        made._wrap(Copies.from_state(made, read["copies"]), read["idle"])
         return made
 
     def __repr__(self) -> str:
-        return call(self, self._copies, share_model=self._copies.share_model)
+        return call(self, self._copies)

@@ -19,11 +19,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from belated.core import checks, stored
-from belated.core.contract import Agent, Information, call, check_inside, check_is_agent
-from belated.core.ledger import Ledger, Ledgered, read_held, split, written
-from belated.core.records import Costs, Episode, Record
-from belated.tabular.problem import Problem
-from belated.tabular.tuning import PATHS
+from belated.core.contract import PATHS, Agent, Information, call, check_inside
+from belated.core.ledger import Ledger, Ledgered, listed, read_held, split
+from belated.core.records import Episode
 
 
 class Pipeline(Ledgered):
@@ -35,23 +33,24 @@ class Pipeline(Ledgered):
         paths: "late": trajectories wait like costs; "at once": they are handed on at once.
     """
 
+    once = True
+    reads_delays = True
+
     def __init__(self, agent: Agent, max_delay: int, *, paths: str = "late") -> None:
-        check_inside("agent", agent)
         self._wrap(agent, max_delay, paths)
 
-    def _wrap(self, agent: Agent, max_delay: int, paths: str) -> None:
-        if isinstance(agent, Pipeline):
-            raise ValueError("agent must not be a Pipeline itself; one Pipeline is enough")
+    def _wrap(self, agent: Agent, max_delay: int, paths: str, *, fresh: bool = True) -> None:
+        self.max_delay = self.holds_feedback = checks.integer("max_delay", max_delay, 0)
+        check_inside(self, "agent", agent, fresh=fresh)
         self.agent = agent
-        self.max_delay = checks.integer("max_delay", max_delay, 0)
         self.paths = checks.choice("paths", paths, PATHS)
-        self.problem: Problem = agent.problem
+        self.problem = agent.problem
         self.information: Information = agent.information
         self.uses_paths = agent.uses_paths
         self._ledger: Ledger[bool] = Ledger(
             self.problem, self.information, uses_paths=self.uses_paths
         )
-        self._held: dict[int, list[Record]] = {}
+        self._held: dict[int, list[Any]] = {}
         self._late = 0
 
     def begin_episode(self, now: float | None = None) -> Episode:
@@ -61,12 +60,14 @@ class Pipeline(Ledgered):
             self.agent.observe(self._held.pop(due, []), now)
             if self._ledger.forget(due) is not None:  # something of it never came
                 self.agent.forget(due)
-        self._ledger.begin(True)
-        return self.agent.begin_episode(now)
+        episode = self.agent.begin_episode(now)
+        self._ledger.begin(True, notes=episode.notes)
+        return episode
 
-    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
+    def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Put records in line until their time has come."""
         kept_from = self.begun - 1 - self.max_delay
+        records = [record.dated(now) for record in listed(records)]
         in_time, late = split(records, self.problem, self.information, self.begun, kept_from)
         paths, entries = self._ledger.take(in_time)
         if self.paths == "at once":
@@ -75,16 +76,17 @@ class Pipeline(Ledgered):
             for path in paths:
                 self._held.setdefault(path.episode, []).append(path)
         for entry in entries:
-            if entry.costs is not None:
-                self._held.setdefault(entry.number, []).append(entry.costs)
+            if entry.outcomes:
+                self._held.setdefault(entry.number, []).extend(entry.outcomes)
                 self._ledger.settle(entry)
-        self._late += sum(isinstance(record, Costs) for record in late)
+        self._late += sum(record.is_outcome for record in late)
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode."""
-        self._ledger.forget(episode)
-        self._held.pop(episode, None)
-        self.agent.forget(episode)
+        """Let go of an episode, unless all of its feedback has come and waits for its time."""
+        if self._ledger.forget(episode) is not None:
+            self._held.pop(episode, None)
+        if episode not in self._held:
+            self.agent.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
         """Those of the agent inside, the episodes as they are outside, and costs too late."""
@@ -101,7 +103,7 @@ class Pipeline(Ledgered):
             "max_delay": self.max_delay,
             "paths": self.paths,
             "ledger": self._ledger.state(bool),
-            "held": [written(record) for held in self._held.values() for record in held],
+            "held": [record.to_state() for held in self._held.values() for record in held],
             "late": self._late,
         }
 
@@ -110,9 +112,8 @@ class Pipeline(Ledgered):
         """The agent that wrote the state."""
         read = stored.exact(state, "agent", "max_delay", "paths", "ledger", "held", "late")
         agent = stored.made(read["agent"])
-        check_is_agent("agent", agent)
         made = cls.__new__(cls)
-        made._wrap(agent, read["max_delay"], read["paths"])
+        made._wrap(agent, read["max_delay"], read["paths"], fresh=False)
         made._ledger.restore(read["ledger"], bool)
         made._held = read_held(agent, made._ledger, read["held"])
         if any(episode < made.begun - 1 - made.max_delay for episode in made._held):

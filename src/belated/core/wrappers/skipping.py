@@ -27,11 +27,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from belated.core import checks, stored
-from belated.core.contract import Agent, Information, Wrapper, call, check_inside, check_is_agent
+from belated.core.contract import Agent, Information, Wrapper, call, check_inside
 from belated.core.ledger import split
-from belated.core.records import Costs, Episode, Record
-from belated.core.wrappers.pipeline import Pipeline
-from belated.tabular.problem import Problem
+from belated.core.records import Episode
 
 
 class Skipping(Wrapper):
@@ -42,21 +40,21 @@ class Skipping(Wrapper):
         threshold: beta, at least 0, whole or not; infinity skips nothing.
     """
 
+    reads_delays = True
+
     def __init__(self, agent: Agent, threshold: float) -> None:
-        check_inside("agent", agent)
         self._wrap(agent, threshold)
 
-    def _wrap(self, agent: Agent, threshold: float) -> None:
-        if isinstance(agent, Pipeline):
-            raise ValueError(
-                "agent must not be a Pipeline, which holds feedback back; put Pipeline outside"
-            )
+    def _wrap(self, agent: Agent, threshold: float, *, fresh: bool = True) -> None:
+        check_inside(self, "agent", agent, fresh=fresh)
         self.agent = agent
-        self.problem: Problem = agent.problem
+        self.problem = agent.problem
         self.information: Information = agent.information
         self.uses_paths = agent.uses_paths
         threshold = checks.threshold("threshold", threshold)
-        self.threshold = threshold if threshold == math.inf else math.floor(threshold)
+        self.threshold = self.longest_delay = (
+            threshold if threshold == math.inf else math.floor(threshold)
+        )
         self._kept_from = 0  # episodes before this one have been let go
         self._skipped = 0
 
@@ -67,11 +65,11 @@ class Skipping(Wrapper):
             self._kept_from += 1
         return self.agent.begin_episode(now)
 
-    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
+    def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Hand on what is in time."""
         in_time, late = split(records, self.problem, self.information, self.begun, self._kept_from)
         self.agent.observe(in_time, now)
-        self._skipped += sum(isinstance(record, Costs) for record in late)
+        self._skipped += sum(record.is_outcome for record in late)
 
     def forget(self, episode: int) -> None:
         """Let go of an episode."""
@@ -98,10 +96,8 @@ class Skipping(Wrapper):
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
         read = stored.exact(state, "agent", "threshold", "kept_from", "skipped")
-        agent = stored.made(read["agent"])
-        check_is_agent("agent", agent)
         made = cls.__new__(cls)
-        made._wrap(agent, read["threshold"])
+        made._wrap(stored.made(read["agent"]), read["threshold"], fresh=False)
         made._kept_from = stored.count("kept_from", read["kept_from"], made.begun)
         if made._kept_from < made.begun - 1 - made.threshold:
             raise ValueError(f"kept_from must have followed begun, got {made._kept_from}")

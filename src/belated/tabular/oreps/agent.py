@@ -43,8 +43,9 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Floats
 from belated.core.contract import Information, call
-from belated.core.ledger import Ledger, Ledgered, paths_of_others
-from belated.core.records import Episode, Record, Trajectory
+from belated.core.ledger import Ledger, Ledgered
+from belated.core.records import Episode
+from belated.tabular.counts import paths_of_others
 from belated.tabular.oppo import CONFIDENCE, REVEALED
 from belated.tabular.oreps.projection import (
     ConfidenceBox,
@@ -55,6 +56,7 @@ from belated.tabular.oreps.projection import (
 )
 from belated.tabular.parts.transitions import Confidence, Confident, matching
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record, Trajectory
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
 
@@ -149,7 +151,7 @@ class DelayedOREPS(Ledgered):
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         if self._batch is not None or self._counted:
             self._move()
-        return Episode(self._ledger.begin(True, self._last.policy), self._last.policy.copy())
+        return self._ledger.hand_out(True, self._last.policy)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths and gather the costs; move the measure now or when an episode begins."""

@@ -45,13 +45,14 @@ from belated.core import checks, stored
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information, call
 from belated.core.ledger import Ledger, Ledgered, Open
-from belated.core.records import Episode, Record
+from belated.core.records import Episode
 from belated.tabular.kernels import planning
 from belated.tabular.oreps import barrier as kernels
 from belated.tabular.oreps.projection import KnownDynamics, merged
 from belated.tabular.parts.transitions import matching
 from belated.tabular.parts.update import uniform
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
 
@@ -122,7 +123,7 @@ class DelayedFTRL(Ledgered):
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         if self._stale:
             self._lead()
-        return Episode(self._ledger.begin(self._measure, self._policy), self._policy.copy())
+        return self._ledger.hand_out(self._measure, self._policy)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Add the estimated costs of the episodes whose path and costs have both come."""

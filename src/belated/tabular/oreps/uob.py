@@ -53,9 +53,9 @@ import numpy.typing as npt
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information, call
-from belated.core.ledger import Ledger, Ledgered, Open, paths_of_others
-from belated.core.records import Episode, Record, Trajectory
-from belated.tabular.counts import SMALLEST, Counts, episodes_in_union_bound
+from belated.core.ledger import Ledger, Ledgered, Open
+from belated.core.records import Episode
+from belated.tabular.counts import SMALLEST, Counts, episodes_in_union_bound, paths_of_others
 from belated.tabular.kernels import optimism
 from belated.tabular.oreps.projection import (
     ConfidenceBox,
@@ -65,6 +65,7 @@ from belated.tabular.oreps.projection import (
 )
 from belated.tabular.parts.transitions import NO_TOTAL
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record, Trajectory
 from belated.tabular.tuning import Parameters, Setting, layered
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -224,7 +225,7 @@ class UOBREPS(Ledgered):
             or self._now.epoch is not self._epoch
         ):
             self._now = Played(policy, self._epoch)
-        return Episode(self._ledger.begin(self._now, policy), policy.copy())
+        return self._ledger.hand_out(self._now, policy)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, and gather the estimates of the episodes that are complete."""

@@ -15,9 +15,9 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
-from belated.core.records import Trajectory
 from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
+from belated.tabular.records import Trajectory
 from belated.tabular.tuning import Parameters
 
 SMALLEST = 1e-250

@@ -15,10 +15,10 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Bools, Floats, frozen
-from belated.core.records import Trajectory
 from belated.tabular.counts import Counts
 from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
+from belated.tabular.records import Trajectory
 from belated.tabular.tuning import Parameters, exploration_threshold
 
 

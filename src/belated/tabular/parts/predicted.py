@@ -25,11 +25,11 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information
-from belated.core.records import Trajectory
 from belated.tabular.kernels import memories
 from belated.tabular.parts.costs import SMALLEST, Observation
 from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
+from belated.tabular.records import Trajectory
 from belated.tabular.tuning import Parameters
 
 KEEP = (1.0, 0.98, 0.9)

@@ -15,7 +15,6 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints, frozen, one_hot
 from belated.core.contract import Information
-from belated.core.records import Trajectory
 from belated.tabular.counts import (
     ConfidenceSet,
     Counts,
@@ -27,6 +26,7 @@ from belated.tabular.counts import (
 from belated.tabular.kernels import optimism, planning
 from belated.tabular.kernels.optimism import Bonuses
 from belated.tabular.problem import Problem
+from belated.tabular.records import Trajectory
 from belated.tabular.transitions import Transitions
 
 NO_TOTAL = np.zeros((0, 0, 0))

@@ -14,8 +14,8 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.records import Trajectory
 from belated.tabular.problem import Problem
+from belated.tabular.records import Trajectory
 from belated.tabular.rivals.base import Rival
 
 

@@ -11,8 +11,9 @@ from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.contract import Information, call
 from belated.core.ledger import Ledger, Ledgered
-from belated.core.records import Episode, Record, Trajectory
+from belated.core.records import Episode
 from belated.tabular.problem import Problem
+from belated.tabular.records import Record, Trajectory
 
 
 class Rival(Ledgered, ABC):
@@ -37,7 +38,7 @@ class Rival(Ledgered, ABC):
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         policy = self._policy()
-        return Episode(self._ledger.begin(policy, policy), policy.copy())
+        return self._ledger.hand_out(policy, policy)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Learn from every episode whose path and costs have both arrived, oldest first."""

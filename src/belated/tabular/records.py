@@ -1,0 +1,336 @@
+"""What comes back of an episode with states: its path and what it cost."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from belated.core import checks
+from belated.core.arrays import Floats, Ints, frozen
+from belated.core.records import FeedbackError, Notes, altered
+
+UNKNOWN = -1
+"""Stands for the last state of a path that lacks it."""
+DIGEST = 16
+"""Bytes of a digest."""
+
+
+class _Recorded:
+    """What the records of an episode have in common."""
+
+    __slots__ = ()
+    partial: ClassVar[bool] = False
+
+    def renumbered(self, episode: int) -> Self:
+        """The same record of another episode."""
+        return altered(self, episode=episode)
+
+    def dated(self, at: float | None) -> Self:
+        """The same record, arrived at this time, unless it says when it arrived."""
+        return self if at is None or self.at is not None else altered(self, at=at)  # type: ignore[attr-defined]
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as a JSON value."""
+        return _plain(self.to_state())  # type: ignore[attr-defined, no-any-return]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trajectory(_Recorded):
+    """The path of an episode, copied and made read-only.
+
+    Attributes:
+        episode: its number.
+        states: (H + 1,). The last one may be missing, or -1: its transition is then not counted.
+        actions: (H,).
+        probabilities: (H,) of the actions, as they were drawn; None if they were not noted.
+        at: when the record arrived, by the clock of whoever hands it in; None without a clock.
+    """
+
+    episode: int
+    states: Ints
+    actions: Ints
+    probabilities: Floats | None = None
+    at: float | None = None
+
+    is_outcome: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        try:
+            checks.fix(self, "episode", checks.episode(self.episode))
+            states = checks.whole_numbers("states", self.states, UNKNOWN)
+            actions = checks.whole_numbers("actions", self.actions, 0)
+            if len(actions) and len(states) == len(actions):
+                states = np.append(states, UNKNOWN)
+            if len(states) != len(actions) + 1 or len(actions) == 0:
+                raise ValueError(
+                    "states must hold one entry more than actions, "
+                    f"got {len(states)} states and {len(actions)} actions"
+                )
+            if states[:-1].min() < 0:
+                i = int(states[:-1].argmin())
+                raise ValueError(f"states must be at least 0, got states[{i}] = {states[i]}")
+            if self.probabilities is not None:
+                chances = checks.floats("probabilities", self.probabilities, "(H,)", (1,))
+                checks.in_unit_interval("probabilities", chances)
+                if len(chances) != len(actions):
+                    raise ValueError(
+                        f"probabilities must be {len(actions)}, one per action, got {len(chances)}"
+                    )
+                checks.fix(self, "probabilities", frozen(chances))
+            if self.at is not None:
+                checks.fix(self, "at", checks.real("at", self.at, -np.inf))
+        except ValueError as error:
+            raise FeedbackError(
+                f"Trajectory of episode {checks.show(self.episode)}: {error}"
+            ) from None
+        checks.fix(self, "states", frozen(states))
+        checks.fix(self, "actions", frozen(actions))
+
+    @property
+    def part(self) -> str:
+        """What of an episode the record tells."""
+        return "path"
+
+    def facts(self) -> dict[str | int, Any]:
+        """A digest of the path."""
+        return {"path": digest(self.states, self.actions)}
+
+    def without_end(self) -> Trajectory:
+        """The path without its last state, as `Episode.act` notes it."""
+        return altered(self, states=frozen(np.append(self.states[:-1], UNKNOWN)))
+
+    def to_state(self) -> dict[str, Any]:
+        """The record as plain data with arrays; `read` reads it."""
+        path: dict[str, Any] = {"states": self.states.copy(), "actions": self.actions.copy()}
+        if self.probabilities is not None:
+            path["probabilities"] = self.probabilities.copy()
+        return _timed({"episode": self.episode, "path": path}, self.at)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Costs(_Recorded):
+    """What an episode cost, in [0, 1], copied and made read-only.
+
+    Attributes:
+        episode: its number.
+        values: the whole cost function, (H, S, A) or (1, S, A), under full information; the H costs
+            that were suffered, (H,), under bandit feedback.
+        at: when the record arrived; None without a clock.
+    """
+
+    episode: int
+    values: Floats
+    at: float | None = None
+
+    is_outcome: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        try:
+            checks.fix(self, "episode", checks.episode(self.episode))
+            shapes = "(H,), (1, S, A) or (H, S, A)"
+            values = checks.floats("values", self.values, shapes, (1, 3))
+            checks.unit_costs("values", values)
+            if self.at is not None:
+                checks.fix(self, "at", checks.real("at", self.at, -np.inf))
+        except ValueError as error:
+            raise FeedbackError(f"Costs of episode {checks.show(self.episode)}: {error}") from None
+        checks.fix(self, "values", frozen(values))
+
+    @property
+    def part(self) -> str:
+        """What of an episode the record tells."""
+        return "costs"
+
+    def facts(self) -> dict[str | int, Any]:
+        """The cost of every step, or a digest of a whole cost function."""
+        if self.values.ndim == 1:
+            return dict(enumerate(self.values.tolist()))
+        return {"costs": digest(self.values)}
+
+    def to_state(self) -> dict[str, Any]:
+        """The record as plain data with arrays; `read` reads it."""
+        return _timed({"episode": self.episode, "costs": self.values.copy()}, self.at)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepCost(_Recorded):
+    """What one step, counted from 0, of an episode cost, in [0, 1]; for an `Inbox`.
+
+    A value that cannot be right is refused by whoever takes the record, so that one bad row of a
+    table does not stop the others.
+    """
+
+    episode: int
+    step: int
+    cost: float
+    at: float | None = None
+
+    is_outcome: ClassVar[bool] = True
+    partial: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name, read in (
+            ("episode", checks.episode),
+            ("step", lambda value: checks.integer("step", value, 0)),
+            ("cost", lambda value: checks.real("cost", value, -np.inf)),
+            ("at", lambda value: None if value is None else checks.real("at", value, -np.inf)),
+        ):
+            with contextlib.suppress(ValueError):  # `check` says what is wrong
+                checks.fix(self, name, read(getattr(self, name)))
+
+    def check(self) -> None:
+        """Raise `FeedbackError` if a value cannot be right."""
+        try:
+            checks.episode(self.episode)
+            checks.integer("step", self.step, 0)
+            checks.unit_costs("cost", checks.real("cost", self.cost, -np.inf))
+            if self.at is not None:
+                checks.real("at", self.at, -np.inf)
+        except ValueError as error:
+            raise FeedbackError(
+                f"StepCost of episode {checks.show(self.episode)}: {error}"
+            ) from None
+
+    @property
+    def part(self) -> int:
+        """What of an episode the record tells: its step."""
+        return self.step
+
+    def facts(self) -> dict[str | int, Any]:
+        """The cost of the step."""
+        return {self.step: self.cost}
+
+    def to_state(self) -> dict[str, Any]:
+        """The record as plain data; `read` reads it."""
+        told = {"episode": self.episode, "step": self.step, "cost": self.cost}
+        return _timed(told, self.at)
+
+
+Record = Trajectory | Costs
+
+
+def read(value: object) -> Trajectory | Costs | StepCost:
+    """The record of which `to_state` or `to_json` gave this value; checked like any other."""
+    if not isinstance(value, dict) or "episode" not in value:
+        raise FeedbackError(f"a record must be a table with an episode, got {checks.show(value)}")
+    given = dict(value)
+    number, at = given.pop("episode"), given.pop("at", None)
+    if set(given) == {"costs"}:
+        return Costs(number, given["costs"], at)
+    if set(given) == {"step", "cost"}:
+        made = StepCost(number, given["step"], given["cost"], at)
+        made.check()
+        return made
+    if set(given) == {"states", "actions", "costs"}:  # as version 0.2 wrote it
+        whole = given["costs"] is None
+        return (
+            Trajectory(number, given["states"], given["actions"])
+            if whole
+            else Costs(number, given["costs"])
+        )
+    path = given.pop("path", None)
+    if not given and isinstance(path, dict) and {"states", "actions"} <= set(path):
+        chances = path.get("probabilities")
+        if set(path) <= {"states", "actions", "probabilities"}:
+            return Trajectory(number, path["states"], path["actions"], chances, at)
+    raise FeedbackError(
+        "a record must have an episode and either a path, costs, or a step and its cost, got "
+        f"{checks.show(value)}"
+    )
+
+
+def noted(episode: int, notes: Notes, horizon: int) -> Trajectory | None:
+    """The path that `Episode.act` has noted, without its last state; None if it is not complete."""
+    asked = notes.decisions
+    if notes.void or len(asked) != horizon:
+        return None
+    steps = [asked[h] for h in range(horizon)]
+    return Trajectory(
+        episode,
+        np.array([0 if each.observation is None else each.observation for each in steps]),
+        np.array([each.action for each in steps]),
+        np.array([each.probability for each in steps]),
+    )
+
+
+class Steps:
+    """What is known of the single steps of an episode; see `Episode.record`."""
+
+    def __init__(self, episode: int, shape: tuple[int, int, int]) -> None:
+        self._episode = episode
+        self._shape = shape
+        self._known: dict[str, dict[int, int | float]] = {"state": {}, "action": {}, "cost": {}}
+        self._made: set[type[Record]] = set()
+
+    def note(
+        self, step: int, state: int | None, action: int | None, cost: float | None
+    ) -> list[Record]:
+        """See `Episode.record`."""
+        H, S, A = self._shape
+        try:
+            step = checks.integer("step", step, 0, H)
+            if step == H and (action is not None or cost is not None):
+                raise ValueError(f"step must be at most {H - 1} for an action or a cost, got {H}")
+            new: dict[str, int | float] = {}
+            if state is not None:
+                new["state"] = checks.integer("state", state, 0, S - 1)
+            if action is not None:
+                new["action"] = checks.integer("action", action, 0, A - 1)
+            if cost is not None:
+                new["cost"] = checks.real("cost", cost, 0.0, 1.0)
+            if not new:
+                raise ValueError("one of state, action and cost must be given, got none of them")
+            for name, value in new.items():
+                known = self._known[name].get(step, value)
+                if known != value:
+                    raise ValueError(f"{name} of step {step} is known to be {known}, got {value}")
+        except ValueError as error:
+            raise FeedbackError(f"Step of episode {self._episode}: {error}") from None
+        for name, value in new.items():
+            self._known[name][step] = value
+        return self._complete()
+
+    def _complete(self) -> list[Record]:
+        """The records of which everything is known and that were not made before."""
+        H = self._shape[0]
+        states, actions, costs = self._known.values()
+        records: list[Record] = []
+        if Trajectory not in self._made and len(states) == H + 1 and len(actions) == H:
+            path = [int(states[h]) for h in range(H + 1)]
+            done = [int(actions[h]) for h in range(H)]
+            records.append(Trajectory(self._episode, np.array(path), np.array(done)))
+        if Costs not in self._made and len(costs) == H:
+            records.append(Costs(self._episode, np.array([costs[h] for h in range(H)])))
+        self._made.update(type(record) for record in records)
+        return records
+
+
+def suffered(costs: Floats, trajectory: Trajectory) -> Floats:
+    """The costs (H,) that a path met in a cost function (1 or H, S, A)."""
+    H = len(trajectory.actions)
+    steps = np.minimum(np.arange(H), costs.shape[0] - 1)
+    met: Floats = costs[steps, trajectory.states[:-1], trajectory.actions]
+    return met
+
+
+def digest(*arrays: Floats | Ints) -> str:
+    """A text that differs if a shape or a value does; -0 is 0."""
+    made = hashlib.blake2b(digest_size=DIGEST)
+    for array in arrays:
+        made.update(str(array.shape).encode())
+        made.update((array + 0.0 if array.dtype == np.float64 else array).tobytes())
+    return made.hexdigest()
+
+
+def _timed(told: dict[str, Any], at: float | None) -> dict[str, Any]:
+    return told if at is None else {**told, "at": at}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value
