@@ -16,6 +16,7 @@ from belated.config.part import Part, read
 from belated.config.registry import check, unknown_key
 from belated.core import checks
 from belated.core.contract import Agent, Information
+from belated.core.rewards import Scale
 from belated.service import agents
 from belated.service.episodes import REMEMBER, Terms
 from belated.service.session import Bounds
@@ -87,6 +88,9 @@ class LearnerConfig:
         default: the cost of a step that has not reported by then.
         grace: how much longer an episode without a default is kept, in the deadline's unit.
         rewards: [low, high], the range of rewards that come without one.
+        clip: whether a reward outside of it counts as the nearest one inside.
+        default_reward: the reward of a step that has not reported by the deadline, instead of
+            `default`, which is a cost.
         remember: closed episodes of which duplicates are known.
     """
 
@@ -100,7 +104,21 @@ class LearnerConfig:
     default: float | None = None
     grace: float | None = None
     rewards: tuple[float, float] | None = None
+    clip: bool = False
+    default_reward: float | None = None
     remember: int = REMEMBER
+
+    @property
+    def scale(self) -> Scale | None:
+        """How rewards become costs."""
+        return None if self.rewards is None else Scale(*self.rewards, clip=self.clip)
+
+    @property
+    def silence(self) -> float | None:
+        """The cost of a step that has not reported by the deadline."""
+        if self.default_reward is None or self.scale is None:
+            return self.default
+        return float(self.scale.costs("default_reward", self.default_reward))
 
     def fresh(self) -> Agent:
         """A fresh agent."""
@@ -123,7 +141,7 @@ class LearnerConfig:
             agent.uses_paths,
             self.deadline_seconds if timed else self.deadline_episodes,
             timed,
-            self.default,
+            self.silence,
             self.grace,
             self.remember,
             agent.begun,
@@ -274,8 +292,24 @@ def _learner(key: str, given: object) -> LearnerConfig:
         if not checks.real(f"{key}.rewards", low, -1e300) < checks.real("rewards", high, -1e300):
             raise ValueError(f"{key}.rewards must be [low, high], got {checks.show(bounds)}")
         values["rewards"] = (float(low), float(high))
+    if checks.flag(f"{key}.clip", values.get("clip", False)) and not values.get("rewards"):
+        raise ValueError(f"{key}.clip needs rewards = [low, high]")
+    _check_default_reward(key, values)
     checks.integer(f"{key}.remember", values.get("remember", REMEMBER), 0)
     return LearnerConfig(**values)
+
+
+def _check_default_reward(key: str, values: dict[str, Any]) -> None:
+    if values.get("default_reward") is None:
+        return
+    if values.get("rewards") is None:
+        raise ValueError(f"{key}.default_reward needs rewards = [low, high]")
+    for other in ("default", "grace"):
+        if values.get(other) is not None:
+            raise ValueError(f"{key} must have a default_reward or a {other}, got both")
+    low, high = values["rewards"]
+    reward = checks.real(f"{key}.default_reward", values["default_reward"], low, high)
+    values["default_reward"] = reward
 
 
 def _check_deadline(key: str, values: dict[str, Any]) -> None:
@@ -287,7 +321,8 @@ def _check_deadline(key: str, values: dict[str, Any]) -> None:
     if episodes is not None:
         checks.integer(f"{key}.deadline_episodes", episodes, 0)
     default, grace = values.get("default"), values.get("grace")
-    for name, value in (("default", default), ("grace", grace)):
+    reward = values.get("default_reward")
+    for name, value in (("default", default), ("default_reward", reward), ("grace", grace)):
         if value is not None and seconds is None and episodes is None:
             raise ValueError(f"{key}.{name} needs a deadline_seconds or deadline_episodes")
     if default is not None and grace is not None:

@@ -346,7 +346,7 @@ class Session:
             for record in given
         ]
         asked = [r for r, outcome in zip(given, known, strict=True) if outcome is None]
-        found = iter(self._applied(Fed(now, tuple(asked))))  # type: ignore[arg-type]
+        found = iter(self._applied(Fed(now, tuple(asked))))
         outcomes = [next(found) if outcome is None else outcome for outcome in known]
         kept = [
             record
