@@ -29,7 +29,7 @@ import belated as bl
 import oracles
 from belated.core import saving
 from belated.tabular.trial import check_policy
-from registry import AGENTS
+from registry import AGENTS, ARMS
 
 MEMORY = 3 * 2**30
 """Bytes of address space; a bad number that asks for more is an error."""
@@ -226,8 +226,14 @@ CHANGES = (
 )  # fmt: skip
 
 
-def world():
-    return oracles.random_world(np.random.default_rng(0), 2, 3, 2)
+MAKERS = {**AGENTS, **ARMS}
+"""Every agent, by name."""
+
+
+def world(name=None):
+    """The world of an agent of the registry."""
+    shape = (1, 1, 3) if name in ARMS else (2, 3, 2)
+    return oracles.random_world(np.random.default_rng(0), *shape)
 
 
 def play(agent, line, rng, episodes, where):
@@ -263,11 +269,11 @@ def main(count, seed):
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     warnings.simplefilter("ignore")
     rng = random.Random(seed)
-    where = world()
     good, lines, expected = {}, {}, {}
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "agent")
-        for name, make in AGENTS.items():
+        for name, make in MAKERS.items():
+            where = world(name)
             agent, lines[name] = make(where), bl.DelayLine()
             play(agent, lines[name], np.random.default_rng(1), 7, where)
             bl.save(agent, path)
@@ -275,9 +281,10 @@ def main(count, seed):
             expected[name] = continued(path, lines[name], where)
             assert good[name].content() == path.read_bytes()
         outcome, wrong, kinds = collections.Counter(), [], collections.Counter()
-        names, others = list(AGENTS), list(good.values())
+        names, others = list(MAKERS), list(good.values())
         for i in range(count):
             name = names[i % len(names)]
+            where = world(name)
             file = good[name].copy()
             done = []
             for _ in range(rng.choice((1, 1, 1, 2, 3))):

@@ -17,7 +17,9 @@ from belated.parts import (
     UniformShare,
     Weighted,
 )
+from belated.tabular.dilated import DilatedBonus
 from belated.tabular.mixture import Mixture
+from belated.tabular.rivals import UCB1, ActorCritic, Exp3, QLearning
 
 
 def known(world: bl.World) -> dict:
@@ -141,7 +143,7 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         bl.DelayedFTRL(w.problem, learning_rate=1, barrier=1, **known(w)), largest=True
     ),
     "uob reps": lambda w: bl.UOBREPS(w.problem, episodes=40, radius_scale=0.1, **RATES),
-    "dapo known in turn": lambda w: bl.DAPO(w.problem, ties="in turn", **RATES, **known(w)),
+    "dapo known": lambda w: bl.DAPO(w.problem, **RATES, **known(w)),
     "doubling dapo known": lambda w: bl.wrappers.Doubling(
         bl.DAPO(w.problem, **RATES, **known(w)), literal=True
     ),
@@ -197,4 +199,26 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     "locked skipping": lambda w: bl.wrappers.Locked(
         bl.wrappers.Skipping(bl.DelayedOPPO(w.problem, update=Softmax(0.3), **known(w)), 3)
     ),
+    "q learning": lambda w: QLearning(w.problem),
+    "actor critic": lambda w: ActorCritic(w.problem),
+    "posterior sampling": lambda w: bl.PosteriorSampling(w.problem, forget=0.9, seed=3),
+    "skipping posterior sampling": lambda w: bl.wrappers.Skipping(
+        bl.PosteriorSampling(w.problem, pooled=True), 4
+    ),
+    "inbox q learning": lambda w: bl.Inbox(QLearning(w.problem, optimistic=True)),
+    "dilated bonus": lambda w: DilatedBonus(w.problem, episodes=40, **RATES),
+    "bold dilated bonus": lambda w: bl.wrappers.Bold(
+        lambda: DilatedBonus(w.problem, **RATES, **known(w))
+    ),
 }
+
+ARMS: dict[str, Callable[[bl.World], bl.Agent]] = {
+    "zimmert seldin": lambda w: bl.ZimmertSeldin(w.problem),
+    "zimmert seldin simple": lambda w: bl.ZimmertSeldin(w.problem, "simple", scale=3.0),
+    "thompson sampling": lambda w: bl.ThompsonSampling(w.problem, seed=7),
+    "inbox thompson sampling": lambda w: bl.Inbox(bl.ThompsonSampling(w.problem)),
+    "ucb1": lambda w: UCB1(w.problem),
+    "exp3": lambda w: Exp3(w.problem),
+    "exp3 constant": lambda w: Exp3(w.problem, learning_rate=0.3),
+}
+"""Agents for one state and one step."""

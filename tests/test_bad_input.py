@@ -116,7 +116,7 @@ def test_shapes():
 
 
 def test_trajectories():
-    for states, actions in (([0, 1], [0, 1]), ([0], []), ([0, -1], [0]), ([0, 1], [-1])):
+    for states, actions in (([0, 1], [0, 1]), ([0], []), ([-1, 0], [0]), ([0, 1], [-1])):
         refuses("episode 3", lambda s=states, a=actions: bl.Trajectory(3, s, a), bl.FeedbackError)
     refuses("states", lambda: bl.Trajectory(3, [0.5, 1], [0]), bl.FeedbackError)
     refuses("actions", lambda: bl.Trajectory(3, [0, 1], [[0]]), bl.FeedbackError)

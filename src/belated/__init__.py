@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from belated.core.saving import SavedFileError as SavedFileError
     from belated.core.saving import load as load
     from belated.core.saving import save as save
+    from belated.linear.choice import Choice as Choice
+    from belated.linear.features import Features as Features
+    from belated.linear.reward import Reward as Reward
+    from belated.linear.sampler import LinearSampler as LinearSampler
     from belated.simulation import Run as Run
     from belated.simulation import simulate as simulate
     from belated.tabular.dapo import DAPO as DAPO

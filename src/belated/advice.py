@@ -26,11 +26,14 @@ import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 from belated.core import checks
 from belated.core.contract import Agent, Information
 from belated.core.wrappers.skipping import Skipping
+from belated.linear.advice import explained, recommended
+from belated.linear.choice import Choice
+from belated.linear.sampler import LinearSampler
 from belated.tabular import tuning
 from belated.tabular.doubling import Doubling
 from belated.tabular.oppo import CONFIDENCE, DelayedOPPO, is_bandit
@@ -80,14 +83,47 @@ def _wrapped(label: str, text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=label, subsequent_indent=" " * len(label))
 
 
-def recommend(problem: Problem, **known: Any) -> Agent:
+@overload
+def recommend(problem: Problem, **known: Any) -> Agent: ...
+@overload
+def recommend(problem: Choice, **known: Any) -> LinearSampler: ...
+def recommend(problem: Problem | Choice, **known: Any) -> Agent | LinearSampler:
     """A ready agent for what is seen and known; takes what `advise` takes."""
-    for name in known:
-        checks.choice("keyword", name, advise.__kwdefaults__ or ())
     return advise(problem, **known).make()
 
 
-def advise(
+def advise(problem: Problem | Choice, **known: Any) -> Advice:
+    """Name the agent for a setting, the reason, and what to mind.
+
+    For a `Choice`: `silence`, the outcome of decisions that never report, 0 by default, or None if
+    all report; `changes`, whether outcomes may change over time; `floor`, the probability that is
+    shared out among the actions; `seed`. For a `Problem`: the keywords of `belated.advice.tabular`.
+    """
+    told: Callable[..., Advice] = decisions if isinstance(problem, Choice) else tabular
+    for name in known:
+        checks.choice("keyword", name, getattr(told, "__kwdefaults__", None) or ())
+    return told(problem, **known)
+
+
+def decisions(
+    choice: Choice,
+    *,
+    silence: float | None = 0.0,
+    changes: bool = True,
+    floor: float = 0.01,
+    seed: int = 0,
+) -> Advice:
+    """The learner for a choice; see `advise`."""
+    given: dict[str, Any] = {"silence": silence, "changes": changes, "floor": floor, "seed": seed}
+
+    def make() -> Any:
+        return recommended(choice, **given)
+
+    reason, notes = explained(choice, **given)
+    return Advice("LinearSampler", repr(make()), reason, notes, make)
+
+
+def tabular(
     problem: Problem,
     *,
     information: Information = "full",
@@ -102,7 +138,7 @@ def advise(
     only_successes: bool = False,
     aim: str = "practice",
 ) -> Advice:
-    """Name the agent for a setting, the reason, and what to mind.
+    """The agent for a problem with states; see `advise`.
 
     Args:
         problem: states, actions, horizon, start.

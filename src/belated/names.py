@@ -12,12 +12,22 @@ AGENTS = {
     "DelayedOPPO": "tabular.oppo",
     "DelayedOREPS": "tabular.oreps.agent",
     "DelayedUCBVI": "tabular.ucbvi",
+    "LinearSampler": "linear.sampler",
     "PosteriorSampling": "tabular.rivals.posterior_sampling",
     "ThompsonSampling": "tabular.rivals.thompson_sampling",
     "UOBREPS": "tabular.oreps.uob",
     "ZimmertSeldin": "tabular.zimmert_seldin",
 }
 """Agents at the top of the package."""
+
+RIVALS = {
+    "ActorCritic": "tabular.rivals.actor_critic",
+    "DilatedBonus": "tabular.dilated",
+    "Exp3": "tabular.rivals.exp3",
+    "QLearning": "tabular.rivals.q_learning",
+    "UCB1": "tabular.rivals.ucb1",
+}
+"""Agents to compare with; they are not at the top of the package."""
 
 PARTS = {
     "Averaged": "tabular.parts.costs",
@@ -47,13 +57,29 @@ WRAPPERS = {
 }
 """Agents around agents, public as `belated.wrappers`."""
 
+SAVED = {
+    **AGENTS,
+    **RIVALS,
+    **PARTS,
+    **WRAPPERS,
+    "Choice": "linear.choice",
+    "Features": "linear.features",
+    "Inbox": "core.inbox",
+    "Mixture": "tabular.mixture",
+    "Problem": "tabular.problem",
+    "Transitions": "tabular.transitions",
+}
+"""Classes whose objects a file may hold."""
+
 TOP = {
     **AGENTS,
     "Agent": "core.contract",
+    "Choice": "linear.choice",
     "Costs": "tabular.records",
     "Decision": "core.records",
     "DelayLine": "core.delays",
     "Episode": "core.records",
+    "Features": "linear.features",
     "FeedbackError": "core.records",
     "Inbox": "core.inbox",
     "MDP": "tabular.world",
@@ -61,6 +87,7 @@ TOP = {
     "Outcome": "core.inbox",
     "Problem": "tabular.problem",
     "Report": "core.inbox",
+    "Reward": "linear.reward",
     "Run": "simulation",
     "SavedFileError": "core.saving",
     "StepCost": "tabular.records",

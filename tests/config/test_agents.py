@@ -91,11 +91,10 @@ def test_dapo_is_tuned_and_scaled():
         return make("agent", part(kind, **parameters), AGENTS, told)
 
     tuned = bl.tuning.dapo(world.problem, 10, 17)
-    known = made("dapo", transitions="known", ties="in turn").configuration()
+    known = made("dapo", transitions="known").configuration()
     assert known["learning_rate"] == tuned["learning_rate"]
     assert known["exploration"] == pytest.approx(tuned["exploration"])
     assert known["episodes"] == 10
-    assert known["ties"] == "in turn"
     unknown = made("dapo", scale=3.0).configuration()
     assert unknown["learning_rate"] == pytest.approx(3 * 4 * tuned["learning_rate"])
     assert unknown["exploration"] == pytest.approx(8 * unknown["learning_rate"])

@@ -11,6 +11,7 @@ import pytest
 
 import belated as bl
 import forging
+from forging import MAKERS
 from limits import FULL
 from registry import AGENTS
 
@@ -106,8 +107,8 @@ def test_long_lists_are_read_in_one_go(tmp_path, length):
 
 
 def test_two_agents_of_one_state_are_strangers():
-    where = forging.world()
-    for name, make in AGENTS.items():
+    for name, make in MAKERS.items():
+        where = forging.world(name)
         agent, line = make(where), bl.DelayLine()
         forging.play(agent, line, np.random.default_rng(1), 7, where)
         written = agent.state()

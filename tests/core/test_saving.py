@@ -17,16 +17,22 @@ import belated as bl
 import oracles
 from belated.parts import Confidence, FewVisits, Softmax, Weighted
 from limits import FULL
-from registry import AGENTS
+from registry import AGENTS, ARMS
 
 CORRUPTIONS = 1000 if FULL else 250
 WORLDS = {
     "per step": oracles.random_world(np.random.default_rng(0), 3, 4, 2),
     "homogeneous": oracles.random_world(np.random.default_rng(1), 3, 3, 2, homogeneous=True),
+    "arms": oracles.random_world(np.random.default_rng(2), 1, 1, 3),
 }
 HERE = Path(__file__).parent
-worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS.keys())
-agents = pytest.mark.parametrize("make", AGENTS.values(), ids=AGENTS.keys())
+DATA = HERE.parent / "data"
+CASES = {
+    **{f"{name}, {kind}": (WORLDS[kind], make) for kind in ("per step", "homogeneous")
+       for name, make in AGENTS.items()},
+    **{f"{name}, arms": (WORLDS["arms"], make) for name, make in ARMS.items()},
+}  # fmt: skip
+agents = pytest.mark.parametrize(("world", "make"), CASES.values(), ids=CASES.keys())
 
 
 def play(world, agent, first, last, line, rng, *twins):
@@ -51,10 +57,10 @@ def play(world, agent, first, last, line, rng, *twins):
     return policies
 
 
-@worlds
 @agents
 def test_a_loaded_agent_continues_bit_for_bit(world, make, tmp_path):
-    stop = int(np.random.default_rng(list(AGENTS.values()).index(make)).integers(1, 25))
+    makers = [*AGENTS.values(), *ARMS.values()]
+    stop = int(np.random.default_rng(makers.index(make)).integers(1, 25))
     agent, line, rng = make(world), bl.DelayLine(), np.random.default_rng(2)
     play(world, agent, 0, stop, line, rng)
     bl.save(agent, tmp_path / "agent")
@@ -69,7 +75,6 @@ def test_a_loaded_agent_continues_bit_for_bit(world, make, tmp_path):
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
-@worlds
 @agents
 @pytest.mark.slow
 def test_a_state_shares_nothing_that_changes(world, make):
@@ -367,7 +372,7 @@ def test_other_files_and_other_objects(tmp_path):
 def test_a_file_of_the_first_format_is_refused_by_name(read):
     """data/format1.belated was written by belated 0.1.0."""
     with pytest.raises(bl.SavedFileError, match=r"format version 1, written by belated 0\.1;"):
-        read(HERE.parent / "data" / "format1.belated")
+        read(DATA / "format1.belated")
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):

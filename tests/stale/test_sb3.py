@@ -260,3 +260,13 @@ def test_learning_works_on_cartpole_with_a_delay():
     model.learn(8192)
     lengths = [episode["l"] for episode in model.ep_info_buffer]
     assert np.mean(lengths[-20:]) > 50
+
+
+def test_a_mujoco_task_learns_from_late_rollouts():
+    pytest.importorskip("mujoco", reason="needs MuJoCo: pip install 'gymnasium[mujoco]'")
+    model = DelayedPPO(
+        "MlpPolicy", gymnasium.make("HalfCheetah-v5"), delays=bl.delays.geometric(1), **SETTINGS
+    )
+    model.learn(6 * 64)
+    assert model._n_updates > 0
+    assert all(torch.isfinite(x).all() for x in parameters(model).values())

@@ -1,5 +1,7 @@
 """What every agent must do, whatever it is; run over the registry."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 import belated as bl
 import oracles
-from belated.tabular.mixture import Mixture
+from belated.names import SAVED
 from belated.tabular.trial import Trial, check_policy
 from belated.testing import RULES, Step, check_agent, drive
 from registry import AGENTS
@@ -59,8 +61,7 @@ def test_agents_learn_something_from_feedback(world, make):
 def test_an_agent_prints_as_the_call_that_makes_it(make):
     world = WORLDS["per step"]
     agent = make(world)
-    names = {name: getattr(bl, name) for name in bl.__all__ if name != "lab"}
-    names |= {"Mixture": Mixture, **vars(bl.parts), **vars(bl.wrappers)}
+    names = {name: getattr(import_module(f"belated.{home}"), name) for name, home in SAVED.items()}
     text = repr(agent).replace(repr(world.mdp.transitions), "TRUE")
     again = eval(text, {**names, "inf": np.inf, "TRUE": world.mdp.transitions})
     assert repr(again) == repr(agent)

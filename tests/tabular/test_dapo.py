@@ -1,4 +1,4 @@
-"""DAPO: against a dense, literal twin; its estimates in expectation; ties; a slip in its proof."""
+"""DAPO: against a dense, literal twin; its estimates in expectation; a slip in its proof."""
 
 import itertools
 import math
@@ -32,10 +32,10 @@ def filled(low, high, v, sign):
 class Twin:
     """Algorithms 3 and 4, dense and multiplicative. p: (H, S, A, S), or None if unknown."""
 
-    def __init__(self, problem, p, eta, gamma, delta=0.1, ties="together", gap=2, factor=1):
+    def __init__(self, problem, p, eta, gamma, delta=0.1, gap=2, factor=1):
         self.problem, self.p, self.eta, self.gamma = problem, p, eta, gamma
         H, S, A = problem.shape
-        self.L, self.ties = math.log(10 * H * S * A * K / delta), ties
+        self.L = math.log(10 * H * S * A * K / delta)
         self.gap, self.factor = gap, factor
         self.n = np.zeros((H, S, A, S))
         self.pi, self.open = np.full((H, S, A), 1 / A), {}
@@ -98,12 +98,8 @@ class Twin:
                 self.n[h, path.states[h], path.actions[h], path.states[h + 1]] += 1
         gains, now = 0, self.pi
         for j, path, costs in sorted(batch, key=lambda item: item[0]):
-            gain = self.gain(j, path, costs, now)
-            if self.ties == "in turn":
-                now = self.moved(now, gain)
-            else:
-                gains = gains + gain
-        self.pi = now if self.ties == "in turn" else self.moved(now, gains)
+            gains = gains + self.gain(j, path, costs, now)
+        self.pi = self.moved(now, gains)
 
     def moved(self, pi, gain):
         pi = pi * np.exp(-self.eta * gain)
@@ -141,8 +137,7 @@ DELAYS = {
 
 @pytest.mark.parametrize("delays", DELAYS)
 @pytest.mark.parametrize("homogeneous", [False, True])
-@pytest.mark.parametrize("ties", ["together", "in turn"])
-def test_known_transitions_equal_the_twin(delays, homogeneous, ties):
+def test_known_transitions_equal_the_twin(delays, homogeneous):
     rng = np.random.default_rng(3)
     start = None if homogeneous else (0.5, 0.5, 0, 0)
     world = oracles.random_world(rng, 3, 4, 3, homogeneous=homogeneous, start=start)
@@ -151,29 +146,10 @@ def test_known_transitions_equal_the_twin(delays, homogeneous, ties):
         transitions=world.mdp.transitions,
         learning_rate=0.1,
         exploration=0.02,
-        ties=ties,
     )
-    twin = Twin(world.problem, oracles.dense(world.mdp), 0.1, 0.02, ties=ties)
-    if ties == "in turn" and delays != "none":  # one call per episode: the batch is the same
-        rng_delays = DELAYS[delays](rng, K)
-        play_whole(world, agent, twin, rng_delays)
-    else:
-        last = play(world, agent, twin, DELAYS[delays](rng, K))
-        assert np.max(np.abs(last - 1 / 3)) > 0.1
-
-
-def play_whole(world, agent, twin, delays):
-    """As `play`, with each batch in one call."""
-    rng, waiting = np.random.default_rng(0), {}
-    for k, delay in enumerate(delays):
-        policy = agent.begin_episode().policy
-        assert np.max(np.abs(policy - twin.begin(k))) < 1e-9
-        path, costs = world.mdp.play(policy, rng, k), rng.random(world.problem.horizon)
-        if delay != bl.NEVER:
-            waiting.setdefault(k + delay, []).append((k, path, costs))
-        batch = waiting.pop(k, [])
-        twin.observe(batch)
-        agent.observe([record for j, path, c in batch[::-1] for record in (bl.Costs(j, c), path)])
+    twin = Twin(world.problem, oracles.dense(world.mdp), 0.1, 0.02)
+    last = play(world, agent, twin, DELAYS[delays](rng, K))
+    assert np.max(np.abs(last - 1 / 3)) > 0.1
 
 
 NARROW = 0.05
@@ -348,14 +324,12 @@ def test_extremes(known):
         world = oracles.random_world(np.random.default_rng(seed), *shape)
         p = {"transitions": world.mdp.transitions} if known else {}
         for eta, gamma in ((1e6, 1e-100), (1e-12, 1e12), (30.0, 1e-3)):
-            for ties in ("together", "in turn"):
-                rates = {"learning_rate": eta, "exploration": gamma, "ties": ties}
-                agent = bl.DAPO(world.problem, **rates, **p)
-                delays = oracles.random_delays(np.random.default_rng(seed), 30)
-                bl.simulate(world, agent, delays=delays, episodes=30)
-                policy = agent.begin_episode().policy
-                assert np.all(policy >= 0)
-                assert np.max(np.abs(policy.sum(-1) - 1)) < 1e-12
+            agent = bl.DAPO(world.problem, learning_rate=eta, exploration=gamma, **p)
+            delays = oracles.random_delays(np.random.default_rng(seed), 30)
+            bl.simulate(world, agent, delays=delays, episodes=30)
+            policy = agent.begin_episode().policy
+            assert np.all(policy >= 0)
+            assert np.max(np.abs(policy.sum(-1) - 1)) < 1e-12
 
 
 def test_bad_input():
@@ -363,7 +337,6 @@ def test_bad_input():
     for wrong, says in (
         ({"learning_rate": 0}, "learning_rate must be a finite number above 0"),
         ({"exploration": 0}, "exploration must be a finite number at least 1e-100"),
-        ({"ties": "mixed"}, "ties must be one of"),
         ({"transitions": 3}, "transitions must be a Transitions, or None"),
         ({"episodes": 0}, "episodes must be a whole number"),
     ):

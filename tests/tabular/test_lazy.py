@@ -89,7 +89,7 @@ def test_bad_input():
     world = oracles.random_world(np.random.default_rng(0))
     with pytest.raises(ValueError, match="alpha must be a finite number at least 1"):
         bl.wrappers.Lazy(planner(world), 0.5)
-    with pytest.raises(ValueError, match="agent must not be a Skipping"):
+    with pytest.raises(ValueError, match="agent must not be Skipping"):
         bl.wrappers.Lazy(bl.wrappers.Skipping(planner(world), 3), 1)
     known = bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions)
     with pytest.raises(ValueError, match="agent must use trajectories"):

@@ -11,6 +11,7 @@ from scipy import integrate, stats
 import belated as bl
 from belated import testing
 from belated.config import rivals as made
+from belated.lab.poold import Poold, poold
 from belated.tabular import rivals
 
 poold_is_here = pytest.mark.skipif(
@@ -40,7 +41,7 @@ CASES = [
     ),
     *(pytest.param(FOUR_ARMS, make, id=f"{name}, arms") for name, make in (ANY | ARMS).items()),
     *(
-        pytest.param(FOUR_ARMS, lambda told, p=p: made.poold(told, *p.values), id=p.values[0],
+        pytest.param(FOUR_ARMS, lambda told, p=p: poold(told, *p.values), id=p.values[0],
                      marks=p.marks)
         for p in POOLD
     ),
@@ -275,7 +276,7 @@ def dorm_plus(losses, shown):
 @pytest.mark.parametrize("delay", [0, 3, 20])
 def test_poold_under_a_fixed_delay_is_regret_matching_plus(delay):
     losses = np.random.default_rng(delay).random((100, 5))
-    agent, line, policies = rivals.Poold(bl.Problem(1, 5, 1)), bl.DelayLine(), []
+    agent, line, policies = Poold(bl.Problem(1, 5, 1)), bl.DelayLine(), []
     for k, loss in enumerate(losses):
         policies.append(agent.begin_episode().policy[0, 0])
         line.push([bl.Costs(k, loss[None, None])], delay)
@@ -290,7 +291,7 @@ def test_poold_gets_what_overtakes_in_order_and_what_is_forgotten_as_zeros():
     losses, delays = rng.random((80, 3)), rng.integers(0, 12, 80)
     losses[::7] = 0
     agent, line, policies, shown, come = (
-        rivals.Poold(bl.Problem(1, 3, 1)),
+        Poold(bl.Problem(1, 3, 1)),
         bl.DelayLine(),
         [],
         [],
@@ -318,20 +319,20 @@ def test_poold_gets_what_overtakes_in_order_and_what_is_forgotten_as_zeros():
 @poold_is_here
 def test_poold_leaves_the_settings_of_matplotlib_alone():
     matplotlib = pytest.importorskip("matplotlib")
-    rivals.Poold(bl.Problem(1, 2, 1))
+    Poold(bl.Problem(1, 2, 1))
     assert not matplotlib.rcParams["text.usetex"]
 
 
 def test_poold_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "poold", None)
     with pytest.raises(ImportError, match=re.escape("pip install 'belated[poold]'")):
-        rivals.Poold(bl.Problem(1, 2, 1))
+        Poold(bl.Problem(1, 2, 1))
 
 
 def test_what_does_not_fit_is_refused():
     problem = bl.Problem(2, 2, 3)
-    for make in (rivals.UCB1, rivals.ThompsonSampling, rivals.Exp3, rivals.Poold):
-        with pytest.raises(ValueError, match=r"is for arms: problem must have states = 1"):
+    for make in (rivals.UCB1, rivals.ThompsonSampling, rivals.Exp3, Poold):
+        with pytest.raises(ValueError, match=r"problem must have states = 1 .* is for arms"):
             make(problem)
     for make, keywords in (
         (rivals.QLearning, {"learning_rate": 0}),
@@ -346,8 +347,25 @@ def test_what_does_not_fit_is_refused():
         with pytest.raises(ValueError, match=f"{next(iter(keywords))} must be"):
             make(problem, **keywords)
     with pytest.raises(ValueError, match="learner must be one of"):
-        rivals.Poold(bl.Problem(1, 2, 1), learner="dorm++")
+        Poold(bl.Problem(1, 2, 1), learner="dorm++")
     with pytest.raises(ValueError, match="at least two actions, got 1"):
-        rivals.Poold(bl.Problem(1, 1, 1))
+        Poold(bl.Problem(1, 1, 1))
     with pytest.raises(ValueError, match="problem must be a Problem"):
         rivals.QLearning(3)
+
+
+@poold_is_here
+def test_poold_is_refused_by_name_when_it_is_saved(tmp_path):
+    with pytest.raises(ValueError, match=r"package poold .* got one of Poold"):
+        bl.save(Poold(bl.Problem(1, 2, 1)), tmp_path / "agent")
+
+
+def test_draws_depend_on_seed_and_episode_alone():
+    """An agent that is asked twice as often draws the same in every episode it shares."""
+    for make in (bl.ThompsonSampling, bl.PosteriorSampling):
+        first, second = (make(bl.Problem(1, 4, 1), seed=5) for _ in range(2))
+        policies = [first.begin_episode().policy for _ in range(20)]
+        assert all(np.array_equal(p, second.begin_episode().policy) for p in policies)
+        assert len({policy.argmax() for policy in policies}) > 1
+        other = make(bl.Problem(1, 4, 1), seed=6)
+        assert any(not np.array_equal(p, other.begin_episode().policy) for p in policies)

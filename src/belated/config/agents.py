@@ -117,16 +117,13 @@ def dapo(
     learning_rate: float | Literal["tuned"] = "tuned",
     exploration: float | Literal["tuned"] | None = None,
     scale: float = 1.0,
-    ties: Literal["together", "in turn"] = "together",
 ) -> Agent:
     """`belated.DAPO`, for bandit feedback; transitions may be "known".
 
     scale: factor on the learning rate. Without an exploration it is 2 eta H; "tuned" is that of the
     learning rate without the factor.
     """
-    return DAPO(
-        told.problem, ties=ties, **_rates(told, transitions, learning_rate, exploration, scale)
-    )
+    return DAPO(told.problem, **_rates(told, transitions, learning_rate, exploration, scale))
 
 
 def dilated_bonus(

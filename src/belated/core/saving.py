@@ -1,8 +1,8 @@
 """Agents in files: save at any episode, load anywhere, continue bit for bit.
 
 A file holds plain data only: a JSON text and the raw bytes of the arrays, under a checksum.
-Nothing in it is executed. Each class writes its own `state` and reads it back with `from_state`,
-which checks every field; this module knows the frame of the file and which classes may appear.
+Nothing in it is executed. A class has a `state` and reads one back with `from_state`, which checks
+every field; this module knows the frame of the file and which classes may appear.
 
     bytes    what
     8        the mark of the format
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import platform
 import struct
@@ -33,7 +32,6 @@ import numpy.typing as npt
 from belated import names
 from belated.core import checks, files, stored
 from belated.core.contract import Agent, check_is_agent
-from belated.tabular.problem import Problem
 
 MARK = b"belated\n"
 VERSION = 2
@@ -44,23 +42,8 @@ DEEPEST = 200
 SMALL = 2**24
 """Bytes: agents are made if a policy of each, all together, is no larger than the file and this."""
 
-_NAMES = {
-    **names.AGENTS,
-    **names.PARTS,
-    **names.WRAPPERS,
-    "DilatedBonus": "tabular.dilated",
-    "Inbox": "core.inbox",
-    "Mixture": "tabular.mixture",
-    "Problem": "tabular.problem",
-    "Transitions": "tabular.transitions",
-}
-_UNSAVED = ("PosteriorSampling", "ThompsonSampling")
-_TYPES: dict[str, type] = {
-    name: getattr(import_module(f"belated.{home}"), name)
-    for name, home in _NAMES.items()
-    if name not in _UNSAVED
-}
-"""The classes that a file may hold, by name."""
+_OWN: dict[str, type] = {}
+"""Classes that `register` has added, by name."""
 
 
 class SavedFileError(ValueError):
@@ -78,10 +61,26 @@ def register(cls: type, name: str | None = None) -> type:
     name = cls.__name__ if name is None else name
     if not (is_dataclass(cls) or (hasattr(cls, "state") and hasattr(cls, "from_state"))):
         raise ValueError(f"{name} must be a dataclass, or have state() and from_state(state)")
-    if _TYPES.get(name, cls) is not cls:
+    if _OWN.get(name, cls) is not cls or name in names.SAVED:
         raise ValueError(f"name must be one that is not taken, got {name!r}")
-    _TYPES[name] = cls
+    _OWN[name] = cls
     return cls
+
+
+def _class_of(name: object) -> Any:
+    """The class that a file names; the library's own are imported when they are needed."""
+    name = checks.choice("class", name, (*names.SAVED, *_OWN))
+    if name in _OWN:
+        return _OWN[name]
+    return getattr(import_module(f"belated.{names.SAVED[name]}"), name)
+
+
+def _name_of(cls: type) -> str | None:
+    """The name under which objects of a class are saved; None if they are not."""
+    name = cls.__name__
+    if name in names.SAVED and _class_of(name) is cls:
+        return name
+    return next((name for name, own in _OWN.items() if own is cls), None)
 
 
 def save(agent: Agent, path: str | os.PathLike[str]) -> None:
@@ -252,10 +251,11 @@ class _Writer:
             }
         if not isinstance(item, stored.Kept):
             item = stored.kept(item)
-        name = next((name for name, cls in _TYPES.items() if cls is item.cls), None)
+        name = _name_of(item.cls)
         if name is None:
+            hint = getattr(item.cls, "unsaved", "belated.saving.register adds one")
             raise ValueError(
-                f"{where} must be of a class that can be saved (belated.saving.register adds one), "
+                f"{where} must be of a class that can be saved ({hint}), "
                 f"got one of {item.cls.__name__}"
             )
         written = item.state
@@ -309,7 +309,7 @@ class _Reader:
         if set(value) == {"dict"}:
             return self._fields(value["dict"], depth)
         stored.exact(value, "class", "state")
-        cls: Any = _TYPES[checks.choice("class", value["class"], _TYPES)]
+        cls = _class_of(value["class"])
         if hasattr(cls, "from_state"):
             return cls.from_state(self._fields(value["state"], depth))
         if not cls.__dataclass_params__.frozen:
@@ -318,8 +318,8 @@ class _Reader:
         if key not in self._values:
             self._values[key] = self._made(cls, value["state"], depth)
         made = self._values[key]
-        if isinstance(made, Problem):
-            self._left -= 8 * math.prod(made.shape)
+        if hasattr(made, "policy_size"):
+            self._left -= 8 * made.policy_size
             if self._left < 0:
                 raise ValueError(f"{made} is too large for the arrays of the file")
         return made

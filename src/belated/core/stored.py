@@ -1,17 +1,22 @@
-"""Reading back what a class wrote of itself.
+"""What an object has learned, declared: written to a state and checked when it is read back.
 
 A state is a dictionary of plain values: None, numbers, texts, arrays, lists and dictionaries of
-these, and objects of classes that `saving` knows. Each class writes its own and reads it back with
-the checks below, so that a state with a missing or an unknown field, a wrong shape or an index out
-of range is refused before anything is made of it.
+these, and objects of classes that `saving` knows.
+
+A class that learns declares every learned value with a field: `Array` (axes, type, range),
+`Distributions` (rows that sum to 1), `Count`, `Real`, `Flag`, and `Maybe`, `Each`, `Several` and
+`Inside` for what is made of these. The first value, the state and the checks all follow from the
+declaration, so that a state with a missing or an unknown field, a wrong shape or an index out of
+range is refused before anything is made of it.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +31,333 @@ State = dict[str, Any]
 """What a class says of itself: its fields by name."""
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+class Field(Protocol):
+    """The declaration of one learned value."""
+
+    def fresh(self) -> Any:
+        """The value before anything was learned."""
+        ...
+
+    def write(self, value: Any) -> Any:
+        """The value as part of a state, which does not follow it."""
+        ...
+
+    def read(self, name: str, saved: Any) -> Any:
+        """The inverse of `write`: the value, or a ValueError that names the field."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array that its owner changes in place, or shares and never changes.
+
+    Attributes:
+        shape: the lengths of the axes. None stands for any length, a tuple for one of several.
+        dtype: of the entries.
+        low: the least entry.
+        high: the largest entry.
+        fill: every entry at first.
+        shared: whether the array is read-only and other objects may hold it too.
+    """
+
+    shape: tuple[int | tuple[int, ...] | None, ...]
+    dtype: Any = np.float64
+    low: float = -LARGEST
+    high: float = LARGEST
+    fill: float = 0.0
+    shared: bool = False
+
+    def fresh(self) -> npt.NDArray[Any]:
+        """An array filled with one number, where an axis may vary with its least length."""
+        lengths = [n[0] if isinstance(n, tuple) else n or 0 for n in self.shape]
+        made = np.zeros(lengths, dtype=self.dtype)  # takes no memory before it is used
+        if self.fill:
+            made[:] = self.fill
+        return frozen(made) if self.shared else made
+
+    def write(self, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A copy, unless the array never changes."""
+        return value if self.shared else value.copy()
+
+    def read(self, name: str, saved: Any) -> npt.NDArray[Any]:
+        """The array, if type, shape and range are right."""
+        lengths = [None if isinstance(n, tuple) else n for n in self.shape]
+        found: npt.NDArray[Any] = array(name, saved, self.dtype, lengths)
+        for allowed, length in zip(self.shape, found.shape, strict=True):
+            if isinstance(allowed, tuple) and length not in allowed:
+                sizes = " or ".join(map(str, allowed))
+                raise ValueError(f"{name} must have an axis of length {sizes}, got {length}")
+        between(name, found, self.low, self.high)
+        return found if self.shared else np.array(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Distributions:
+    """A read-only array whose rows over the last axis sum to 1; uniform at first."""
+
+    shape: tuple[int, ...]
+
+    def fresh(self) -> npt.NDArray[np.float64]:
+        """Uniform rows."""
+        return frozen(np.full(self.shape, 1.0 / self.shape[-1]))
+
+    def write(self, value: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The array itself, which never changes."""
+        return value
+
+    def read(self, name: str, saved: Any) -> npt.NDArray[np.float64]:
+        """The array, if its rows are distributions."""
+        found = array(name, saved, np.float64, self.shape)
+        checks.distributions(name, found)
+        return found
+
+
+class _Plain:
+    """A number or a flag, which is its own state."""
+
+    __slots__ = ()
+
+    def write(self, value: Any) -> Any:
+        """The value itself."""
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Count(_Plain):
+    """A whole number in [low, high]; `first` before anything was learned."""
+
+    high: int = checks.MOST
+    low: int = 0
+    first: int = 0
+
+    def fresh(self) -> int:
+        """The first value."""
+        return self.first
+
+    def read(self, name: str, saved: Any) -> int:
+        """The number, if it is whole and within its range."""
+        return checks.integer(name, saved, self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Real(_Plain):
+    """A number in [low, high], or in (low, high] where `above` is set.
+
+    endless: whether infinity is allowed too.
+    """
+
+    first: float = 0.0
+    low: float = 0.0
+    high: float = LARGEST
+    above: bool = False
+    endless: bool = False
+
+    def fresh(self) -> float:
+        """The first value."""
+        return self.first
+
+    def read(self, name: str, saved: Any) -> float:
+        """The number, if it is within its range."""
+        if self.endless and isinstance(saved, float) and saved == np.inf:
+            return saved
+        return checks.real(name, saved, self.low, self.high, above=self.above)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyReal(_Plain):
+    """A float that nothing is computed from: it may be infinite or NaN."""
+
+    def fresh(self) -> float:
+        """Zero."""
+        return 0.0
+
+    def read(self, name: str, saved: Any) -> float:
+        """The number."""
+        if not isinstance(saved, float):
+            raise ValueError(f"{name} must be a number, got {checks.show(saved)}")
+        return saved
+
+
+@dataclass(frozen=True, slots=True)
+class Flag(_Plain):
+    """True or False."""
+
+    first: bool = False
+
+    def fresh(self) -> bool:
+        """The first value."""
+        return self.first
+
+    def read(self, name: str, saved: Any) -> bool:
+        """The flag."""
+        return checks.flag(name, saved)
+
+
+@dataclass(frozen=True, slots=True)
+class Episodes:
+    """Episode numbers in their order, each once, as the keys of a dictionary."""
+
+    def fresh(self) -> dict[int, None]:
+        """None."""
+        return {}
+
+    def write(self, value: dict[int, None]) -> list[int]:
+        """A list of the numbers."""
+        return list(value)
+
+    def read(self, name: str, saved: Any) -> dict[int, None]:
+        """The numbers, if they rise."""
+        found = [checks.integer(name, number, 0, checks.MOST) for number in items(name, saved)]
+        if any(later <= earlier for earlier, later in pairwise(found)):
+            raise ValueError(f"{name} must be episodes in their order, each once")
+        return dict.fromkeys(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Maybe:
+    """A value that may be missing, as it is at first."""
+
+    field: Field
+
+    def fresh(self) -> None:
+        """Nothing."""
+
+    def write(self, value: Any) -> Any:
+        """The value, or None."""
+        return None if value is None else self.field.write(value)
+
+    def read(self, name: str, saved: Any) -> Any:
+        """The value, or None."""
+        return None if saved is None else self.field.read(name, saved)
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A list of values, one for each of several fields."""
+
+    fields: Sequence[Field]
+
+    def fresh(self) -> list[Any]:
+        """The first values."""
+        return [field.fresh() for field in self.fields]
+
+    def write(self, value: list[Any]) -> list[Any]:
+        """The values as a list."""
+        return [field.write(item) for field, item in zip(self.fields, value, strict=True)]
+
+    def read(self, name: str, saved: Any) -> list[Any]:
+        """As many values as there are fields."""
+        found = items(name, saved)
+        if len(found) != len(self.fields):
+            raise ValueError(f"{name} must be {len(self.fields)}, got {len(found)}")
+        return [field.read(name, item) for field, item in zip(self.fields, found, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Values with names, as a dataclass or a named tuple keeps them.
+
+    Attributes:
+        make: makes the object of its fields.
+        fields: of the names that are saved.
+    """
+
+    make: Callable[..., Any]
+    fields: Mapping[str, Field]
+
+    def fresh(self) -> Any:
+        """An object of first values."""
+        return self.make(**{name: field.fresh() for name, field in self.fields.items()})
+
+    def write(self, value: Any) -> State:
+        """The values by name."""
+        return {name: field.write(getattr(value, name)) for name, field in self.fields.items()}
+
+    def read(self, name: str, saved: Any) -> Any:
+        """The object, if each of its values is right."""
+        found = exact(saved, *self.fields)
+        return self.make(**{n: field.read(n, found[n]) for n, field in self.fields.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """An object that has a state of its own, `state()` and `restore(saved)`; or None for none.
+
+    last: whether it is read after the open episodes of an agent, and told how many have begun.
+    """
+
+    item: Any
+    last: bool = False
+
+    def fresh(self) -> Any:
+        """The object."""
+        return self.item
+
+    def write(self, value: Any) -> State | None:
+        """Its state."""
+        if value is None:
+            return None
+        if not hasattr(value, "state"):
+            raise ValueError(f"{type(value).__name__} has no state(), which saving needs")
+        written: State = value.state()
+        return written
+
+    def read(self, name: str, saved: Any, *begun: int) -> Any:
+        """The object, restored."""
+        if self.item is None:
+            if saved is not None:
+                raise ValueError(f"{name} must be None, got {checks.show(saved)}")
+            return None
+        self.item.restore(saved, *begun)
+        return self.item
+
+
+class Declared:
+    """An object whose learned values are declared; they are its attributes."""
+
+    _fields: dict[str, Field]
+
+    def declare(self, **fields: Field) -> None:
+        """Declare learned values and set each to what it is at first.
+
+        An attribute may begin with an underscore; its name in a state does not.
+        """
+        self._fields = {**getattr(self, "_fields", {}), **fields}
+        for name, field in fields.items():
+            setattr(self, name, field.fresh())
+
+    def state(self) -> State:
+        """Everything that was learned, as it is now: the state does not follow the object."""
+        return {n.lstrip("_"): field.write(getattr(self, n)) for n, field in self._fields.items()}
+
+    def restore(self, saved: State) -> None:
+        """Continue from the state of another object; this one must be fresh."""
+        read = exact(saved, *(name.lstrip("_") for name in self._fields))
+        for name, field in self._fields.items():
+            setattr(self, name, field.read(name.lstrip("_"), read[name.lstrip("_")]))
+        self.restored()
+
+    def restored(self) -> None:
+        """Compute what follows from the state; check what one value says of another."""
+
+
+class Learned(Declared):
+    """What a part has learned: a plain object whose attributes are declared.
+
+    Args:
+        fields: the declaration of what is learned, by name.
+        fixed: attributes that never change, and are not saved.
+    """
+
+    def __init__(self, fields: Mapping[str, Field] | None = None, **fixed: Any) -> None:
+        self.__dict__.update(fixed)
+        self.declare(**(fields or {}))
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 class Stateful(Protocol):

@@ -21,9 +21,8 @@ from belated.core.arrays import Floats
 from belated.core.contract import Information, call
 from belated.core.ledger import Ledger, Ledgered
 from belated.core.records import Episode
-from belated.tabular.problem import Problem
+from belated.tabular.problem import Problem, check_arms
 from belated.tabular.records import Record
-from belated.tabular.rivals.base import check_arms
 
 Name = Literal["dorm+", "adahedged"]
 
@@ -38,6 +37,7 @@ class Poold(Ledgered):
 
     information: Information = "full"
     uses_paths = False
+    unsaved = "the package poold has no way to save its learners"
 
     def __init__(self, problem: Problem, *, learner: Name = "dorm+") -> None:
         checks.instance("problem", problem, Problem)

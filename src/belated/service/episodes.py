@@ -41,6 +41,7 @@ class Terms:
     that has not reported by then; None: the episode is forgotten, after a grace if there is one.
     first: the number of the first episode. start: digest of the file that the agent came from.
     ends: whether episodes of one step wait for their last state, as in logs of format 2.
+    dated: whether the agent looks at the time at which outcomes come.
     """
 
     problem: Any
@@ -54,6 +55,7 @@ class Terms:
     first: int = 0
     start: str | None = None
     ends: bool = False
+    dated: bool = False
 
 
 def digest(policy: Floats) -> str:
@@ -181,7 +183,8 @@ class Books:
                 self._tidy(event.episode)
         elif isinstance(event, Fed):
             self._by_deadline = False
-            outcomes = self._feed([record.dated(self.now) for record in event.records])
+            at = self.now if self.terms.dated else None
+            outcomes = self._feed([record.dated(at) for record in event.records])
         elif isinstance(event, Forgotten):
             self.inbox.forget(event.episode)
             self._tidy(event.episode)
@@ -215,8 +218,9 @@ class Books:
             self.chosen[number] = (choice.action, choice.probability)
 
     def awaited(self, episode: int) -> list[Any]:
-        """What an open episode still waits for, in words and steps; nothing if it is closed."""
-        if not self.is_open(episode) or not self.inbox.is_open(episode):
+        """What an open episode still needs before it is learned from: words and steps."""
+        several = not self.terms.problem.one_outcome  # each of them is learned from as it comes
+        if several or not self.is_open(episode) or not self.inbox.is_open(episode):
             return []
         return self.inbox.awaited(episode)
 

@@ -179,8 +179,6 @@ class Session:
         keys = [one.key for one in asked if one.key is not None]
         if len(set(keys)) < len(keys):
             raise Refusal(422, "keys of a batch must differ", outcome="invalid", field="key")
-        for i, one in enumerate(asked):
-            self._check_asked(i, len(asked), one)
         while waiting := [self._choosing[key] for key in keys if key in self._choosing]:
             await asyncio.shield(waiting[0])
         old = {key: self.books.keys[key] for key in keys if key in self.books.keys}
@@ -192,14 +190,6 @@ class Session:
         ]
         await self.committer.durable()
         return answers
-
-    def _check_asked(self, place: int, count: int, asked: Asked) -> None:
-        """Refuse a decision that cannot be made, before any is."""
-        try:
-            self.books.terms.problem.check_observation(asked.observation, asked.among)
-        except ValueError as error:
-            where = f"decision {place}: " if count > 1 else ""
-            raise Refusal(422, f"{where}{error}", outcome="invalid", field=asked.field) from None
 
     def _chosen(self, key: str, number: int) -> tuple[int, float]:
         if number not in self.books.chosen:
@@ -216,21 +206,14 @@ class Session:
         self._choosing.update(dict.fromkeys(keys, future))
 
         def ask(pupil: Pupil) -> None:
-            learned, before = pupil.learned, pupil.agent.begun
             made: list[Choice] = []
-            error: Exception | None = None
-            try:
-                for one in asked:
-                    found = pupil.decide(one.observation, one.among, now)
-                    told = (one.key, one.observation, one.among, found.action, found.probability)
-                    made.append(Choice(found.number, *told))
-            except ValueError as refused:
-                error = Refusal(422, str(refused), outcome="invalid")
-                if pupil.agent.begun != before:  # it is ahead of the log, and must be read from it
-                    self._agent_failed(f"a decision failed within a batch: {refused}")
-            self._call(
-                lambda: self._entered(keys, future, Chosen(0.0, now, learned, tuple(made)), error)
-            )
+            error = _refused(pupil, asked)
+            for one in () if error else asked:
+                found = pupil.decide(one.observation, one.among, now)
+                told = (one.key, one.observation, one.among, found.action, found.probability)
+                made.append(Choice(found.number, *told))
+            event = Chosen(0.0, now, pupil.learned, tuple(made))
+            self._call(lambda: self._entered(keys, future, event, error))
 
         self.learning.ask(ask)
         choices: tuple[Choice, ...] = await asyncio.shield(future)
@@ -241,7 +224,7 @@ class Session:
         keys: Sequence[str],
         future: asyncio.Future[Any],
         event: Chosen,
-        error: Exception | None,
+        error: Refusal | None,
     ) -> None:
         """Enter decisions that the agent has made, in the order in which it did."""
         self._coming.pop(future, None)
@@ -533,3 +516,14 @@ def _one_place_each(
                 start, seen = i, set()
             seen.add(record.episode)
     yield given[start:]
+
+
+def _refused(pupil: Pupil, asked: Sequence[Asked]) -> Refusal | None:
+    """Why one of the decisions cannot be made; nothing has changed then."""
+    for i, one in enumerate(asked):
+        try:
+            pupil.check(one.observation, one.among)
+        except ValueError as error:
+            where = f"decision {i}: " if len(asked) > 1 else ""
+            return Refusal(422, f"{where}{error}", outcome="invalid", field=one.field)
+    return None

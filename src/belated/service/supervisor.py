@@ -20,6 +20,7 @@ from belated.service.recovery import Restored, restore
 from belated.service.session import Bounds, Session
 from belated.service.storage import Storage, StorageError, Taken
 from belated.service.wire import Reader
+from belated.service.worker import Pupil
 
 RETRY = 1.0
 """Seconds between two attempts to open a learner."""
@@ -29,9 +30,13 @@ logger = logging.getLogger("belated.service")
 
 
 def rehearse(agent: Agent) -> None:
-    """Play two episodes with an agent that is thrown away, so that everything is compiled."""
+    """Play two episodes with an agent that is thrown away, so that what it needs is compiled."""
+    blank = getattr(agent.problem, "blank", None)
     for _ in range(2):
-        number = agent.begin_episode().number
+        if blank is None:
+            number = agent.begin_episode().number
+        else:
+            number = Pupil(agent).decide(blank(), None, 0.0).number
         for outcome in (False, True):
             record = agent.problem.example(number, agent.information, outcome=outcome)
             agent.observe([record] if record is not None and (outcome or agent.uses_paths) else [])

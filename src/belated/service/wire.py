@@ -161,7 +161,9 @@ def _made(episode: int, name: str, given: Mapping[str, Any], reader: Reader) -> 
     only = None if reader.problem is None or reader.problem.horizon > 1 else 0
     step = _integer("step", given.get("step", only))
     if name == "cost":
-        return StepCost(episode, step, _number("cost", value))
+        made = StepCost(episode, step, _number("cost", value))
+        made.check()
+        return made
     reward = np.array(_number("reward", value))
     return StepCost(episode, step, float(_costs("reward", reward, given, reader)))
 

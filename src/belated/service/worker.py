@@ -49,6 +49,11 @@ class Pupil:
         episode = self.agent.begin_episode()
         return episode.number, frozen(np.ascontiguousarray(episode.policy, dtype=np.float64))
 
+    def check(self, observation: Any, among: Any) -> None:
+        """Raise `ValueError` if no decision can be made there. The agent may know more."""
+        checker = getattr(self.agent, "check_observation", self.agent.problem.check_observation)
+        checker(observation, among)
+
     def decide(self, observation: Any, among: Any, now: float) -> Decision:
         """Begin an episode of one step and decide in it."""
         decide = getattr(self.agent, "decide", None) or partial(Deciding.decide, self.agent)

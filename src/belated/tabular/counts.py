@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import math
 from collections import deque
-from collections.abc import Iterable
 from typing import Self, TypeVar
 
 import numpy as np
@@ -303,9 +302,8 @@ SMALLEST = 1e-200
 """A smaller probability of failure would not fit into a number."""
 
 
-def checked_log_term(value: object) -> float:
-    """L of a saved state."""
-    return checks.real("log_term", value, 0.0, 1e6)
+LOG_TERM = stored.Real(0.0, high=1e6)
+"""L of a saved state."""
 
 
 def log_term(problem: Problem, episodes: int | None, begun: int, delta: float) -> float:
@@ -341,16 +339,3 @@ def episodes_in_union_bound(episodes: int | None, begun: int) -> int:
         return int(max(2, 1 << (begun + 1).bit_length()) ** 2)
     beyond = max(0, begun - 1) // episodes  # how many times K is used up
     return int(episodes * 4 ** beyond.bit_length())
-
-
-def paths_of_others(
-    problem: Problem, counts: Counts | None, paths: Iterable[Trajectory]
-) -> list[Trajectory]:
-    """Trajectories that others played, checked; refused where an agent counts nothing."""
-    if counts is None:
-        raise ValueError("count needs unknown transitions; here they are known")
-    checked = list(paths)
-    for path in checked:
-        checks.instance("paths", path, Trajectory)
-        problem.check(path, "bandit")
-    return checked

@@ -33,7 +33,6 @@ class DilatedBonus(DAPO):
         exploration: gamma.
         episodes: K, in the radius of unknown transitions; None: a radius for any number.
         delta: probability that the confidence set of unknown transitions may fail.
-        ties: how feedback that arrives together is used: "together" or "in turn".
         scale: factor on the learning rates of `Doubling`.
     """
 

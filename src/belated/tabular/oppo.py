@@ -51,7 +51,6 @@ from belated.core.contract import Information, call
 from belated.core.ledger import Ledger, Ledgered, Open
 from belated.core.records import Episode
 from belated.core.waiting import Waiting
-from belated.tabular.counts import paths_of_others
 from belated.tabular.parts.blend import Blend
 from belated.tabular.parts.costs import CostsPart, Observation, Revealed, Weighted
 from belated.tabular.parts.explore import ExplorePart, FewVisits, checked_mask, no_exploration
@@ -67,7 +66,7 @@ from belated.tabular.parts.transitions import (
 )
 from belated.tabular.parts.update import Arrival, Outlook, Softmax, UpdatePart
 from belated.tabular.problem import Problem
-from belated.tabular.records import Record, Trajectory
+from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
 
@@ -183,11 +182,6 @@ class DelayedOPPO(Ledgered):
         """Let go of an episode: no feedback of it will be used, and its memory is free."""
         self._ledger.forget(episode)
         self._waiting.forget(episode)
-        self._let_go()
-
-    def count(self, paths: Iterable[Trajectory]) -> None:
-        """Count trajectories of episodes that others played; their costs are not used."""
-        self._model.learn(paths_of_others(self.problem, self._model.counts, paths), self.begun)
         self._let_go()
 
     def setting(self, paths: str) -> Setting:

@@ -80,17 +80,22 @@ class Problem:
         """Shape of a policy: (H, S, A)."""
         return self.horizon, self.states, self.actions
 
-    def __deepcopy__(self, memo: object) -> Self:
-        return self  # nothing in it ever changes
+    @property
+    def policy_size(self) -> int:
+        """How many numbers a policy has."""
+        return self.horizon * self.states * self.actions
 
     @property
     def is_arms(self) -> bool:
-        """Whether an episode is one step from one state, so that only actions differ."""
+        """Whether an episode is one decision in one state: a bandit."""
         return self.horizon == 1 and not isinstance(self.start, tuple)
 
     def uniform_policy(self) -> Floats:
-        """The policy (H, S, A) that plays every action alike."""
-        return np.full(self.shape, 1.0 / self.actions)
+        """The policy (H, S, A) that plays every action with the same probability, read-only."""
+        return frozen(np.full(self.shape, 1.0 / self.actions))
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # nothing in it ever changes
 
     def check(self, record: Any, information: Information) -> None:
         """Raise `FeedbackError` if a record does not fit, whichever its episode is."""
@@ -245,3 +250,14 @@ class Problem:
         from belated.tabular.trial import Trial, random_world  # noqa: PLC0415
 
         return Trial(random_world(self, seed))
+
+
+def check_arms(name: str, problem: object) -> None:
+    """The problem of an agent for arms has one state and one step. name: the agent's."""
+    checks.instance("problem", problem, Problem)
+    assert isinstance(problem, Problem)
+    if problem.states != 1 or problem.horizon != 1:
+        raise ValueError(
+            f"problem must have states = 1 and horizon = 1: {name} is for arms, got "
+            f"states = {problem.states} and horizon = {problem.horizon}"
+        )

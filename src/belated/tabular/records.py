@@ -44,7 +44,7 @@ class Trajectory(_Recorded):
 
     Attributes:
         episode: its number.
-        states: (H + 1,). The last one may be missing, or -1: its transition is then not counted.
+        states: (H + 1,). The last one may be -1, unknown: its transition is then not counted.
         actions: (H,).
         probabilities: (H,) of the actions, as they were drawn; None if they were not noted.
         at: when the record arrived, by the clock of whoever hands it in; None without a clock.
@@ -63,8 +63,6 @@ class Trajectory(_Recorded):
             checks.fix(self, "episode", checks.episode(self.episode))
             states = checks.whole_numbers("states", self.states, UNKNOWN)
             actions = checks.whole_numbers("actions", self.actions, 0)
-            if len(actions) and len(states) == len(actions):
-                states = np.append(states, UNKNOWN)
             if len(states) != len(actions) + 1 or len(actions) == 0:
                 raise ValueError(
                     "states must hold one entry more than actions, "
@@ -251,7 +249,7 @@ def noted(episode: int, notes: Notes, horizon: int) -> Trajectory | None:
     steps = [asked[h] for h in range(horizon)]
     return Trajectory(
         episode,
-        np.array([0 if each.observation is None else each.observation for each in steps]),
+        np.array([0 if each.observation is None else each.observation for each in steps] + [-1]),
         np.array([each.action for each in steps]),
         np.array([each.probability for each in steps]),
     )

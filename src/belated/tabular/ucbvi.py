@@ -21,32 +21,34 @@ scale of `Bonus`. With radius_scale = 1 no Q is above the true optimal one, with
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
 
 import numpy as np
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats, frozen, one_hot
-from belated.core.contract import Information, call
-from belated.core.ledger import Ledger, Ledgered
-from belated.core.records import Episode
-from belated.tabular.counts import paths_of_others
+from belated.core.learner import Learner
+from belated.core.ledger import Open
+from belated.core.stored import Distributions, Field, Flag, Inside
 from belated.tabular.kernels import optimism, planning
 from belated.tabular.kernels.optimism import Bonuses
-from belated.tabular.oppo import CONFIDENCE
-from belated.tabular.parts.costs import Averaged
-from belated.tabular.parts.explore import ExplorePart, FewVisits, no_exploration
-from belated.tabular.parts.transitions import Bonus, Confidence, Known, WithBonus, matching
+from belated.tabular.parts.costs import Averaged, Averaging
+from belated.tabular.parts.explore import ExplorePart, no_exploration
+from belated.tabular.parts.transitions import (
+    CONFIDENCE,
+    Bonus,
+    Confidence,
+    Known,
+    WithBonus,
+    matching,
+)
 from belated.tabular.problem import Problem
-from belated.tabular.records import Record, Trajectory
+from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
 
 AVERAGED = Averaged()
-LEARNING = ("model", "costs", "explore")
-"""What learns in the agent and has a state of its own; the model comes first."""
 
 
-class DelayedUCBVI(Ledgered):
+class DelayedUCBVI(Learner[bool]):
     """Optimistic planning for stochastic costs and delayed bandit feedback.
 
     Args:
@@ -57,8 +59,9 @@ class DelayedUCBVI(Ledgered):
         explore: `FewVisits(...)` for explicit exploration, or None.
     """
 
-    information: Information = "bandit"
-    uses_paths = True
+    _costs: Averaging
+    _policy: Floats  # (H, S, A), the last plan
+    _stale: bool  # whether anything has arrived since
 
     def __init__(
         self,
@@ -75,13 +78,7 @@ class DelayedUCBVI(Ledgered):
                 "transitions must be Transitions, Confidence() or Bonus(), got "
                 f"{checks.show(transitions)}"
             )
-        if isinstance(explore, FewVisits) and explore.use_costs:
-            raise ValueError(
-                "explore=FewVisits(use_costs=True) has no effect here: the costs of all episodes "
-                "are averaged, exploring or not"
-            )
-        self.problem = problem
-        self._parts = {"transitions": transitions, "costs": costs, "explore": explore}
+        super().__init__(problem, transitions=transitions, costs=costs, explore=explore)
         self._part = transitions
         self._model: Known | WithBonus = (
             Known(problem, matching(problem, transitions))
@@ -93,19 +90,14 @@ class DelayedUCBVI(Ledgered):
                 getattr(transitions, "delta", 0.1),
             )
         )
-        self._costs = costs.start(problem)
         self._explore = no_exploration(explore).start(problem, self._model)
-        self._ledger: Ledger[bool] = Ledger(problem, "bandit", uses_paths=True)
-        self._policy = self._planned()
-        self._stale = False
-
-    def begin_episode(self, now: float | None = None) -> Episode:
-        """The next episode number and a copy of the policy (H, S, A) to play in it."""
-        if self._stale:
-            self._policy = self._planned()
-            self._stale = False
-        played = self._explore.mixed(self._policy, self._explore.mask())
-        return self._ledger.hand_out(True, played)
+        self.declare(
+            _model=Inside(self._model),
+            _costs=Inside(costs.start(problem)),
+            _explore=Inside(self._explore),
+            _policy=Distributions(problem.shape),
+            _stale=Flag(True),
+        )
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, and average the costs whose path is known."""
@@ -113,19 +105,9 @@ class DelayedUCBVI(Ledgered):
         self._model.learn(paths, self.begun)
         for entry in entries:
             if entry.path is not None and entry.costs is not None:
-                self._costs.learn(entry.path, entry.costs.values)
+                self._learn(entry)
                 self._ledger.settle(entry)
         self._stale = self._stale or bool(paths) or bool(entries)
-
-    def count(self, paths: Iterable[Trajectory]) -> None:
-        """Count trajectories of episodes that others played; their costs are not used."""
-        others = paths_of_others(self.problem, self._model.counts, paths)
-        self._model.learn(others, self.begun)
-        self._stale = self._stale or bool(others)
-
-    def forget(self, episode: int) -> None:
-        """Let go of an episode: no feedback of it will be used."""
-        self._ledger.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
         """What the ledger says, the share of rows visited, and the cost by the observed means."""
@@ -137,34 +119,22 @@ class DelayedUCBVI(Ledgered):
             told["cost"] = self._model.value(self._costs.believed(), frozen(policy))
         return told
 
-    def configuration(self) -> dict[str, Any]:
-        """The arguments that make this agent."""
-        return {"problem": self.problem, **self._parts}
+    def _next_policy(self) -> Floats:
+        if self._stale:
+            self._policy = self._planned()
+            self._stale = False
+        return self._explore.mixed(self._policy, self._explore.mask())
 
-    def state(self) -> stored.State:
-        """The arguments, what was counted, and the plan."""
-        return {
-            "configuration": self.configuration(),
-            **{name: getattr(self, f"_{name}").state() for name in LEARNING},
-            "ledger": self._ledger.state(bool),
-            "policy": self._policy,
-            "stale": self._stale,
-        }
+    def _learn(self, entry: Open[bool]) -> None:
+        assert entry.path is not None
+        assert entry.costs is not None
+        self._costs.learn(entry.path, entry.costs.values)
 
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The agent that wrote the state."""
-        read = stored.exact(state, "configuration", *LEARNING, "ledger", "policy", "stale")
-        agent = cls(**read["configuration"])
-        for name in LEARNING:
-            getattr(agent, f"_{name}").restore(read[name])
-        agent._ledger.restore(read["ledger"], bool)
-        agent._policy = stored.policy("policy", read["policy"], agent.problem.shape)
-        agent._stale = checks.flag("stale", read["stale"])
-        return agent
+    def _memory(self, policy: Floats) -> bool:
+        return True
 
-    def __repr__(self) -> str:
-        return call(self, self.problem, **self._parts)
+    def _remembered(self) -> Field:
+        return Flag()
 
     def _planned(self) -> Floats:
         H, _, A = self.problem.shape

@@ -27,19 +27,15 @@ Departures: an episode that is forgotten is counted no more. One arm is simply p
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from collections.abc import Mapping
 
-import numpy as np
-
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.contract import Information, call
-from belated.core.ledger import Ledger, Ledgered
-from belated.core.records import Episode
+from belated.core.learner import Learner
+from belated.core.ledger import Open
+from belated.core.stored import Array, Count, Distributions, Episodes, Field
 from belated.tabular.kernels import hybrid
-from belated.tabular.problem import Problem
-from belated.tabular.records import Record
+from belated.tabular.problem import Problem, check_arms
 
 TUNINGS = ("advanced", "simple")
 SCALES = (1e-6, 1e6)
@@ -47,7 +43,7 @@ SMALLEST = 1e-100
 """Floor of a probability that a cost is divided by, so that sums of estimates stay finite."""
 
 
-class ZimmertSeldin(Ledgered):
+class ZimmertSeldin(Learner[Floats]):
     """The best known delayed bandit: for one state and one step.
 
     Args:
@@ -56,34 +52,30 @@ class ZimmertSeldin(Ledgered):
         scale: factor on the learning rates: the regulariser is divided by it.
     """
 
-    information: Information = "bandit"
-    uses_paths = True
+    _losses: Floats  # (A,)
+    _counted: dict[int, None]  # the missing episodes that are counted, oldest first
+    _total: int
+    _given_up: int
 
     def __init__(self, problem: Problem, tuning: str = "advanced", *, scale: float = 1.0) -> None:
-        checks.instance("problem", problem, Problem)
-        if problem.states != 1 or problem.horizon != 1:
-            raise ValueError(
-                "problem must have states = 1 and horizon = 1: ZimmertSeldin is for arms, got "
-                f"states = {problem.states} and horizon = {problem.horizon}"
-            )
-        self.problem = problem
+        check_arms("ZimmertSeldin", problem)
         self.tuning = checks.choice("tuning", tuning, TUNINGS)
         self.scale = checks.real("scale", scale, *SCALES)
-        self._ledger: Ledger[Floats] = Ledger(problem, "bandit", uses_paths=True)
-        self._losses: Floats = np.zeros(problem.actions)
-        self._counted: dict[int, None] = {}  # oldest first
-        self._total = 0
-        self._given_up = 0
+        super().__init__(problem, tuning=self.tuning, scale=self.scale)
+        self.declare(
+            _losses=Array((problem.actions,)),
+            _counted=Episodes(),
+            _total=Count(checks.MOST**2),
+            _given_up=Count(),
+        )
 
-    def begin_episode(self, now: float | None = None) -> Episode:
-        """The next episode number and the weights of the arms, a policy (1, 1, A)."""
+    def _next_policy(self) -> Floats:
+        """Lines 2 to 5: the weights of the arms, as a policy (1, 1, A)."""
         entropy = self._count()
         root = math.sqrt(self.begun + 1.0)
         weights = frozen(hybrid.weights(self._losses, root / self.scale, entropy / self.scale))
-        policy = weights.reshape(1, 1, -1)
-        episode = self._ledger.hand_out(weights, policy)
-        self._counted[episode.number] = None
-        return episode
+        self._counted[self.begun] = None
+        return weights.reshape(1, 1, -1)
 
     def _count(self) -> float:
         """Lines 2 to 4 for the round that begins. Returns 1 / eta."""
@@ -99,73 +91,38 @@ class ZimmertSeldin(Ledgered):
                 self._given_up += 1
         return entropy
 
-    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Add the estimated costs of the episodes whose path and costs have both come."""
-        _, entries = self._ledger.take(records)
-        for entry in entries:
-            if entry.path is None or entry.costs is None or entry.memory is None:
-                continue
-            arm = entry.path.actions[0]
-            self._losses[arm] += entry.costs.values[0] / max(entry.memory[arm], SMALLEST)
-            self._counted.pop(entry.number, None)
-            self._ledger.settle(entry)
+    def _learn(self, entry: Open[Floats]) -> None:
+        """Line 7 for one round."""
+        path, costs, weights = entry.path, entry.costs, entry.memory
+        assert path is not None
+        assert costs is not None
+        assert weights is not None
+        arm = path.actions[0]
+        self._losses[arm] += costs.values[0] / max(weights[arm], SMALLEST)
+        self._counted.pop(entry.number, None)
 
     def forget(self, episode: int) -> None:
         """Let go of an episode: no feedback of it will be used, and it is counted no more."""
-        entry = self._ledger.forget(episode)
-        if entry is not None:
-            self._counted.pop(entry.number, None)
+        super().forget(episode)
+        self._counted.pop(int(episode), None)
 
     def diagnostics(self) -> Mapping[str, float]:
         """What the ledger says, episodes given up, and the sum of those that were missing."""
         return {
-            **self._ledger.diagnostics(),
+            **super().diagnostics(),
             "given_up": self._given_up,
             "outstanding": self._total,
         }
 
-    def configuration(self) -> dict[str, Any]:
-        """The arguments that make this agent."""
-        return {"problem": self.problem, "tuning": self.tuning, "scale": self.scale}
+    def restored(self) -> None:
+        """The episodes that are counted have not reported."""
+        missing = {entry.number for entry in self._ledger if not entry.settled}
+        if not missing.issuperset(self._counted):
+            raise ValueError("counted must be open episodes")
 
-    def state(self) -> stored.State:
-        """The arguments, the estimated costs and what is missing."""
-        return {
-            "configuration": self.configuration(),
-            "ledger": self._ledger.state(lambda weights: weights),
-            "losses": self._losses.copy(),
-            "counted": list(self._counted),
-            "total": self._total,
-            "given_up": self._given_up,
-        }
+    def _memory(self, policy: Floats) -> Floats:
+        weights: Floats = policy[0, 0]
+        return weights
 
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The agent that wrote the state."""
-        names = ("ledger", "losses", "counted", "total", "given_up")
-        read = stored.exact(state, "configuration", *names)
-        agent = cls(**stored.exact(read["configuration"], "problem", "tuning", "scale"))
-        A = agent.problem.actions
-        agent._ledger.restore(read["ledger"], lambda saved: _weights(saved, A))
-        agent._losses = stored.copied("losses", read["losses"], np.float64, (A,))
-        stored.finite("losses", agent._losses)
-        agent._total = stored.count("total", read["total"], checks.MOST**2)
-        agent._given_up = stored.count("given_up", read["given_up"])
-        counted = [
-            checks.integer("counted", k, 0, agent.begun - 1)
-            for k in stored.items("counted", read["counted"])
-        ]
-        missing = {entry.number for entry in agent._ledger if not entry.settled}
-        if counted != sorted(set(counted)) or not missing.issuperset(counted):
-            raise ValueError("counted must be open episodes in their order, each once")
-        agent._counted = dict.fromkeys(counted)
-        return agent
-
-    def __repr__(self) -> str:
-        return call(self, self.problem, tuning=self.tuning, scale=self.scale)
-
-
-def _weights(saved: object, actions: int) -> Floats:
-    weights = stored.array("weights", saved, np.float64, (actions,))
-    checks.distributions("weights", weights)
-    return weights
+    def _remembered(self) -> Field:
+        return Distributions((self.problem.actions,))

@@ -11,7 +11,7 @@ import belated as bl
 import oracles
 from belated import tuning
 from belated.tabular.oreps.agent import DelayedOREPS
-from belated.tabular.oreps.uob import Played
+from belated.tabular.oreps.uob import PlayedPolicy
 from belated.tuning import Setting
 
 ETA, GAMMA, K, DELTA = 0.3, 0.05, 30, 0.1
@@ -339,7 +339,7 @@ def test_expectation_of_the_estimates_over_all_paths():
             wanted[h, x, a] = costs[h, x, a] * occupancy[h, x, a] / (bound[h] + GAMMA)
     assert np.max(np.abs(mean - wanted)) < 1e-12
     assert agent._now is not then
-    assert isinstance(then, Played)
+    assert isinstance(then, PlayedPolicy)
 
 
 def test_the_step_sizes_of_the_theory():
@@ -393,7 +393,7 @@ def test_files_with_wrong_epochs_are_refused():
     agent.begin_episode()
     for change in (
         {"epochs": []},
-        {"now": {**agent._now.state(), "epoch": 7}},
+        {"now": {**agent.state()["now"], "epoch": 7}},
         {"last_visits": np.full((3, 2), -1)},
     ):
         with pytest.raises(ValueError, match=r"epoch|visits"):

@@ -36,39 +36,37 @@ gives a feasible but worse measure); project="on arrival" is ours. The paper giv
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
 
 import numpy as np
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.contract import Information, call
-from belated.core.ledger import Ledger, Ledgered
-from belated.core.records import Episode
-from belated.tabular.counts import paths_of_others
-from belated.tabular.oppo import CONFIDENCE, REVEALED
+from belated.core.contract import Information
+from belated.core.learner import Learner
+from belated.core.ledger import Open
+from belated.core.stored import Array, Count, Field, Flag, Inside, Maybe, Real
 from belated.tabular.oreps.projection import (
     ConfidenceBox,
     KnownDynamics,
     Projection,
     initial_reference,
     project,
+    saved_projection,
 )
-from belated.tabular.parts.transitions import Confidence, Confident, matching
+from belated.tabular.parts.costs import REVEALED
+from belated.tabular.parts.transitions import CONFIDENCE, Confidence, Confident, matching
 from belated.tabular.problem import Problem
-from belated.tabular.records import Record, Trajectory
+from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
 
 PROJECT = ("every episode", "on arrival")
 """When the measure is projected on a confidence set that has changed."""
-
-
-LARGEST = 1e100
+STEEPEST = 1e100
 """The largest learning rate and the largest factor on it; beyond, sums might become infinite."""
 
 
-class DelayedOREPS(Ledgered):
+class DelayedOREPS(Learner[bool]):
     """Mirror descent on occupancy measures for delayed full-information feedback.
 
     Args:
@@ -84,6 +82,13 @@ class DelayedOREPS(Ledgered):
     """
 
     information: Information = "full"
+    _last: Projection | None  # None: the first measure is still to be computed
+    _total: Floats  # (1 or H, S, A), all costs that have moved the measure
+    _batch: Floats | None  # (1 or H, S, A), the costs that have not
+    _counted: bool  # whether trajectories have come since the measure moved
+    _rate: float
+    _solves: int
+    _unconverged: int
 
     def __init__(
         self,
@@ -95,30 +100,15 @@ class DelayedOREPS(Ledgered):
         tolerance: float = 1e-10,
         project: str | None = None,
     ) -> None:
-        self._configure(problem, transitions, learning_rate, scale, tolerance, project)
-        self._last = self._first()
-
-    def _configure(
-        self,
-        problem: Problem,
-        transitions: Transitions | Confidence,
-        learning_rate: float | None,
-        scale: float,
-        tolerance: float,
-        project: str | None,
-    ) -> None:
-        """Everything but the first measure, which takes a solve."""
         checks.instance("problem", problem, Problem)
         if learning_rate is None:
             raise ValueError(
                 "learning_rate is required; belated.tuning.oreps(problem, episodes, total_delay) "
                 "suggests a value, and Doubling replaces any"
             )
-        self.problem = problem
-        self._learning_rate = self._rate = checks.real("learning_rate", learning_rate, 0.0, LARGEST)
-        self._scale = checks.real("scale", scale, 0.0, LARGEST, above=True)
+        rate = checks.real("learning_rate", learning_rate, 0.0, STEEPEST)
+        self._scale = checks.real("scale", scale, 0.0, STEEPEST, above=True)
         self._tolerance = checks.real("tolerance", tolerance, 0.0, above=True)
-        self._transitions = transitions
         self._known: KnownDynamics | None = None
         self._model: Confident | None = None
         if isinstance(transitions, Transitions):
@@ -139,19 +129,29 @@ class DelayedOREPS(Ledgered):
                     "project must be left out with known transitions, where the measure moves only "
                     f"when costs arrive, got {project!r}"
                 )
-        self._project = project
         self.uses_paths = self._model is not None
-        self._ledger: Ledger[bool] = Ledger(problem, "full", uses_paths=self.uses_paths)
-        self._solves = self._unconverged = 0
-        self._total: Floats = np.zeros((1, problem.states, problem.actions))
-        self._batch: Floats | None = None
-        self._counted = False
-
-    def begin_episode(self, now: float | None = None) -> Episode:
-        """The next episode number and a copy of the policy (H, S, A) to play in it."""
-        if self._batch is not None or self._counted:
-            self._move()
-        return self._ledger.hand_out(True, self._last.policy)
+        super().__init__(
+            problem,
+            transitions=transitions,
+            learning_rate=rate,
+            scale=self._scale,
+            tolerance=self._tolerance,
+            project=project,
+        )
+        # whether the measure moves when an episode begins, and not when costs arrive
+        self._at_begin = self._known is None and project != "on arrival"
+        H, S, A = problem.shape
+        costs = Array(((1, H), S, A))
+        self.declare(
+            _model=Inside(self._model),
+            _last=Maybe(saved_projection(problem.shape, known=self._known is not None)),
+            _total=costs,
+            _batch=Maybe(costs),
+            _counted=Flag(),
+            _rate=Real(rate, high=STEEPEST**2),
+            _solves=Count(),
+            _unconverged=Count(),
+        )
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths and gather the costs; move the measure now or when an episode begins."""
@@ -162,25 +162,12 @@ class DelayedOREPS(Ledgered):
             if entry.costs is None:
                 continue
             if entry.memory is not None:
-                costs = entry.costs.values
-                self._batch = costs if self._batch is None else self._batch + costs
+                self._learn(entry)
             self._ledger.settle(entry)
         if self._at_begin:
             self._counted = self._counted or bool(paths)
         elif self._batch is not None:
             self._move()
-
-    def forget(self, episode: int) -> None:
-        """Let go of an episode: no feedback of it will be used."""
-        self._ledger.forget(episode)
-
-    def count(self, paths: Iterable[Trajectory]) -> None:
-        """Count trajectories of episodes that others played; their costs are not used."""
-        counts = None if self._model is None else self._model.counts
-        others = paths_of_others(self.problem, counts, paths)
-        if self._model is not None:
-            self._model.learn(others, self.begun)
-        self._counted = self._counted or (self._at_begin and bool(others))
 
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""
@@ -193,117 +180,71 @@ class DelayedOREPS(Ledgered):
         carry_over: whether feedback of open episodes will still move the measure.
         """
         self._rate = self._scale * parameters.learning_rate
-        self._batch, self._counted = None, False
+        self._last, self._batch, self._counted = None, None, False
         self._total = np.zeros((1, self.problem.states, self.problem.actions))
-        if self._ledger.begun:
-            self._last = self._first()
         if not carry_over:
-            for entry in self._ledger:
-                entry.memory = None
+            self._let_go_of_memories()
+
+    def restored(self) -> None:
+        """Costs wait only where the measure moves when an episode begins."""
+        if (self._counted or self._batch is not None) and not self._at_begin:
+            raise ValueError("batch and counted must be empty where costs move the measure at once")
 
     def diagnostics(self) -> Mapping[str, float]:
         """What the ledger says, the newest costs of the measure, and how the solves went."""
         told = self._ledger.diagnostics()
-        costs = self._ledger.newest
-        if costs is not None:
-            measure = np.exp(self._last.log_measure)
+        last, costs = self._last, self._ledger.newest
+        if costs is not None and last is not None:
+            measure = np.exp(last.log_measure)
             pairs = measure if measure.ndim == 3 else measure.sum(axis=3)
             told["cost"] = float(np.sum(pairs * costs))
         return {
             **told,
             "solves": self._solves,
             "unconverged": self._unconverged,
-            "gap": self._last.gap,
-            "steps": self._last.steps,
+            "gap": 0.0 if last is None else last.gap,
+            "steps": 0 if last is None else last.steps,
             "learning_rate": self._rate,
         }
 
-    def configuration(self) -> dict[str, Any]:
-        """The arguments that make this agent."""
-        return {
-            "problem": self.problem,
-            "transitions": self._transitions,
-            "learning_rate": self._learning_rate,
-            "scale": self._scale,
-            "tolerance": self._tolerance,
-            "project": self._project,
-        }
+    def _next_policy(self) -> Floats:
+        if self._batch is not None or self._counted:
+            self._move()
+        elif self._last is None:
+            self._last = self._first()
+        assert self._last is not None
+        return self._last.policy
 
-    def state(self) -> stored.State:
-        """The arguments, the last measure, the costs so far and the counts."""
-        return {
-            "configuration": self.configuration(),
-            "model": None if self._model is None else self._model.state(),
-            "ledger": self._ledger.state(bool),
-            "last": self._last.state(),
-            "total": self._total,
-            "batch": self._batch,
-            "counted": self._counted,
-            "rate": self._rate,
-            "solves": self._solves,
-            "unconverged": self._unconverged,
-        }
+    def _learn(self, entry: Open[bool]) -> None:
+        """Line 5."""
+        assert entry.costs is not None
+        costs = entry.costs.values
+        self._batch = costs if self._batch is None else self._batch + costs
 
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The agent that wrote the state."""
-        names = ("model", "ledger", "last", "total", "batch", "counted", "rate")
-        read = stored.exact(state, "configuration", *names, "solves", "unconverged")
-        given = ("problem", "transitions", "learning_rate", "scale", "tolerance", "project")
-        agent = cls.__new__(cls)
-        agent._configure(**stored.exact(read["configuration"], *given))
-        if agent._model is not None:
-            agent._model.restore(read["model"])
-        agent._ledger.restore(read["ledger"], bool)
-        agent._total = agent._costs("total", read["total"])
-        agent._counted = checks.flag("counted", read["counted"])
-        if read["batch"] is not None:
-            agent._batch = agent._costs("batch", read["batch"])
-        if (agent._counted or read["batch"] is not None) and not agent._at_begin:
-            raise ValueError("batch and counted must be empty where costs move the measure at once")
-        agent._last = Projection.from_state(
-            read["last"], agent.problem.shape, known=agent._known is not None
-        )
-        agent._rate = checks.real("rate", read["rate"], 0.0, LARGEST**2)
-        agent._solves = stored.count("solves", read["solves"])
-        agent._unconverged = stored.count("unconverged", read["unconverged"])
-        return agent
+    def _memory(self, policy: Floats) -> bool:
+        return True
 
-    def __repr__(self) -> str:
-        arguments = self.configuration()
-        return call(self, arguments.pop("problem"), **arguments)
+    def _remembered(self) -> Field:
+        return Flag()
 
     def _first(self) -> Projection:
-        """The measure nearest to 1 / (S^2 A)."""
+        """Line 1: the measure nearest to 1 / (S^2 A)."""
         dynamics = self._dynamics()
         return self._noted(
             project(dynamics, initial_reference(dynamics), tolerance=self._tolerance)
         )
 
-    @property
-    def _at_begin(self) -> bool:
-        """Whether the measure moves when an episode begins, and not when costs arrive."""
-        return self._known is None and self._project != "on arrival"
-
-    def _costs(self, name: str, value: object) -> Floats:
-        """Summed costs (1 or H, S, A) of a saved state."""
-        H, S, A = self.problem.shape
-        costs = stored.copied(name, value, np.float64, (None, S, A))
-        if len(costs) not in (1, H):
-            raise ValueError(f"{name} must have 1 or H steps, got {len(costs)}")
-        stored.finite(name, costs)
-        return costs
-
     def _move(self) -> None:
-        """Line 6 of the algorithm, with the costs gathered since the last time."""
+        """Line 6, with the costs gathered since the last time."""
+        last = self._first() if self._last is None else self._last
         dynamics, batch = self._dynamics(), self._batch
-        reference = self._last.log_measure
+        reference = last.log_measure
         if isinstance(dynamics, KnownDynamics):
             assert batch is not None
             reference = initial_reference(dynamics) - self._rate * self._total
             self._total = self._total + batch
         costs = None if batch is None else self._rate * batch
-        moved = project(dynamics, reference, costs, warm=self._last, tolerance=self._tolerance)
+        moved = project(dynamics, reference, costs, warm=last, tolerance=self._tolerance)
         self._last = self._noted(moved)
         self._batch, self._counted = None, False
 

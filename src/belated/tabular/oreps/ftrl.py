@@ -26,9 +26,9 @@ give sense to ln w where p is 0. Here p is as it is, and the sums are over the (
 policy can reach: there the line has sense without either. Then w(h, s, a, s') = w(h, s, a) p(s'),
 so it is a problem on (h, s, a), with the entropy of p and the number of successors as weights, and
 u is the occupancy of the policy that was played, so that estimates are unbiased. The proof of
-Theorem 7 goes through, with two of its error terms equal to 0; see docs/algorithms/ftrl.md. With
-`impossible` all S next states count as successors: this is the limit of the printed line as T
-grows, also where p has zeros.
+Theorem 7 goes through, with two of its error terms equal to 0; see docs/algorithms/ftrl.md. Line 3
+as printed sums its logarithms over all S next states: `impossible` does so too, as the limit of the
+printed line as T grows, also where p has zeros.
 
 Departures: that reading; u is computed from the policy, so that it is exact whatever the solver
 leaves. The paper's constants are in `tuning.ftrl`, beside rates for practice.
@@ -36,23 +36,20 @@ leaves. The paper's constants are in `tuning.ftrl`, beside rates for practice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from collections.abc import Mapping
 
 import numpy as np
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.contract import Information, call
-from belated.core.ledger import Ledger, Ledgered, Open
-from belated.core.records import Episode
+from belated.core.learner import Learner
+from belated.core.ledger import Open
+from belated.core.stored import Array, Count, Distributions, Field, Flag, Maybe, Real
 from belated.tabular.kernels import planning
 from belated.tabular.oreps import barrier as kernels
 from belated.tabular.oreps.projection import KnownDynamics, merged
 from belated.tabular.parts.transitions import matching
-from belated.tabular.parts.update import uniform
 from belated.tabular.problem import Problem
-from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
 
@@ -65,7 +62,7 @@ STEPS = 200
 """Newton steps of a solve, at most."""
 
 
-class DelayedFTRL(Ledgered):
+class DelayedFTRL(Learner[Floats]):
     """Follow the regularised leader over occupancy measures; see the module for the algorithm.
 
     Args:
@@ -75,11 +72,18 @@ class DelayedFTRL(Ledgered):
         barrier: eta / gamma, the weight of the log barrier against the entropy;
             `Doubling(largest=True)` replaces it too.
         scale: factor on the step sizes of `Doubling`.
-        impossible: whether transitions of probability 0 have a barrier too, as in the paper's set.
+        impossible: whether transitions of probability 0 have a barrier too, as in line 3 of the
+            paper.
     """
 
-    information: Information = "bandit"
-    uses_paths = True
+    _total: Floats  # (H, S, A)
+    _dual: Floats | None  # (H + 1, S), the multipliers of the last solve
+    _policy: Floats  # (H, S, A)
+    _stale: bool  # whether line 3 is to be solved
+    _rate: float
+    _barrier: float
+    _solves: int
+    _unconverged: int
 
     def __init__(
         self,
@@ -93,14 +97,19 @@ class DelayedFTRL(Ledgered):
     ) -> None:
         checks.instance("problem", problem, Problem)
         checks.instance("transitions", transitions, Transitions, ": DelayedFTRL must know them")
-        self.problem = problem
-        self._arguments: dict[str, Any] = {
-            "transitions": matching(problem, transitions),
-            "learning_rate": checks.real("learning_rate", learning_rate, 0.0, above=True),
-            "barrier": checks.real("barrier", barrier, LEAST_BARRIER, MOST_BARRIER),
-            "scale": checks.real("scale", scale, 0.0, above=True),
-            "impossible": checks.flag("impossible", impossible),
-        }
+        self._transitions = matching(problem, transitions)
+        rate = checks.real("learning_rate", learning_rate, 0.0, above=True)
+        barrier = checks.real("barrier", barrier, LEAST_BARRIER, MOST_BARRIER)
+        self._scale = checks.real("scale", scale, 0.0, above=True)
+        impossible = checks.flag("impossible", impossible)
+        super().__init__(
+            problem,
+            transitions=transitions,
+            learning_rate=rate,
+            barrier=barrier,
+            scale=self._scale,
+            impossible=impossible,
+        )
         H, S, A = problem.shape
         self._start = problem.start_probabilities
         dynamics = KnownDynamics(
@@ -114,28 +123,17 @@ class DelayedFTRL(Ledgered):
         self._rows = kernels.Rows(
             transitions.successors, transitions.probabilities, frozen(dynamics.reach), self._start
         )
-        self._transitions = transitions
-        self._ledger: Ledger[Floats] = Ledger(problem, "bandit", uses_paths=True)
-        self._solves = self._unconverged = 0
-        self._restart(self._arguments["learning_rate"], self._arguments["barrier"])
-
-    def begin_episode(self, now: float | None = None) -> Episode:
-        """The next episode number and a copy of the policy (H, S, A) to play in it."""
-        if self._stale:
-            self._lead()
-        return self._ledger.hand_out(self._measure, self._policy)
-
-    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Add the estimated costs of the episodes whose path and costs have both come."""
-        _, entries = self._ledger.take(records)
-        for entry in entries:
-            if entry.path is not None and entry.costs is not None:
-                self._learn(entry)
-                self._ledger.settle(entry)
-
-    def forget(self, episode: int) -> None:
-        """Let go of an episode: no feedback of it will be used."""
-        self._ledger.forget(episode)
+        self.declare(
+            _total=Array((H, S, A)),
+            _dual=Maybe(Array((H + 1, S))),
+            _policy=Distributions((H, S, A)),
+            _stale=Flag(True),
+            _rate=Real(rate, above=True),
+            _barrier=Real(barrier, LEAST_BARRIER, MOST_BARRIER),
+            _solves=Count(),
+            _unconverged=Count(),
+        )
+        self.restored()
 
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""
@@ -147,93 +145,46 @@ class DelayedFTRL(Ledgered):
         carry_over: whether feedback of open episodes will still be used.
         """
         barrier = self._arguments["barrier"] if parameters.barrier is None else parameters.barrier
-        rate = self._arguments["scale"] * parameters.learning_rate
-        self._restart(rate, max(barrier, LEAST_BARRIER))
+        self._rate = self._scale * parameters.learning_rate
+        self._barrier = max(barrier, LEAST_BARRIER)
+        self._total[:] = 0.0
+        self._dual, self._policy, self._stale = None, self.problem.uniform_policy(), True
+        self.restored()
         if not carry_over:
-            for entry in self._ledger:
-                entry.memory = None
+            self._let_go_of_memories()
+
+    def restored(self) -> None:
+        """The barrier of every row, summed over next states, and the measure of the policy."""
+        self._barriers = frozen(self._barrier * self._ways)
+        self._measure = self._occupancy()
 
     def diagnostics(self) -> Mapping[str, float]:
         """What the ledger says, how the solves went, the step size and the barrier."""
         return {
-            **self._ledger.diagnostics(),
+            **super().diagnostics(),
             "solves": self._solves,
             "unconverged": self._unconverged,
             "learning_rate": self._rate,
             "barrier": self._barrier,
         }
 
-    def configuration(self) -> dict[str, Any]:
-        """The arguments that make this agent."""
-        return {"problem": self.problem, **self._arguments}
-
-    def state(self) -> stored.State:
-        """The arguments, the estimated costs, and the last measure with its multipliers."""
-        return {
-            "configuration": self.configuration(),
-            "ledger": self._ledger.state(lambda measure: measure),
-            "total": self._total.copy(),
-            "dual": None if self._dual is None else self._dual.copy(),
-            "policy": self._policy,
-            "stale": self._stale,
-            "rate": self._rate,
-            "barrier": self._barrier,
-            "solves": self._solves,
-            "unconverged": self._unconverged,
-        }
-
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The agent that wrote the state."""
-        names = ("ledger", "total", "dual", "policy", "stale", "rate", "barrier")
-        read = stored.exact(state, "configuration", *names, "solves", "unconverged")
-        given = ("problem", "transitions", "learning_rate", "barrier", "scale", "impossible")
-        agent = cls(**stored.exact(read["configuration"], *given))
-        H, S, _ = agent.problem.shape
-        agent._restart(
-            checks.real("rate", read["rate"], 0.0, above=True),
-            checks.real("barrier", read["barrier"], LEAST_BARRIER, MOST_BARRIER),
-        )
-        agent._ledger.restore(read["ledger"], agent._read)
-        agent._total = stored.copied("total", read["total"], np.float64, agent.problem.shape)
-        stored.finite("total", agent._total)
-        if read["dual"] is not None:
-            agent._dual = stored.copied("dual", read["dual"], np.float64, (H + 1, S))
-            stored.finite("dual", agent._dual)
-        agent._play(stored.policy("policy", read["policy"], agent.problem.shape))
-        agent._stale = checks.flag("stale", read["stale"])
-        agent._solves = checks.integer("solves", read["solves"], 0)
-        agent._unconverged = checks.integer("unconverged", read["unconverged"], 0)
-        return agent
-
-    def __repr__(self) -> str:
-        return call(self, self.problem, **self._arguments)
-
-    def _restart(self, learning_rate: float, barrier: float) -> None:
-        self._rate, self._barrier = learning_rate, barrier
-        self._barriers = frozen(barrier * self._ways)  # of the rows, summed over next states
-        self._total: Floats = np.zeros(self.problem.shape)
-        self._dual: Floats | None = None
-        self._play(uniform(self.problem))
-        self._stale = True  # whether line 3 is to be solved
-
-    def _play(self, policy: Floats) -> None:
-        """Line 4."""
-        self._policy = policy
-        reach = planning.state_occupancy(self._transitions.rows, policy, self._start)
-        self._measure = frozen(reach[:, :, None] * policy)
+    def _next_policy(self) -> Floats:
+        if self._stale:
+            self._lead()
+        return self._policy
 
     def _learn(self, entry: Open[Floats]) -> None:
-        """Line 6 for an episode, unless it belongs to an earlier phase."""
+        """Line 6 for an episode."""
         occupancy, path, costs = entry.memory, entry.path, entry.costs
-        if occupancy is None or path is None or costs is None:
-            return
+        assert occupancy is not None
+        assert path is not None
+        assert costs is not None
         at = (np.arange(self.problem.horizon), path.states[:-1], path.actions)
         self._total[at] += costs.values / np.maximum(occupancy[at], SMALLEST)
         self._stale = True
 
     def _lead(self) -> None:
-        """Line 3, from the multipliers of the last solve, or from none."""
+        """Lines 3 and 4, from the multipliers of the last solve, or from none."""
         H, S, A = self.problem.shape
         weights = frozen(self._entropy - self._rate * self._total)
         leader = kernels.Leader(np.zeros((H + 1, S)), np.zeros((H, S, A)), np.zeros((H, S)))
@@ -247,11 +198,17 @@ class DelayedFTRL(Ledgered):
         self._dual = leader.V
         mass = leader.w.sum(axis=2, keepdims=True)
         policy = np.divide(leader.w, mass, out=np.full((H, S, A), 1.0 / A), where=mass > 0.0)
-        self._play(frozen(policy / policy.sum(axis=2, keepdims=True)))
+        self._policy = frozen(policy / policy.sum(axis=2, keepdims=True))
+        self._measure = self._occupancy()
         self._stale = False
 
-    def _read(self, memory: object) -> Floats:
-        measure = stored.array("measure", memory, np.float64, self.problem.shape)
-        if not np.all((measure >= 0.0) & (measure <= 1.0 + 1e-9)):
-            raise ValueError("measure must be between 0 and 1, got an entry that is not")
-        return measure
+    def _occupancy(self) -> Floats:
+        """The occupancy measure (H, S, A) of the policy."""
+        reach = planning.state_occupancy(self._transitions.rows, self._policy, self._start)
+        return frozen(reach[:, :, None] * self._policy)
+
+    def _memory(self, policy: Floats) -> Floats:
+        return self._measure
+
+    def _remembered(self) -> Field:
+        return Array(self.problem.shape, low=0.0, high=1.0 + 1e-9, shared=True)

@@ -24,13 +24,12 @@ portion solves the given problem, so the answer is exact for known and unknown t
 (Two *updates* with half of a batch each would be exact for known transitions only.)
 """
 
-from dataclasses import dataclass, field, fields
-from typing import Self
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from belated.core import checks, stored
+from belated.core import stored
 from belated.core.arrays import Bools, Floats, Indices, frozen
 from belated.tabular.oreps import newton as kernels
 
@@ -114,33 +113,31 @@ class Projection:
     portions: int  # 1 unless the cost had to be applied in parts
     converged: bool  # gap <= tolerance
 
-    def state(self) -> stored.State:
-        """The fields."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
 
-    @classmethod
-    def from_state(cls, state: stored.State, shape: tuple[int, int, int], *, known: bool) -> Self:
-        """The projection that wrote the state, for a problem of shape (H, S, A)."""
-        H, S, A = shape
-        read = stored.exact(state, *(item.name for item in fields(cls)))
-        shapes: dict[str, tuple[int, ...]] = {
-            "log_measure": (H, S, A) if known else (H, S, A, S),
-            "log_policy": (H, S, A),
-            "policy": (H, S, A),
-            "log_density": (H, S),
-            "dual": (H, S),
-        }
-        for name, wanted in shapes.items():
-            found = stored.array(name, read[name], np.float64, wanted)
-            stored.between(name, found, -np.inf, stored.LARGEST)
-        checks.policy("policy", read["policy"], shape)
-        for name in ("steps", "eliminations", "portions"):
-            stored.count(name, read[name])
-        checks.flag("converged", read["converged"])
-        for name in ("value", "gap", "residual"):
-            if not isinstance(read[name], float):
-                raise ValueError(f"{name} must be a number, got {checks.show(read[name])}")
-        return cls(**read)
+def saved_projection(shape: tuple[int, int, int], *, known: bool) -> stored.Several:
+    """The declaration of a projection, for a problem of shape (H, S, A)."""
+    H, S, A = shape
+
+    def logs(*axes: int) -> stored.Array:
+        return stored.Array(axes, low=-np.inf, shared=True)
+
+    return stored.Several(
+        Projection,
+        {
+            "log_measure": logs(H, S, A) if known else logs(H, S, A, S),
+            "log_policy": logs(H, S, A),
+            "policy": stored.Distributions(shape),
+            "log_density": logs(H, S),
+            "dual": logs(H, S),
+            "value": stored.AnyReal(),
+            "gap": stored.AnyReal(),
+            "residual": stored.AnyReal(),
+            "steps": stored.Count(),
+            "eliminations": stored.Count(),
+            "portions": stored.Count(),
+            "converged": stored.Flag(),
+        },
+    )
 
 
 def initial_reference(dynamics: KnownDynamics | ConfidenceBox) -> Floats:

@@ -45,33 +45,34 @@ import copy
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints, frozen
-from belated.core.contract import Information, call
-from belated.core.ledger import Ledger, Ledgered, Open
-from belated.core.records import Episode
-from belated.tabular.counts import SMALLEST, Counts, episodes_in_union_bound, paths_of_others
+from belated.core.learner import Learner
+from belated.core.ledger import Open
+from belated.core.stored import Array, Count, Distributions, Field, Inside, Maybe, Real, Several
+from belated.tabular.counts import SMALLEST, Counts, episodes_in_union_bound
 from belated.tabular.kernels import optimism
 from belated.tabular.oreps.projection import (
     ConfidenceBox,
     Projection,
     initial_reference,
     project,
+    saved_projection,
 )
 from belated.tabular.parts.transitions import NO_TOTAL
 from belated.tabular.problem import Problem
-from belated.tabular.records import Record, Trajectory
+from belated.tabular.records import Record
 from belated.tabular.tuning import Parameters, Setting, layered
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
-LEAST = 1e-100
-"""Least exploration: no sum of estimates is infinite."""
+LEAST_EXPLORATION = 1e-100
+"""With this much exploration no sum of estimates is infinite."""
 TOLERANCE = 1e-12
 FINE = 1e-10
 """How exact a projection is; errors would add up over the episodes."""
@@ -128,18 +129,9 @@ class Epoch:
         )
         object.__setattr__(self, "dynamics", dynamics)
 
-    def state(self) -> stored.State:
-        """What the set is made of."""
-        return {
-            "number": self.number,
-            "log_term": self.log_term,
-            "counts": self.counts.state(),
-            "last": self.last,
-        }
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Played:
+class PlayedPolicy:
     """What is remembered of an episode: its policy (H, S, A), and the set of its epoch."""
 
     policy: Floats
@@ -160,12 +152,29 @@ class Played:
         bound: Floats = reach * self.policy[np.arange(H), states[:-1], actions]
         return bound
 
-    def state(self) -> stored.State:
-        """The policy and the number of the epoch."""
-        return {"policy": self.policy, "epoch": self.epoch.number}
+
+@dataclass(frozen=True, slots=True)
+class EpochNumber:
+    """The declaration of an epoch that is written elsewhere: its number stands for it."""
+
+    read_before: dict[int, Epoch]
+
+    def fresh(self) -> None:
+        """No epoch."""
+
+    def write(self, value: Epoch) -> int:
+        """Its number."""
+        return value.number
+
+    def read(self, name: str, saved: object) -> Epoch:
+        """The epoch of this number."""
+        number = checks.integer(name, saved, 1)
+        if number not in self.read_before:
+            raise ValueError(f"{name} must be one of the saved epochs, got {number}")
+        return self.read_before[number]
 
 
-class UOBREPS(Ledgered):
+class UOBREPS(Learner[PlayedPolicy]):
     """Mirror descent with upper occupancy bounds; see the module for the algorithm.
 
     Args:
@@ -178,8 +187,14 @@ class UOBREPS(Ledgered):
         scale: factor on the rates of `Doubling`.
     """
 
-    information: Information = "bandit"
-    uses_paths = True
+    _last_visits: Ints  # (S, A), of the last step
+    _now: PlayedPolicy | None  # what the newest episode played
+    _measure: Projection | None  # None: the first one is still to be computed
+    _batch: Floats | None  # (H, S, A), the estimates that have not moved the measure
+    _rate: float
+    _exploration: float
+    _solves: int
+    _unconverged: int
 
     def __init__(
         self,
@@ -193,56 +208,47 @@ class UOBREPS(Ledgered):
         scale: float = 1.0,
     ) -> None:
         checks.instance("problem", problem, Problem)
-        self.problem = problem
-        self._arguments: dict[str, Any] = {
-            "learning_rate": checks.real("learning_rate", learning_rate, 0.0, above=True),
-            "exploration": checks.real("exploration", exploration, LEAST),
-            "episodes": checks.episodes(episodes),
-            "delta": checks.real("delta", delta, 0.0, 1.0, above=True),
-            "radius_scale": checks.real("radius_scale", radius_scale, 0.0, 1e100, above=True),
-            "scale": checks.real("scale", scale, 0.0, above=True),
-        }
-        self._ledger: Ledger[Played] = Ledger(problem, "bandit", uses_paths=True)
+        rate = checks.real("learning_rate", learning_rate, 0.0, above=True)
+        exploration = checks.real("exploration", exploration, LEAST_EXPLORATION)
+        self._episodes = checks.episodes(episodes)
+        self._delta = checks.real("delta", delta, 0.0, 1.0, above=True)
+        self._radius_scale = checks.real("radius_scale", radius_scale, 0.0, 1e100, above=True)
+        self._scale = checks.real("scale", scale, 0.0, above=True)
+        super().__init__(
+            problem,
+            learning_rate=rate,
+            exploration=exploration,
+            episodes=self._episodes,
+            delta=self._delta,
+            radius_scale=self._radius_scale,
+            scale=self._scale,
+        )
         self._counts = Counts(problem, steps=problem.horizon - 1)
-        self._last_visits: Ints = np.zeros((problem.states, problem.actions), dtype=np.int64)
-        self._solves = self._unconverged = 0
+        self._read: dict[int, Epoch] = {}  # the epochs of a saved state, by number
+        self.declare(
+            _counts=Inside(self._counts),
+            _last_visits=Array(problem.shape[1:], np.int64, low=0, high=checks.MOST),
+            _now=Maybe(self._remembered()),
+            _measure=Maybe(saved_projection(problem.shape, known=False)),
+            _batch=Maybe(Array(problem.shape)),
+            _rate=Real(rate, above=True),
+            _exploration=Real(exploration, LEAST_EXPLORATION),
+            _solves=Count(),
+            _unconverged=Count(),
+        )
         self._epoch = self._new_epoch(1)
-        self._now: Played | None = None  # what the newest episode played
-        self._batch: Floats | None = None
-        self._restart(self._arguments["learning_rate"], self._arguments["exploration"])
-
-    def begin_episode(self, now: float | None = None) -> Episode:
-        """The next episode number and a copy of the policy (H, S, A) to play in it."""
-        fresh = self._doubled()
-        if fresh:
-            self._epoch = self._new_epoch(self._epoch.number + 1)
-        if fresh or self._batch is not None:
-            self._move()
-        policy = self._measure.policy
-        if (
-            self._now is None
-            or self._now.policy is not policy
-            or self._now.epoch is not self._epoch
-        ):
-            self._now = Played(policy, self._epoch)
-        return self._ledger.hand_out(self._now, policy)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, and gather the estimates of the episodes that are complete."""
         paths, entries = self._ledger.take(records)
         for entry in entries:
             if entry.path is not None and entry.costs is not None:
-                self._learn(entry)
+                if entry.memory is not None:
+                    self._learn(entry)
                 self._ledger.settle(entry)
-        self._count(paths)
-
-    def count(self, paths: Iterable[Trajectory]) -> None:
-        """Count trajectories of episodes that others played; their costs are not used."""
-        self._count(paths_of_others(self.problem, self._counts, paths))
-
-    def forget(self, episode: int) -> None:
-        """Let go of an episode: no feedback of it will be used."""
-        self._ledger.forget(episode)
+        for path in paths:  # line 6
+            self._counts.add(path)
+            self._last_visits[path.states[-2], path.actions[-1]] += 1
 
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""
@@ -253,104 +259,82 @@ class UOBREPS(Ledgered):
 
         carry_over: whether feedback of open episodes will still move the measure.
         """
-        scale = self._arguments["scale"]
-        self._restart(
-            scale * parameters.learning_rate, max(scale * (parameters.exploration or 0.0), LEAST)
-        )
+        self._rate = self._scale * parameters.learning_rate
+        exploration = self._scale * (parameters.exploration or 0.0)
+        self._exploration = max(exploration, LEAST_EXPLORATION)
+        self._measure = self._batch = self._now = None
         if not carry_over:
-            for entry in self._ledger:
-                entry.memory = None
+            self._let_go_of_memories()
 
     def diagnostics(self) -> Mapping[str, float]:
         """What the ledger says, the epoch, how the solves went, and the rates."""
         return {
-            **self._ledger.diagnostics(),
+            **super().diagnostics(),
             "epoch": self._epoch.number,
             "solves": self._solves,
             "unconverged": self._unconverged,
-            "gap": self._measure.gap,
+            "gap": 0.0 if self._measure is None else self._measure.gap,
             "learning_rate": self._rate,
             "exploration": self._exploration,
         }
 
-    def configuration(self) -> dict[str, Any]:
-        """The arguments that make this agent."""
-        return {"problem": self.problem, **self._arguments}
-
     def state(self) -> stored.State:
-        """The arguments, the counts, the sets that are still needed, and the last measure."""
+        """Also the sets that open episodes need."""
         memories = [entry.memory for entry in self._ledger] + [self._now]
         epochs = {p.epoch.number: p.epoch for p in memories if p is not None}
         epochs[self._epoch.number] = self._epoch
-        return {
-            "configuration": self.configuration(),
-            "counts": self._counts.state(),
-            "last_visits": self._last_visits.copy(),
-            "epochs": [epochs[number].state() for number in sorted(epochs)],
-            "ledger": self._ledger.state(Played.state),
-            "now": None if self._now is None else self._now.state(),
-            "measure": self._measure.state(),
-            "batch": None if self._batch is None else self._batch.copy(),
-            "rate": self._rate,
-            "exploration": self._exploration,
-            "solves": self._solves,
-            "unconverged": self._unconverged,
-        }
+        written = [self._saved_epoch().write(epochs[number]) for number in sorted(epochs)]
+        return {**super().state(), "epochs": written}
 
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The agent that wrote the state."""
-        numbers = ("rate", "exploration", "solves", "unconverged")
-        arrays = ("counts", "last_visits", "epochs", "ledger", "now", "measure", "batch")
-        read = stored.exact(state, "configuration", *arrays, *numbers)
-        given = ("learning_rate", "exploration", "episodes", "delta", "radius_scale", "scale")
-        agent = cls(**stored.exact(read["configuration"], "problem", *given))
-        shape = agent.problem.shape
-        agent._counts.restore(read["counts"])
-        agent._last_visits = _visits(read["last_visits"], shape[1:])
-        epochs: dict[int, Epoch] = {}
-        for item in stored.items("epochs", read["epochs"]):
-            epoch = agent._read_epoch(item)
-            epochs[epoch.number] = agent._epoch = epoch
-        if not epochs or list(epochs) != sorted(epochs):
+    def restore(self, saved: stored.State) -> None:
+        """The sets come first: what was played names them."""
+        others = dict(saved)
+        for item in stored.items("epochs", others.pop("epochs", None)):
+            self._epoch = self._saved_epoch().read("epochs", item)
+            self._read[self._epoch.number] = self._epoch
+        if not self._read or list(self._read) != sorted(self._read):
             raise ValueError("epochs must be at least one, in their order")
+        super().restore(others)
+        self._read.clear()
 
-        def played(memory: object) -> Played:
-            fields = stored.exact(memory, "policy", "epoch")
-            number = checks.integer("epoch", fields["epoch"], 1)
-            if number not in epochs:
-                raise ValueError(f"epoch must be one of the saved epochs, got {number}")
-            return Played(stored.policy("policy", fields["policy"], shape), epochs[number])
+    def _next_policy(self) -> Floats:
+        if self._measure is None:
+            self._measure = self._first()
+        fresh = self._doubled()
+        if fresh:
+            self._epoch = self._new_epoch(self._epoch.number + 1)
+        if fresh or self._batch is not None:
+            self._measure = self._moved(self._measure)
+        return self._measure.policy
 
-        agent._ledger.restore(read["ledger"], played)
-        agent._measure = Projection.from_state(read["measure"], shape, known=False)
-        agent._rate = checks.real("rate", read["rate"], 0.0, above=True)
-        agent._exploration = checks.real("exploration", read["exploration"], LEAST)
-        agent._now = None if read["now"] is None else played(read["now"])
-        if read["batch"] is not None:
-            agent._batch = stored.copied("batch", read["batch"], np.float64, shape)
-            stored.finite("batch", agent._batch)
-        agent._solves = checks.integer("solves", read["solves"], 0)
-        agent._unconverged = checks.integer("unconverged", read["unconverged"], 0)
-        return agent
+    def _memory(self, policy: Floats) -> PlayedPolicy:
+        now = self._now
+        if now is None or now.policy is not policy or now.epoch is not self._epoch:
+            self._now = now = PlayedPolicy(policy, self._epoch)
+        return now
 
-    def __repr__(self) -> str:
-        return call(self, self.problem, **self._arguments)
+    def _remembered(self) -> Field:
+        policy = Distributions(self.problem.shape)
+        return Several(PlayedPolicy, {"policy": policy, "epoch": EpochNumber(self._read)})
 
-    def _restart(self, learning_rate: float, exploration: float) -> None:
-        """The first measure: line 1, or the nearest measure to it in the set of now."""
-        self._rate, self._exploration = learning_rate, exploration
-        dynamics = self._epoch.dynamics
-        self._measure = self._noted(
-            project(dynamics, initial_reference(dynamics), tolerance=TOLERANCE, fine=FINE)
+    def _saved_epoch(self) -> Field:
+        counts = Counts(self.problem, steps=self.problem.horizon - 1)
+        return Several(
+            lambda **read: Epoch(**read, radius_scale=self._radius_scale, problem=self.problem),
+            {
+                "number": Count(low=1),
+                "log_term": Real(),
+                "counts": Inside(counts),
+                "last": Array(self.problem.shape[1:], np.int64, low=0, high=checks.MOST),
+            },
         )
-        self._batch, self._now = None, None
 
-    def _learn(self, entry: Open[Played]) -> None:
-        """Line 5 for an episode, unless it belongs to an earlier phase."""
+    def _learn(self, entry: Open[PlayedPolicy]) -> None:
+        """Line 5 for an episode."""
         played, path, costs = entry.memory, entry.path, entry.costs
-        if played is None or path is None or costs is None:
-            return
+        assert played is not None
+        assert path is not None
+        assert costs is not None
         bound = played.upper(path.states, path.actions)
         if self._now is not None and self._now is not played:
             bound = np.maximum(bound, self._now.upper(path.states, path.actions))
@@ -358,12 +342,6 @@ class UOBREPS(Ledgered):
             self._batch = np.zeros(self.problem.shape)
         at = (np.arange(self.problem.horizon), path.states[:-1], path.actions)
         self._batch[at] += costs.values / (bound + self._exploration)
-
-    def _count(self, paths: list[Trajectory]) -> None:
-        """Line 6."""
-        for path in paths:
-            self._counts.add(path)
-            self._last_visits[path.states[-2], path.actions[-1]] += 1
 
     def _doubled(self) -> bool:
         """Line 7: whether the visits of some pair have doubled in this epoch."""
@@ -375,7 +353,7 @@ class UOBREPS(Ledgered):
         return Epoch(
             number,
             self._log_term(),
-            self._arguments["radius_scale"],
+            self._radius_scale,
             copy.deepcopy(self._counts),
             self._last_visits.copy(),
             self.problem,
@@ -383,15 +361,21 @@ class UOBREPS(Ledgered):
 
     def _log_term(self) -> float:
         """L = ln(K X A / delta)."""
-        K = episodes_in_union_bound(self._arguments["episodes"], self.begun)
-        delta = max(self._arguments["delta"], SMALLEST)
+        K = episodes_in_union_bound(self._episodes, self.begun)
+        delta = max(self._delta, SMALLEST)
         return math.log(K * layered(self.problem) * self.problem.actions / delta)
 
-    def _move(self) -> None:
+    def _first(self) -> Projection:
+        """Line 1, or in a later phase the nearest measure to it in the set of now."""
+        dynamics = self._epoch.dynamics
+        reference = initial_reference(dynamics)
+        return self._noted(project(dynamics, reference, tolerance=TOLERANCE, fine=FINE))
+
+    def _moved(self, last: Projection) -> Projection:
         """Line 8."""
         cost = None if self._batch is None else self._rate * self._batch
-        last = self._measure
-        self._measure = self._noted(
+        self._batch = None
+        return self._noted(
             project(
                 self._epoch.dynamics,
                 last.log_measure,
@@ -401,34 +385,13 @@ class UOBREPS(Ledgered):
                 fine=FINE,
             )
         )
-        self._batch = None
 
     def _noted(self, solved: Projection) -> Projection:
         self._solves += 1
         self._unconverged += not solved.converged
         return solved
 
-    def _read_epoch(self, item: object) -> Epoch:
-        read = stored.exact(item, "number", "log_term", "counts", "last")
-        counts = Counts(self.problem, steps=self.problem.horizon - 1)
-        counts.restore(read["counts"])
-        return Epoch(
-            checks.integer("number", read["number"], 1),
-            checks.real("log_term", read["log_term"], 0.0),
-            self._arguments["radius_scale"],
-            counts,
-            _visits(read["last"], self.problem.shape[1:]),
-            self.problem,
-        )
-
 
 def _every(array: npt.NDArray[Scalar], horizon: int) -> npt.NDArray[Scalar]:
     """The array (1 or H, ...) as a copy for each of H steps."""
     return np.array(np.broadcast_to(array, (horizon, *array.shape[1:])))
-
-
-def _visits(saved: object, shape: tuple[int, ...]) -> Ints:
-    visits = stored.copied("last visits", saved, np.int64, shape)
-    if np.any(visits < 0):
-        raise ValueError("last visits must be at least 0, got one below")
-    return visits

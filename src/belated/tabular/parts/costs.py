@@ -139,6 +139,10 @@ class Revealing(stored.Stateless):
         return seen.values
 
 
+REVEALED = Revealed()
+"""Where costs come from by default."""
+
+
 @dataclass(frozen=True, slots=True)
 class Weighted:
     """Bandit feedback, any costs: a suffered cost is divided by the probability of seeing it.

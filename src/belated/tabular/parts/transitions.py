@@ -16,10 +16,10 @@ from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints, frozen, one_hot
 from belated.core.contract import Information
 from belated.tabular.counts import (
+    LOG_TERM,
     ConfidenceSet,
     Counts,
     EmpiricalModel,
-    checked_log_term,
     log_term,
     log_term_of_means,
 )
@@ -161,6 +161,10 @@ class Confidence:
         """
         L = log_term_of_means(problem, self.episodes, begun, self.delta)
         return self.radius_scale * math.sqrt(L / 2.0)
+
+
+CONFIDENCE = Confidence()
+"""How agents of the paper treat unknown transitions by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +342,7 @@ class Confident:
         """Continue from a saved state."""
         read = stored.exact(saved, "counts", "log_term")
         self.counts.restore(read["counts"])
-        self.set.log_term = checked_log_term(read["log_term"])
+        self.set.log_term = LOG_TERM.read("log_term", read["log_term"])
         self.set.refresh(np.arange(self.counts.visits.size))
 
     def _backward(self, costs: Floats, policy: Floats, total: Floats) -> Floats:

@@ -13,10 +13,11 @@ from __future__ import annotations
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats
+from belated.core.arrays import Floats, frozen
+from belated.core.stored import Array
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
-from belated.tabular.rivals.base import Rival
+from belated.tabular.rivals.base import STEEPEST, Rival
 
 
 class ActorCritic(Rival):
@@ -28,21 +29,26 @@ class ActorCritic(Rival):
         critic_rate: weight of the newest observation in V, above 0 and at most 1.
     """
 
+    _theta: Floats  # (H, S, A)
+    _v: Floats  # (H + 1, S); half of what is possible at first
+
     def __init__(
         self, problem: Problem, *, learning_rate: float = 1.0, critic_rate: float = 0.3
     ) -> None:
-        super().__init__(problem, learning_rate=learning_rate, critic_rate=critic_rate)
-        self._rate = checks.real("learning_rate", learning_rate, 0.0, above=True)
+        self._rate = checks.real("learning_rate", learning_rate, 0.0, 1e6, above=True)
         self._critic_rate = checks.real("critic_rate", critic_rate, 0.0, 1.0, above=True)
+        super().__init__(problem, learning_rate=self._rate, critic_rate=self._critic_rate)
         H, S, A = problem.shape
-        self._theta: Floats = np.zeros((H, S, A))
-        steps_left = np.arange(H, -1, -1.0)[:, None]
-        self._v: Floats = np.repeat(0.5 * steps_left, S, axis=1)  # half of what is possible
+        self.declare(
+            _theta=Array((H, S, A), low=-STEEPEST, high=STEEPEST),
+            _v=Array((H + 1, S), low=0.0, high=H),
+        )
+        self._v += 0.5 * np.arange(H, -1, -1.0)[:, None]
 
-    def _policy(self) -> Floats:
-        return _softmin(self._theta)
+    def _next_policy(self) -> Floats:
+        return frozen(_softmin(self._theta))
 
-    def _learn(self, path: Trajectory, costs: Floats, policy: Floats) -> None:
+    def _learn_from(self, path: Trajectory, costs: Floats, policy: Floats) -> None:
         v, theta, states, actions = self._v, self._theta, path.states, path.actions
         for h in range(self.problem.horizon - 1, -1, -1):
             s = states[h]

@@ -13,10 +13,14 @@ import math
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats
-from belated.tabular.problem import Problem
+from belated.core.arrays import Floats, frozen
+from belated.core.stored import Array
+from belated.tabular.problem import Problem, check_arms
 from belated.tabular.records import Trajectory
-from belated.tabular.rivals.base import Rival, check_arms
+from belated.tabular.rivals.base import STEEPEST, Rival
+
+SMALLEST = 1e-100
+"""Floor of a probability that a cost is divided by, so that sums of estimates stay finite."""
 
 
 class Exp3(Rival):
@@ -27,25 +31,26 @@ class Exp3(Rival):
         learning_rate: a constant step size; None: the decreasing one.
     """
 
+    _losses: Floats  # (A,)
+
     def __init__(self, problem: Problem, *, learning_rate: float | None = None) -> None:
-        super().__init__(problem, learning_rate=learning_rate)
         check_arms("Exp3", problem)
         self._rate = (
             None
             if learning_rate is None
-            else checks.real("learning_rate", learning_rate, 0.0, above=True)
+            else checks.real("learning_rate", learning_rate, 0.0, 1e6, above=True)
         )
-        self._losses: Floats = np.zeros(problem.actions)
+        super().__init__(problem, learning_rate=self._rate)
+        self.declare(_losses=Array((problem.actions,), low=0.0, high=STEEPEST))
 
-    def _policy(self) -> Floats:
+    def _next_policy(self) -> Floats:
         A = self.problem.actions
         rate = self._rate
         if rate is None:
             rate = math.sqrt(math.log(A) / (A * (self.begun + 1)))
         weights = np.exp(-rate * (self._losses - self._losses.min()))
-        policy: Floats = (weights / weights.sum())[None, None]
-        return policy
+        return frozen((weights / weights.sum())[None, None])
 
-    def _learn(self, path: Trajectory, costs: Floats, policy: Floats) -> None:
+    def _learn_from(self, path: Trajectory, costs: Floats, policy: Floats) -> None:
         arm = path.actions[0]
-        self._losses[arm] += costs[0] / policy[0, 0, arm]
+        self._losses[arm] += costs[0] / max(policy[0, 0, arm], SMALLEST)

@@ -5,7 +5,8 @@
     policy         the best one for a model drawn from the posterior, drawn anew for every episode
 
 Costs between 0 and 1 count as a fraction of a success. Feedback joins the posterior when it
-arrives; until then episodes sample from the older one.
+arrives; until then episodes sample from the older one. The draws of an episode depend on the seed
+and the episode number alone.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
+from belated.core.learner import generator
+from belated.core.stored import Array
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
-from belated.tabular.rivals.base import Rival, greedy
+from belated.tabular.rivals.base import SEEDS, Rival, greedy
 
 
 class PosteriorSampling(Rival):
@@ -27,8 +30,12 @@ class PosteriorSampling(Rival):
         forget: factor on all costs observed before, whenever an episode arrives. 1 never
             forgets, 0.99 remembers about 100 episodes. Transitions do not change, and are kept.
         pooled: whether costs are pooled over steps. None: if the dynamics are homogeneous.
-        seed: of the agent's own generator.
+        seed: of the draws, from 0 to 2**63 - 1.
     """
+
+    _counts: Floats  # (1 or H, S, A, S)
+    _sums: Floats  # (1 or H, S, A) total observed cost
+    _visits: Floats  # (1 or H, S, A) number of observations
 
     def __init__(
         self,
@@ -38,19 +45,31 @@ class PosteriorSampling(Rival):
         pooled: bool | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(problem, forget=forget, pooled=pooled, seed=seed)
+        checks.instance("problem", problem, Problem)
         self._keep = checks.real("forget", forget, 0.0, 1.0, above=True)
-        self._rng = np.random.default_rng(checks.integer("seed", seed, 0))
+        self._seed = checks.integer("seed", seed, 0, SEEDS)
+        if pooled is not None:
+            pooled = checks.flag("pooled", pooled)
+        super().__init__(problem, forget=self._keep, pooled=pooled, seed=self._seed)
         H, S, A = problem.shape
-        pooled = problem.homogeneous if pooled is None else checks.flag("pooled", pooled)
+        checks.room((1 if problem.homogeneous else H) * S * A * S, problem=problem)
         steps = np.arange(H)
+        one_cost = problem.homogeneous if pooled is None else pooled
         self._row_steps = 0 * steps if problem.homogeneous else steps
-        self._cost_steps = 0 * steps if pooled else steps
-        self._counts: Floats = np.zeros((1 if problem.homogeneous else H, S, A, S))
-        self._sums: Floats = np.zeros((1 if pooled else H, S, A))
-        self._visits: Floats = np.zeros(self._sums.shape)
+        self._cost_steps = 0 * steps if one_cost else steps
+        costs = Array((int(self._cost_steps[-1]) + 1, S, A), low=0.0, high=checks.MOST)
+        self.declare(
+            _counts=Array((int(self._row_steps[-1]) + 1, S, A, S), low=0.0, high=checks.MOST),
+            _sums=costs,
+            _visits=costs,
+        )
 
-    def _policy(self) -> Floats:
+    def restored(self) -> None:
+        """No cost is above 1."""
+        if np.any(self._sums > self._visits):
+            raise ValueError("sums must be at most visits")
+
+    def _next_policy(self) -> Floats:
         H, S, A = self.problem.shape
         p, costs = self._drawn()
         values = np.zeros(S)
@@ -62,12 +81,13 @@ class PosteriorSampling(Rival):
 
     def _drawn(self) -> tuple[Floats, Floats]:
         """Transitions (1 or H, S, A, S) and mean costs (1 or H, S, A) from the posterior."""
-        weights = self._rng.standard_gamma(self._counts + 1.0 / self.problem.states)
+        rng = generator(self._seed, self.begun)
+        weights = rng.standard_gamma(self._counts + 1.0 / self.problem.states)
         weights += np.finfo(float).tiny  # a row whose draws all underflow becomes uniform
-        costs = self._rng.beta(1.0 + self._sums, 1.0 + self._visits - self._sums)
+        costs = rng.beta(1.0 + self._sums, 1.0 + self._visits - self._sums)
         return weights / weights.sum(axis=-1, keepdims=True), costs
 
-    def _learn(self, path: Trajectory, costs: Floats, policy: Floats) -> None:
+    def _learn_from(self, path: Trajectory, costs: Floats, policy: Floats) -> None:
         if self._keep < 1.0:
             self._sums *= self._keep
             self._visits *= self._keep

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats
+from belated.core.arrays import Floats, frozen
+from belated.core.stored import Array
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
 from belated.tabular.rivals.base import Rival, greedy
@@ -28,6 +29,8 @@ class QLearning(Rival):
             number of steps left.
     """
 
+    _q: Floats  # (H + 1, S, A); the last step stays 0
+
     def __init__(
         self,
         problem: Problem,
@@ -36,22 +39,27 @@ class QLearning(Rival):
         epsilon: float = 0.1,
         optimistic: bool = False,
     ) -> None:
-        super().__init__(
-            problem, learning_rate=learning_rate, epsilon=epsilon, optimistic=optimistic
-        )
         self._rate = checks.real("learning_rate", learning_rate, 0.0, 1.0, above=True)
         self._epsilon = checks.real("epsilon", epsilon, 0.0, 1.0)
+        optimistic = checks.flag("optimistic", optimistic)
+        super().__init__(
+            problem, learning_rate=self._rate, epsilon=self._epsilon, optimistic=optimistic
+        )
         H, S, A = problem.shape
-        self._q: Floats = np.zeros((H + 1, S, A))  # the last one stays 0
-        if not checks.flag("optimistic", optimistic):
+        self.declare(_q=Array((H + 1, S, A), low=0.0, high=H))
+        if not optimistic:
             self._q += 0.5 * np.arange(H, -1, -1)[:, None, None]
 
-    def _policy(self) -> Floats:
-        even = self._epsilon / self.problem.actions
-        policy: Floats = (1.0 - self._epsilon) * greedy(self._q[:-1]) + even
-        return policy
+    def restored(self) -> None:
+        """Nothing is to be paid after the last step."""
+        if np.any(self._q[-1] != 0.0):
+            raise ValueError("q must be 0 after the last step")
 
-    def _learn(self, path: Trajectory, costs: Floats, policy: Floats) -> None:
+    def _next_policy(self) -> Floats:
+        even = self._epsilon / self.problem.actions
+        return frozen((1.0 - self._epsilon) * greedy(self._q[:-1]) + even)
+
+    def _learn_from(self, path: Trajectory, costs: Floats, policy: Floats) -> None:
         q, states, actions = self._q, path.states, path.actions
         for h in range(self.problem.horizon - 1, -1, -1):
             target = costs[h] + q[h + 1, states[h + 1]].min()

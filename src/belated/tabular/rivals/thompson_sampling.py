@@ -3,17 +3,17 @@
     means     Beta(1 + total cost, 1 + plays - total cost), of the plays that have been observed
     policy    the least of one draw per arm, drawn anew for every episode
 
-Costs between 0 and 1 count as a fraction of a success.
+Costs between 0 and 1 count as a fraction of a success. The draws of an episode depend on the seed
+and the episode number alone.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from belated.core import checks
 from belated.core.arrays import Floats
+from belated.core.learner import generator
 from belated.tabular.problem import Problem
-from belated.tabular.rivals.base import ArmsRival, greedy
+from belated.tabular.rivals.base import SEEDS, ArmsRival, greedy
 
 
 class ThompsonSampling(ArmsRival):
@@ -21,13 +21,14 @@ class ThompsonSampling(ArmsRival):
 
     Args:
         problem: one state and one step.
-        seed: of the agent's own generator.
+        seed: of the draws, from 0 to 2**63 - 1.
     """
 
     def __init__(self, problem: Problem, *, seed: int = 0) -> None:
-        super().__init__(problem, seed=seed)
-        self._rng = np.random.default_rng(checks.integer("seed", seed, 0))
+        self._seed = checks.integer("seed", seed, 0, SEEDS)
+        super().__init__(problem, seed=self._seed)
 
-    def _policy(self) -> Floats:
-        drawn = self._rng.beta(1.0 + self._sums, 1.0 + self._visits - self._sums)
-        return greedy(drawn)[None, None]
+    def _next_policy(self) -> Floats:
+        rng = generator(self._seed, self.begun)
+        drawn: Floats = rng.beta(1.0 + self._sums, 1.0 + self._visits - self._sums)
+        return greedy(drawn[None, None])

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from belated.core.arrays import Floats
+from belated.tabular.problem import Problem
 from belated.tabular.rivals.base import ArmsRival, greedy
 
 
@@ -21,7 +22,10 @@ class UCB1(ArmsRival):
         problem: one state and one step.
     """
 
-    def _policy(self) -> Floats:
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+
+    def _next_policy(self) -> Floats:
         n = np.maximum(self._visits, 1.0)
         width = math.sqrt(2.0 * math.log(max(self._visits.sum(), 1.0)))
         index = np.where(self._visits > 0.0, self._sums / n - width / np.sqrt(n), -np.inf)

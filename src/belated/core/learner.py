@@ -1,0 +1,172 @@
+"""The base of the library's agents: it owns the open episodes, the arguments, `repr` and saving.
+
+An agent of the library declares what it learns (see `stored`) and gives two methods: the policy to
+play next (`_next_policy`), and what one episode teaches once its feedback has come (`_learn`).
+Agents of other authors need no base class: the contract is `contract.Agent`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, get_type_hints
+
+import numpy as np
+
+from belated.core import stored
+from belated.core.arrays import Floats
+from belated.core.contract import Information, call
+from belated.core.ledger import Ledger, Ledgered, Open
+from belated.core.records import Episode
+
+Memory = TypeVar("Memory")
+
+
+class Parameter(NamedTuple):
+    """An argument of a constructor.
+
+    Attributes:
+        name: its name.
+        kind: its type, or None where it has none.
+        default: its default; `inspect.Parameter.empty` if it must be given.
+    """
+
+    name: str
+    kind: Any
+    default: Any
+
+
+def parameters(cls: type) -> list[Parameter]:
+    """The arguments of a constructor, with their types and defaults, in their order.
+
+    So a class is described in one place: its signature.
+    """
+    hints = get_type_hints(cls.__init__)  # type: ignore[misc]
+    given = list(inspect.signature(cls).parameters.values())
+    return [Parameter(p.name, hints.get(p.name), p.default) for p in given]
+
+
+class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
+    """An agent that keeps its open episodes in a ledger and declares what it learns.
+
+    Attributes:
+        problem: what the agent was told.
+        information: whether it sees whole cost functions ("full") or suffered costs ("bandit").
+        uses_paths: whether it uses trajectories at all.
+        dropped: arguments that earlier releases had, with what is done today.
+    """
+
+    dropped: ClassVar[Mapping[str, object]] = {}
+    information: Information = "bandit"
+    uses_paths: bool = True
+
+    def __init__(self, problem: Any, **arguments: Any) -> None:
+        """Keep the arguments of the constructor, by name and in its order."""
+        self.problem = problem
+        self._arguments = arguments
+        self._ledger: Ledger[Memory] = Ledger(problem, self.information, uses_paths=self.uses_paths)
+
+    def begin_episode(self, now: float | None = None) -> Episode:
+        """The next episode number and a copy of the policy (H, S, A) to play in it."""
+        policy = self._next_policy()
+        return self._ledger.hand_out(self._memory(policy), policy)
+
+    def observe(self, records: Iterable[Any], now: float | None = None) -> None:
+        """Learn from every episode whose path and costs have both come, oldest first."""
+        _, entries = self._ledger.take(records)
+        for entry in entries:
+            if entry.path is None or entry.costs is None:
+                continue
+            if entry.memory is not None:
+                self._learn(entry)
+            self._ledger.settle(entry)
+
+    def forget(self, episode: int) -> None:
+        """Let go of an episode: no feedback of it will be used, and its memory is free."""
+        self._ledger.forget(episode)
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """What the ledger says."""
+        return self._ledger.diagnostics()
+
+    def configuration(self) -> dict[str, Any]:
+        """The arguments that make this agent."""
+        return {"problem": self.problem, **self._arguments}
+
+    def state(self) -> stored.State:
+        """The arguments, the open episodes and what was learned."""
+        return {
+            "configuration": self.configuration(),
+            "ledger": self._ledger.state(self._remembered().write),
+            **super().state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Self:
+        """The agent that wrote the state."""
+        given = [parameter.name for parameter in parameters(cls)]
+        if not isinstance(state, dict) or "configuration" not in state:
+            raise ValueError("a state must have the field configuration")
+        arguments = state["configuration"]
+        if isinstance(arguments, dict):
+            arguments = {n: v for n, v in arguments.items() if not cls._was(n, v)}
+        agent = cls(**stored.exact(arguments, *given))
+        agent.restore({name: value for name, value in state.items() if name != "configuration"})
+        return agent
+
+    @classmethod
+    def _was(cls, name: str, value: object) -> bool:
+        """Whether a saved argument is one of an earlier release, with the only value of today."""
+        return (
+            name in cls.dropped
+            and type(value) is type(cls.dropped[name])
+            and value == cls.dropped[name]
+        )
+
+    def restore(self, saved: stored.State) -> None:
+        """Continue from what another agent with the same arguments had learned."""
+        names = {name: name.lstrip("_") for name in self._fields}
+        read = stored.exact(saved, "ledger", *names.values())
+        last = {n: f for n, f in self._fields.items() if isinstance(f, stored.Inside) and f.last}
+        for name, field in self._fields.items():
+            if name not in last:
+                setattr(self, name, field.read(names[name], read[names[name]]))
+        remembered = self._remembered()
+        self._ledger.restore(read["ledger"], lambda memory: remembered.read("memory", memory))
+        for name, inside in last.items():
+            inside.read(names[name], read[names[name]], self.begun)
+        self.restored()
+
+    def __repr__(self) -> str:
+        return call(self, self.problem, **self._arguments)
+
+    @abstractmethod
+    def _next_policy(self) -> Floats:
+        """The policy (H, S, A) for the episode that begins now, read-only."""
+
+    @abstractmethod
+    def _learn(self, entry: Open[Memory]) -> None:
+        """Learn from an episode whose feedback has come; `entry.memory` is what was remembered."""
+
+    def _let_go_of_memories(self) -> None:
+        """Feedback of open episodes will not be learned from."""
+        for entry in self._ledger:
+            entry.memory = None
+
+    def _memory(self, policy: Floats) -> Any:
+        """What to remember of the episode that begins now: by default the policy that it plays."""
+        return policy
+
+    def _remembered(self) -> stored.Field:
+        """The declaration of what is remembered of an episode."""
+        return stored.Distributions(self.problem.shape)
+
+
+def generator(seed: int, episode: int) -> np.random.Generator:
+    """A generator for the draws of one episode: counter-based, keyed by seed and episode number.
+
+    So an agent that draws has no generator to save, and what it draws in one episode does not
+    depend on what it drew before.
+    """
+    return np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 0, episode]))

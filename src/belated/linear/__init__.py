@@ -1,0 +1,1 @@
+"""Decisions with features whose outcomes come late, and mostly not at all."""

@@ -1,0 +1,54 @@
+"""Which learner for decisions, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from belated.linear.choice import Choice
+from belated.linear.sampler import LinearSampler
+
+
+def recommended(
+    choice: Choice,
+    *,
+    silence: float | None = 0.0,
+    changes: bool = True,
+    floor: float = 0.01,
+    seed: int = 0,
+) -> LinearSampler:
+    """The learner for a choice, fresh."""
+    return LinearSampler(choice, silence=silence, changes=changes, floor=floor, seed=seed)
+
+
+def explained(choice: Choice, **given: Any) -> tuple[str, tuple[str, ...]]:
+    """Why this learner, and what would let it do better."""
+    silence, changes = given.get("silence", 0.0), given.get("changes", True)
+    model = "one model for all actions" if choice.shared else "one model per action"
+    meaning = (
+        "every outcome reports"
+        if silence is None
+        else f"a decision that does not report has the outcome {silence:g} in the end"
+    )
+    reason = (
+        f"It learns {model} from what should have come by now: {meaning}. Delays are estimated "
+        "from the reports, outcomes may have any unit, and the probabilities are exact."
+    )
+    notes = []
+    if silence is not None:
+        notes.append(
+            "If failures report too, say silence=None: then nothing needs to be concluded from "
+            "silence."
+        )
+    if changes:
+        notes.append(
+            "If nothing changes over time, changes=False keeps one memory and explores less."
+        )
+        notes.append("A change that is faster than several delays cannot be followed.")
+    else:
+        notes.append("changes=False never forgets: a change of the outcomes is followed slowly.")
+    if given.get("floor", 0.01) < 0.05:
+        notes.append(
+            "floor=0.05 makes logs that can judge other policies; 0.01 costs less and says less."
+        )
+    notes.append("Call observe([]) when nothing has come: ages run to the last observe.")
+    return reason, tuple(notes)

@@ -1,0 +1,192 @@
+"""A choice among actions, with or without features: the problem of one decision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Mapping
+from typing import Any, Self
+
+from belated.core import checks, stored
+from belated.core.contract import Key
+from belated.core.records import FeedbackError
+from belated.linear.features import Features
+from belated.linear.reward import EVENT, Reward, read
+
+MOST_FEATURES = 2**16
+
+
+class Choice:
+    """What a learner of decisions is told.
+
+    >>> Choice(actions=["plain", "question"], features=12)
+    Choice(actions=['plain', 'question'], features=12)
+
+    Args:
+        actions: how many, or their names; `None` if the actions at hand come with every decision.
+        features: how many numbers describe a decision, or `Features`; `None` for no features. With
+            actions, one model per action learns from them. Without, they describe the actions: a
+            decision hands in one row per action, and one model is shared by all.
+    """
+
+    horizon = 1
+    one_outcome = False
+
+    def __init__(
+        self,
+        actions: int | list[str] | tuple[str, ...] | None = None,
+        features: int | Features | None = None,
+    ) -> None:
+        self.names: tuple[str, ...] | None = None
+        self.actions: int | None = None
+        if isinstance(actions, list | tuple):
+            self.names = _names(actions)
+            self.actions = len(actions)
+        elif actions is not None:
+            self.actions = checks.integer("actions", actions, 1, 2**20)
+        if features is not None and not isinstance(features, Features):
+            features = checks.integer("features", features, 0, MOST_FEATURES)
+        self.features: int | Features | None = features
+        if self.actions is None and features is None:
+            raise ValueError("one of actions and features must be given, got none of them")
+        if self.actions is None and self.width == 0:
+            raise ValueError("features must be at least 1 where they describe the actions, got 0")
+
+    @property
+    def width(self) -> int:
+        """How many numbers describe a decision, or each action at hand."""
+        if isinstance(self.features, Features):
+            return self.features.width
+        return self.features or 0
+
+    @property
+    def shared(self) -> bool:
+        """Whether one model is shared by all actions."""
+        return self.actions is None
+
+    def name(self, action: int) -> str:
+        """What people call an action."""
+        return str(action) if self.names is None else self.names[action]
+
+    def index(self, name: str, action: object) -> int:
+        """An action by its number or its name; name: of the argument."""
+        if isinstance(action, str) and self.names is not None:
+            return self.names.index(checks.choice(name, action, self.names))
+        if self.actions is None:
+            raise ValueError(f"{name} must be None where the actions vary, got {action!r}")
+        return checks.integer(name, action, 0, self.actions - 1)
+
+    def with_action(self, name: str | None) -> Choice:
+        """The choice with one action more."""
+        if self.actions is None:
+            raise ValueError("an action can be added only where actions are listed; here they vary")
+        if self.names is None:
+            if name is not None:
+                raise ValueError(f"name must be None where actions have none, got {name!r}")
+            return Choice(self.actions + 1, self.features)
+        if not isinstance(name, str):
+            raise ValueError(f"name must be a text, got {checks.show(name)}")
+        return Choice([*self.names, name], self.features)
+
+    def check(self, record: object, information: object = None) -> None:
+        """The record is an outcome of a decision."""
+        if not isinstance(record, Reward):
+            raise FeedbackError(f"records must be Reward, got {checks.show(record)}")
+
+    def check_observation(self, observation: object, among: object = None) -> None:
+        """The agent checks features when it begins, before anything changes."""
+
+    def check_fact(self, key: object, value: object, information: object = None) -> None:
+        """A fact is the value of an event."""
+        if not isinstance(key, str) or not (key == EVENT or key.startswith("=")):
+            raise ValueError(f"a fact must be of an event, got {checks.show(key)}")
+        checks.real("value", value, -math.inf)
+
+    def awaited(
+        self, known: Container[Key], information: object = None, *, uses_paths: bool = False
+    ) -> list[Key]:
+        """One more event: a decision is never complete."""
+        return [EVENT]
+
+    def complete(self, record: Reward, known: object, information: object = None) -> Reward:
+        """Every reward is whole."""
+        return record
+
+    def silent(
+        self, episode: int, known: Mapping[Key, Any], information: object, default: float
+    ) -> Reward | None:
+        """The reward of a decision that has not reported."""
+        return None if known else Reward(episode, default)
+
+    def paid(self, record: Reward, scale: object) -> Reward:
+        """Rewards stay rewards."""
+        return record
+
+    def path(self, episode: int, notes: object) -> None:
+        """The agent keeps what was done itself."""
+
+    def as_noted(self, path: object) -> object:
+        """There are no paths."""
+        return path
+
+    def blank(self) -> Any:
+        """An observation of which nothing is known; of one action, where actions come as rows."""
+        one: Any = {} if isinstance(self.features, Features) else [0.0] * self.width
+        if self.shared:
+            return [one]
+        return one if self.features else None
+
+    def example(self, episode: int, information: object, *, outcome: bool) -> Reward | None:
+        """A reward as it might come."""
+        return Reward(episode, 0.0) if outcome else None
+
+    def read(self, value: object) -> Reward:
+        """The reward of which `to_json` gave this value."""
+        return read(value)
+
+    def remembered(self, policy: object) -> None:
+        """No policy is remembered of a decision."""
+
+    def state(self) -> stored.State:
+        """The arguments."""
+        return {
+            "actions": self.actions if self.names is None else list(self.names),
+            "features": stored.kept(self.features)
+            if isinstance(self.features, Features)
+            else self.features,
+        }
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Self:
+        """The choice that wrote the state."""
+        read = stored.exact(state, "actions", "features")
+        return cls(read["actions"], stored.made(read["features"]))
+
+    def configuration(self) -> dict[str, Any]:
+        """The arguments, for people and files."""
+        return {
+            "actions": self.actions if self.names is None else list(self.names),
+            "features": self.features,
+        }
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Choice):
+            return NotImplemented
+        return self.configuration() == other.configuration()
+
+    def __hash__(self) -> int:
+        return hash((self.actions, self.names, self.features))
+
+    def __repr__(self) -> str:
+        given = {name: value for name, value in self.configuration().items() if value is not None}
+        return f"Choice({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+
+def _names(given: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    if not given:
+        raise ValueError("actions must be at least one, got none")
+    for name in given:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"actions must be texts that are not empty, got {checks.show(name)}")
+    if len(set(given)) < len(given):
+        raise ValueError(f"actions must differ, got {checks.show(list(given))}")
+    return tuple(given)

@@ -1,0 +1,217 @@
+"""Named numbers and categories in, a vector out."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from belated.core import checks, stored
+from belated.core.arrays import Floats
+
+HASHED = 16
+"""Places of an open category, unless a width is stated."""
+FIRST = 100
+"""Vectors whose numbers decide the scale; it stays after that."""
+
+
+class Features:
+    """How named values become a vector.
+
+    A number becomes its distance from the mean in standard deviations, and a place that is 1 where
+    the number is missing. A category with listed values has a place for each and one for all
+    others, missing ones too. An open category is hashed to a fixed number of places, values that
+    were never seen included, and has one more for missing ones.
+
+    >>> Features(age="number", device=["phone", "desktop"], country="category:8").width
+    14
+
+    Args:
+        fields: for each name, "number", a list of the values of a category, "category", or
+            "category:64" for 64 places.
+    """
+
+    def __init__(self, **fields: str | Sequence[str]) -> None:
+        if not fields:
+            raise ValueError("features must be at least one, got none")
+        self.fields: dict[str, str | tuple[str, ...]] = {}
+        self._places: dict[str, int] = {}  # where each field begins
+        self._known: dict[str, dict[str, int]] = {}  # places of listed values
+        self.width = 0
+        for name, kind in fields.items():
+            self._places[name] = self.width
+            if isinstance(kind, str):
+                self.fields[name] = kind
+                self.width += 2 if kind == "number" else _hashed(name, kind) + 1
+            else:
+                values = _values(name, kind)
+                self.fields[name] = values
+                self._known[name] = {value: place for place, value in enumerate(values)}
+                self.width += len(values) + 1
+        self.numbers = tuple(name for name, kind in self.fields.items() if kind == "number")
+
+    def vector(self, given: object, scaling: Scaling) -> tuple[Floats, Floats]:
+        """The vector (width,) of named values, and the numbers among them as they are.
+
+        Names that are absent are missing. The scaling is not changed: it notes the numbers once
+        the vector is used.
+        """
+        if not isinstance(given, Mapping):
+            raise ValueError(
+                f"x must be a table with the features {', '.join(self.fields)}, "
+                f"got {checks.show(given)}"
+            )
+        for name in given:
+            if name not in self.fields:
+                checks.choice("the name of a feature", name, self.fields)
+        vector = np.zeros(self.width)
+        raw = np.full(len(self.numbers), math.nan)
+        for n, name in enumerate(self.numbers):
+            value = given.get(name)
+            if value is not None and not (isinstance(value, float) and math.isnan(value)):
+                raw[n] = checks.real(name, value, -math.inf)
+        scaled = scaling.scaled(raw)
+        for n, name in enumerate(self.numbers):
+            place = self._places[name]
+            if math.isnan(raw[n]):
+                vector[place + 1] = 1.0
+            else:
+                vector[place] = scaled[n]
+        for name, kind in self.fields.items():
+            if kind != "number":
+                vector[self._places[name] + self._place(name, kind, given.get(name))] = 1.0
+        return vector, raw
+
+    def _place(self, name: str, kind: str | tuple[str, ...], value: object) -> int:
+        """The place of a category's value within its field."""
+        missing = value is None or (isinstance(value, float) and math.isnan(value))
+        if not missing and not isinstance(value, str | int | bool | np.integer | np.bool_):
+            raise ValueError(
+                f"{name} must be a text, a whole number or None, got {checks.show(value)}"
+            )
+        if not isinstance(kind, str):
+            return self._known[name].get(str(value), len(kind)) if not missing else len(kind)
+        places = _hashed(name, kind)
+        return places if missing else zlib.crc32(f"{name}={value}".encode()) % places
+
+    def state(self) -> stored.State:
+        """The arguments."""
+        return {
+            "names": list(self.fields),
+            "kinds": [
+                kind if isinstance(kind, str) else list(kind) for kind in self.fields.values()
+            ],
+        }
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Self:
+        """The features that wrote the state."""
+        read = stored.exact(state, "names", "kinds")
+        names, kinds = stored.items("names", read["names"]), stored.items("kinds", read["kinds"])
+        if len(names) != len(kinds) or len(set(names)) < len(names):
+            raise ValueError("names and kinds of features must be of one length, without doubles")
+        return cls(**dict(zip(names, kinds, strict=True)))
+
+    def configuration(self) -> dict[str, Any]:
+        """The arguments, for people and files."""
+        return {
+            name: kind if isinstance(kind, str) else list(kind)
+            for name, kind in self.fields.items()
+        }
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Features):
+            return NotImplemented
+        return list(self.fields.items()) == list(other.fields.items())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.fields.items()))
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={kind!r}" for name, kind in self.configuration().items())
+        return f"Features({given})"
+
+
+class Scaling:
+    """Mean and spread of the numbers of a learner's first vectors, which then stay as they are."""
+
+    def __init__(self, count: int) -> None:
+        self._vectors = 0
+        self._seen = np.zeros(count)  # numbers that were not missing
+        self._mean = np.zeros(count)
+        self._square = np.zeros(count)  # sum of squared distances from the mean
+
+    def note(self, raw: Floats) -> None:
+        """Count the numbers (n,) of a decision; NaN is missing."""
+        if self._vectors < FIRST and len(raw):
+            self._vectors += 1
+            self._seen, self._mean, self._square = self._with(raw)
+
+    def scaled(self, raw: Floats) -> Floats:
+        """Numbers in standard deviations from their mean, as if they were noted; NaN stays."""
+        seen, mean, square = self._with(raw)
+        spread = np.sqrt(square / np.maximum(seen, 1.0))
+        scaled: Floats = (raw - mean) / np.where(spread > 0.0, spread, 1.0)
+        return scaled
+
+    def _with(self, raw: Floats) -> tuple[Floats, Floats, Floats]:
+        """Count, mean and squared distances with these numbers (Welford 1962)."""
+        if self._vectors >= FIRST:
+            return self._seen, self._mean, self._square
+        there = ~np.isnan(raw)
+        seen = self._seen + there
+        step = np.where(there, raw - self._mean, 0.0)
+        mean = self._mean + step / np.maximum(seen, 1.0)
+        return seen, mean, self._square + step * np.where(there, raw - mean, 0.0)
+
+    def state(self) -> stored.State:
+        """What was counted."""
+        return {
+            "vectors": self._vectors,
+            "seen": self._seen.copy(),
+            "mean": self._mean.copy(),
+            "square": self._square.copy(),
+        }
+
+    def restore(self, state: object) -> None:
+        """Continue from a saved state."""
+        read = stored.exact(state, "vectors", "seen", "mean", "square")
+        self._vectors = stored.count("vectors", read["vectors"], FIRST)
+        shape = self._seen.shape
+        self._seen = stored.copied("seen", read["seen"], np.float64, shape)
+        self._mean = stored.copied("mean", read["mean"], np.float64, shape)
+        self._square = stored.copied("square", read["square"], np.float64, shape)
+        stored.between("seen", self._seen, 0.0, FIRST)
+        stored.finite("mean", self._mean)
+        stored.between("square", self._square, 0.0, stored.LARGEST)
+
+
+def _hashed(name: str, kind: str) -> int:
+    """Places of an open category."""
+    label, _, places = kind.partition(":")
+    if label == "category" and not places and kind == "category":
+        return HASHED
+    if label == "category" and places.isascii() and places.isdigit():
+        return checks.integer(f"the width of {name}", int(places[:9]), 1, 2**16)
+    raise ValueError(
+        f"{name} must be 'number', 'category', 'category:WIDTH' or a list of values, "
+        f"got {checks.show(kind)}"
+    )
+
+
+def _values(name: str, kind: object) -> tuple[str, ...]:
+    """The listed values of a category."""
+    if not isinstance(kind, list | tuple) or not kind:
+        raise ValueError(
+            f"{name} must be 'number', 'category', 'category:WIDTH' or a list of values, "
+            f"got {checks.show(kind)}"
+        )
+    for value in kind:
+        if not isinstance(value, str):
+            raise ValueError(f"the values of {name} must be texts, got {checks.show(value)}")
+    if len(set(kind)) < len(kind):
+        raise ValueError(f"the values of {name} must differ, got {checks.show(kind)}")
+    return tuple(kind)

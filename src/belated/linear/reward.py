@@ -1,0 +1,82 @@
+"""What came of a decision: one number, or several that add up."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from belated.core import checks
+from belated.core.records import FeedbackError, altered
+
+EVENT = "event"
+"""The key of the one event without a name; the others begin with "="."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """An outcome of a decision, or a part of it, in any unit.
+
+    >>> Reward(17, 12.5)
+    Reward(episode=17, value=12.5, event=None, at=None)
+
+    Attributes:
+        episode: the number of the decision.
+        value: any finite number; rewards of several events of one decision add up.
+        event: what reports, such as an order number. The same event with the same value again is
+            a duplicate; `None` is one event.
+        at: when it arrived, if that was before the `observe` that hands it over.
+    """
+
+    episode: int
+    value: float
+    event: str | None = None
+    at: float | None = None
+
+    is_outcome: ClassVar[bool] = True
+    partial: ClassVar[bool] = False
+    part: ClassVar[str] = "reward"
+
+    def __post_init__(self) -> None:
+        try:
+            checks.fix(self, "episode", checks.integer("episode", self.episode, 0))
+            checks.fix(self, "value", checks.real("value", self.value, -math.inf))
+            if self.event is not None and not isinstance(self.event, str):
+                raise ValueError(f"event must be a text or None, got {checks.show(self.event)}")
+            if self.at is not None:
+                checks.fix(self, "at", checks.real("at", self.at, -math.inf))
+        except ValueError as error:
+            raise FeedbackError(f"Reward of episode {checks.show(self.episode)}: {error}") from None
+
+    def facts(self) -> dict[str | int, float]:
+        """What the record says: the value of its event."""
+        return {EVENT if self.event is None else f"={self.event}": self.value}
+
+    def renumbered(self, episode: int) -> Reward:
+        """The same record under another number."""
+        return Reward(episode, self.value, self.event, self.at)
+
+    def dated(self, at: float | None) -> Reward:
+        """The same record, arrived at this time, unless it says when it arrived."""
+        return self if at is None or self.at is not None else altered(self, at=at)
+
+    def to_state(self) -> dict[str, Any]:
+        """The record as plain data; `read` reads it."""
+        return self.to_json()
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as a JSON value."""
+        written: dict[str, Any] = {"episode": self.episode, "reward": self.value}
+        if self.event is not None:
+            written["event"] = self.event
+        if self.at is not None:
+            written["at"] = self.at
+        return written
+
+
+def read(value: object) -> Reward:
+    """The reward of which `to_json` gave this value."""
+    allowed = {"episode", "reward", "event", "at"}
+    if not isinstance(value, dict) or not {"episode", "reward"} <= set(value) <= allowed:
+        raise FeedbackError(f"a record must have an episode and a reward, got {checks.show(value)}")
+    return Reward(value["episode"], value["reward"], value.get("event"), value.get("at"))

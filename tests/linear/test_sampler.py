@@ -1,0 +1,103 @@
+"""The calls of a learner of decisions: what they return, refuse and leave unchanged."""
+
+import numpy as np
+import pytest
+
+import belated as bl
+from belated.core import saving
+from linear.playing import play, world
+
+
+def test_the_promised_calls(tmp_path):
+    choice = bl.Choice(actions=["plain", "question", "discount"], features=2)
+    agent = bl.recommend(choice, silence=0.0, changes=True, floor=0.01, seed=0)
+    decision = agent.decide([0.5, 1.0])
+    assert decision.number == 0
+    assert decision.probability == decision.probabilities[decision.action]
+    agent.observe([bl.Reward(decision.number, 12.5)])
+    agent.observe([bl.Reward(decision.number, -2.5, event="refund")])
+    second = agent.decide([0.5, 1.0], among=[0, "discount"])
+    assert second.action in (0, 2)
+    assert second.probabilities[1] == 0.0
+    agent.forget(second.number)
+    assert agent.open_episodes() == [0]
+    bl.save(agent, tmp_path / "agent")
+    again = bl.load(tmp_path / "agent")
+    assert repr(again) == repr(agent)
+    x = [0.1, 0.2]
+    assert again.decide(x).probabilities.tolist() == agent.decide(x).probabilities.tolist()
+
+
+def test_rows_of_actions_at_hand_and_no_features():
+    agent = bl.recommend(bl.Choice(features=3))
+    for n in (1, 4, 2):
+        decision = agent.decide(np.ones((n, 3)))
+        assert decision.probabilities.shape == (n,)
+        agent.observe([bl.Reward(decision.number, 1.0)])
+    agent = bl.recommend(bl.Choice(actions=4))
+    assert agent.decide().probabilities.tolist() == [0.25] * 4
+
+
+@pytest.mark.parametrize("silence", [0.0, None, -1.5])
+@pytest.mark.parametrize("changes", [True, False])
+def test_a_learner_saved_anywhere_continues_bit_for_bit(silence, changes):
+    given = world(seed=1, T=150)
+    make = lambda: bl.LinearSampler(  # noqa: E731
+        bl.Choice(3, 2), silence=silence, changes=changes, holdout=0.1
+    )
+
+    def reload(k, agent):
+        return saving.from_bytes(saving.to_bytes(agent), "bytes") if k % 29 == 5 else agent
+
+    _, whole = play(make(), given)
+    _, pieces = play(make(), given, each=reload)
+    assert pieces == whole
+
+
+def test_a_clock_is_saved_too():
+    make = lambda: bl.LinearSampler(bl.Choice(2))  # noqa: E731
+    agent, twin = make(), make()
+    for k in range(60):
+        now = 0.5 * (k // 7)
+        d = agent.decide(now=now)
+        assert twin.decide(now=now).probabilities.tolist() == d.probabilities.tolist()
+        records = [bl.Reward(k - 3, 1.0)] if k % 5 == 4 else []
+        agent.observe(records, now=now)
+        twin.observe(records, now=now)
+        if k % 11 == 0:
+            twin = saving.from_bytes(saving.to_bytes(twin), "bytes")
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda a: a.decide([1.0]), "x must have shape"),
+        (lambda a: a.decide([1.0, np.nan]), "finite"),
+        (lambda a: a.decide("ab"), "x must be numbers"),
+        (lambda a: a.decide([1.0, 2.0], among=[]), "at least one action"),
+        (lambda a: a.decide([1.0, 2.0], among=[7]), "among must be"),
+        (lambda a: a.decide([1.0, 2.0], now=np.inf), "now must be"),
+        (lambda a: a.observe([bl.Reward(99, 1.0)]), "one that was begun"),
+        (lambda a: a.observe([bl.Reward(0, 2.0)]), "is known to be 1, got 2"),
+        (lambda a: a.observe([3]), "records must be Reward"),
+        (lambda a: a.observe([bl.Reward(1, 1.0), bl.Reward(1, 2.0)]), "is known to be"),
+        (lambda a: a.forget(99), "open one"),
+    ],
+)
+def test_bad_input_gets_one_sentence_and_changes_nothing(call, sentence):
+    agent = bl.LinearSampler(bl.Choice(3, 2))
+    for _ in range(3):
+        agent.decide([1.0, 0.0])
+    agent.observe([bl.Reward(0, 1.0)])
+    before = saving.to_bytes(agent)
+    with pytest.raises(ValueError, match=sentence):
+        call(agent)
+    assert saving.to_bytes(agent) == before
+
+
+def test_a_reward_is_checked():
+    for wrong in (np.nan, np.inf, "1", None, True):
+        with pytest.raises(bl.FeedbackError, match="value must be"):
+            bl.Reward(0, wrong)
+    with pytest.raises(bl.FeedbackError, match="event"):
+        bl.Reward(0, 1.0, event=3)
