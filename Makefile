@@ -50,7 +50,7 @@ test: $(DEV)
 # Kernels are compiled once, before the workers start; each of them would compile its own otherwise.
 tests: $(DEV)
 	$(BIN)/python tests/warm.py
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not long"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not long" --durations 10 --durations-min 5
 
 test-all: $(ALL)
 	$(MAKE) --jobs 2 --keep-going lint all-tests

@@ -28,7 +28,7 @@ from dense import DensePasses
 import belated as bl
 from belated.core.arrays import frozen
 from belated.tabular.kernels.weights import softmax
-from belated.tabular.parts.transitions import Known
+from belated.tabular.parts.transitions import KnownModel
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 LINES: list[str] = []
@@ -75,7 +75,7 @@ class Bench:
         self.policy = frozen(rng.dirichlet(np.ones(A), (H, S)))
         self.costs = self.world.costs.at(0)
         self.total = np.zeros((H, S, A))
-        self.known = Known(problem, self.world.mdp.transitions)
+        self.known = KnownModel(problem, self.world.mdp.transitions)
         self.bonus = bl.parts.Bonus().start(problem, bl.parts.Revealed())
         self.confident = bl.parts.Confidence(radius_scale, episodes=500).start(
             problem, bl.parts.Weighted()
@@ -178,7 +178,7 @@ def growth():
     rows = []
     for actions in (2, 4, 8, 16):
         world = bl.environments.random_mdp(100, actions, 50, successors=4)
-        known = Known(world.problem, world.mdp.transitions)
+        known = KnownModel(world.problem, world.mdp.transitions)
         policy = frozen(np.full(world.problem.shape, 1 / actions))
         total, costs = np.zeros(world.problem.shape), world.costs.at(0)
         rows.append((actions, show(seconds(lambda: known.add_q(costs, policy, total)))))  # noqa: B023
@@ -234,7 +234,7 @@ def practice():
         )
         for name, update in rules.items()
     }
-    agents["recommended, full information"] = bl.recommend(world.problem)
+    agents["recommended, full information"] = bl.recommend(world.problem, information="full")
     agents["recommended, bandit feedback"] = bl.recommend(world.problem, information="bandit")
     found = {name: one_feedback(world, agent) for name, agent in agents.items()}
     base = found["softmax, constant, full information"]
@@ -252,7 +252,7 @@ def one_feedback(world, agent, episodes=150, skipped=30):
         policy = agent.begin_episode().policy
         begins.append(time.process_time() - start)
         path, cost = world.mdp.play(policy, rng, k), world.costs.at(k)
-        values = cost if agent.information == "full" else bl.feedback.suffered(cost, path)
+        values = cost if agent.information == "full" else bl.tabular.records.suffered(cost, path)
         records = [path, bl.Costs(k, values)]
         start = time.process_time()
         agent.observe(records)

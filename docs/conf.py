@@ -6,18 +6,19 @@ from pathlib import Path
 import belated
 
 sys.path.insert(0, str(Path(__file__).parent))
-import pictures
+import pictures  # and the extension mathml
 
 project = "belated"
 copyright = "2026, the belated contributors"
 version = release = belated.__version__
 extensions = [
+    "mathml",
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
 ]
 myst_enable_extensions = ["dollarmath"]
+html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = f"belated {release}"
 html_static_path = ["_static"]

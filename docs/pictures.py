@@ -132,7 +132,11 @@ def oreps(path: Path) -> None:
     """O-REPS and OPPO, each with the step size of its theory."""
 
     def tuned(problem: bl.Problem, d: np.ndarray, *, oreps: bool) -> float:
-        setting = bl.tuning.Setting(dynamics="known", oreps=oreps)
+        setting = (
+            bl.tuning.OREPSSetting(dynamics="known")
+            if oreps
+            else bl.tuning.FullInformation(dynamics="known")
+        )
         return setting.at(problem, len(d), bl.delays.total_delay(d)).learning_rate
 
     agents = {

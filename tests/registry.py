@@ -50,7 +50,7 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         w.problem, transitions=Bonus(), update=Softmax(0.3)
     ),
     "oppo bonus full exploring": lambda w: bl.DelayedOPPO(
-        w.problem, transitions=Bonus(), update=Softmax(0.3), explore=FewVisits(2, use_costs=True)
+        w.problem, transitions=Bonus(), update=Softmax(0.3), explore=FewVisits(2)
     ),
     "oppo stochastic known": lambda w: bl.DelayedOPPO(
         w.problem, costs=Averaged(scale=0.1), **known(w)
@@ -81,8 +81,8 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
         update=RegretMatching(),
         explore=FewVisits(2),
     ),
-    "practice full": lambda w: bl.recommend(w.problem),
-    "practice full known": lambda w: bl.recommend(w.problem, **known(w)),
+    "practice full": lambda w: bl.recommend(w.problem, information="full"),
+    "practice full known": lambda w: bl.recommend(w.problem, information="full", **known(w)),
     "practice bandit": lambda w: bl.recommend(w.problem, information="bandit"),
     "practice bandit known": lambda w: bl.recommend(w.problem, information="bandit", **known(w)),
     "predicted exploring": lambda w: bl.DelayedOPPO(
@@ -111,11 +111,15 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     "doubling matching weighted": lambda w: bl.wrappers.Doubling(
         bl.DelayedOPPO(w.problem, costs=Weighted(1), update=RegretMatching(), **known(w))
     ),
-    "parallel practice full": lambda w: bl.wrappers.Parallel(lambda: bl.recommend(w.problem), 3),
+    "parallel practice full": lambda w: bl.wrappers.Parallel(
+        lambda: bl.recommend(w.problem, information="full"), 3
+    ),
     "bold practice bandit": lambda w: bl.wrappers.Bold(
         lambda: bl.recommend(w.problem, information="bandit")
     ),
-    "pipeline practice full": lambda w: bl.wrappers.Pipeline(bl.recommend(w.problem), 3),
+    "pipeline practice full": lambda w: bl.wrappers.Pipeline(
+        bl.recommend(w.problem, information="full"), 3
+    ),
     "inbox practice bandit": lambda w: bl.Inbox(bl.recommend(w.problem, information="bandit")),
     "inbox deadline": lambda w: bl.Inbox(
         bl.DelayedOPPO(w.problem, transitions=NARROW), deadline=4, default=0.5, remember=3

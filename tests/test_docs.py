@@ -1,15 +1,18 @@
 """The documentation builds without a warning, its code runs, and what it refers to exists."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
 
 import belated as bl
+from browsing import needs_browser, opened
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -40,20 +43,66 @@ def run(*command, cwd):
     )
 
 
-@pytest.mark.long
-def test_the_documentation_builds_without_a_warning(tmp_path):
+@pytest.fixture(scope="module")
+def html(tmp_path_factory):
+    """The pages as Sphinx builds them; a warning is an error."""
+    pytest.importorskip("sphinx")
+    place = tmp_path_factory.mktemp("docs")
     built = run(
         *(sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"),
-        *("-d", tmp_path / "trees", DOCS, tmp_path / "html"),
-        cwd=tmp_path,
+        *("-d", place / "trees", DOCS, place / "html"),
+        cwd=place,
     )
     assert built.returncode == 0, built.stderr
-    html = tmp_path / "html"
+    return place / "html"
+
+
+@pytest.mark.long
+def test_the_documentation_builds_without_a_warning(html):
     pages = {path.relative_to(html).with_suffix("") for path in html.rglob("*.html")}
     assert {path.relative_to(DOCS).with_suffix("") for path in WRITTEN} <= pages
-    api = text(tmp_path / "html" / "api.html")
+    api = text(html / "api.html")
     for word in ("begin_episode", "total_delay", "heavy_tailed", "from_gymnasium", "late_rewards"):
         assert word in api
+
+
+@pytest.mark.long
+def test_pages_hold_their_formulas_and_load_nothing_from_elsewhere(html):
+    formulas = 0
+    for page in html.rglob("*.html"):
+        words = text(page)
+        assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"(?:https?:)?//", words), (
+            page
+        )
+        formulas += words.count("<math")
+    assert formulas > 1000
+
+
+MEASURE = """<script>
+const seen = [...document.querySelectorAll("math")].map(m => m.getBoundingClientRect());
+const stacked = [...document.querySelectorAll("mfrac")].filter(f =>
+  f.children[0].getBoundingClientRect().bottom <= f.children[1].getBoundingClientRect().top + 2);
+document.body.dataset.found = JSON.stringify({formulas: seen.length,
+  shown: seen.filter(b => b.width > 2 && b.height > 2).length, stacked: stacked.length,
+  fractions: document.querySelectorAll("mfrac").length,
+  tex: (document.body.innerText.match(/\\\\[a-z]{2,}/g) || []).length});
+</script></body>"""
+
+
+@needs_browser
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["algorithms/oppo", "derivation", "delay"])
+def test_a_browser_without_a_network_shows_typeset_formulas(html, tmp_path, name):
+    """Every formula has a size, and every fraction has its parts above one another."""
+    page = html / f"{name}.html"
+    measured = page.with_name(f"measured_{page.name}")
+    measured.write_text(text(page).replace("</body>", MEASURE), encoding="utf-8")
+    offline = ("--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom", "--window-size=1200,900")
+    shown = opened(tmp_path, measured.as_uri(), *offline).stdout
+    found = json.loads(unescape(re.search(r'data-found="([^"]*)"', shown)[1]))
+    assert found["formulas"] == found["shown"] > 5
+    assert found["stacked"] == found["fractions"]
+    assert found["tex"] == 0
 
 
 @pytest.mark.long

@@ -180,7 +180,7 @@ def test_a_run_scores_and_judges_itself():
     uniform = np.full(world.problem.shape, 0.25)
     value = bl.planning.policy_values(world.mdp, uniform, world.costs.at(0))[0][0, 0]
     np.testing.assert_allclose(flat.uniform, value, atol=1e-12)
-    learned = bl.simulate(world, bl.recommend(world.problem), episodes=200)
+    learned = bl.simulate(world, bl.recommend(world.problem, information="full"), episodes=200)
     assert learned.score < 0.3
     assert learned.verdict == ""
     assert "WARNING" not in repr(learned)

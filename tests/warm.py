@@ -11,6 +11,7 @@ def play(name):
     """Let an agent begin and learn in worlds of both kinds."""
     import numpy as np
 
+    import belated as bl
     import oracles
     from belated.tabular.trial import Trial
     from belated.testing import Step, drive
@@ -19,6 +20,7 @@ def play(name):
     for homogeneous in (False, True):
         world = oracles.random_world(np.random.default_rng(0), 3, 3, 2, homogeneous=homogeneous)
         drive(Trial(world), AGENTS[name](world), [Step(1, 1)] * 4, 0)
+        bl.simulate(world, AGENTS[name](world), episodes=2)
 
 
 def main():

@@ -34,18 +34,18 @@ from belated.core.wrappers.skipping import Skipping
 from belated.linear.advice import explained, recommended
 from belated.linear.choice import Choice
 from belated.linear.sampler import LinearSampler
-from belated.tabular import tuning
 from belated.tabular.doubling import Doubling
-from belated.tabular.oppo import CONFIDENCE, DelayedOPPO, is_bandit
+from belated.tabular.oppo import DelayedOPPO
+from belated.tabular.oppo_tuning import Arms, BanditFeedback, FullInformation, oppo_full
 from belated.tabular.parts.costs import Averaged, Weighted
 from belated.tabular.parts.explore import FewVisits
-from belated.tabular.parts.transitions import Confidence
+from belated.tabular.parts.transitions import CONFIDENCE, Confidence
 from belated.tabular.parts.update import Softmax
 from belated.tabular.practice import practical
 from belated.tabular.problem import Problem
 from belated.tabular.transitions import Transitions
-from belated.tabular.tuning import Parameters, Setting
-from belated.tabular.ucbvi import DelayedUCBVI
+from belated.tabular.tuning import PATHS, Parameters, Setting
+from belated.tabular.ucbvi import DelayedUCBVI, UCBVISetting
 
 WIDTH = 88
 
@@ -126,7 +126,7 @@ def decisions(
 def tabular(
     problem: Problem,
     *,
-    information: Information = "full",
+    information: Information = "bandit",
     transitions: Transitions | None = None,
     paths: str = "late",
     costs: str = "adversarial",
@@ -137,12 +137,13 @@ def tabular(
     lost: bool = False,
     only_successes: bool = False,
     aim: str = "practice",
+    seed: int = 0,
 ) -> Advice:
     """The agent for a problem with states; see `advise`.
 
     Args:
         problem: states, actions, horizon, start.
-        information: "full" (whole cost functions come back) or "bandit" (only suffered costs).
+        information: "bandit" (only suffered costs come back) or "full" (whole cost functions).
         transitions: the dynamics, if known.
         paths: whether trajectories come "late", with the costs, or "at once".
         costs: "adversarial", which may change in any way, or "stochastic": drawn from fixed laws.
@@ -153,6 +154,7 @@ def tabular(
         lost: some feedback never comes.
         only_successes: only episodes that went well report; silence means a failure.
         aim: "practice", or "guarantee" for the paper's agents with their bounds.
+        seed: of an agent that draws; all others do not use it.
     """
     checks.instance("problem", problem, Problem)
     if transitions is not None:
@@ -160,7 +162,7 @@ def tabular(
             "transitions", transitions, Transitions, " such as Transitions.from_dense(p), or None"
         )
     checks.choice("information", information, ("full", "bandit"))
-    checks.choice("paths", paths, tuning.PATHS)
+    checks.choice("paths", paths, PATHS)
     checks.choice("costs", costs, ("adversarial", "stochastic"))
     checks.choice("aim", aim, ("practice", "guarantee"))
     in_order = checks.flag("in_order", in_order)
@@ -178,8 +180,9 @@ def tabular(
     notes = _notes(
         information, checks.flag("lost", lost), checks.flag("only_successes", only_successes)
     )
+    seed = checks.integer("seed", seed, 0, 2**64 - 1)
     if aim == "practice":
-        return _practice(known, notes)
+        return _practice(known, notes, seed)
     choice = _guarantee(known)
     useful = choice.setting.useful_from(problem, known.mean_delay)
     kind = "is below" if choice.setting.exact else "without its constants and logarithms is below"
@@ -229,15 +232,18 @@ class _Known:
         return self.total_delay / self.episodes
 
     @property
+    def dynamics(self) -> str:
+        """Whether the transitions are known."""
+        return "unknown" if self.transitions is None else "known"
+
+    @property
     def setting(self) -> Setting:
-        return Setting(
-            information=self.information,
-            dynamics="unknown" if self.transitions is None else "known",
-            paths=self.paths,
-            in_order=self.in_order,
-            stochastic=self.information == "bandit" and self.stochastic,
-            arms=self.information == "bandit" and not self.stochastic and is_bandit(self.problem),
-        )
+        """The row of tuning of Delayed OPPO, without explicit exploration."""
+        if self.information == "full":
+            return FullInformation(paths=self.paths, dynamics=self.dynamics, in_order=self.in_order)
+        if self.problem.is_arms:
+            return Arms(paths=self.paths)
+        return BanditFeedback(paths=self.paths, dynamics=self.dynamics)
 
     def tuned(self, setting: Setting) -> Parameters | None:
         """The parameters of a setting for K and D, if both are known."""
@@ -284,7 +290,7 @@ def _later(known: _Known) -> str:
         return (
             "belated.wrappers.Lazy(agent, alpha) plans less often, with a bound for random delays."
         )
-    if is_bandit(known.problem) and known.problem.states == 1:
+    if known.problem.is_arms and known.problem.states == 1:
         return (
             "belated.ZimmertSeldin(problem) has the best known bound for arms, 4 sqrt(A K) + "
             "sqrt(8 D ln A) in expectation, and needs neither K nor D."
@@ -326,25 +332,29 @@ def _notes(information: Information, lost: bool, only_successes: bool) -> tuple[
     return tuple(notes)
 
 
-def _practice(known: _Known, notes: tuple[str, ...]) -> Advice:
+def _practice(known: _Known, notes: tuple[str, ...], seed: int) -> Advice:
     def make() -> Agent:
+        changing = not known.stochastic
         return practical(
-            known.problem, known.information, known.transitions, changing=not known.stochastic
+            known.problem, known.information, known.transitions, changing=changing, seed=seed
         )
 
+    how = "regret matching+ and planning, weighted by what each would have cost"
+    if known.information == "bandit":
+        how = "it plans with memories of several lengths, weighted by what they predicted"
     reason = (
-        "It learns in practice: regret matching+ and planning, weighted by what each would have "
-        "cost. It needs neither K nor delays, and has no regret bound for unknown "
-        'transitions or bandit feedback; aim="guarantee" gives agents that have one.'
+        f"It learns in practice: {how}. It needs neither K nor delays, and has no regret bound for "
+        'unknown transitions or bandit feedback; aim="guarantee" gives agents that have one.'
     )
-    return Advice("DelayedOPPO", repr(make()), reason, notes, make)
+    agent = make()
+    return Advice(type(agent).__name__, repr(agent), reason, notes, make)
 
 
 def _guarantee(known: _Known) -> _Choice:
     bandit = known.information == "bandit"
     if bandit and known.stochastic:
         return _stochastic(known)
-    if bandit and is_bandit(known.problem):
+    if bandit and known.problem.is_arms:
         return _arms(known)
     if bandit:
         return _bandit(known)
@@ -354,7 +364,7 @@ def _guarantee(known: _Known) -> _Choice:
     reason = "The anytime step size needs neither K nor D, and the largest delay plays no role"
     if known.episodes is not None and known.total_delay is not None:
         problem, K, D = known.problem, known.episodes, known.total_delay
-        update = Softmax(**tuning.oppo_full(problem, K, D, log_actions=True))
+        update = Softmax(**oppo_full(problem, K, D, log_actions=True))
         reason = "It is tuned for K and D, and the largest delay plays no role"
         caveat = ""
     return replace(_oppo(known, reason, known.setting, update=update), caveat=caveat)
@@ -425,7 +435,7 @@ def _bandit(known: _Known) -> _Choice:
 
 
 def _late_paths(known: _Known) -> _Choice:
-    setting = replace(known.setting, explores=True)
+    setting = FullInformation(paths=known.paths, dynamics=known.dynamics, explores=True)
     tuned = known.tuned(setting)
     if tuned is None:
         # the phases replace the threshold of explicit exploration from the start
@@ -460,5 +470,5 @@ def _stochastic(known: _Known) -> _Choice:
             problem, transitions=_dynamics(known), costs=Averaged(), explore=explore
         )
 
-    setting = replace(known.setting, ucbvi=True, explores=explore is not None)
+    setting = UCBVISetting(paths=known.paths, explores=explore is not None)
     return _Choice("DelayedUCBVI", make, reason, setting)

@@ -188,7 +188,7 @@ def run(
         err.print(f"Failed: {_runs(len(done.failed))}; see {directory / 'failed'}.")
         if done.found + done.done == 0:
             return 1
-    from belated.lab import report, selection, tables  # noqa: PLC0415
+    from belated.lab import report, selection  # noqa: PLC0415
     from belated.lab.figures import curves as figures  # noqa: PLC0415
     from belated.lab.figures import style as drawing  # noqa: PLC0415
     from belated.lab.results import Results  # noqa: PLC0415
@@ -205,7 +205,7 @@ def run(
         _print(table)
     if chosen.select is not None:
         out.print(selection.sentence(chosen), highlight=False, soft_wrap=True)
-    for warning in tables.warnings(results.lines):
+    for warning in results.warnings:
         out.print(warning, style="bold red", highlight=False, soft_wrap=True)
     drawing.save(directory, drawings, ("png", "svg"))
     report.write(results, drawings)

@@ -11,6 +11,7 @@ AGENTS = {
     "DelayedFTRL": "tabular.oreps.ftrl",
     "DelayedOPPO": "tabular.oppo",
     "DelayedOREPS": "tabular.oreps.agent",
+    "DelayedPlanner": "tabular.planner",
     "DelayedUCBVI": "tabular.ucbvi",
     "LinearSampler": "linear.sampler",
     "PosteriorSampling": "tabular.rivals.posterior_sampling",

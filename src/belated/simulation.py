@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +16,12 @@ from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import PATHS, Agent, check_is_agent
 from belated.core.delays import DelayLine, DelayModel, as_delays, missing_feedback, total_delay
 from belated.core.delays import none as no_delays
+from belated.core.delays.seen import Happened, SeeingModel
 from belated.core.records import Episode
 from belated.core.score import score, verdict
-from belated.tabular.costs import CostProcess
+from belated.deciding import decided
+from belated.linear.world import DecisionWorld
+from belated.tabular.costs import CostProcess, expected
 from belated.tabular.kernels import planning
 from belated.tabular.planning import best_policy, occupancy
 from belated.tabular.records import Costs, Record, Trajectory, suffered
@@ -27,6 +33,56 @@ Play = Callable[[Episode], tuple[Trajectory, Costs]]
 Progress = Callable[[range], Iterable[int]]
 
 
+@dataclass(frozen=True, eq=False)
+class Best:
+    """What the best policies for a sequence of costs cost, computed when it is asked for.
+
+    Attributes:
+        world: its dynamics.
+        process: the costs, seeded.
+        episodes: K.
+        expected: whether the costs are taken in expectation over their noise.
+    """
+
+    world: World
+    process: CostProcess
+    episodes: int
+    expected: bool = False
+
+    def at(self, episode: int) -> Floats:
+        """The cost function of an episode."""
+        return expected(self.process, episode) if self.expected else self.process.at(episode)
+
+    @cached_property
+    def each(self) -> Floats:
+        """(K,) the least expected cost of every episode by itself."""
+        found = np.zeros(self.episodes)
+        last: Floats | None = None
+        for k in range(self.episodes):
+            costs = self.at(k)
+            if last is not None and (costs is last or np.array_equal(costs, last)):
+                found[k] = found[k - 1]
+            else:
+                found[k] = best_policy(self.world.mdp, costs)[1]
+            last = costs
+        return found
+
+    @cached_property
+    def so_far(self) -> Floats:
+        """(K,) the least expected cost of the first k episodes together, by one fixed policy."""
+        found = np.zeros(self.episodes)
+        total = np.zeros(self.process.shape)
+        first = self.at(0)
+        fixed = best_policy(self.world.mdp, first)[1]
+        same = True
+        for k in range(self.episodes):
+            costs = self.at(k)
+            np.add(total, costs, out=total)
+            same = same and (costs is first or np.array_equal(costs, first))
+            found[k] = (k + 1) * fixed if same else best_policy(self.world.mdp, total)[1]
+        return found
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """What happened in each episode. All values are exact, by dynamic programming.
@@ -36,20 +92,27 @@ class Run:
         realised: (K,) cost that was suffered.
         comparator: (K,) expected cost of the best fixed policy in hindsight.
         uniform: (K,) expected cost of uniform play.
-        best_policy: (H, S, A) the best fixed policy in hindsight.
+        best_policy: (H, S, A) the best fixed policy in hindsight; None for decisions with
+            features, whose comparator is the best action for every visitor, and whose costs are
+            outcomes with the sign turned.
         delays: (K,) delays of the feedback, `NEVER` where it was lost.
         missing: (K,) number of episodes up to this one whose feedback has not arrived at its end.
         diagnostics: the agent's own numbers at the end of the run.
+        means: the same run with `values`, `comparator` and `uniform` for the mean costs, where
+            costs have independent noise; None where they have none.
+        best: what other comparators cost; see `dynamic_regret` and `regret_so_far`.
     """
 
     values: Floats
     realised: Floats
     comparator: Floats
     uniform: Floats
-    best_policy: Floats
+    best_policy: Floats | None
     delays: Ints
     missing: Ints
     diagnostics: Mapping[str, float] = field(default_factory=dict)
+    means: Run | None = None
+    best: Best | None = field(default=None, repr=False)
 
     @property
     def optimum(self) -> float:
@@ -63,12 +126,48 @@ class Run:
         return total
 
     @property
+    def dynamic_regret(self) -> Floats:
+        """(K,) cumulative regret against the best policy of every single episode."""
+        total: Floats = np.cumsum(self.values - self._best.each)
+        return total
+
+    @property
+    def regret_so_far(self) -> Floats:
+        """(K,) regret of the first k episodes against the best fixed policy of these episodes.
+
+        It may go down; the last one is R_K. The best policy of the whole run may be a bad one for
+        its beginning, so that `regret` is below 0 there and this is not.
+        """
+        total: Floats = np.cumsum(self.values) - self._best.so_far
+        return total
+
+    @property
+    def _best(self) -> Best:
+        if self.best is None:
+            raise ValueError("this regret needs the costs of all episodes, which `simulate` keeps")
+        return self.best
+
+    @property
     def score(self) -> float:
         """Cost on a scale from the best fixed policy (0) to uniform play (1).
 
         NaN if uniform play is as good as the best fixed policy.
         """
         return score(self.values, self.comparator, self.uniform)
+
+    @property
+    def mean_values(self) -> Floats:
+        """(K,) expected cost of the policies that were played, in expectation over the noise."""
+        return (self.means or self).values
+
+    @property
+    def score_on_means(self) -> float:
+        """The score for the mean costs: the noise of the costs is in neither side of it.
+
+        The best fixed policy is the best one for the mean costs. Where an episode meets one cell
+        many times, this varies much less from seed to seed than `score`; without noise both agree.
+        """
+        return (self.means or self).score
 
     @property
     def verdict(self) -> str:
@@ -84,6 +183,13 @@ class Run:
         K = len(self.values)
         tenth = max(1, K // 10)
         score = "undefined" if math.isnan(self.score) else f"{self.score:.2f}"
+        if self.best_policy is None:
+            text = (
+                f"Run of {K} decisions: outcome per decision {-self.values[:tenth].mean():.4g} at "
+                f"first, {-self.values[-tenth:].mean():.4g} at the end; best policy "
+                f"{-self.optimum / K:.4g}, uniform play {-self.uniform.mean():.4g}; score {score}"
+            )
+            return f"{text}\nWARNING: {self.verdict}" if self.verdict else text
         text = (
             f"Run of {K} episodes: cost per episode {self.values[:tenth].mean():.3f} at first, "
             f"{self.values[-tenth:].mean():.3f} at the end; best fixed policy "
@@ -94,7 +200,7 @@ class Run:
 
 
 KEPT_BYTES = 2**26
-"""The costs of a run are kept for the comparator up to this size; above it they are asked again."""
+"""The costs of a run are asked for once up to this size; above it, whenever they are needed."""
 
 
 def drawn_delays(
@@ -155,10 +261,10 @@ def drive(
 
 
 def simulate(
-    world: World,
+    world: World | DecisionWorld,
     agent: Agent,
     *,
-    delays: DelayModel | Ints | None = None,
+    delays: DelayModel | SeeingModel | Ints | None = None,
     episodes: int = 500,
     seed: int = 0,
     paths: str = "late",
@@ -167,10 +273,13 @@ def simulate(
     """Let an agent learn in a world whose feedback arrives late.
 
     Args:
-        world: the true world; the agent never sees it.
+        world: the true world; the agent never sees it. Decisions with features are a world too:
+            see `belated.environments.conversions`.
         agent: a fresh agent; its `information` decides which costs it is shown.
         delays: a model, or (K,) whole numbers if several agents must face the same delays. By
-            default there are none.
+            default there are none. A model that looks at what happened (`delays.delay_of`,
+            `by_action`, `by_outcome`) is asked after every episode; bounds that assume oblivious
+            delays do not hold then.
         episodes: K.
         seed: decides the paths, the costs and the delays, each by its own generator, so that
             the delays and the costs do not depend on the agent.
@@ -181,54 +290,82 @@ def simulate(
     Returns:
         A `Run`.
     """
-    checks.instance("world", world, World)
     check_is_agent("agent", agent)
     episodes = checks.integer("episodes", episodes, 1, checks.ROOM)
     checks.choice("paths", paths, PATHS)
+    if isinstance(world, DecisionWorld):
+        return Run(
+            **decided(world, agent, delays=delays, episodes=episodes, seed=seed, progress=progress)
+        )
+    checks.instance("world", world, World)
     if agent.problem.shape != world.problem.shape:
         raise ValueError(
             f"agent must be made for the world's (H, S, A) = {world.problem.shape}, "
             f"got {agent.problem.shape}"
         )
     rng, process, delays_rng = _seeded(world, seed)
-    drawn = drawn_delays(delays, episodes, delays_rng, process)
+    seeing = delays if isinstance(delays, SeeingModel) else None
+    drawn = (
+        np.zeros(episodes, dtype=np.int64)  # filled in as episodes are played
+        if isinstance(delays, SeeingModel)
+        else drawn_delays(delays, episodes, delays_rng, process)
+    )
 
     mdp = world.mdp
     dynamics = mdp.transitions
     start = mdp.problem.start_probabilities
-    values = np.zeros(episodes)
+    noisy = hasattr(process, "expected")
+    values = np.zeros((2, episodes))  # for the drawn costs, and for their means
     realised = np.zeros(episodes)
-    total = np.zeros(process.shape)
-    kept: list[Floats] | None = [] if episodes * total.nbytes <= KEPT_BYTES else None
+    fits = episodes * math.prod(process.shape) * 8 <= KEPT_BYTES
+    kept: list[Floats] = []
 
     def play(episode: Episode) -> tuple[Trajectory, Costs]:
         k = episode.number
-        path = mdp.play(episode.policy, rng, k)
+        policy = frozen(episode.policy)
+        path = mdp.play(policy, rng, k)
         cost = process.at(k)
-        if kept is not None:
+        if fits:
             kept.append(cost)
-        values[k] = planning.start_value(dynamics.rows, cost, frozen(episode.policy), start)
+        values[0, k] = planning.start_value(dynamics.rows, cost, policy, start)
+        if noisy:
+            mean = frozen(expected(process, k))
+            values[1, k] = planning.start_value(dynamics.rows, mean, policy, start)
         met = suffered(cost, path)
         realised[k] = met.sum()
-        np.add(total, cost, out=total)
+        if seeing is not None:
+            drawn[k] = seeing.after(Happened(k, path.actions, met, path.states), delays_rng)
         return path, Costs(k, cost if agent.information == "full" else met)
 
     drive(agent, play, drawn, paths=paths, progress=progress)
 
+    facts: dict[str, Any] = {
+        "realised": realised,
+        "delays": drawn,
+        "missing": missing_feedback(drawn),
+        "diagnostics": dict(agent.diagnostics()),
+    }
+    at = kept.__getitem__ if fits else process.at
+    best = Best(world, process, episodes)
+    run = Run(values=values[0], **_compared(world, at, episodes), **facts, best=best)
+    if noisy:
+        means = _compared(world, lambda k: expected(process, k), episodes)
+        best = dataclasses.replace(best, expected=True)
+        of_means = Run(values=values[1], **means, **facts, best=best)
+        run = dataclasses.replace(run, means=of_means)
+    return run
+
+
+def _compared(world: World, at: Callable[[int], Floats], episodes: int) -> dict[str, Any]:
+    """The best fixed policy for a sequence of costs; what it and uniform play cost, (K,) each."""
+    mdp = world.mdp
+    total = np.zeros(world.costs.shape)
+    for k in range(episodes):
+        np.add(total, at(k), out=total)
     best, _ = best_policy(mdp, total)
     measures = []
     for policy in (best, np.full(best.shape, 1.0 / best.shape[2])):
         reach = occupancy(mdp, policy)
-        measures.append(reach if process.shape[0] > 1 else reach.sum(axis=0, keepdims=True))
-    again = (process.at(k) for k in range(episodes)) if kept is None else kept
-    fixed = np.array([[float(np.vdot(reach, cost)) for reach in measures] for cost in again])
-    return Run(
-        values=values,
-        realised=realised,
-        comparator=fixed[:, 0],
-        uniform=fixed[:, 1],
-        best_policy=best,
-        delays=drawn,
-        missing=missing_feedback(drawn),
-        diagnostics=dict(agent.diagnostics()),
-    )
+        measures.append(reach if len(total) > 1 else reach.sum(axis=0, keepdims=True))
+    fixed = np.array([[float(np.vdot(m, at(k))) for m in measures] for k in range(episodes)])
+    return {"best_policy": best, "comparator": fixed[:, 0], "uniform": fixed[:, 1]}

@@ -1,22 +1,35 @@
-"""The parameters that the papers prove their bounds with."""
+"""The parameters that the papers prove their bounds with; every row is beside its algorithm."""
 
-from belated.tabular.tuning import (
-    Parameters,
-    Setting,
-    dapo,
+from belated.tabular.dapo import DAPOSetting, dapo
+from belated.tabular.oppo_tuning import (
+    Arms,
+    BanditFeedback,
+    FullInformation,
+    Stochastic,
     exp3,
-    exploration_threshold,
-    ftrl,
-    layered,
     oppo_bandit,
     oppo_full,
-    oreps,
-    uob_reps,
 )
+from belated.tabular.oreps.agent import OREPSSetting, oreps
+from belated.tabular.oreps.ftrl import PRACTICE, FTRLSetting, ftrl
+from belated.tabular.oreps.uob import UOBSetting, layered, uob_reps
+from belated.tabular.tuning import PATHS, Parameters, Setting, exploration_threshold
+from belated.tabular.ucbvi import UCBVISetting
 
 __all__ = [
+    "PATHS",
+    "PRACTICE",
+    "Arms",
+    "BanditFeedback",
+    "DAPOSetting",
+    "FTRLSetting",
+    "FullInformation",
+    "OREPSSetting",
     "Parameters",
     "Setting",
+    "Stochastic",
+    "UCBVISetting",
+    "UOBSetting",
     "dapo",
     "exp3",
     "exploration_threshold",

@@ -53,7 +53,7 @@ def test_agents_are_told_what_they_ask_for_and_no_more():
     assert rate(bold.agents[0]) == step(10, 0)
     skipping = made("skipping", "bandit", agent=tuned)
     assert skipping.threshold == 3  # sqrt(14), in whole episodes
-    setting = bl.tuning.Setting(information="bandit", dynamics="known")
+    setting = bl.tuning.BanditFeedback(dynamics="known")
     costs = skipping.agent.configuration()["costs"]
     assert costs.exploration == setting.at(WORLD.problem, 10, 14).exploration
 

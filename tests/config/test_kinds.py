@@ -24,10 +24,12 @@ KINDS = {
             "bandit": {"means": [0.1, 0.9]},
             "bandit_lower_bound": {"episodes": 100},
             "chain": {},
+            "deep_sea": {"size": 3},
             "delay_lower_bound": {"delay": 2},
             "dynamics_lower_bound": {"episodes": 100},
             "gridworld": {"size": 3, "horizon": 4},
             "gymnasium": {"env": "FrozenLake-v1", "horizon": 5, "is_slippery": False},
+            "lock": {"states": 3},
             "random_mdp": {"states": 4},
         },
     ),
@@ -72,6 +74,7 @@ KINDS = {
             "oreps": {"transitions": "known"},
             "parallel": {"agent": part("oppo")},
             "pipeline": {"agent": part("oppo")},
+            "planner": {"transitions": "known", "changing": False},
             "recommended": {"transitions": "known"},
             "skipping": {"agent": part("oppo")},
             "ucbvi": {},
@@ -109,7 +112,7 @@ KINDS = {
     ),
 }
 ARMS = ("exp3", "poold", "thompson_sampling", "ucb1", "zimmert_seldin")
-BANDIT = ("dapo", "dilated_bonus", "ftrl", "lazy", "ucbvi", "uob_reps", "zimmert_seldin")
+BANDIT = ("dapo", "dilated_bonus", "ftrl", "lazy", "planner", "ucbvi", "uob_reps", "zimmert_seldin")
 PARTS = {name: name for name in ("transitions", "update", "explore")} | {"cost part": "costs"}
 
 

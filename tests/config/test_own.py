@@ -237,7 +237,9 @@ def test_a_function_gets_its_file_wherever_the_project_is(tmp_path, monkeypatch)
     (old / "filed.toml").write_text(FILED)
     module = type(sys)("reader")
     module.waits = lambda log: bl.delays.trace(log, "waited")
-    module.agent = lambda told, log: bl.recommend(told.problem) if Path(log).is_file() else None
+    module.agent = lambda told, log: (
+        bl.recommend(told.problem, information="full") if Path(log).is_file() else None
+    )
     monkeypatch.setitem(sys.modules, "reader", module)
     first = run(toml.read(old / "filed.toml"), old / "out", engine="here")
     assert first.rows["delay"].to_list() == [1, 0, 2]

@@ -15,6 +15,7 @@ import pytest
 
 import belated as bl
 import oracles
+from belated.core.stored import Distributions, Learned
 from belated.parts import Confidence, FewVisits, Softmax, Weighted
 from limits import FULL
 from registry import AGENTS, ARMS
@@ -424,6 +425,7 @@ def test_the_configuration_is_inside(tmp_path):
             "radius_scale": 0.05,
             "delta": 0.1,
             "episodes": None,
+            "sets": "newest",
         },
         "costs": {"class": "Weighted", "exploration": 0.1},
         "update": {"class": "Softmax", "learning_rate": 0.1, "scale": 1.0},
@@ -454,26 +456,14 @@ class Slow:
     share: float = 0.2
 
     def start(self, problem, costs):
-        return Slowly(problem, self.share)
+        return Learned({"policy": Distributions(problem.shape)})
 
+    def policy(self, learned, outlook):
+        return learned.policy
 
-class Slowly:
-    def __init__(self, problem, share):
-        self._share = share
-        self._policy = np.full(problem.shape, 1 / problem.actions)
-
-    def policy(self, outlook):
-        return self._policy
-
-    def learn(self, arrived):
-        best = np.eye(self._policy.shape[2])[arrived.q().argmin(-1)]
-        self._policy = (1 - self._share) * self._policy + self._share * best
-
-    def state(self):
-        return {"policy": self._policy}
-
-    def restore(self, saved):
-        self._policy = saved["policy"]
+    def learn(self, learned, arrived):
+        best = np.eye(learned.policy.shape[2])[arrived.q().argmin(-1)]
+        learned.policy = (1 - self.share) * learned.policy + self.share * best
 
 
 class Cheapest:
@@ -571,7 +561,7 @@ def test_what_can_be_registered():
     assert register(Slow) is Slow  # a second time is no error
     for wrong, message in (
         (3, "cls must be a class, got 3"),
-        (Slowly, "Slowly must be a dataclass, or have state"),
+        (Path, "Path must be a dataclass, or have state"),
     ):
         with pytest.raises(ValueError, match=message):
             register(wrong)

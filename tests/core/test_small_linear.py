@@ -124,3 +124,33 @@ def test_locked_can_be_pickled():
     again = pickle.loads(pickle.dumps(agent))
     assert again.begun == 1
     assert again.decide(np.ones(4)).action == agent.decide(np.ones(4)).action
+
+
+CHOICE = bl.Choice(actions=3, features=4)
+SAMPLERS = {
+    "skipping": lambda: bl.wrappers.Skipping(bl.LinearSampler(CHOICE), 4),
+    "pipeline": lambda: bl.wrappers.Pipeline(bl.LinearSampler(CHOICE), 3),
+    "parallel": lambda: bl.wrappers.Parallel(lambda: bl.LinearSampler(CHOICE), 3),
+    "bold": lambda: bl.wrappers.Bold(lambda: bl.LinearSampler(CHOICE)),
+    "inbox": lambda: bl.Inbox(bl.LinearSampler(CHOICE)),
+    "locked": lambda: bl.wrappers.Locked(bl.LinearSampler(CHOICE)),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_the_sampler_runs_in_every_wrapper_and_is_saved(name, tmp_path):
+    agent, rng, line = SAMPLERS[name](), np.random.default_rng(0), bl.DelayLine()
+    agents = [agent]
+    for k in range(30):
+        if k == 12:
+            bl.save(agent, tmp_path / "agent")
+            agents.append(bl.load(tmp_path / "agent"))
+        x = rng.normal(size=4)
+        decisions = [one.decide(x) for one in agents]
+        assert len({(d.number, d.action, d.probability) for d in decisions}) == 1
+        line.push([bl.Reward(k, float(rng.normal()))], k % 4)
+        if k % 5 == 0:
+            line.push([bl.Reward(k, -1.0, event="refund")], 3)
+        batch = line.release(k)
+        for one in agents:
+            one.observe(batch)

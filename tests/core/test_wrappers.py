@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import belated as bl
 import oracles
 from belated.parts import Bonus, Confidence, FewVisits, Softmax, Weighted
+from settings import Setting
 from twins import Counting
 
 BANDIT = {"costs": Weighted(1), "update": Softmax(1)}
@@ -172,7 +173,7 @@ def test_agents_know_their_setting():
     problem, arms = bl.Problem(5, 3, 4), bl.Problem(1, 3, 1)
     t = bl.environments.random_mdp(5, 3, 4).mdp.transitions
     make = bl.DelayedOPPO
-    full, weighted = bl.tuning.Setting, partial(bl.tuning.Setting, information="bandit")
+    full, weighted = Setting, partial(Setting, information="bandit")
     for paths in ("late", "at once"):
         agents = {
             make(problem, transitions=t): full(dynamics="known", paths=paths),

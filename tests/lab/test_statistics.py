@@ -20,6 +20,11 @@ def frame(costs):
                 "comparator": [1.0] * len(values),
                 "uniform": [3.0] * len(values),
                 "regret": list(np.cumsum(np.array(values) - 1.0)),
+                "mean_value": np.array(values) + 0.5,
+                "mean_comparator": [1.0] * len(values),
+                "mean_uniform": [3.0] * len(values),
+                "best_each": [0.5] * len(values),
+                "best_so_far": np.arange(1, len(values) + 1) * 0.75,
             }
         )
         for agent, seeds in costs.items()
@@ -81,7 +86,7 @@ def test_differences_are_taken_on_common_seeds_only():
 
 def test_the_summary_averages_over_episodes_then_seeds():
     rows = frame({"A": {0: [5.0] * 9 + [1.0], 1: [7.0] * 9 + [3.0]}})
-    (line,) = statistics.summary(rows)
+    (line,) = statistics.summary(rows, "drawn")
     assert line.cost.mean == pytest.approx((4.6 + 6.6) / 2)
     assert line.end.mean == pytest.approx(2.0)
     assert line.regret.mean == pytest.approx((36.0 + 56.0) / 2)
@@ -89,6 +94,53 @@ def test_the_summary_averages_over_episodes_then_seeds():
     assert table.title == "T, 2 seeds"
     assert table.head[0] == "agent"
     assert table.cells[0][1].startswith("5.60 [")
+
+
+def test_costs_and_regrets_are_those_that_are_asked_for():
+    """Means are 0.5 above what was drawn here; the comparators are 1, 0.5 and 0.75 per episode."""
+    rows = frame({"A": {0: [2.0, 4.0], 1: [4.0, 4.0]}})
+    found = {
+        (on, kind): statistics.summary(rows, on, kind)[0]
+        for on in statistics.ON
+        for kind in (None, *statistics.REGRETS)
+    }
+    assert found["drawn", None].cost.mean == 3.5
+    assert found["means", None].cost.mean == 4.0
+    assert found["drawn", None].score.mean == pytest.approx(2.5 / 2)
+    assert found["means", None].score.mean == pytest.approx(3.0 / 2)
+    for on in statistics.ON:
+        regrets = {kind: found[on, kind].regret.mean for kind in statistics.REGRETS}
+        assert regrets == {"hindsight": 5.0, "means": 6.0, "dynamic": 7.0, "so far": 6.5}
+    assert found["drawn", None].regret.mean == 5.0
+    assert found["means", None].regret.mean == 6.0
+    assert statistics.noisy(rows)
+    with pytest.raises(ValueError, match="regret must be one of"):
+        statistics.summary(rows, kind="static")
+
+
+def test_differences_against_one_baseline():
+    rows = frame({name: {0: [cost]} for name, cost in (("A", 1.0), ("B", 2.0), ("C", 4.0))})
+    found = [(d.first, d.second, d.cost.mean) for d in statistics.differences(rows, "B")]
+    assert found == [("A", "B", -1.0), ("C", "B", 2.0)]
+    assert len(statistics.differences(rows)) == 3
+    with pytest.raises(ValueError, match="baseline must be one of"):
+        statistics.differences(rows, "D")
+
+
+def test_slopes_have_intervals_over_the_seeds_that_all_cases_have():
+    x = np.array([10.0, 100.0, 1000.0])
+    exact = {str(c): {seed: float(x[c] ** 0.7) for seed in range(5)} for c in range(3)}
+    found = statistics._slope(x, exact)
+    assert (found.mean, found.low, found.high) == pytest.approx((0.7, 0.7, 0.7))
+    rng = np.random.default_rng(0)
+    noisy = {
+        c: {seed: y * rng.uniform(0.5, 1.5) for seed, y in own.items()} for c, own in exact.items()
+    }
+    found = statistics._slope(x, noisy)
+    assert found.low < found.mean < found.high
+    assert found.high - found.low < 0.3
+    assert np.isnan(statistics._slope(x[:1], {"0": exact["0"]}).mean)
+    assert np.isnan(statistics._slope(x, {**exact, "2": {9: 1.0}}).mean)
 
 
 def test_slope_of_a_power():

@@ -23,7 +23,8 @@ def test_rows_hold_what_was_promised(tmp_path):
     rows = store.rows(tmp_path)
     assert rows.columns == [
         "experiment", "case", "agent", "parameters", "seed", "episode", "value", "realised",
-        "comparator", "uniform", "regret", "missing", "delay",
+        "comparator", "uniform", "regret", "missing", "delay", "mean_value", "mean_comparator",
+        "mean_uniform", "best_each", "best_so_far", "diagnostics",
     ]  # fmt: skip
     assert len(rows) == 4 * 12
     parameters = json.loads(rows["parameters"][0])
@@ -64,7 +65,7 @@ def test_rows_are_the_last_thing_written(tmp_path, monkeypatch):
     written = []
     monkeypatch.setattr(store, "write", lambda path, content: written.append(path.suffix))
     store.keep(tmp_path, TINY.tasks()[0], perform(TINY, TINY.tasks()[0]))
-    assert written == [".sha256", ".npy", ".parquet"]
+    assert written == [".json", ".sha256", ".npy", ".parquet"]
 
 
 @pytest.mark.parametrize(

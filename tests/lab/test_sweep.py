@@ -11,6 +11,7 @@ import pytest
 
 from belated.lab import Case, Learner, Results, Select, build, part, report, run, spec, toml
 from belated.lab.figures import curves as figures
+from belated.lab.figures import sweeps
 from belated.lab.selection import choose, chosen_on, reported, sentence
 from lab.small import TINY
 
@@ -122,7 +123,7 @@ def test_another_swept_agent_has_a_figure_of_its_own():
     )
     results = run(both, engine="here")
     for path, name in ((RATE, "OPPO"), (other, "plain")):
-        assert [one.name for one in figures.over(results, path)] == [name, "third"]
+        assert [one.name for one in sweeps.over(results, path)] == [name, "third"]
 
 
 def test_one_setting_for_all_cases(swept):

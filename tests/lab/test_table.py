@@ -82,3 +82,13 @@ def test_marks_do_not_get_into_numbers():
     assert table.csv() == "case,a\nx,0.25\n"
     with pytest.raises(AttributeError):
         table.title = "U"
+
+
+def test_numbers_that_look_alike_get_one_more_digit():
+    one, other = Interval(0.1234, 0.1, 0.2), Interval(0.1213, 0.1, 0.2)
+    table = Table("T", ("agent", "a", "b"), (("x", one, 3.0), ("y", other, 3.0)), 1)
+    assert table.cells == (("x", "0.123 [0.100, 0.200]", "3.00"),
+                           ("y", "0.121 [0.100, 0.200]", "3.00"))  # fmt: skip
+    apart = Table("T", ("agent", "a"), (("x", 0.12), ("y", 0.35)), 1)
+    assert apart.cells == (("x", "0.12"), ("y", "0.35"))
+    assert Table("T", ("agent", "a"), (), 1).cells == ()

@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -196,3 +198,10 @@ def test_lists_and_densities_above_one_are_taken():
     assert correct([1.0, 2.0], [3.0, 1.0]).anchor.tolist() == [3.0, 2.0]
     assert float(correct(-1.0, -2.0).anchor) == -1.0
     assert bl.stale.correct is correct
+
+
+def test_the_package_imports_numpy_alone():
+    heavy = "{'numba', 'scipy', 'torch', 'jax', 'stable_baselines3'}"
+    code = f"import sys, belated.stale; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

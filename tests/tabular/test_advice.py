@@ -10,6 +10,18 @@ WORLD = oracles.random_world(np.random.default_rng(0), 3, 3, 2)
 ARMS = bl.environments.bandit(np.linspace(0.2, 0.8, 40))
 
 
+def advise(problem, **about):
+    return bl.advise(problem, **{"information": "full", **about})
+
+
+def recommend(problem, **about):
+    return bl.recommend(problem, **{"information": "full", **about})
+
+
+def test_by_default_only_suffered_costs_come_back():
+    assert bl.recommend(WORLD.problem).information == "bandit"
+
+
 def known(world, transitions, amount):
     facts = {}
     if transitions:
@@ -37,8 +49,8 @@ def test_every_setting_gets_an_agent_that_runs(world):
     ):
         facts = known(world, transitions, amount)
         about = {"information": information, "paths": paths, "costs": costs, "aim": aim}
-        advice = bl.advise(world.problem, **about, **facts)
-        agent = bl.recommend(world.problem, **about, **facts)
+        advice = advise(world.problem, **about, **facts)
+        agent = recommend(world.problem, **about, **facts)
         assert type(agent).__name__ == advice.name.split("(")[0]
         assert repr(agent) == advice.call == repr(advice.make())
         assert agent.information == information
@@ -69,26 +81,31 @@ def test_every_setting_gets_an_agent_that_runs(world):
 def test_the_decision_table(about, name):
     if about.get("transitions"):
         about = {**about, "transitions": WORLD.mdp.transitions}
-    assert bl.advise(WORLD.problem, aim="guarantee", **about).name == name
-    practice = bl.advise(WORLD.problem, **about)
-    assert practice.name == "DelayedOPPO"
-    assert "update=Blend(RegretMatching(hints=True), Planned(" in practice.call
+    assert advise(WORLD.problem, aim="guarantee", **about).name == name
+    practice = advise(WORLD.problem, **about)
+    if about.get("information") == "bandit":
+        changing = about.get("costs") != "stochastic"
+        assert practice.name == "DelayedPlanner"
+        assert practice.call.endswith(f"changing={changing}, seed=0)")
+    else:
+        assert practice.name == "DelayedOPPO"
+        assert "update=Blend(RegretMatching(hints=True), Planned(" in practice.call
 
 
 def test_order_helps_under_full_information_only():
     about = {"aim": "guarantee", "in_order": True}
-    full = bl.advise(WORLD.problem, **about)
+    full = advise(WORLD.problem, **about)
     assert "needs no explicit exploration" in str(full.notes)
-    bandit = bl.advise(WORLD.problem, information="bandit", **about)
+    bandit = advise(WORLD.problem, information="bandit", **about)
     assert "does not help under bandit feedback" in str(bandit.notes)
-    plain = bl.advise(WORLD.problem, information="bandit", aim="guarantee")
+    plain = advise(WORLD.problem, information="bandit", aim="guarantee")
     assert bandit.call == plain.call  # and its phases are those of late paths
     assert "paths='late'" in bandit.call
     for known in ({"transitions": WORLD.mdp.transitions}, {"paths": "at once"}):
-        assert "order" not in str(bl.advise(WORLD.problem, **about, **known).notes)
+        assert "order" not in str(advise(WORLD.problem, **about, **known).notes)
     K = 10**6
     late, order = (
-        bl.advise(
+        advise(
             bl.Problem(50, 3, 4), aim="guarantee", episodes=K, total_delay=1e7, in_order=in_order
         )
         for in_order in (False, True)
@@ -106,7 +123,7 @@ def test_a_guarantee_says_what_it_assumes():
     known, totals = {"transitions": WORLD.mdp.transitions}, {"episodes": 400, "total_delay": 800.0}
 
     def advice(problem=WORLD.problem, **said):
-        return bl.advise(problem, aim="guarantee", **said)
+        return advise(problem, aim="guarantee", **said)
 
     bandit = {"information": "bandit"}
     for said in ({}, known, bandit, {**bandit, "costs": "stochastic"}, {"episodes": 400}):
@@ -128,22 +145,22 @@ def test_a_guarantee_says_what_it_assumes():
 def test_explicit_exploration_only_where_it_can_help():
     stochastic = {"information": "bandit", "costs": "stochastic", "max_delay": 100}
     stochastic["aim"] = "guarantee"
-    many = bl.advise(ARMS.problem, **stochastic)
-    few = bl.advise(bl.Problem(1, 5, 1), **stochastic)
-    assert "explore=FewVisits(threshold=None, max_delay=100.0, use_costs=False)" in many.call
+    many = advise(ARMS.problem, **stochastic)
+    few = advise(bl.Problem(1, 5, 1), **stochastic)
+    assert "explore=FewVisits(threshold=None, max_delay=100.0)" in many.call
     assert "explore=None" in few.call
 
 
 def test_wrong_words():
     with pytest.raises(ValueError, match="did you mean 'practice'"):
-        bl.advise(WORLD.problem, aim="practise")
+        advise(WORLD.problem, aim="practise")
 
 
 def test_later_algorithms_are_mentioned():
     arms, more = bl.Problem(1, 3, 1), bl.Problem(4, 3, 2)
 
     def last(problem, **known):
-        return bl.advise(problem, information="bandit", aim="guarantee", **known).notes[-1]
+        return advise(problem, information="bandit", aim="guarantee", **known).notes[-1]
 
     assert "ZimmertSeldin" in last(arms)
     assert "DAPO" in last(more)
@@ -151,4 +168,4 @@ def test_later_algorithms_are_mentioned():
     known = bl.Transitions.from_dense(np.full((4, 3, 4), 0.25))
     assert "DelayedFTRL" in last(more, transitions=known)
     assert "Lazy" in last(more, costs="stochastic")
-    assert "belated." not in str(bl.advise(more, aim="guarantee").notes)
+    assert "belated." not in str(advise(more, aim="guarantee").notes)

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 import belated as bl
 import oracles
 from belated.core.arrays import frozen
+from belated.tabular.dilated import DilatedBonus
 from belated.tabular.kernels import delay_adapted
 from belated.tabular.trial import Trial
 from belated.testing import Step, drive
-from belated.tuning import Setting
+from settings import Setting
 
 K = 60
 
@@ -175,7 +176,7 @@ def test_unknown_transitions_equal_the_twin(delays, homogeneous, paths):
     play(world, agent, twin, DELAYS[delays](rng, K), paths=paths)
 
 
-class NarrowDilated(Narrow, bl.tabular.dilated.DilatedBonus):
+class NarrowDilated(Narrow, DilatedBonus):
     """The same for dilated bonuses."""
 
 
@@ -193,7 +194,7 @@ def test_dilated_bonuses_equal_the_twin(known, delays):
 
 def test_dilated_bonuses_are_saved_and_printed(tmp_path):
     world = oracles.random_world(np.random.default_rng(8), 3, 3, 2)
-    agent = bl.tabular.dilated.DilatedBonus(world.problem, learning_rate=0.1, exploration=0.02)
+    agent = DilatedBonus(world.problem, learning_rate=0.1, exploration=0.02)
     drive(Trial(world), agent, [Step(1, 2)] * 10, 0)
     bl.save(agent, tmp_path / "a.belated")
     again = bl.load(tmp_path / "a.belated")

@@ -179,9 +179,9 @@ def test_extreme_arguments_give_one_sentence_or_a_sane_agent():
     [
         lambda n: bl.Problem(n, 2, 2),
         lambda n: bl.Problem(2, 2, n),
-        lambda n: bl.tuning.Setting().at(TINY.problem, n, 0),
-        lambda n: bl.advise(TINY.problem, episodes=n, aim="guarantee"),
-        lambda n: bl.simulate(TINY, bl.recommend(TINY.problem), episodes=n),
+        lambda n: bl.tuning.FullInformation().at(TINY.problem, n, 0),
+        lambda n: bl.advise(TINY.problem, information="full", episodes=n, aim="guarantee"),
+        lambda n: bl.simulate(TINY, bl.recommend(TINY.problem, information="full"), episodes=n),
         lambda n: bl.delays.geometric(2).draw(n, np.random.default_rng(0)),
         bl.environments.bandit_lower_bound,
         bl.environments.dynamics_lower_bound,

@@ -29,7 +29,6 @@ class Literal:
         self.counts = np.zeros((self.T, S, A, S))
         self.policy = np.full((H, S, A), 1 / A)
         self.snapshots, self.paths, self.k = {}, {}, 0
-        self.use_costs = False
 
     def begin_episode(self, now=None):
         H, S, A = self.problem.shape
@@ -84,7 +83,7 @@ class Literal:
         for record in arrived:
             path = self.paths[record.episode]
             policy, played, mask, counts = self.snapshots[record.episode]
-            if not self.use_costs and any(mask[h, path.states[h]] for h in range(H)):
+            if any(mask[h, path.states[h]] for h in range(H)):
                 continue
             if self.information == "full":
                 costs, counts = oracles.per_step(record.values, H), self.counts
@@ -147,37 +146,6 @@ def test_policies_equal_the_literal_algorithm(information, paths, homogeneous, l
         agent.observe(batch)
         twin.observe(batch)
     assert moved > 0.05
-
-
-def test_costs_of_exploring_episodes_may_be_used():
-    """E10, full information: the literal algorithm without its line that throws them away."""
-    rng = np.random.default_rng(5)
-    H, S, A, K = 2, 3, 2, 14
-    world = oracles.random_world(rng, H, S, A)
-    delays = oracles.random_delays(rng, K, lost=0.1, largest=5)
-    transitions = Confidence(radius_scale=0.03, episodes=K)
-    settings = {"transitions": transitions, "update": Softmax(0.8)}
-    agent, literal = (
-        bl.DelayedOPPO(world.problem, explore=FewVisits(2, use_costs=use), **settings)
-        for use in (True, False)
-    )
-    twin = Literal(world.problem, "full", 0.8, None, K, 0.1, 0.03, 2)
-    twin.use_costs, line, apart = True, bl.DelayLine(), 0.0
-    for k in range(K):
-        mine, other = agent.begin_episode().policy, twin.begin_episode().policy
-        np.testing.assert_allclose(mine, other, atol=1e-8)
-        apart = max(apart, np.abs(mine - literal.begin_episode().policy).max())
-        path = world.mdp.play(mine, rng, k)
-        line.push([path, bl.Costs(k, world.costs.at(k))], int(delays[k]))
-        batch = line.release(k)
-        for one in (agent, literal, twin):
-            one.observe(batch)
-    assert apart > 0.05
-    assert agent.diagnostics()["explored"] == 0 < literal.diagnostics()["explored"]
-    with pytest.raises(ValueError, match=r"use_costs=True\) needs full information"):
-        bl.DelayedOPPO(bl.Problem(1, 2, 1), costs=Weighted(), explore=FewVisits(1, use_costs=True))
-    with pytest.raises(ValueError, match=r"use_costs=True\) has no effect here"):
-        bl.DelayedUCBVI(bl.Problem(1, 2, 1), explore=FewVisits(1, use_costs=True))
 
 
 def test_without_delay_it_is_plain_oppo():
@@ -367,10 +335,11 @@ def test_the_experiment_of_the_paper(seed):
 
 def test_a_new_limit_makes_a_new_mask():
     problem = bl.Problem(2, 2, 3)
-    few = FewVisits(0).start(problem, Confidence().start(problem, Revealed()))
-    assert few.mask().all()
-    few.threshold = -1.0
-    assert few.mask() is None
+    few = FewVisits(0)
+    learned = few.start(problem, Confidence().start(problem, Revealed()))
+    assert few.mask(learned).all()
+    learned.threshold = -1.0
+    assert few.mask(learned) is None
 
 
 def test_the_threshold_follows_delta_unless_it_is_given():

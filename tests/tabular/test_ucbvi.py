@@ -46,10 +46,11 @@ def failure(means, H, K):
     agent = bl.DelayedUCBVI(bl.Problem(1, 1, H), transitions=Confidence(episodes=K))
     width, fails = agent._width(agent._part), np.zeros(len(means))
     for costs in itertools.product((0.0, 1.0), repeat=K):  # of one step; the steps are alike
-        averaging, low = Averaged().start(bl.Problem(1, 1, 1)), 0.0
+        part, low = Averaged(), 0.0
+        learned = part.start(bl.Problem(1, 1, 1))
         for cost in costs:
-            averaging.learn(bl.Trajectory(0, [0, 0], [0]), np.array([cost]))
-            low = max(low, averaging.lowered(width).max())
+            part.learn(learned, bl.Trajectory(0, [0, 0], [0]), np.array([cost]))
+            low = max(low, part.lowered(learned, width).max())
         ones = sum(costs)
         fails += (low > means) * means**ones * (1 - means) ** (K - ones)
     return 1 - (1 - fails) ** H

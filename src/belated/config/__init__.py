@@ -15,10 +15,12 @@ ENVIRONMENTS = Registry(
         "bandit": environments.bandit,
         "bandit_lower_bound": environments.bandit_lower_bound,
         "chain": environments.chain,
+        "deep_sea": environments.deep_sea,
         "delay_lower_bound": environments.delay_lower_bound,
         "dynamics_lower_bound": environments.dynamics_lower_bound,
         "gridworld": environments.gridworld,
         "gymnasium": environments.from_gymnasium,
+        "lock": environments.lock,
         "random_mdp": environments.random_mdp,
     }
 )

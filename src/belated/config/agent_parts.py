@@ -31,12 +31,13 @@ def confidence(
     radius_scale: float = 1.0,
     delta: float = 0.1,
     episodes: int | str | None = None,
+    sets: str = "newest",
 ) -> Confidence:
     """Unknown transitions: a confidence set; episodes may be "known", the K of the run."""
     if isinstance(episodes, str):
         checks.choice("episodes (if not a number)", episodes, ("known",))
         episodes = told.episodes
-    return Confidence(radius_scale=radius_scale, delta=delta, episodes=episodes)
+    return Confidence(radius_scale=radius_scale, delta=delta, episodes=episodes, sets=sets)
 
 
 def weighted(told: Told, /, exploration: float | None = None) -> Weighted:
@@ -72,7 +73,6 @@ def few_visits(
     /,
     threshold: float | None = None,
     max_delay: float | str | None = None,
-    use_costs: bool = False,
 ) -> FewVisits:
     """Explicit exploration: uniform play in states with few visits.
 
@@ -84,7 +84,7 @@ def few_visits(
             raise ValueError('max_delay must be a number or "realised" here, got "tuned"')
         max_delay = told.tuned.threshold
     largest = told.largest(max_delay)
-    return FewVisits(threshold=threshold, max_delay=largest, use_costs=use_costs)
+    return FewVisits(threshold=threshold, max_delay=largest)
 
 
 TRANSITIONS = Registry(

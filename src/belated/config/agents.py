@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from belated import tuning
 from belated.advice import recommend
 from belated.config.agent_parts import COST_PARTS, EXPLORES, TRANSITIONS, UPDATES
 from belated.config.briefing import Told
@@ -24,13 +25,13 @@ from belated.core.contract import Agent
 from belated.core.wrappers.parallel import Bold, Parallel
 from belated.core.wrappers.pipeline import Pipeline
 from belated.core.wrappers.skipping import Skipping
-from belated.tabular import tuning
 from belated.tabular.dapo import DAPO
 from belated.tabular.dilated import DilatedBonus
 from belated.tabular.doubling import Doubling, Restartable
 from belated.tabular.lazy import Lazy
 from belated.tabular.oppo import DelayedOPPO
 from belated.tabular.oreps import UOBREPS, DelayedFTRL, DelayedOREPS
+from belated.tabular.planner import DelayedPlanner
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
 from belated.tabular.ucbvi import DelayedUCBVI
@@ -308,6 +309,7 @@ def recommended(
     /,
     transitions: Inner | None = None,
     aim: Literal["practice", "guarantee"] = "practice",
+    seed: int = 0,
 ) -> Agent:
     """`belated.recommend`: the agent recommended for what is seen; transitions may be "known"."""
     known = _if_known(told, transitions)
@@ -317,7 +319,20 @@ def recommended(
         transitions=known,
         paths=told.paths,
         aim=aim,
+        seed=seed,
     )
+
+
+def planner(
+    told: Told,
+    /,
+    transitions: Inner | None = None,
+    changing: bool = True,
+    seed: int = 0,
+) -> Agent:
+    """`belated.DelayedPlanner`, for bandit feedback; transitions may be "known"."""
+    known = _if_known(told, transitions)
+    return DelayedPlanner(told.problem, transitions=known, changing=changing, seed=seed)
 
 
 def _if_known(told: Told, transitions: Inner | None) -> Transitions | None:
@@ -343,6 +358,7 @@ AGENTS = Registry(
         "oreps": oreps,
         "parallel": parallel,
         "pipeline": pipeline,
+        "planner": planner,
         "recommended": recommended,
         "skipping": skipping,
         "ucbvi": ucbvi,

@@ -50,10 +50,19 @@ def blocks(world: World, /, length: int) -> costs.CostProcess:
     return costs.blocks(world.problem.states, world.problem.actions, length)
 
 
-def random(world: World, /, seed: int = 0, noise: str = "bernoulli") -> costs.CostProcess:
-    """Independent costs around means that the seed draws uniformly from [0, 1]."""
+def random(
+    world: World,
+    /,
+    seed: int = 0,
+    noise: str = "bernoulli",
+    low: float = 0.0,
+    high: float = 1.0,
+) -> costs.CostProcess:
+    """Independent costs around means that the seed draws uniformly from [low, high]."""
     (means,) = _drawn(world, 1, seed)
-    return costs.stochastic(means, noise=noise)
+    low = checks.real("low", low, 0.0, 1.0)
+    high = checks.real("high", high, low, 1.0)
+    return costs.stochastic(low + (high - low) * means, noise=noise)
 
 
 def switching(

@@ -53,7 +53,7 @@ def episode(value: object) -> int:
 
 
 def room(numbers: int, **given: object) -> None:
-    """An array of so many numbers, which the arguments ask for, is not too large."""
+    """Check that the array that the arguments ask for is not too large."""
     if numbers > ROOM:
         names = " and ".join(", ".join(given).rsplit(", ", 1))
         values = ", ".join(map(show, given.values()))
@@ -169,7 +169,7 @@ def whole_numbers(name: str, value: object, low: int, high: int | None = None) -
 
 
 def instance(name: str, value: object, kind: type, hint: str = "") -> None:
-    """The value is of this class; the hint says where to get one."""
+    """Check that the value is of this class; the hint says where to get one."""
     if not isinstance(value, kind):
         raise ValueError(f"{name} must be a {kind.__name__}{hint}, got {show(value)}")
 
@@ -192,7 +192,7 @@ def in_unit_interval(name: str, array: Floats) -> None:
 
 
 def unit_costs(name: str, value: Floats | float) -> None:
-    """Costs are in [0, 1]; what is not may be a reward."""
+    """Check that costs are in [0, 1]; a number outside may be a reward."""
     array = np.asarray(value, dtype=np.float64)
     if array.ndim == 0 and not 0.0 <= array <= 1.0:
         found = f"{name} must be in [0, 1], got {show(value)}"
@@ -208,7 +208,7 @@ def unit_costs(name: str, value: Floats | float) -> None:
 
 
 def distributions(name: str, array: Floats) -> None:
-    """Every row over the last axis is a probability distribution."""
+    """Check that every row over the last axis is a probability distribution."""
     in_unit_interval(name, array)
     totals = array.sum(axis=-1)
     wrong = np.argwhere(np.abs(totals - 1.0) > ROW_TOLERANCE)

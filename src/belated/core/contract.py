@@ -74,7 +74,7 @@ class Record(Protocol):
 
 
 class Problem(Protocol):
-    """What an agent was told, and what is right in it."""
+    """What an agent was told, and which records can be right under it."""
 
     @property
     def actions(self) -> int | None:
@@ -285,7 +285,7 @@ AGENT = (
 
 
 def check_is_agent(name: str, agent: object, parts: Iterable[str] = AGENT) -> None:
-    """The argument has every attribute of the contract."""
+    """Check that the argument has every attribute of the contract."""
     missing = [part for part in parts if not hasattr(agent, part)]
     if missing:
         raise ValueError(
@@ -294,7 +294,7 @@ def check_is_agent(name: str, agent: object, parts: Iterable[str] = AGENT) -> No
 
 
 def check_fresh(name: str, agent: Agent, parts: Iterable[str] = AGENT) -> None:
-    """The argument is an agent that has not begun an episode."""
+    """Check that the argument is an agent that has not begun an episode."""
     check_is_agent(name, agent, parts)
     if agent.begun:
         raise ValueError(f"{name} must be fresh, got one that has begun {agent.begun} episodes")

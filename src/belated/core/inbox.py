@@ -58,7 +58,7 @@ OVERDUE = "its deadline has passed, and the agent still uses it"
 TOO_LATE = "the episode is closed, and this value did not come before"
 """Why a record is late."""
 NARROW, ENOUGH = 0.05, 100
-"""All costs in so small a share of the range are worth a warning, once there are enough."""
+"""If all costs lie in so small a share of the range, a warning is given, once there are enough."""
 HOUR = 3600
 Facts = dict[Key, Any]
 """What is remembered of an episode; not changed any more once it is."""
@@ -165,7 +165,6 @@ class Inbox(Wrapper):
         rewards: tuple[float, float] | None = None,
         clip: bool = False,
     ) -> None:
-        check_inside(self, "agent", agent, fresh=False)
         self.hold = checks.flag("hold", hold)
         given = {"clock": clock, "default": default, "grace": grace, "hold": hold or None}
         for name, value in given.items():
@@ -202,13 +201,14 @@ class Inbox(Wrapper):
         self.scale = None if rewards is None else Scale.of("rewards", rewards, clip=clip)
         if checks.flag("clip", clip) and rewards is None:
             raise ValueError("clip needs rewards=(low, high), got None")
+        self.deadline = deadline
+        self._timed = clock is not None
+        check_inside(self, "agent", agent, fresh=False)
         self.agent = agent
         self.problem = agent.problem
         self.information: Information = agent.information
         self.uses_paths = agent.uses_paths
-        self.deadline = deadline
         self.default = None if default is None else checks.real("default", default, 0.0, 1.0)
-        self._timed = clock is not None
         self._told = clock == "now"  # the time comes with every call
         self.clock = None if clock == "now" else clock
         self.grace = grace
@@ -328,7 +328,10 @@ class Inbox(Wrapper):
         self._enter(found, found.records + past, now)
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode: no feedback of it will be used."""
+        """Let go of an episode: no feedback of it will be used but what is held and complete."""
+        held = self._held.get(episode)
+        if held and self._heard(self._open.get(episode) or self._closed.get(episode) or {}):
+            self.agent.observe(held)
         self.agent.forget(episode)
         self._held.pop(episode, None)
         self._close(episode)
@@ -433,7 +436,7 @@ class Inbox(Wrapper):
     def _watch(self, known: Facts) -> None:
         """Warn once if all costs lie in a small part of their range, from which little is learned.
 
-        Costs that are all the same are no news.
+        Costs that are all equal raise no warning.
         """
         if self._seen[2] < 0:
             return
@@ -444,7 +447,7 @@ class Inbox(Wrapper):
         self._seen = [low, high, self._seen[2] + 1]
         if self._seen[2] < ENOUGH:
             return
-        self._seen[2] = -1.0  # it is said once, or never
+        self._seen[2] = -1.0  # costs are judged once
         if 0.0 < high - low < NARROW:
             warnings.warn(
                 f"all costs so far lie between {low:.3g} and {high:.3g}, less than 5 % of the "

@@ -55,9 +55,11 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
         information: whether it sees whole cost functions ("full") or suffered costs ("bandit").
         uses_paths: whether it uses trajectories at all.
         dropped: arguments that earlier releases had, with what is done today.
+        added: arguments that earlier releases did not have, with what was done then.
     """
 
     dropped: ClassVar[Mapping[str, object]] = {}
+    added: ClassVar[Mapping[str, object]] = {}
     information: Information = "bandit"
     uses_paths: bool = True
 
@@ -110,7 +112,8 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
             raise ValueError("a state must have the field configuration")
         arguments = state["configuration"]
         if isinstance(arguments, dict):
-            arguments = {n: v for n, v in arguments.items() if not cls._was(n, v)}
+            kept = {n: v for n, v in arguments.items() if not cls._was(n, v)}
+            arguments = {**cls.added, **kept}
         agent = cls(**stored.exact(arguments, *given))
         agent.restore({name: value for name, value in state.items() if name != "configuration"})
         return agent

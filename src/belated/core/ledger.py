@@ -572,7 +572,7 @@ def is_record(value: object) -> bool:
 
 
 def listed(records: Iterable[Any]) -> list[Any]:
-    """The records as a list of nothing but records."""
+    """The records as a list; raises `FeedbackError` if one of them is no record."""
     try:
         batch = list(records)
     except TypeError:
@@ -588,7 +588,7 @@ def listed(records: Iterable[Any]) -> list[Any]:
 
 
 def check_in_step(agent: Agent, begun: int) -> None:
-    """An agent inside another one has begun as many episodes."""
+    """Check that the agent inside another one has begun as many episodes."""
     if agent.begun != begun:
         raise ValueError(f"begun must be {begun} for the agent inside too, got {agent.begun}")
 

@@ -36,7 +36,7 @@ class Quantiles:
         return sum(self._buckets.values())
 
     def at(self, *shares: float) -> list[int]:
-        """For every share, the least number that so many are at most; empty if none came."""
+        """Quantiles of the numbers so far, one for every share; empty if none came."""
         count = self.count
         found = []
         for share in shares if count else ():

@@ -326,7 +326,12 @@ class _Reader:
 
     def _made(self, cls: Any, fields: Any, depth: int) -> Any:
         """A dataclass of its fields."""
-        state = self._fields(fields, depth)
+        gone = getattr(cls, "dropped", {})  # settings of earlier releases, with the only value now
+        state = {
+            name: value
+            for name, value in self._fields(fields, depth).items()
+            if not (name in gone and value is gone[name])
+        }
         return cls(**stored.exact(state, *(field.name for field in _saved(cls))))
 
     def _fields(self, value: Any, depth: int) -> dict[str, Any]:

@@ -110,7 +110,9 @@ class Distributions:
     def read(self, name: str, saved: Any) -> npt.NDArray[np.float64]:
         """The array, if its rows are distributions."""
         found = array(name, saved, np.float64, self.shape)
-        checks.distributions(name, found)
+        between(name, found, 0.0, 1.0 + checks.ROW_TOLERANCE)
+        if np.any(np.abs(found.sum(axis=-1) - 1.0) > checks.ROW_TOLERANCE):
+            raise ValueError(f"{name} must hold probabilities that sum to 1, got a row that is off")
         return found
 
 
@@ -358,6 +360,7 @@ class Learned(Declared):
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
 
 class Stateful(Protocol):
@@ -436,18 +439,18 @@ def policy(name: str, value: object, shape: tuple[int, ...]) -> npt.NDArray[np.f
 
 
 def within(name: str, value: npt.NDArray[Any], high: int) -> None:
-    """Every entry is an index from 0 to high - 1; kernels do not check again."""
+    """Check that every entry is an index from 0 to high - 1; kernels do not check again."""
     if value.size and (value.min() < 0 or value.max() >= high):
         raise ValueError(f"{name} must be an index from 0 to {high - 1}, got one outside")
 
 
 def finite(name: str, value: npt.NDArray[np.float64]) -> None:
-    """No entry is NaN, infinite or so large that sums and multiples might become infinite."""
+    """Check that no entry is NaN, infinite, or so large that sums might become infinite."""
     between(name, value, -LARGEST, LARGEST)
 
 
 def between(name: str, value: npt.NDArray[Any], low: float, high: float) -> None:
-    """Every entry is in [low, high]; NaN is not."""
+    """Check that every entry is in [low, high]; NaN is refused."""
     if value.size and not (value.min() >= low and value.max() <= high):
         raise ValueError(f"{name} must be from {low:g} to {high:g}, got an entry that is not")
 

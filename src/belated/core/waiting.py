@@ -38,7 +38,7 @@ class Reported:
     """Which episodes have reported, one bit each, so that none counts twice."""
 
     def __init__(self, flags: npt.NDArray[np.bool_] | None = None) -> None:
-        """None has, or those of a saved state."""
+        """Start without reports, or with those of a saved state."""
         self._bits = bytearray()
         if flags is not None:
             self._bits += np.packbits(flags, bitorder="little").tobytes()

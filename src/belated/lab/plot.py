@@ -4,26 +4,69 @@
     axes.set_ylim(0, 4)
     axes.figure.savefig("cost.pdf")
 
-With `ax` they are drawn into axes of your own.
+With `ax` they are drawn into axes of your own. Several panels in one figure, in which every agent
+has the same colour::
+
+    figure = lab.plot.panels({"grid": result, "walls": other}, width="page")
+    with lab.plot.style():                      # fonts and colours for figures of your own
+        figure, axes = plt.subplots(1, 2, layout="constrained")
+        lab.plot.cost(result, ax=axes[0])
+        lab.plot.regret(result, kind="dynamic", ax=axes[1])
+        figure.savefig("both.pdf")              # with TrueType fonts
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
 import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from belated.core import checks
-from belated.lab.figures import curves as figures
-from belated.lab.figures.style import STYLE, Sheet, label_ends
+from belated.lab.figures import curves, sweeps
+from belated.lab.figures.style import (
+    STYLE,
+    Layout,
+    Sheet,
+    apart,
+    fitting,
+    is_math,
+    label_ends,
+    layout_of,
+    legend_below,
+)
 from belated.lab.results import Results
+
+LEGENDS = ("ends", "inside", "none")
+"""Names at the ends of curves, in a box inside the axes, or nowhere."""
+WHAT = ("cost", "regret")
+
+
+@contextlib.contextmanager
+def style(width: str | float | None = None) -> Iterator[None]:
+    """The lab's style for figures of your own; PDF files then hold TrueType fonts.
+
+    width: "column" or "page" or inches; narrow figures have smaller letters.
+    """
+    with matplotlib.rc_context(layout_of(width).style):
+        yield
 
 
 def cost(
-    result: Results, case: str | None = None, *, ax: Axes | None = None, block: int | None = None
+    result: Results,
+    case: str | None = None,
+    *,
+    ax: Axes | None = None,
+    block: int | None = None,
+    on: str = "means",
+    agents: Sequence[str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    legend: str | None = None,
 ) -> Axes:
     """Expected cost per episode over time, mean over seeds with 95 % bands.
 
@@ -32,16 +75,86 @@ def cost(
         case: one of the cases; None for the only one.
         ax: axes to draw into; new ones by default.
         block: every point is the mean of so many episodes.
+        on: costs in expectation over their noise ("means"), or as they were drawn ("drawn").
+        agents: which are shown; each keeps its colour.
+        labels: names to be shown for agents, in which $...$ is mathematics.
+        legend: "ends", "inside" or "none". By default names stand at the ends of curves, and inside
+            the axes if these are one panel of several.
     """
-    return _over_time(result, case, "value", ax, block)
+    layout = layout_of(block=block, on=on, agents=agents, labels=labels)
+    return _over_time(result, case, "value", ax, layout, legend)
 
 
-def regret(result: Results, case: str | None = None, *, ax: Axes | None = None) -> Axes:
-    """Cumulative regret over time, mean over seeds with 95 % bands. Arguments: see `cost`."""
-    return _over_time(result, case, "regret", ax, None)
+def regret(
+    result: Results,
+    case: str | None = None,
+    *,
+    kind: str | None = None,
+    ax: Axes | None = None,
+    agents: Sequence[str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    legend: str | None = None,
+) -> Axes:
+    """Cumulative regret over time, mean over seeds with 95 % bands.
+
+    Args:
+        result: what `lab.run` returned.
+        case: one of the cases; None for the only one.
+        kind: "hindsight" (for the costs that were drawn), "means" (for mean costs, the default),
+            "dynamic" (against the best policy of every episode) or "so far" (against the best fixed
+            policy of the episodes up to k).
+        ax: see `cost`.
+        agents: see `cost`.
+        labels: see `cost`.
+        legend: see `cost`.
+    """
+    layout = layout_of(regret=kind, agents=agents, labels=labels)
+    return _over_time(result, case, "regret", ax, layout, legend)
 
 
-def sweep(result: Results, path: str | None = None, *, ax: Axes | None = None) -> Axes:
+def diagnostic(
+    result: Results,
+    name: str,
+    case: str | None = None,
+    *,
+    ax: Axes | None = None,
+    agents: Sequence[str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    legend: str | None = None,
+) -> Axes:
+    """One of the agents' own numbers over time, by its name, mean over seeds with 95 % bands.
+
+    Args:
+        result: what `lab.run` returned.
+        name: a name of `agent.diagnostics()`, e.g. "open"; agents without it are left out.
+        case: one of the cases; None for the only one.
+        ax: see `cost`.
+        agents: see `cost`.
+        labels: see `cost`.
+        legend: see `cost`.
+    """
+    layout = layout_of(agents=agents, labels=labels)
+    case = _case(result, case)
+    names = [learner.name for learner in result.experiment.learners]
+    rows = result.diagnostics.filter(
+        (pl.col("case") == case) & pl.col("agent").is_in(curves.drawing.chosen(names, layout))
+    )
+    checks.choice("name", name, sorted(rows["name"].unique()))
+    with matplotlib.rc_context(STYLE):
+        axes = ax or _axes()
+        ends = curves.paint_named(axes, names, rows.filter(pl.col("name") == name), layout)
+        axes.set(xlabel="episode", ylabel=name.replace("_", " "))
+        _label(axes, ends, ax, legend)
+    return axes
+
+
+def sweep(
+    result: Results,
+    path: str | None = None,
+    *,
+    ax: Axes | None = None,
+    legend: str | None = None,
+) -> Axes:
     """Regret of whole runs over a parameter of the sweep; None for the only one."""
     paths = [path for path, _ in result.experiment.sweep]
     if path is None and len(paths) == 1:
@@ -49,23 +162,129 @@ def sweep(result: Results, path: str | None = None, *, ax: Axes | None = None) -
     checks.choice("path", path, paths)
     with matplotlib.rc_context(STYLE):
         axes = ax or _axes()
-        label_ends(axes, figures.paint_sweep(axes, result, str(path)))
+        _label(axes, sweeps.paint_sweep(axes, result, str(path)), ax, legend)
     return axes
+
+
+def panels(
+    results: Results | Mapping[str, Results],
+    what: str = "cost",
+    *,
+    columns: int | None = None,
+    width: str | float = "page",
+    cases: Sequence[str] | None = None,
+    agents: Sequence[str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    legend: bool = True,
+    kind: str | None = None,
+    block: int | None = None,
+) -> Figure:
+    """Several panels in one figure, in which an agent has the same colour everywhere.
+
+    Args:
+        results: one panel for each case of these; or results by the title of their panel.
+        what: "cost" or "regret".
+        columns: how many panels stand side by side; by default up to three.
+        width: "column", "page" or inches.
+        cases: which cases; by default all.
+        agents: which agents, of all results.
+        labels: names to be shown for agents, in which $...$ is mathematics.
+        legend: one legend for all panels, below them.
+        kind: which regret; see `regret`.
+        block: every point is the mean of so many episodes.
+    """
+    checks.choice("what", what, WHAT)
+    layout = layout_of(width, block=block, regret=kind, agents=agents, labels=labels)
+    scenes = list(_scenes(results, cases))
+    names = list(dict.fromkeys(name for _, rows in scenes for name in rows["agent"].unique(
+        maintain_order=True)))  # fmt: skip
+    for agent in (*(agents or ()), *(labels or ())):
+        checks.choice("agents" if agent in (agents or ()) else "labels", agent, names)
+    across = checks.integer("columns", columns, 1) if columns else min(3, len(scenes))
+    down = -(-len(scenes) // across)
+    inches = layout.width or 7.0
+    with matplotlib.rc_context(layout.style):
+        size = (inches, 0.35 + down * (0.75 * inches / across + 0.3))
+        figure = Sheet(figsize=size, layout="constrained")
+        grid = list(figure.subplots(down, across, squeeze=False).ravel())
+        for axes, (heading, rows) in zip(grid, scenes, strict=False):
+            if agents is not None:
+                rows = rows.filter(pl.col("agent").is_in(list(agents)))  # noqa: PLW2901
+            if len(rows):
+                curves.paint(axes, names, rows, "value" if what == "cost" else "regret",
+                             curves.block_of(rows, what, layout), None, layout)  # fmt: skip
+            axes.set_title(heading)
+        for i, axes in enumerate(grid):
+            axes.set_visible(i < len(scenes))
+            if i % across:
+                axes.set_ylabel("")
+            else:
+                fitting(axes)
+            if i + across < len(scenes):
+                axes.set_xlabel("")
+        if legend:
+            legend_below(figure, *grid[: len(scenes)])
+        apart(figure)
+    return figure
+
+
+def _scenes(
+    results: Results | Mapping[str, Results], cases: Sequence[str] | None
+) -> Iterator[tuple[str, pl.DataFrame]]:
+    """A title and the rows of every panel."""
+    named = {"": results} if isinstance(results, Results) else dict(results)
+    for name, result in named.items():
+        checks.instance("results", result, Results, ", or a table of them by title")
+        own = result.reported["case"].unique(maintain_order=True).to_list()
+        for case in cases or ():
+            checks.choice("cases", case, own)
+        for case in own if cases is None else cases:
+            heading = ", ".join(filter(None, [name, case]))
+            yield heading, result.reported.filter(pl.col("case") == case)
 
 
 def _over_time(
-    result: Results, case: str | None, column: str, ax: Axes | None, block: int | None
+    result: Results,
+    case: str | None,
+    column: str,
+    ax: Axes | None,
+    layout: Layout,
+    legend: str | None,
 ) -> Axes:
+    case = _case(result, case)
+    names = [learner.name for learner in result.experiment.learners]
+    rows = result.reported.filter(pl.col("case") == case)
+    rows = rows.filter(pl.col("agent").is_in(curves.drawing.chosen(names, layout)))
+    with matplotlib.rc_context(STYLE):
+        axes = ax or _axes()
+        block = curves.block_of(rows, "cost" if column == "value" else "regret", layout)
+        ends = curves.paint(axes, names, rows, column, block, None, layout)
+        if ax is not None:
+            fitting(axes)
+        _label(axes, ends, ax, legend)
+    return axes
+
+
+def _case(result: Results, case: str | None) -> str:
     cases = result.reported["case"].unique(maintain_order=True).to_list()
     if case is None and len(cases) == 1:
         case = cases[0]
-    checks.choice("case", case, cases)
-    names = [learner.name for learner in result.experiment.learners]
-    rows = result.reported.filter(pl.col("case") == case)
-    with matplotlib.rc_context(STYLE):
-        axes = ax or _axes()
-        label_ends(axes, figures.paint(axes, names, rows, column, block))
-    return axes
+    return checks.choice("case", case, cases)
+
+
+def _label(axes: Axes, ends: list[curves.End], given: Axes | None, legend: str | None) -> None:
+    """Name the curves: at their ends, unless another panel may stand there."""
+    if legend is None:
+        figure = axes.get_figure(root=True)
+        several = given is not None and figure is not None and len(figure.axes) > 1
+        legend = "inside" if several else "ends"
+    checks.choice("legend", legend, LEGENDS)
+    if legend == "ends":
+        label_ends(axes, ends)
+    elif legend == "inside":
+        box = axes.legend(frameon=False, fontsize="small")
+        for text in box.get_texts():
+            text.set_parse_math(is_math(text.get_text()))
 
 
 def _axes() -> Axes:

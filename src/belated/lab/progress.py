@@ -1,9 +1,11 @@
-"""How far a run of many runs is: a bar in a terminal or a notebook, nothing elsewhere."""
+"""How far a run of many runs is: a bar in a terminal or a notebook, a line per minute elsewhere."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from html import escape
 from typing import Any, Protocol
@@ -34,6 +36,59 @@ class _Terminal:
         self.bar.advance(self.line)
 
 
+EVERY = 60.0
+"""Seconds between two lines where there is no terminal."""
+
+
+class _Log:
+    """Lines for a log file, which say from time to time what is done and what is left."""
+
+    def __init__(self, console: Console, name: str) -> None:
+        self.console, self.name = console, name
+        self.left: int | None = None
+        self.done = 0
+        self.start = time.monotonic()
+
+    def begun(self, left: int) -> None:
+        self.left = left
+        self.start = time.monotonic()
+
+    def advance(self) -> None:
+        self.done += 1
+
+    def line(self) -> str:
+        """What is done, what is left, and how long both take."""
+        if self.left is None:
+            return f"belated: {self.name}: starting"
+        so_far = time.monotonic() - self.start
+        left = self.left - self.done
+        text = f"belated: {self.name}: {self.done} of {self.left} runs done, {left} left; "
+        text += f"{_minutes(so_far)} so far"
+        return f"{text}, about {_minutes(so_far * left / self.done)} left" if self.done else text
+
+    def watch(self, stop: threading.Event) -> None:
+        """Print a line every so often, also while no run ends."""
+        while not stop.wait(EVERY):
+            self.console.print(self.line(), soft_wrap=True, highlight=False)
+
+
+def _minutes(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+@contextlib.contextmanager
+def _logged(console: Console, name: str) -> Iterator[Bar]:
+    log, stop = _Log(console, name), threading.Event()
+    thread = threading.Thread(target=log.watch, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        yield log
+    finally:
+        stop.set()
+        thread.join()
+
+
 class _Notebook:
     def __init__(self, display: Callable[..., Any], name: str) -> None:
         self.name, self.left, self.done = name, 0, 0
@@ -61,11 +116,18 @@ class _Notebook:
 
 @contextlib.contextmanager
 def bar(name: str, console: Console | None = None) -> Iterator[Bar]:
-    """A bar with a name: in the notebook that runs this, else in the console's terminal."""
+    """A bar with a name: in the notebook that runs this, else in the console's terminal.
+
+    Without a terminal it is a line every minute.
+    """
     if display := _display():
         yield _Notebook(display, name)
         return
     console = console or Console(stderr=True, markup=False, emoji=False)
+    if not console.is_terminal:
+        with _logged(console, name) as log:
+            yield log
+        return
     columns = (
         progress.TextColumn("{task.description}", markup=False),
         progress.BarColumn(),
@@ -73,8 +135,7 @@ def bar(name: str, console: Console | None = None) -> Iterator[Bar]:
         progress.TextColumn("runs, time left"),
         progress.TimeRemainingColumn(),
     )
-    shown = progress.Progress(*columns, console=console, transient=True)
-    with shown if console.is_terminal else contextlib.nullcontext():  # some versions print a line
+    with progress.Progress(*columns, console=console, transient=True) as shown:
         yield _Terminal(shown, name)
 
 

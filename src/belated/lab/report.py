@@ -70,7 +70,7 @@ def html(results: Results, drawings: Sequence[Drawing]) -> str:
         state += f"; raised: {', '.join(task.name for task in raised)}"
     versions = ", ".join(f"{name} {v}" for name, v in store.versions(directory).items())
     summary = tables.costs(lines, "Exact expected cost: means with 95 % intervals")
-    unlearned = "".join(f"<li>{escape(text)}</li>" for text in tables.warnings(lines))
+    unlearned = "".join(f"<li>{escape(text)}</li>" for text in results.warnings)
     sections = [
         f"<h1>{escape(title)}</h1>",
         f"<p>{escape(about)}</p>" if about else "",
@@ -128,7 +128,7 @@ def _against(results: Results) -> str:
         return _table(tables.scores(experiment, lines, caption))
     caption = "Regret of whole runs, means over seeds"
     if experiment.against in AGAINST:
-        return _table(tables.scaling(experiment, lines, caption))
+        return _table(tables.scaling(experiment, lines, caption, results.exponents))
     caption += selection.seeds_of_choice(experiment)
     found = [
         tables.swept(experiment, results.swept_lines, path, f"{caption}, over {path}")

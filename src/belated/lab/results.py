@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import json
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -16,7 +18,7 @@ from belated.lab import selection, statistics, store, sweep, tables
 from belated.lab.catalogue import paper as experiments
 from belated.lab.selection import Choice
 from belated.lab.spec import Experiment
-from belated.lab.statistics import Difference, Line
+from belated.lab.statistics import Difference, Exponent, Line
 from belated.lab.table import Table
 
 if TYPE_CHECKING:
@@ -58,6 +60,25 @@ class Results:
         return rows
 
     @cached_property
+    def diagnostics(self) -> pl.DataFrame:
+        """The agents' own numbers over time: case, agent, seed, episode, name and value."""
+        some = self._read.filter(pl.col("diagnostics").is_not_null())
+        found = [
+            (*key, name, float(value))
+            for *key, text in some.select("case", "agent", "seed", "episode", "diagnostics").rows()
+            for name, value in json.loads(text).items()
+        ]
+        names = ("case", "agent", "seed", "episode", "name", "value")
+        return pl.DataFrame(found, schema=names, orient="row")
+
+    @cached_property
+    def seconds(self) -> pl.DataFrame:
+        """Processor time of the finished runs: case, agent, seed and seconds."""
+        found = store.times(self.directory, self.experiment)
+        rows = [(task.case, task.learner, task.seed, value) for task, value in found.items()]
+        return pl.DataFrame(rows, schema=("case", "agent", "seed", "seconds"), orient="row")
+
+    @cached_property
     def choices(self) -> list[Choice]:
         """Which settings were selected; empty if the experiment selects none."""
         return selection.choose(self.experiment, self._read)
@@ -89,17 +110,50 @@ class Results:
         """Differences between agents, seed by seed."""
         return statistics.differences(self.reported)
 
-    def table(self, which: str = "results") -> Table:
+    @cached_property
+    def exponents(self) -> list[Exponent]:
+        """The slopes of regret against K or K + D; empty for an experiment that has neither."""
+        if self.experiment.against not in ("episodes", "total_delay"):
+            return []
+        return statistics.exponents(self.experiment, self.reported, self.lines)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What to beware of: agents that have not learned, and slopes that say nothing."""
+        found = tables.warnings(self.lines)
+        return found + [f"WARNING: {one.warning}" for one in self.exponents if one.warning]
+
+    def table(
+        self,
+        which: str = "results",
+        *,
+        on: str = "means",
+        regret: str | None = None,
+        baseline: str | None = None,
+    ) -> Table:
         """A table, which prints itself and has the forms markdown(), latex() and csv().
 
-        which: "results" (what `belated run` prints), "costs", "differences" or "selected".
+        Args:
+            which: "results" (what `belated run` prints), "costs", "differences" or "selected".
+            on: costs in expectation over their noise ("means"), or as they were drawn ("drawn").
+            regret: "hindsight", "means", "dynamic" or "so far"; by default against the best fixed
+                policy of the whole run, on the costs that `on` says.
+            baseline: for differences, the agent that all others are compared with.
         """
         checks.choice("which", which, TABLES)
         title = experiments.title(self.experiment)
+        lines = self.lines
+        if (on, regret) != ("means", None):
+            lines = statistics.summary(self.reported, on, regret)
+        if statistics.noisy(self.reported) and on == "means":
+            title += ", on mean costs"
+        if regret is not None:
+            title += f", {statistics.REGRETS[regret]}"
         if which == "costs":
-            return tables.costs(self.lines, title)
+            return tables.costs(lines, title)
         if which == "differences":
-            return tables.differences(self.differences, f"{title}: first minus second")
+            pairs = statistics.differences(self.reported, baseline, on)
+            return tables.differences(pairs, f"{title}: first minus second")
         if which == "selected":
             if not self.choices:
                 given = self.experiment.select is not None
@@ -110,7 +164,9 @@ class Results:
         if against is not None and against in dict(self.experiment.sweep):
             title += selection.seeds_of_choice(self.experiment)
             return tables.swept(self.experiment, self.swept_lines, against, title)
-        return tables.results(self.experiment, self.lines, title)
+        if self.exponents:
+            return tables.scaling(self.experiment, lines, title, self.exponents)
+        return tables.results(self.experiment, lines, title)
 
     def figures(self) -> list[str]:
         """The names of the figures."""
@@ -126,6 +182,10 @@ class Results:
         title: bool = True,
         legend: bool = False,
         block: int | None = None,
+        on: str = "means",
+        regret: str | None = None,
+        agents: Sequence[str] | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> Figure:
         """A figure by its name, for Matplotlib; `savefig` saves it in the lab's style.
 
@@ -135,13 +195,26 @@ class Results:
             title: whether it has a title.
             legend: all curves in one plot with a legend below.
             block: curves show means of so many episodes.
+            on: costs in expectation over their noise ("means"), or as they were drawn ("drawn").
+            regret: "hindsight", "means", "dynamic" or "so far".
+            agents: which are shown; each keeps its colour.
+            labels: names to be shown for agents, in which $...$ is mathematics.
         """
         import matplotlib  # noqa: PLC0415
 
         from belated.lab.figures import curves as figures  # noqa: PLC0415
         from belated.lab.figures.style import layout_of  # noqa: PLC0415
 
-        layout = layout_of(width, title=title, legend=legend, block=block)
+        layout = layout_of(
+            width,
+            title=title,
+            legend=legend,
+            block=block,
+            on=on,
+            regret=regret,
+            agents=agents,
+            labels=labels,
+        )
         makers = figures.makers(self, layout)
         checks.choice("name", name, makers)
         with matplotlib.rc_context(layout.style):
@@ -161,7 +234,7 @@ class Results:
     def _repr_html_(self) -> str:
         from belated.lab.figures import curves as figures  # noqa: PLC0415
 
-        notes = [selection.sentence(self.experiment), *tables.warnings(self.lines)]
+        notes = [selection.sentence(self.experiment), *self.warnings]
         text = "".join(f"<p>{escape(note)}</p>" for note in notes if note)
         drawing = figures.first(self)
         image = base64.b64encode(drawing.encoded("svg")).decode()

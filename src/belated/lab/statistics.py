@@ -13,7 +13,9 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
+from belated.core import checks
 from belated.core.arrays import Floats, Ints
+from belated.core.delays import NEVER, total_delay
 from belated.core.score import score, verdict
 from belated.lab.spec import Experiment
 
@@ -21,6 +23,48 @@ RESAMPLES = 2000
 LEVEL = 0.95
 LAST = 0.1
 """Share of a run that counts as its end."""
+
+
+ON = ("means", "drawn")
+"""Costs that are taken in expectation over their noise, or as they were drawn."""
+COLUMNS = {
+    "means": ("mean_value", "mean_comparator", "mean_uniform"),
+    "drawn": ("value", "comparator", "uniform"),
+}
+REGRETS = {
+    "hindsight": "regret",
+    "means": "regret on mean costs",
+    "dynamic": "dynamic regret",
+    "so far": "regret so far",
+}
+"""Which regrets there are, and what they are called.
+
+hindsight: against the best fixed policy of the whole run, for the costs that were drawn. means: the
+same for mean costs (pseudo-regret). dynamic: against the best policy of every episode. so far: of
+the episodes up to k, against the best fixed policy of these. The last two are on mean costs.
+"""
+
+
+def regret(kind: str) -> pl.Expr:
+    """A cumulative regret as an expression over the rows of one run."""
+    checks.choice("regret", kind, REGRETS)
+    if kind == "hindsight":
+        return pl.col("regret")
+    mean = pl.col("mean_value")
+    if kind == "so far":
+        return mean.cum_sum() - pl.col("best_so_far")
+    return (mean - pl.col("mean_comparator" if kind == "means" else "best_each")).cum_sum()
+
+
+def with_regret(rows: pl.DataFrame, kind: str) -> pl.DataFrame:
+    """The rows with another regret in the column `regret`."""
+    runs = ["case", "agent", "seed"]
+    return rows.with_columns(regret=regret(kind).over(runs))
+
+
+def noisy(rows: pl.DataFrame) -> bool:
+    """Whether some costs have noise: expected costs differ from those of the drawn functions."""
+    return not rows["value"].equals(rows["mean_value"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +91,7 @@ class Line:
         optimum: mean cost per episode of the best fixed policy.
         score: cost on a scale from the best fixed policy (0) to uniform play (1); NaN if uniform
             play is as good as the best fixed policy.
+        drawn: whether costs are those that were drawn, rather than their means.
         verdict: what is wrong with the mean learning curve; empty if the agent has learned.
     """
 
@@ -59,6 +104,7 @@ class Line:
     optimum: float
     score: Interval
     verdict: str
+    drawn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +168,21 @@ def curves(rows: pl.DataFrame, column: str) -> dict[tuple[str, str], Curves]:
     return result
 
 
-def summary(rows: pl.DataFrame) -> list[Line]:
-    """One line per case and agent, in the order of the rows."""
-    regret, best = curves(rows, "regret"), curves(rows, "comparator")
-    uniform = curves(rows, "uniform")
+def summary(rows: pl.DataFrame, on: str = "means", kind: str | None = None) -> list[Line]:
+    """One line per case and agent, in the order of the rows.
+
+    Args:
+        rows: of some runs.
+        on: "means" takes costs in expectation over their noise, "drawn" as they were drawn.
+        kind: one of `REGRETS`; by default against the best fixed policy for the same costs.
+    """
+    checks.choice("on", on, ON)
+    value, comparator, at_random = COLUMNS[on]
+    wanted = kind or ("means" if on == "means" else "hindsight")
+    regret, best = curves(with_regret(rows, wanted), "regret"), curves(rows, comparator)
+    uniform = curves(rows, at_random)
     lines = []
-    for (case, agent), costs in curves(rows, "value").items():
+    for (case, agent), costs in curves(rows, value).items():
         last = max(1, round(LAST * costs.values.shape[1]))
         runs = (costs.values, best[case, agent].values, uniform[case, agent].values)
         lines.append(
@@ -141,6 +196,7 @@ def summary(rows: pl.DataFrame) -> list[Line]:
                 float(best[case, agent].values.mean()),
                 _scored(np.array([score(*run) for run in zip(*runs, strict=True)])),
                 verdict(*(values.mean(axis=0) for values in runs)),
+                on == "drawn",
             )
         )
     return lines
@@ -201,11 +257,20 @@ def score_table(experiment: Experiment, lines: Sequence[Line]) -> Scores:
     return Scores(cases, agents, np.array(rows, dtype=np.float64))
 
 
-def differences(rows: pl.DataFrame) -> list[Difference]:
-    """Every pair of agents of a case, on the seeds that both have."""
-    costs = curves(rows, "value")
+def differences(
+    rows: pl.DataFrame, baseline: str | None = None, on: str = "means"
+) -> list[Difference]:
+    """Every pair of agents of a case, on the seeds that both have; or all against one baseline."""
+    costs = curves(rows, COLUMNS[checks.choice("on", on, ON)][0])
+    agents = list(dict.fromkeys(agent for _, agent in costs))
+    if baseline is not None:
+        checks.choice("baseline", baseline, agents)
     found = []
     for (case, first), (other, second) in combinations(costs, 2):
+        if baseline not in (None, first, second):
+            continue
+        if baseline == first:
+            first, second = second, first  # noqa: PLW2901
         if case == other:
             difference = paired(costs[case, first], costs[case, second])
             if len(difference):
@@ -226,3 +291,90 @@ def paired(first: Curves, second: Curves) -> Floats:
 def slope(x: Floats, y: Floats) -> float:
     """Slope of the least-squares line of log y on log x. x, y: (N,), positive."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+NEAR_UNIFORM = 0.9
+"""With a score above this, regret grows like uniform play's, and a slope says nothing else."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exponent:
+    """How the regret of an agent grows from case to case: its slope on logarithmic axes.
+
+    Attributes:
+        agent: whose.
+        x: (C,) the quantity of every case.
+        regret: the regret of every case.
+        slope: of the least-squares line, with an interval over seeds; NaN if there is none.
+        near_uniform: cases in which it plays hardly better than at random.
+    """
+
+    agent: str
+    x: Floats
+    regret: tuple[Interval, ...]
+    slope: Interval
+    near_uniform: tuple[str, ...]
+
+    @property
+    def warning(self) -> str:
+        """Why the slope says little; empty if nothing is wrong."""
+        if not self.near_uniform:
+            return ""
+        return (
+            f"{self.agent}: a score above {NEAR_UNIFORM} in {'; '.join(self.near_uniform)}; it "
+            "plays like chance there, and the slope is that of uniform play"
+        )
+
+
+def exponents(experiment: Experiment, rows: pl.DataFrame, lines: Sequence[Line]) -> list[Exponent]:
+    """The slope of every agent over K, or over K + D (`experiment.against`)."""
+    by = {(line.case, line.agent): line for line in lines}
+    kind = "hindsight" if lines and lines[0].drawn else "means"
+    found = curves(with_regret(rows, kind), "regret")
+    result = []
+    for learner in experiment.learners:
+        cases = [case for case in experiment.case_names() if (case, learner.name) in by]
+        own = [by[case, learner.name] for case in cases]
+        ends = {
+            case: dict(zip(curve.seeds.tolist(), curve.values[:, -1].tolist(), strict=True))
+            for case in cases
+            for curve in [found[case, learner.name]]
+        }
+        x = np.array([across(experiment, rows, case) for case in cases])
+        near = tuple(line.case for line in own if line.score.mean > NEAR_UNIFORM)
+        result.append(
+            Exponent(learner.name, x, tuple(line.regret for line in own), _slope(x, ends), near)
+        )
+    return result
+
+
+def _slope(x: Floats, ends: dict[str, dict[int, float]]) -> Interval:
+    """The slope over cases, and its interval over the seeds that all cases have."""
+    seeds = sorted(set.intersection(*(set(end) for end in ends.values()))) if ends else []
+    if len(x) < 2 or not seeds:
+        return UNDEFINED
+    regret = np.array([[end[seed] for end in ends.values()] for seed in seeds])  # (N, C)
+    mean = regret.mean(axis=0)
+    if not (mean > 0).all():
+        return UNDEFINED
+    N = len(seeds)
+    rng = np.random.default_rng(0)
+    drawn = rng.multinomial(N, np.full(N, 1 / N), size=RESAMPLES) / N @ regret  # (R, C)
+    drawn = drawn[(drawn > 0).all(axis=1)]
+    logs = np.log(x) - np.log(x).mean()
+    slopes = np.sort(np.log(drawn) @ logs / (logs @ logs))
+    outside = (1 - LEVEL) / 2
+    low, high = np.quantile(slopes, [outside, 1 - outside])
+    return Interval(slope(x, mean), float(low), float(high))
+
+
+def across(experiment: Experiment, rows: pl.DataFrame, case: str) -> float:
+    """What a case is drawn against: K, or K + D with D averaged over seeds."""
+    K = experiment.scene(case).episodes
+    if experiment.against == "episodes":
+        return float(K)
+    some = rows.filter(pl.col("case") == case)
+    first = some.filter(pl.col("agent") == some["agent"][0])
+    (delays,) = curves(first, "delay").values()
+    drawn = np.where(delays.values < 0, NEVER, delays.values).astype(np.int64)
+    return float(K + np.mean([total_delay(one) for one in drawn]))

@@ -5,6 +5,7 @@
     runs/.../seed-3.parquet      the rows of one finished run
     runs/.../seed-3.sha256       the checksums of its files, as `sha256sum` writes them
     runs/.../seed-0.visits.npy   expected visits (S, A) under the policy learned, on grids
+    times/.../seed-3.json        its processor time; not checked, since no two runs have the same
     failed/...                   the traceback of a run that raised
     figures/, report.html        made from the files above
 
@@ -19,6 +20,7 @@ import dataclasses
 import hashlib
 import io
 import json
+import math
 import platform
 from collections.abc import Callable, Iterable
 from importlib import metadata
@@ -123,6 +125,9 @@ def _again(path: Path) -> str:
 def keep(directory: Path, task: Task, result: Result) -> None:
     """Keep a finished run; one that another process has finished meanwhile stays as it is."""
     if not _finished(directory, task):
+        if not math.isnan(result.seconds):
+            seconds = json.dumps({"processor_seconds": round(result.seconds, 3)})
+            write(_time(directory, task), f"{seconds}\n".encode())
         contents = {VISITS: result.visits, ROWS: result.parquet}
         kept = {ending: content for ending, content in contents.items() if content is not None}
         for ending, content in {SUMS: _sums(task, kept), **kept}.items():
@@ -242,6 +247,20 @@ def _finished(directory: Path, task: Task) -> bool:
 
 def _failure(directory: Path, task: Task) -> Path:
     return directory / "failed" / f"{task.name}.txt"
+
+
+def times(directory: Path, experiment: Experiment) -> dict[Task, float]:
+    """Processor seconds of the finished runs, where they are known."""
+
+    def read(path: Path) -> float:
+        return _parsed(path, lambda: float(json.loads(path.read_text())["processor_seconds"]))
+
+    paths = {task: _time(directory, task) for task in experiment.tasks()}
+    return {task: read(path) for task, path in paths.items() if path.exists()}
+
+
+def _time(directory: Path, task: Task) -> Path:
+    return directory / "times" / f"{task.name}.json"
 
 
 def _path(directory: Path, task: Task, ending: str) -> Path:

@@ -45,9 +45,13 @@ class Table:
 
     @property
     def cells(self) -> tuple[tuple[str, ...], ...]:
-        """The cells as text."""
+        """The cells as text, with one more digit in columns where different numbers look alike."""
         sign = "+" if self.signed else ""
-        return tuple(tuple(text(cell, sign) for cell in row) for row in self.rows)
+        columns = []
+        for column in zip(*self.rows, strict=True):
+            texts = [text(cell, sign) for cell in column]
+            columns.append([text(c, sign, 1) for c in column] if _alike(column, texts) else texts)
+        return tuple(zip(*columns, strict=True))
 
     def markdown(self) -> str:
         """The table in Markdown, with its title above."""
@@ -120,23 +124,35 @@ FORMS: dict[str, Callable[[Table], str]] = {
 }
 
 
-def text(cell: Cell, sign: str = "") -> str:
-    """A cell as text; an interval of width 0 is shown as its mean."""
+def text(cell: Cell, sign: str = "", more: int = 0) -> str:
+    """A cell as text; an interval without width is its mean. more: digits beyond the usual."""
     if isinstance(cell, Interval):
-        mean, low, high = (number(x, sign) for x in (cell.mean, cell.low, cell.high))
+        mean, low, high = (number(x, sign, more) for x in (cell.mean, cell.low, cell.high))
         return mean if cell.low == cell.high or math.isnan(cell.low) else f"{mean} [{low}, {high}]"
     if isinstance(cell, Score):
         mark = "*" if cell.best else " "
         return "" if math.isnan(cell.value) else f"{number(cell.value)}{mark}"
-    return number(cell, sign) if isinstance(cell, float) else str(cell)
+    return number(cell, sign, more) if isinstance(cell, float) else str(cell)
 
 
-def number(value: float, sign: str = "") -> str:
+def number(value: float, sign: str = "", more: int = 0) -> str:
     """A number with two digits after the point, fewer if it is large; never -0.00."""
     if math.isnan(value):
         return "undefined"
-    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2
+    digits = more + (0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2)
     return f"{round(value, digits) + 0.0:{sign}.{digits}f}"
+
+
+def _alike(column: Sequence[Cell], texts: Sequence[str]) -> bool:
+    """Whether two numbers of a column are different and look the same."""
+    seen: dict[str, float] = {}
+    for cell, shown in zip(column, texts, strict=True):
+        value = cell.mean if isinstance(cell, Interval) else cell
+        if isinstance(value, float) and not math.isnan(value):
+            before = seen.setdefault(shown.partition(" ")[0], value)
+            if abs(value - before) > 1e-9 * max(1.0, abs(value)):
+                return True
+    return False
 
 
 def _numbers(cell: Cell, spread: bool) -> list[str]:

@@ -11,7 +11,7 @@ from belated.core.arrays import Floats
 from belated.lab import sweep
 from belated.lab.selection import Choice
 from belated.lab.spec import SCORE, Experiment
-from belated.lab.statistics import Difference, Line, score_table
+from belated.lab.statistics import Difference, Exponent, Line, score_table
 from belated.lab.table import Cell, Score, Table
 
 SCALE = "Score: 0 is the best fixed policy, 1 is uniform play, less is better"
@@ -79,16 +79,23 @@ def _scored(row: Floats) -> list[Score]:
     return [Score(float(value), bool(value == best)) for value in row]
 
 
-def scaling(experiment: Experiment, lines: Sequence[Line], title: str) -> Table:
-    """The mean regret of whole runs, one row per agent and one column per case."""
+def scaling(
+    experiment: Experiment, lines: Sequence[Line], title: str, exponents: Sequence[Exponent] = ()
+) -> Table:
+    """The mean regret of whole runs, one row per agent and one column per case; then its slope."""
     regret: dict[tuple[str, str], Cell]
     regret = {(line.case, line.agent): line.regret.mean for line in lines}
     cases = experiment.case_names()
-    cells = [
+    cells: list[tuple[Cell, ...]] = [
         (learner.name, *(regret.get((case, learner.name), "") for case in cases))
         for learner in experiment.learners
     ]
-    return Table(title, ("mean regret", *cases), tuple(cells), 1)
+    head = ("mean regret", *cases)
+    slopes = {one.agent: one.slope for one in exponents}
+    if slopes:
+        head = (*head, "slope")
+        cells = [(*row, slopes[str(row[0])]) for row in cells]
+    return Table(title, head, tuple(cells), 1)
 
 
 def swept(experiment: Experiment, lines: Sequence[Line], path: str, title: str) -> Table:

@@ -37,6 +37,15 @@ class CostProcess(Protocol):
         ...
 
 
+def expected(process: CostProcess, episode: int) -> Floats:
+    """The cost function of an episode in expectation over its noise, (1 or H, S, A), read-only.
+
+    A process with independent noise says it by a method of this name; for any other it is `at`.
+    """
+    costs: Floats = getattr(process, "expected", process.at)(episode)
+    return costs
+
+
 def _cost_function(name: str, value: object) -> Floats:
     array = checks.floats(name, value, "(S, A), (1, S, A) or (H, S, A)", (2, 3))
     checks.in_unit_interval(name, array)
@@ -241,6 +250,10 @@ class Noisy:
     def means(self) -> Floats:
         """The means in episode 0; for `stochastic` those of every episode."""
         return self.process.at(0)
+
+    def expected(self, episode: int) -> Floats:
+        """The mean cost function of an episode: that of the process inside."""
+        return expected(self.process, episode)
 
     def at(self, episode: int) -> Floats:
         """The cost function of an episode."""

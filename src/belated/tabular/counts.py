@@ -102,6 +102,14 @@ class Counts:
         counting.count(past.tally, rows, np.concatenate([path[1] for path in newer]), 0, -1)
         return past, rows
 
+    def copy(self) -> Counts:
+        """The same counts, which do not change with these; they recall nothing."""
+        made = copy.copy(self)
+        made.successors, made.known = self.successors.copy(), self.known.copy()
+        made.counts, made.visits = self.counts.copy(), self.visits.copy()
+        made._recall, made._recent = False, deque()
+        return made
+
     def recall_from(self, arrived: int) -> None:
         """Promise that `as_of` will not be asked for an earlier time than this."""
         while len(self._recent) > self.arrived - arrived:

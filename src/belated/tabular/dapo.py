@@ -58,7 +58,7 @@ from belated.tabular.parts.transitions import NO_TOTAL, matching
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
-from belated.tabular.tuning import Parameters, Setting
+from belated.tabular.tuning import DYNAMICS, Parameters, Setting, both
 
 LEAST_EXPLORATION = 1e-100
 """With this much exploration no sum of estimates is infinite."""
@@ -79,6 +79,64 @@ class PlayedPolicy:
     arrived: int
     log_term: float
     bounds: tuple[Floats, Floats] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DAPOSetting(Setting):
+    """How DAPO is tuned: Theorems B.1 and C.1 and Remark C.2 of its paper.
+
+    The eta is (H^2 S A K + H^4 (K + D))^(-1/2), times H if transitions are unknown.
+
+    Attributes:
+        dynamics: "known" or "unknown".
+    """
+
+    dynamics: str = "unknown"
+
+    def __post_init__(self) -> None:
+        super(DAPOSetting, self).__post_init__()
+        checks.choice("dynamics", self.dynamics, DYNAMICS)
+
+    @property
+    def proved(self) -> bool:
+        """No: its lemma E.6 is false where feedback of several episodes arrives together."""
+        return False
+
+    def weight(self, problem: Problem) -> float:
+        """1 + S A / H^2."""
+        return 1.0 + problem.states * problem.actions / problem.horizon**2
+
+    def rate(self, problem: Problem, N: float) -> float:
+        """1 / (H^2 sqrt N), or 1 / (H sqrt N) for unknown transitions."""
+        H = problem.horizon
+        return 1.0 / ((H * H if self.dynamics == "known" else H) * math.sqrt(N))
+
+    def exploration(self, problem: Problem, N: float) -> float:
+        """2 eta H."""
+        return 2.0 * self.rate(problem, N) * problem.horizon
+
+    def threshold(self, problem: Problem, D: float) -> float:
+        """sqrt(D) / H, or sqrt(D / A) / (H S) for unknown transitions."""
+        H, S, A = problem.shape
+        return math.sqrt(D) / (H if self.dynamics == "known" else H * S * math.sqrt(A))
+
+    def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
+        """The regret bound."""
+        H, S, A = problem.shape
+        K, D = episodes, total_delay
+        if self.dynamics == "known":
+            return H * H * math.sqrt(S * A * K) + math.pow(H, 3) * math.sqrt(K + D)
+        return math.pow(H, 3) * S * math.sqrt(A * (K + D))
+
+
+def dapo(
+    problem: Problem, episodes: int, total_delay: float = 0.0, *, dynamics: str = "known"
+) -> dict[str, float]:
+    """DAPO: eta = (H^2 S A K + H^4 (K + D))^(-1/2), gamma = 2 eta H.
+
+    dynamics: "known", or "unknown", where eta is H times as large.
+    """
+    return both(DAPOSetting(dynamics=dynamics).at(problem, episodes, total_delay))
 
 
 class DAPO(Learner[PlayedPolicy]):
@@ -174,7 +232,7 @@ class DAPO(Learner[PlayedPolicy]):
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""
         dynamics = "unknown" if self._transitions is None else "known"
-        return Setting(information="bandit", dynamics=dynamics, paths=paths, dapo=True)
+        return DAPOSetting(dynamics=dynamics, paths=paths)
 
     def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
         """Begin a new phase: a uniform policy and new rates, but never new counts.

@@ -153,7 +153,7 @@ class Doubling(Wrapper):
         self._totals = _checked(totals, largest)
         if self._totals is not None and weight is not None:
             raise ValueError(f"weight must be left out where totals are given, got {weight:g}")
-        if largest and not self._setting.ftrl:
+        if largest and not self._setting.needs_largest:
             raise ValueError(
                 "largest must be False: only the parameters of DelayedFTRL follow from the largest "
                 f"delay, got an agent of type {type(agent).__name__}"

@@ -1,26 +1,32 @@
-"""Mixture: several agents, as good as the best of them, with a bound.
+"""Mixture: several agents, as good as the best of them on every interval, with a bound.
 
-    1  L_i = 0 for every member i
+    1  R = 0 in R^N
     2  for every episode k:
-    3      every member begins an episode of its own, with policy pi_i
-    4      w is proportional to exp(-eta L), eta = sqrt(ln N / 2) / (H sqrt(P))
-    5      play the policy of the occupancy measure sum over i of w_i q(pi_i)
-    6      for every episode j whose costs have arrived: L_i += value of pi_i^j, and every member
-           observes the costs as if it had played
+    3      every member begins an episode of its own, with policy pi_i^k
+    4      w^k is proportional to R, uniform if R = 0
+    5      play the policy of the occupancy measure sum over i of w_i^k q(pi_i^k)
+    6      for every episode j whose costs have arrived, one after the other:
+    7          l(i) = value of pi_i^j for these costs, r(i) = <w^j, l> - l(i)
+    8          R = max(R + r, 0), and every member observes the costs as if it had played
 
 For known transitions and full information. The value of what is played is the mean of the members'
-values, exactly, so this is delayed Hedge over N members whose losses are values in [0, H], and
-every member learns as if it were alone. With P, g and u as in `waiting`,
+values, exactly, so this is regret matching+ over N members whose losses are values in [0, H]: there
+is no step size, and every member learns as if it were alone. Of the K episodes let K' have
+reported, with total delay D'. For all costs and delays, at every K,
 
-    R_K <= min over i of R_K(member i) + 2 H sqrt(2 ln N P) + H g + H u
+    R_K <= min over i of R_K(member i) + H sqrt((N - 1) (K' + 2 D')) + H (K - K'),
 
-for all costs and delays, and P <= K + D. `Blend` is the form for practice, which needs no known
-transitions, remembers one policy per episode, and has no bound.
+and on every interval of arrivals, for every member i,
+
+    sum over the interval of <w^j, l_j> - l_j(i) <= H sqrt((N - 1) (K' + 2 D'))
+
+with K' and D' at the end of the interval: against any sequence of members with m switches the
+second term of the first bound is multiplied by m + 1. docs/algorithms/blend.md has the proof.
+`Blend` is the form for practice, which needs no known transitions and has no bound.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
@@ -31,14 +37,15 @@ from belated.core.arrays import Floats, frozen
 from belated.core.contract import Agent, Information, call, check_inside, check_is_agent
 from belated.core.ledger import Ledger, Ledgered, check_in_step
 from belated.core.records import Episode
-from belated.core.waiting import Waiting
 from belated.tabular.kernels import planning
-from belated.tabular.parts.transitions import Known, matching
+from belated.tabular.parts.transitions import KnownModel, matching
 from belated.tabular.problem import Problem
 from belated.tabular.records import Costs, Record
 from belated.tabular.transitions import Transitions
 
 Policies = tuple[Floats, ...]
+Played = tuple[Floats, Policies]
+"""What is remembered of an episode: the weights and the policies of the members."""
 
 
 class Mixture(Ledgered):
@@ -72,25 +79,23 @@ class Mixture(Ledgered):
         self.agents = agents
         self.problem: Problem = agents[0].problem
         self._transitions = matching(self.problem, transitions)
-        self._model = Known(self.problem, transitions)
-        self._ledger: Ledger[Policies] = Ledger(self.problem, "full", uses_paths=False)
-        self._waiting = Waiting(self.problem, len(agents))
-        self._losses: Floats = np.zeros(len(agents))
+        self._model = KnownModel(self.problem, transitions)
+        self._ledger: Ledger[Played] = Ledger(self.problem, "full", uses_paths=False)
+        self._regrets: Floats = np.zeros(len(agents))
 
     def weights(self) -> Floats:
         """The weights (N,) of the members for the episode that begins now."""
-        scale = self.problem.horizon * math.sqrt(max(self._waiting.total, 1))
-        rate = math.sqrt(math.log(len(self.agents)) / 2) / scale
-        weights: Floats = np.exp(-rate * (self._losses - self._losses.min()))
-        weights /= weights.sum()
+        total = self._regrets.sum()
+        count = len(self.agents)
+        weights: Floats = self._regrets / total if total > 0.0 else np.full(count, 1.0 / count)
         return weights
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and the policy (H, S, A) of the mixture."""
-        self._waiting.begin()
+        weights = frozen(self.weights())
         policies = tuple(frozen(agent.begin_episode(now).policy) for agent in self.agents)
-        mixed = frozen(self._mixed(policies))
-        return self._ledger.hand_out(policies, mixed)
+        mixed = frozen(self._mixed(weights, policies))
+        return self._ledger.hand_out((weights, policies), mixed)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Let every member learn, and weigh the members by what they would have cost."""
@@ -98,16 +103,17 @@ class Mixture(Ledgered):
         for entry in entries:
             if entry.costs is None or entry.memory is None:
                 continue
-            for i, policy in enumerate(entry.memory):
-                self._losses[i] += self._model.value(entry.costs.values, policy)
-                self.agents[i].observe([Costs(entry.number, entry.costs.values)], now)
-            self._waiting.arrive(entry.number)
+            costs = entry.costs.values
+            weights, policies = entry.memory
+            losses = np.array([self._model.value(costs, policy) for policy in policies])
+            self._regrets = np.maximum(self._regrets + (weights @ losses - losses), 0.0)
+            for agent in self.agents:
+                agent.observe([Costs(entry.number, costs)], now)
             self._ledger.settle(entry)
 
     def forget(self, episode: int) -> None:
         """Let go of an episode."""
         self._ledger.forget(episode)
-        self._waiting.forget(episode)
         for agent in self.agents:
             agent.forget(episode)
 
@@ -122,8 +128,6 @@ class Mixture(Ledgered):
         return {
             **self._ledger.diagnostics(),
             **value,
-            "given_up": self._waiting.given_up,
-            "came_late": self._waiting.late,
             **{f"weight_{i}": float(weight) for i, weight in enumerate(self.weights())},
         }
 
@@ -132,46 +136,36 @@ class Mixture(Ledgered):
         return {"agents": self.agents, "transitions": self._transitions}
 
     def state(self) -> stored.State:
-        """The members, what they would have cost, and their policies of open episodes."""
+        """The members, the regrets, and weights and policies of open episodes."""
         return {
             "agents": [stored.kept(agent) for agent in self.agents],
             "transitions": self._transitions,
-            "ledger": self._ledger.state(list),
-            "waiting": self._waiting.state(),
-            "losses": self._losses.copy(),
+            "ledger": self._ledger.state(_write),
+            "regrets": self._regrets.copy(),
         }
 
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
-        read = stored.exact(state, "agents", "transitions", "ledger", "waiting", "losses")
+        read = stored.exact(state, "agents", "transitions", "ledger", "regrets")
         agents = [stored.made(agent) for agent in stored.items("agents", read["agents"])]
         for agent in agents:
             check_is_agent("agents", agent)
         made = cls.__new__(cls)
         made._wrap(agents, read["transitions"])
-
-        def policies(value: object) -> Policies:
-            found = stored.items("policies", value)
-            if len(found) != len(agents):
-                raise ValueError(f"policies must be {len(agents)}, got {len(found)}")
-            return tuple(stored.policy("policy", p, made.problem.shape) for p in found)
-
-        made._ledger.restore(read["ledger"], policies)
-        made._waiting.restore(read["waiting"], made.begun)
+        made._ledger.restore(read["ledger"], made._read)
         for agent in agents:
             check_in_step(agent, made.begun)
-        made._losses = stored.copied("losses", read["losses"], np.float64, (len(agents),))
-        stored.finite("losses", made._losses)
+        made._regrets = stored.copied("regrets", read["regrets"], np.float64, (len(agents),))
+        stored.between("regrets", made._regrets, 0.0, stored.LARGEST)
         return made
 
     def __repr__(self) -> str:
         return call(self, *self.agents, transitions=self._transitions)
 
-    def _mixed(self, policies: Policies) -> Floats:
+    def _mixed(self, weights: Floats, policies: Policies) -> Floats:
         """The policy of the weighted mean of the members' occupancy measures."""
         start = self.problem.start_probabilities
-        weights = self.weights()
         pairs = np.zeros(self.problem.shape)
         plain = np.zeros(self.problem.shape)
         for weight, policy in zip(weights, policies, strict=True):
@@ -182,3 +176,18 @@ class Mixture(Ledgered):
         mixed: Floats = np.where(mass > 0.0, pairs / np.where(mass > 0.0, mass, 1.0), plain)
         mixed /= mixed.sum(axis=2, keepdims=True)
         return mixed
+
+    def _read(self, saved: object) -> Played:
+        """What was remembered of an episode."""
+        read = stored.exact(saved, "weights", "policies")
+        weights = stored.array("weights", read["weights"], np.float64, (len(self.agents),))
+        checks.distributions("weights", weights)
+        found = stored.items("policies", read["policies"])
+        if len(found) != len(self.agents):
+            raise ValueError(f"policies must be {len(self.agents)}, got {len(found)}")
+        return weights, tuple(stored.policy("policy", p, self.problem.shape) for p in found)
+
+
+def _write(played: Played) -> stored.State:
+    weights, policies = played
+    return {"weights": weights, "policies": list(policies)}

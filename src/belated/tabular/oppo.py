@@ -16,7 +16,7 @@ OPPO" and Appendix A. Base algorithm: Cai et al. (2020), Efroni et al. (2020).
     pi^k              policy                             (H, S, A)
     Q^j               Arrival.q                          (H, S, A)
     eta, gamma        Softmax.learning_rate, Weighted.exploration
-    c-hat^j           Costing.estimate                   (1 or H, S, A)
+    c-hat^j           CostsPart.estimate                 (1 or H, S, A)
     n^k, P^k          Model.counts, Model
     u^j               Model.reach                        (H,) at the states of the path
     K_exp             episodes that met their mask
@@ -26,7 +26,7 @@ Departures:
   multiplicative update, without its underflow.
 - Under full information the confidence set is the newest one, the batch that just arrived
   included. With importance weights it is that of the start of the episode, as the proof needs.
-- Without a learning rate the step size follows the anytime rule of `parts.rates`.
+- Without a learning rate the step size follows the anytime rule of `Softmax`.
 - `Confidence.radius_scale` and `FewVisits.threshold` replace constants that are unusable at
   realistic K.
 - `Bonus` is the variant of the paper's experiments: Q is clipped to [0, steps left], and 0 where
@@ -39,45 +39,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Bools, Floats, frozen
-from belated.core.contract import Information, call
-from belated.core.ledger import Ledger, Ledgered, Open
-from belated.core.records import Episode
+from belated.core.learner import Learner
+from belated.core.ledger import Open
+from belated.core.stored import Count, Distributions, Field, Inside, Maybe, Real, Several
 from belated.core.waiting import Waiting
-from belated.tabular.parts.blend import Blend
-from belated.tabular.parts.costs import CostsPart, Observation, Revealed, Weighted
-from belated.tabular.parts.explore import ExplorePart, FewVisits, checked_mask, no_exploration
-from belated.tabular.parts.planned import Planned
-from belated.tabular.parts.predicted import KEEP, Predicted
-from belated.tabular.parts.regret_matching import RegretMatching
-from belated.tabular.parts.transitions import (
-    Bonus,
-    Confidence,
-    Observed,
-    TransitionsPart,
-    model_of,
-)
-from belated.tabular.parts.update import Arrival, Outlook, Softmax, UpdatePart
+from belated.tabular.oppo_tuning import Arms, BanditFeedback, FullInformation, Stochastic
+from belated.tabular.parts.composition import judge
+from belated.tabular.parts.costs import REVEALED, CostsPart, Observation
+from belated.tabular.parts.explore import ExplorePart, mask_of, no_exploration
+from belated.tabular.parts.transitions import CONFIDENCE, TransitionsPart, model_of
+from belated.tabular.parts.update import SOFTMAX, Arrival, Outlook, UpdatePart
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
 
-CONFIDENCE, REVEALED, SOFTMAX = Confidence(), Revealed(), Softmax()
-"""The parts by default."""
-LEARNING = ("model", "costs", "update", "explore", "waiting")
-"""What learns in an agent and has a state of its own; the model comes first."""
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Played:
+class PlayedPolicy(NamedTuple):
     """What is remembered of an episode.
 
     Attributes:
@@ -91,7 +75,7 @@ class Played:
     arrived: int
 
 
-class DelayedOPPO(Ledgered):
+class DelayedOPPO(Learner[PlayedPolicy]):
     """Policy optimization for delayed feedback; see the module for the algorithm.
 
     Args:
@@ -105,6 +89,9 @@ class DelayedOPPO(Ledgered):
         explore: `FewVisits(...)` for explicit exploration, `UniformShare(...)`, or None.
     """
 
+    _threshold: float  # of the phase: what is later does not move the policy
+    _explored: int  # episodes that met their mask
+
     def __init__(
         self,
         problem: Problem,
@@ -115,60 +102,45 @@ class DelayedOPPO(Ledgered):
         explore: ExplorePart | None = None,
     ) -> None:
         checks.instance("problem", problem, Problem)
-        _check_composition(problem, transitions, costs, update, explore)
-        self.problem = problem
-        self.information: Information = costs.information
-        self._parts = {
-            "transitions": transitions,
-            "costs": costs,
-            "update": update,
-            "explore": explore,
-        }
-        self._setting = partial(
-            Setting,
-            information=costs.information,
-            dynamics="known" if isinstance(transitions, Transitions) else "unknown",
-            stochastic=costs.averaged,
-            arms=costs.weighted and is_bandit(problem),
-            explores=isinstance(explore, FewVisits),
-        )
-        self._tunable = costs.weighted or not all(
-            isinstance(rule, RegretMatching | Planned) for rule in _rules(update)
-        )
+        parts = {"transitions": transitions, "costs": costs, "update": update, "explore": explore}
+        judge(problem, parts)
+        for part, needed in (
+            (costs, ("learn", "estimate")),
+            (update, ("policy", "learn")),
+            (explore, ("mask", "mixed", "met")),
+        ):
+            for name in needed if part is not None else ():
+                _need(part, name, "DelayedOPPO")
+        self._cost_part, self._update_part = costs, update
+        self._explore_part = no_exploration(explore)
         self._model = model_of(problem, transitions, costs)
-        self._costs = costs.start(problem)
-        self._update = update.start(problem, costs)
-        for name in ("model", "learn", "estimate"):
-            _need(self._costs, name, "costs")
-        for name in ("policy", "learn"):
-            _need(self._update, name, "update")
-        self._explore = no_exploration(explore).start(problem, self._model)
+        self.information = costs.information
         bandit = costs.information == "bandit"
         self.uses_paths = self._model.counts is not None or bandit
-        self._waits_for_paths = bandit or self._explore.needs_paths
-        self._ledger: Ledger[Played] = Ledger(
-            problem, costs.information, uses_paths=self.uses_paths
-        )
+        self._waits_for_paths = bandit or self._explore_part.needs_paths
+        super().__init__(problem, **parts)
+        self._dynamics = "known" if isinstance(transitions, Transitions) else "unknown"
+        self._explores = explore is not None and self._explore_part.needs_paths
         self._waiting = Waiting(problem)
-        self._threshold = math.inf  # of the phase: what is later does not move the policy
-        self._explored = 0
-
-    def begin_episode(self, now: float | None = None) -> Episode:
-        """The next episode number and a copy of the policy (H, S, A) to play in it."""
-        missing = self._waiting.begin()
-        coming = min(float(missing), self._waiting.mean_delay)
-        outlook = Outlook(missing, coming, self._model, self._costs)
-        policy = frozen(self._update.policy(outlook))
-        mask = self._explore.mask()
-        mixed = self._explore.mixed(policy, mask)
-        return self._ledger.hand_out(Played(policy, mask, self._model.arrived), mixed)
+        self._costs: Any = costs.start(problem)
+        self._update: Any = update.start(problem, costs)
+        self._explore: Any = self._explore_part.start(problem, self._model)
+        self.declare(
+            _model=Inside(self._model),
+            _costs=Inside(self._costs),
+            _update=Inside(self._update),
+            _explore=Inside(self._explore),
+            _waiting=Inside(self._waiting, last=True),
+            _threshold=Real(math.inf, endless=True),
+            _explored=Count(),
+        )
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Take a batch of records: count the paths, then update the policy by the costs."""
         paths, entries = self._ledger.take(records)
         self._model.learn(paths, self.begun)
         ready = [
-            (entry, self._costs.learn(entry.path, entry.costs.values))
+            (entry, self._cost_part.learn(self._costs, entry.path, entry.costs.values))
             for entry in entries
             if entry.costs is not None and not (self._waits_for_paths and entry.path is None)
         ]
@@ -180,13 +152,19 @@ class DelayedOPPO(Ledgered):
 
     def forget(self, episode: int) -> None:
         """Let go of an episode: no feedback of it will be used, and its memory is free."""
-        self._ledger.forget(episode)
+        super().forget(episode)
         self._waiting.forget(episode)
         self._let_go()
 
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""
-        return self._setting(paths=paths)
+        if self._cost_part.weighted and self.problem.is_arms:
+            return Arms(paths=paths)
+        if self._cost_part.averaged:
+            return Stochastic(paths=paths, explores=self._explores)
+        if self.information == "bandit":
+            return BanditFeedback(paths=paths, dynamics=self._dynamics)
+        return FullInformation(paths=paths, dynamics=self._dynamics, explores=self._explores)
 
     def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
         """Begin a new phase: a uniform policy and new parameters, but never new counts.
@@ -195,8 +173,7 @@ class DelayedOPPO(Ledgered):
         """
         self._begin_phase(parameters, "restart")
         if not carry_over:
-            for entry in self._ledger:
-                entry.memory = None
+            self._let_go_of_memories()
             self._let_go()
 
     def retune(self, parameters: Parameters) -> None:
@@ -205,82 +182,78 @@ class DelayedOPPO(Ledgered):
 
     def diagnostics(self) -> Mapping[str, float]:
         """What the ledger and the update say, and the cost of the policy as the agent sees it."""
+        update = self._update_part
         return {
-            **self._ledger.diagnostics(),
+            **super().diagnostics(),
             **self._seen(),
             "explored": self._explored,
             "given_up": self._waiting.given_up,
             "came_late": self._waiting.late,
-            **(self._update.diagnostics() if hasattr(self._update, "diagnostics") else {}),
+            **(update.diagnostics(self._update) if hasattr(update, "diagnostics") else {}),
         }
 
-    def configuration(self) -> dict[str, Any]:
-        """The arguments that make this agent."""
-        return {"problem": self.problem, **self._parts}
+    def _next_policy(self) -> Floats:
+        missing = self._waiting.begin()
+        coming = min(float(missing), self._waiting.mean_delay)
+        outlook = Outlook(missing, coming, self._model, self._cost_part, self._costs)
+        policy = frozen(self._update_part.policy(self._update, outlook))
+        mask = self._explore_part.mask(self._explore)
+        self._now = PlayedPolicy(policy, mask, self._model.arrived)
+        return self._explore_part.mixed(policy, mask)
 
-    def state(self) -> stored.State:
-        """The arguments, and what each part has learned."""
-        for name in LEARNING:
-            _need(getattr(self, f"_{name}"), "state", "saving")
-        return {
-            "configuration": self.configuration(),
-            **{name: getattr(self, f"_{name}").state() for name in LEARNING},
-            "ledger": self._ledger.state(_write),
-            "threshold": self._threshold,
-            "explored": self._explored,
-        }
+    def _memory(self, policy: Floats) -> PlayedPolicy:
+        return self._now
 
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The agent that wrote the state."""
-        names = ("configuration", *LEARNING, "ledger", "threshold", "explored")
-        read = stored.exact(state, *names)
-        agent = cls(**read["configuration"])
-        for name in LEARNING[:-1]:
-            getattr(agent, f"_{name}").restore(read[name])
-        agent._ledger.restore(read["ledger"], agent._read)
-        agent._waiting.restore(read["waiting"], agent.begun)
-        agent._threshold = checks.threshold("threshold", read["threshold"])
-        agent._explored = stored.count("explored", read["explored"])
-        return agent
+    def _remembered(self) -> Field:
+        counts = self._model.counts
+        earliest = 0 if counts is None else counts.earliest
+        return Several(
+            PlayedPolicy,
+            {
+                "policy": Distributions(self.problem.shape),
+                "mask": Maybe(mask_of(self.problem)),
+                "arrived": Count(self._model.arrived, earliest),
+            },
+        )
 
-    def __repr__(self) -> str:
-        return call(self, self.problem, **self._parts)
+    def _learn(self, entry: Open[PlayedPolicy], lesson: object = None) -> None:
+        """Update by an episode, unless it met its mask, is too late or of an earlier phase.
 
-    def _learn(self, entry: Open[Played], lesson: object) -> None:
-        """Update by an episode, unless it met its mask, is too late or of an earlier phase."""
+        lesson: what the cost part said when it learned from the episode.
+        """
         played, costs = entry.memory, entry.costs
         too_late = self.begun - 1 - entry.number > self._threshold
         if played is None or costs is None or too_late:
             return
-        if self._explore.met(played.mask, entry.path):
+        if self._explore_part.met(played.mask, entry.path):
             self._explored += 1
             return
-        model = self._costs.model(self._model, played.arrived)
+        model = self._model.as_of(played.arrived) if self._cost_part.weighted else self._model
         seen = Observation(
             costs.values,
             entry.path,
-            lambda: frozen(self._explore.mixed(played.policy, played.mask)),
+            lambda: frozen(self._explore_part.mixed(played.policy, played.mask)),
             model,
             self.begun,
             lesson,
         )
-        self._update.learn(Arrival(played.policy, frozen(self._costs.estimate(seen)), model))
+        estimate = frozen(self._cost_part.estimate(self._costs, seen))
+        self._update_part.learn(self._update, Arrival(played.policy, estimate, model))
 
     def _begin_phase(self, parameters: Parameters, update: str) -> None:
         """Hand new parameters to the parts. update: what its rule does, restart or retune."""
-        if not self._tunable:
+        if not (self._cost_part.weighted or getattr(self._update_part, "tunable", True)):
             raise ValueError(
-                f"update={self._parts['update']!r} has no step size for a new phase; use the agent "
+                f"update={self._update_part!r} has no step size for a new phase; use the agent "
                 "without Doubling"
             )
-        for part, name in (
-            (self._update, update),
-            (self._costs, "restart"),
-            (self._explore, "restart"),
+        for part, learned, name in (
+            (self._update_part, self._update, update),
+            (self._cost_part, self._costs, "restart"),
+            (self._explore_part, self._explore, "restart"),
         ):
             _need(part, name, "Doubling")
-            getattr(part, name)(parameters)
+            getattr(part, name)(learned, parameters)
         self._threshold = parameters.threshold
 
     def _seen(self) -> dict[str, float]:
@@ -288,7 +261,8 @@ class DelayedOPPO(Ledgered):
         counts, policy, costs = self._model.counts, self._ledger.policy, self._ledger.newest
         told = {} if counts is None else {"visited": float(np.mean(counts.visits > 0))}
         if costs is not None and self.information == "bandit":
-            costs = self._costs.believed() if hasattr(self._costs, "believed") else None
+            believed = getattr(self._cost_part, "believed", None)
+            costs = None if believed is None else believed(self._costs)
         if policy is not None and costs is not None:
             told["cost"] = self._model.value(frozen(costs), frozen(policy))
         return told
@@ -300,80 +274,7 @@ class DelayedOPPO(Ledgered):
             needed = (entry.memory.arrived for entry in self._ledger if entry.memory)
             self._model.keep_from(next(needed, newest))
 
-    def _read(self, memory: object) -> Played:
-        read = stored.exact(memory, "policy", "mask", "arrived")
-        counts = self._model.counts
-        earliest = 0 if counts is None else counts.earliest
-        return Played(
-            stored.policy("policy", read["policy"], self.problem.shape),
-            checked_mask(self.problem, read["mask"]),
-            checks.integer("arrived", read["arrived"], earliest, self._model.arrived),
-        )
-
-
-def _write(played: Played) -> stored.State:
-    return {"policy": played.policy, "mask": played.mask, "arrived": played.arrived}
-
-
-def is_bandit(problem: Problem) -> bool:
-    """One step from one state."""
-    return problem.horizon == 1 and not isinstance(problem.start, tuple)
-
 
 def _need(part: object, name: str, user: str) -> None:
     if not hasattr(part, name):
         raise ValueError(f"{type(part).__name__} has no {name}(), which {user} needs of a part")
-
-
-def _rules(update: UpdatePart) -> tuple[UpdatePart, ...]:
-    return update.updates if isinstance(update, Blend) else (update,)
-
-
-def _check_composition(
-    problem: Problem, transitions: Any, costs: Any, update: Any, explore: Any
-) -> None:
-    """Refuse what is not a part, and parts that cannot work together."""
-    such = "Revealed(), Weighted(), Averaged() or Predicted()"
-    checks.part("costs", costs, such, ("information", "weighted", "averaged"))
-    checks.part("update", update, "Softmax() or RegretMatching()")
-    if isinstance(explore, FewVisits) and explore.use_costs and costs.information != "full":
-        raise ValueError(
-            "explore=FewVisits(use_costs=True) needs full information, where costs do not depend "
-            f"on what was played, got costs={costs!r}"
-        )
-    rules = _rules(update)
-    if any(isinstance(rule, Planned) for rule in rules):
-        if isinstance(transitions, Confidence):
-            raise ValueError(
-                "update=Planned(...) cannot go with transitions=Confidence(...): it plans on known "
-                "transitions or on the frequencies of Observed()"
-            )
-        if not isinstance(costs, Revealed | Predicted):
-            raise ValueError(
-                "update=Planned(...) needs costs=Revealed() or Predicted(), whose costs it plans "
-                f"for, got {costs!r}"
-            )
-        speeds = {rule.keep for rule in rules if isinstance(rule, Planned)} - {None, *KEEP}
-        if isinstance(costs, Predicted) and speeds:
-            raise ValueError(
-                f"Planned(keep) must be one of {', '.join(map(str, KEEP))} or None with "
-                f"costs=Predicted(), which has memories of these speeds, got {speeds.pop()}"
-            )
-    if not costs.weighted:
-        return
-    if isinstance(transitions, Bonus | Observed):
-        raise ValueError(
-            f"costs=Weighted(...) cannot go with transitions={transitions!r}: importance weights "
-            "need the upper bounds of Confidence(); Predicted() and Averaged() do without"
-        )
-    missing = []
-    if isinstance(costs, Weighted) and costs.exploration is None:
-        missing.append("costs=Weighted(exploration)")
-    if any(isinstance(rule, Softmax) and rule.learning_rate is None for rule in rules):
-        missing.append("update=Softmax(learning_rate)")
-    if missing and not is_bandit(problem):
-        raise ValueError(
-            f"{' and '.join(missing)} must be given under bandit feedback with horizon "
-            f"{problem.horizon}, where no anytime rule is proved; "
-            "belated.tuning.oppo_bandit(problem, episodes, total_delay) suggests values"
-        )

@@ -116,7 +116,8 @@ class Costs(_Recorded):
     Attributes:
         episode: its number.
         values: the whole cost function, (H, S, A) or (1, S, A), under full information; the H costs
-            that were suffered, (H,), under bandit feedback.
+            that were suffered, (H,), under bandit feedback. `DelayedOREPS(next_costs=True)` takes
+            (H, S, A, S) or (1, S, A, S).
         at: when the record arrived; None without a clock.
     """
 
@@ -130,7 +131,7 @@ class Costs(_Recorded):
         try:
             checks.fix(self, "episode", checks.episode(self.episode))
             shapes = "(H,), (1, S, A) or (H, S, A)"
-            values = checks.floats("values", self.values, shapes, (1, 3))
+            values = checks.floats("values", self.values, shapes, (1, 3, 4))
             checks.unit_costs("values", values)
             if self.at is not None:
                 checks.fix(self, "at", checks.real("at", self.at, -np.inf))

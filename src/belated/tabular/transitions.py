@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -23,6 +23,8 @@ class Transitions:
 
     Both arrays are copied and made read-only. `from_dense` makes one from the usual dense array.
     """
+
+    gives: ClassVar[tuple[str, ...]] = ("plans", "upper bounds")
 
     successors: Indices
     probabilities: Floats

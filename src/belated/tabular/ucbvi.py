@@ -20,7 +20,9 @@ scale of `Bonus`. With radius_scale = 1 no Q is above the true optimal one, with
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -31,21 +33,41 @@ from belated.core.ledger import Open
 from belated.core.stored import Distributions, Field, Flag, Inside
 from belated.tabular.kernels import optimism, planning
 from belated.tabular.kernels.optimism import Bonuses
-from belated.tabular.parts.costs import Averaged, Averaging
+from belated.tabular.oppo_tuning import Stochastic
+from belated.tabular.parts.composition import judge
+from belated.tabular.parts.costs import Averaged
 from belated.tabular.parts.explore import ExplorePart, no_exploration
 from belated.tabular.parts.transitions import (
     CONFIDENCE,
     Bonus,
     Confidence,
-    Known,
-    WithBonus,
+    FrequencyModel,
+    KnownModel,
     matching,
 )
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
+from belated.tabular.tuning import rare_rows
 
 AVERAGED = Averaged()
+
+
+class UCBVISetting(Stochastic):
+    """What is known of its regret: it does not grow with D, but with the largest delay."""
+
+    __slots__ = ()
+
+    @property
+    def proved(self) -> bool:
+        """The bound of the paper for optimistic algorithms."""
+        return True
+
+    def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
+        """The regret bound."""
+        H, S, A = problem.shape
+        late = rare_rows(problem, self.explores) * self.threshold(problem, total_delay)
+        return H * H * (S * math.sqrt(A * episodes) + late)
 
 
 class DelayedUCBVI(Learner[bool]):
@@ -59,7 +81,6 @@ class DelayedUCBVI(Learner[bool]):
         explore: `FewVisits(...)` for explicit exploration, or None.
     """
 
-    _costs: Averaging
     _policy: Floats  # (H, S, A), the last plan
     _stale: bool  # whether anything has arrived since
 
@@ -78,22 +99,30 @@ class DelayedUCBVI(Learner[bool]):
                 "transitions must be Transitions, Confidence() or Bonus(), got "
                 f"{checks.show(transitions)}"
             )
+        judge(problem, {"transitions": transitions, "costs": costs, "explore": explore})
+        if isinstance(transitions, Confidence) and transitions.sets != "newest":
+            raise ValueError(
+                f'transitions=Confidence(sets="{transitions.sets}") has no effect here: the agent '
+                "plans with bonuses, on the newest counts"
+            )
         super().__init__(problem, transitions=transitions, costs=costs, explore=explore)
         self._part = transitions
-        self._model: Known | WithBonus = (
-            Known(problem, matching(problem, transitions))
+        self._model: KnownModel | FrequencyModel = (
+            KnownModel(problem, matching(problem, transitions))
             if isinstance(transitions, Transitions)
-            else WithBonus(
+            else FrequencyModel(
                 problem,
                 1.0,
                 Bonuses(last=True, free=True, clip=True),
                 getattr(transitions, "delta", 0.1),
             )
         )
-        self._explore = no_exploration(explore).start(problem, self._model)
+        self._cost_part, self._explore_part = costs, no_exploration(explore)
+        self._costs = costs.start(problem)
+        self._explore: Any = self._explore_part.start(problem, self._model)
         self.declare(
             _model=Inside(self._model),
-            _costs=Inside(costs.start(problem)),
+            _costs=Inside(self._costs),
             _explore=Inside(self._explore),
             _policy=Distributions(problem.shape),
             _stale=Flag(True),
@@ -116,19 +145,19 @@ class DelayedUCBVI(Learner[bool]):
         if counts is not None:
             told["visited"] = float(np.mean(counts.visits > 0))
         if policy is not None and self._ledger.newest is not None:
-            told["cost"] = self._model.value(self._costs.believed(), frozen(policy))
+            told["cost"] = self._model.value(self._cost_part.believed(self._costs), frozen(policy))
         return told
 
     def _next_policy(self) -> Floats:
         if self._stale:
             self._policy = self._planned()
             self._stale = False
-        return self._explore.mixed(self._policy, self._explore.mask())
+        return self._explore_part.mixed(self._policy, self._explore_part.mask(self._explore))
 
     def _learn(self, entry: Open[bool]) -> None:
         assert entry.path is not None
         assert entry.costs is not None
-        self._costs.learn(entry.path, entry.costs.values)
+        self._cost_part.learn(self._costs, entry.path, entry.costs.values)
 
     def _memory(self, policy: Floats) -> bool:
         return True
@@ -140,16 +169,16 @@ class DelayedUCBVI(Learner[bool]):
         H, _, A = self.problem.shape
         if isinstance(self._part, Transitions):
             width = self._model.cost_width(self.begun)
-            costs = self._costs.lowered(width)
+            costs = self._cost_part.lowered(self._costs, width)
             t = self._part
             actions, _ = planning.best(t.rows, costs, H, False)
         else:
-            assert isinstance(self._model, WithBonus)
+            assert isinstance(self._model, FrequencyModel)
             width = self._width(self._part)
             actions, _ = optimism.plan(
                 self._model.model.frequencies,
                 width,
-                self._costs.lowered(width),
+                self._cost_part.lowered(self._costs, width),
                 self._costs.visits,
                 H,
             )

@@ -149,7 +149,7 @@ def test_no_learner_is_below_the_dynamics_lower_bound_unless_it_knows_the_transi
 
     narrow = bl.parts.Confidence(radius_scale=0.01, episodes=K)
     learners = [
-        lambda w: bl.recommend(w.problem),
+        lambda w: bl.recommend(w.problem, information="full"),
         lambda w: bl.DelayedOPPO(w.problem, transitions=narrow, update=bl.parts.Softmax(1.0)),
         lambda w: bl.DelayedUCBVI(w.problem, transitions=narrow),
     ]

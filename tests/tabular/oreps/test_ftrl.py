@@ -12,7 +12,7 @@ import belated as bl
 import oracles
 from belated import tuning
 from belated.tabular.oreps import barrier as kernels
-from belated.tuning import Setting
+from settings import Setting
 
 
 def sparse_world(seed, H=3, S=4, A=2, homogeneous=False, spread=False):

@@ -12,7 +12,7 @@ import oracles
 from belated import tuning
 from belated.tabular.oreps.agent import DelayedOREPS
 from belated.tabular.oreps.uob import PlayedPolicy
-from belated.tuning import Setting
+from settings import Setting
 
 ETA, GAMMA, K, DELTA = 0.3, 0.05, 30, 0.1
 

@@ -1,6 +1,7 @@
 """Parts written by anyone go into Delayed OPPO like those of the library."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -21,23 +22,16 @@ class Follow:
     first: int = 0
 
     def start(self, problem, costs):
-        return Following(problem, self.first)
+        learned = SimpleNamespace(total=np.zeros(problem.shape), seen=[])
+        learned.total[..., self.first] = -1e-9
+        return learned
 
+    def policy(self, learned, outlook):
+        learned.seen.append((outlook.missing, outlook.coming))
+        return np.eye(learned.total.shape[2])[learned.total.argmin(-1)]
 
-class Following:
-    """No more than an update needs."""
-
-    def __init__(self, problem, first):
-        self._total = np.zeros(problem.shape)
-        self._total[..., first] = -1e-9
-        self.seen = []
-
-    def policy(self, outlook):
-        self.seen.append((outlook.missing, outlook.coming))
-        return np.eye(self._total.shape[2])[self._total.argmin(-1)]
-
-    def learn(self, arrived):
-        self._total += arrived.q()
+    def learn(self, learned, arrived):
+        learned.total += arrived.q()
 
 
 @dataclass(frozen=True)
@@ -49,17 +43,12 @@ class Rounded:
     averaged: ClassVar[bool] = False
 
     def start(self, problem):
-        return Rounding()
+        return None
 
-
-class Rounding:
-    def model(self, newest, arrived):
-        return newest
-
-    def learn(self, path, values):
+    def learn(self, learned, path, values):
         pass
 
-    def estimate(self, seen):
+    def estimate(self, learned, seen):
         return np.round(seen.values)
 
 
@@ -70,15 +59,7 @@ class Reweighted(Rounded):
     information: ClassVar[str] = "bandit"
     weighted: ClassVar[bool] = True
 
-    def start(self, problem):
-        return Reweighing()
-
-
-class Reweighing(Rounding):
-    def model(self, newest, arrived):
-        return newest.as_of(arrived)
-
-    def estimate(self, seen):
+    def estimate(self, learned, seen):
         played, path = seen.played(), seen.path
         at = (np.arange(len(path.actions)), path.states[:-1], path.actions)
         costs = np.zeros(played.shape)
@@ -90,20 +71,15 @@ class Reweighing(Rounding):
 class Evenly:
     """Every other episode is played uniformly, and used all the same."""
 
+    needs_paths: ClassVar[bool] = False
+
     def start(self, problem, model):
-        return Even(problem)
+        steps = 1 if problem.homogeneous else problem.horizon
+        return SimpleNamespace(turn=False, every=np.ones((steps, problem.states), bool))
 
-
-class Even:
-    needs_paths = False
-
-    def __init__(self, problem):
-        self._turn = False
-        self._all = np.ones((1 if problem.homogeneous else problem.horizon, problem.states), bool)
-
-    def mask(self):
-        self._turn = not self._turn
-        return None if self._turn else self._all
+    def mask(self, learned):
+        learned.turn = not learned.turn
+        return None if learned.turn else learned.every
 
     def mixed(self, policy, mask):
         return policy if mask is None else np.full_like(policy, 1 / policy.shape[2])

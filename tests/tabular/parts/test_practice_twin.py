@@ -6,6 +6,7 @@ import pytest
 import belated as bl
 import oracles
 from belated.tabular.parts import blend
+from belated.tabular.records import suffered
 from limits import FULL
 from twins import Twin
 
@@ -60,7 +61,7 @@ def test_policies_equal_those_of_a_dense_twin(shape, information, dynamics, memb
         np.testing.assert_allclose(policy, twin.begin(k), atol=1e-9)
         path = world.mdp.play(policy, rng, k)
         costs = world.costs.at(k % 40)
-        values = costs if full else bl.feedback.suffered(costs, path)
+        values = costs if full else suffered(costs, path)
         line.push([path, bl.Costs(k, values)], int(delays[k]))
         batch = line.release(k)
         agent.observe(batch)

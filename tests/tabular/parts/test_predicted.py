@@ -41,21 +41,21 @@ def test_the_estimate_is_unbiased_for_known_transitions(trained, share):
         other = np.random.default_rng(9)
         for k in range(trained):
             path = world.mdp.play(played, other, k)
-            made.learn(path, other.random(H))
+            part.learn(made, path, other.random(H))
         return made
 
     from belated.tabular.parts.costs import Observation
-    from belated.tabular.parts.transitions import Known
+    from belated.tabular.parts.transitions import KnownModel
 
-    model = Known(world.problem, world.mdp.transitions)
+    model = KnownModel(world.problem, world.mdp.transitions)
     mean, weight = np.zeros((H, S, A)), 0.0
     for states, actions, chance in paths(p, played, start):
         path = bl.Trajectory(0, states, actions)
         values = costs[np.arange(H), states[:-1], actions]
         made = agent()
-        lesson = made.learn(path, values)
+        lesson = part.learn(made, path, values)
         seen = Observation(values, path, lambda: played, model, 1, lesson)
-        mean += chance * made.estimate(seen)
+        mean += chance * part.estimate(made, seen)
         weight += chance
     np.testing.assert_allclose(weight, 1.0)
     np.testing.assert_allclose(mean, costs, atol=1e-12)
@@ -63,11 +63,12 @@ def test_the_estimate_is_unbiased_for_known_transitions(trained, share):
 
 def test_exploration_shrinks_towards_the_prediction():
     problem = bl.Problem(1, 2, 1)
-    part = bl.parts.Predicted(exploration=1e9).start(problem)
+    part = bl.parts.Predicted(exploration=1e9)
+    learned = part.start(problem)
     path = bl.Trajectory(0, [0, 0], [1])
     for _ in range(50):
-        part.learn(path, np.array([0.8]))
-    lesson = part.learn(path, np.array([0.0]))
+        part.learn(learned, path, np.array([0.8]))
+    lesson = part.learn(learned, path, np.array([0.0]))
 
     class Sure:
         def reach(self, policy, states):
@@ -77,7 +78,7 @@ def test_exploration_shrinks_towards_the_prediction():
 
     policy = np.full((1, 1, 2), 0.5)
     seen = Observation(np.array([0.0]), path, lambda: policy, Sure(), 1, lesson)
-    np.testing.assert_allclose(part.estimate(seen)[0, 0], [0.0, 0.8], atol=1e-6)
+    np.testing.assert_allclose(part.estimate(learned, seen)[0, 0], [0.0, 0.8], atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,8 @@ def test_the_memory_that_predicts_best_gets_the_weight(law, best):
     rng = np.random.default_rng(0)
     H, S, A = 3, 2, 2
     world = oracles.random_world(rng, H, S, A, homogeneous=True)
-    part = bl.parts.Predicted().start(world.problem)
+    part = bl.parts.Predicted()
+    learned = part.start(world.problem)
     means = rng.random((H, S, A)) if law == "per step" else np.repeat(rng.random((1, S, A)), H, 0)
     for k in range(600):
         if law == "switching" and k % 60 == 0:
@@ -100,11 +102,10 @@ def test_the_memory_that_predicts_best_gets_the_weight(law, best):
         path = world.mdp.play(np.full((H, S, A), 0.5), rng, k)
         cells = (np.arange(H), path.states[:-1], path.actions)
         noise = 0.0 if law == "switching" else 0.3 * (rng.random(H) - 0.5)
-        part.learn(path, np.clip(means[cells] + noise, 0, 1))
-    weights = np.exp(part._scores)
-    keeps = np.concatenate([part._pooled.keep, part._stepped.keep])
+        part.learn(learned, path, np.clip(means[cells] + noise, 0, 1))
+    weights = np.exp(learned.scores)
     winner = int(weights.argmax())
-    assert keeps[winner] == best["keep"]
+    assert learned.speeds[winner] == best["keep"]
     if "pooled" in best:
         assert (winner < 3) == best["pooled"]
     assert weights.min() >= 0.01 * (1 - 1e-12)

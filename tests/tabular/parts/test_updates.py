@@ -145,7 +145,7 @@ def test_blends_are_values():
         ({"transitions": bl.parts.Confidence()}, "Planned.*Confidence"),
         (
             {"transitions": bl.parts.Observed(), "costs": bl.parts.Averaged()},
-            "needs costs=Revealed",
+            "cannot go with costs=Averaged",
         ),
     ],
 )

@@ -20,7 +20,9 @@ from belated.core.delays.models import (
     poisson,
     uniform,
 )
+from belated.core.delays.nightly import nightly
 from belated.core.delays.recorded import trace
+from belated.core.delays.seen import by_action, by_outcome, delay_of, is_oblivious
 
 __all__ = [
     "NEVER",
@@ -28,13 +30,18 @@ __all__ = [
     "DelayModel",
     "as_delays",
     "bursts",
+    "by_action",
+    "by_outcome",
+    "delay_of",
     "fixed",
     "function",
     "geometric",
     "heavy_tailed",
+    "is_oblivious",
     "lost",
     "missing_feedback",
     "monotone",
+    "nightly",
     "none",
     "poisson",
     "total_delay",

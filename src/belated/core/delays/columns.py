@@ -135,7 +135,11 @@ def _words(kind: Kind, zoned: bool | None) -> str:
 
 
 def _value(cell: object) -> tuple[Kind | None, bool | None, float]:
-    """What a cell holds and its number; no kind and infinity: nothing; no kind and NaN: neither."""
+    """The kind of a cell, whether its time has a zone, and its number.
+
+    The kind is None for an empty cell, whose number is infinity, and for one that cannot be read,
+    whose number is NaN.
+    """
     value = _parsed(cell.strip()) if isinstance(cell, str) else cell
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return None, None, math.inf
@@ -171,7 +175,7 @@ def _missing(path: Path) -> ValueError:
 
 
 def _csv(path: Path) -> dict[str, list[object]]:
-    """The columns of a CSV file with a header; a byte order mark is no part of the first name."""
+    """The columns of a CSV file with a header, without its byte order mark."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)

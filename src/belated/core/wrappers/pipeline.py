@@ -40,7 +40,8 @@ class Pipeline(Ledgered):
         self._wrap(agent, max_delay, paths)
 
     def _wrap(self, agent: Agent, max_delay: int, paths: str, *, fresh: bool = True) -> None:
-        self.max_delay = self.holds_feedback = checks.integer("max_delay", max_delay, 0)
+        self.max_delay = checks.integer("max_delay", max_delay, 0)
+        self.holds_feedback = self.longest_delay = self.max_delay
         check_inside(self, "agent", agent, fresh=fresh)
         self.agent = agent
         self.paths = checks.choice("paths", paths, PATHS)

@@ -49,7 +49,7 @@ AGENTS = (
     Learner("guarantee", part("recommended", aim="guarantee")),
 )
 """Agents that are told nothing about the world, costs and delays; they are run in every case."""
-LARGE = ("the paper's grid", "full: goal, fixed delay of 40")
+LARGE = ("the paper's grid", "400 states", "full: goal, fixed delay of 40")
 """Cases that are too large for agents with bounds or measures over all states and steps."""
 
 
@@ -79,7 +79,8 @@ def suite() -> Experiment:
         "suite",
         "The suite: late feedback in many worlds",
         "Worlds, cost processes and delays of many kinds, under bandit feedback and full "
-        "information. The rivals are methods for bandit feedback and see only suffered costs, "
+        "information. Scores are in expectation over the noise of the costs. "
+        "The rivals are methods for bandit feedback and see only suffered costs, "
         "also in the cases with full information (named so). Nobody is told anything about "
         "costs or delays.",
         EPISODES,
@@ -275,11 +276,31 @@ def _bandit(K: int) -> tuple[Case, ...]:
             part("blocks", length=40),
             part("fixed", delay=19),
         ),
+        *_deep(K),
     ]
     if has_gymnasium():
         lake = part("gymnasium", env="FrozenLake-v1", horizon=25)
         cases.append(Case("FrozenLake", lake, delays=_late(10)))
     return tuple(cases)
+
+
+def _deep(K: int) -> tuple[Case, ...]:
+    """Cases in which exploration must go deep, differences are faint, or there is little time."""
+    return (
+        Case("deep sea", part("deep_sea", size=13, seed=31), delays=_late(10)),
+        Case("deep sea, fixed delay of 30", part("deep_sea", size=17, seed=32),
+             delays=part("fixed", delay=30)),
+        Case("lock", part("lock", states=11, actions=3, seed=33), delays=_late(15)),
+        Case("long RiverSwim", part("chain", states=13, horizon=39), delays=_late(10)),
+        Case("RiverSwim, cycle", part("chain", states=8, horizon=16), _switch(3, 8, 34, None),
+             _late(10)),
+        Case("faint differences", _mdp(10, 3, 6, 313),
+             part("random", seed=35, low=0.45, high=0.55), _late(10)),
+        Case("400 states", _mdp(400, 3, 8, 314), delays=_late(10), episodes=K // 2),
+        Case("25 actions", _mdp(5, 25, 5, 315), delays=_late(10)),
+        Case("short", _mdp(7, 3, 5, 316), delays=_late(5), episodes=K // 8),
+        Case("60 arms, short", _arms(60), part("random", seed=36), _late(5), episodes=K // 8),
+    )  # fmt: skip
 
 
 def _full(K: int) -> tuple[Case, ...]:

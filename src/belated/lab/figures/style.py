@@ -11,8 +11,9 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedFormatter, FixedLocator
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.lab import store
+from belated.lab import statistics, store
+from belated.lab.names import slug
 
 COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255",
@@ -79,12 +82,25 @@ class Layout:
         legend: all curves in one plot with a legend below, instead of labels or panels.
         block: curves over time show means of so many episodes; None chooses, by how long and how
             jagged they are.
+        on: costs in expectation over their noise ("means"), or as they were drawn ("drawn").
+        regret: which regret curves over time show, one of `statistics.REGRETS`; None for that
+            against the best fixed policy, on the same costs.
+        agents: which agents are shown; None for all.
+        labels: names to be shown for agents; what stands between dollars is set as mathematics.
     """
 
     width: float | None = None
     title: bool = True
     legend: bool = False
     block: int | None = None
+    on: str = "means"
+    regret: str | None = None
+    agents: tuple[str, ...] | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, agent: str) -> str:
+        """What an agent is called in figures."""
+        return self.labels.get(agent, agent)
 
     def size(self, width: float, height: float) -> tuple[float, float]:
         """The size of a figure that suits this size best."""
@@ -106,11 +122,27 @@ def layout_of(
     title: bool = True,
     legend: bool = False,
     block: int | None = None,
+    on: str = "means",
+    regret: str | None = None,
+    agents: Sequence[str] | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> Layout:
     """A checked layout; width is "column", "page" or a number of inches."""
     if block is not None:
         checks.integer("block", block, 1)
-    return Layout(None if width is None else _inches(width), title, legend, block)
+    checks.choice("on", on, statistics.ON)
+    if regret is not None:
+        checks.choice("regret", regret, statistics.REGRETS)
+    inches = None if width is None else _inches(width)
+    shown = None if agents is None else tuple(agents)
+    return Layout(inches, title, legend, block, on, regret, shown, dict(labels or {}))
+
+
+def chosen(names: Sequence[str], layout: Layout) -> list[str]:
+    """The agents that are shown, in their order; both keywords name agents that exist."""
+    for agent in (*(layout.agents or ()), *layout.labels):
+        checks.choice("agents" if agent in (layout.agents or ()) else "labels", agent, names)
+    return list(names if layout.agents is None else layout.agents)
 
 
 def _inches(width: str | float) -> float:
@@ -122,6 +154,14 @@ def _inches(width: str | float) -> float:
         raise ValueError(
             f"width must be 'column', 'page' or a number of inches from 1 to 40, got {width!r}"
         ) from None
+
+
+DEFAULT = Layout()
+
+
+def file_name(name: str, of: str) -> str:
+    """The name of a figure as a file: cost-plain."""
+    return "-".join(filter(None, [name, slug(of)]))
 
 
 class Sheet(Figure):
@@ -209,6 +249,7 @@ def plot(
         label_ends(axes, ends, logarithmic=logarithmic)
     if layout.title:
         axes.set_title(wrapped(title, figure.get_figwidth()))
+    apart(figure)
     return figure, [axes]
 
 
@@ -235,13 +276,21 @@ def _panels(
     return figure, panels[: len(names)]
 
 
-def legend_below(figure: Figure, axes: Axes) -> None:
-    """A legend below the plot, with the curves that have labels; a long one makes it taller."""
-    handles, labels = axes.get_legend_handles_labels()
-    longest = max((len(label) for label in labels), default=1)
+def legend_below(figure: Figure, *panels: Axes) -> None:
+    """A legend below the plots, with the curves that have labels; a long one makes it taller."""
+    named: dict[str, Any] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            named.setdefault(label, handle)
+    labels, handles = list(named), list(named.values())
+    longest = max((len(label.replace("$", "")) for label in labels), default=1)
     columns = max(1, int((figure.get_figwidth() - 0.2) / (0.5 + 0.068 * longest)))
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels) or 1),
-                  frameon=False, fontsize="small", handlelength=2.6)  # fmt: skip
+    legend = figure.legend(
+        handles, labels, loc="outside lower center", ncols=min(columns, len(labels) or 1),
+        frameon=False, fontsize="small", handlelength=2.6,
+    )  # fmt: skip
+    for text in legend.get_texts():
+        text.set_parse_math(is_math(text.get_text()))
     line = 1.25 * matplotlib.rcParams["font.size"] / 72
     rows = math.ceil(len(labels) / columns)
     figure.set_figheight(figure.get_figheight() + line * max(rows - ROWS, 0))
@@ -275,8 +324,55 @@ def label_ends(axes: Axes, ends: Sequence[End], *, logarithmic: bool = False) ->
         line = Line2D((1.005, 1.04), (at, to), color=colour, linewidth=1.4,
                       transform=axes.transAxes, clip_on=False)  # fmt: skip
         axes.add_artist(line)
-        axes.text(1.05, to, short(text, WIDEST), va="center", color="0.1",
-                  transform=axes.transAxes)  # fmt: skip
+        label = axes.text(1.05, to, short(text, WIDEST), va="center", color="0.1",
+                          transform=axes.transAxes)  # fmt: skip
+        label.set_parse_math(is_math(text))
+
+
+def is_math(label: str) -> bool:
+    """Whether a label holds mathematics: two dollars, and no more."""
+    return label.count("$") == 2 and "$$" not in label
+
+
+def fitting(axes: Axes) -> None:
+    """Break the label of a vertical axis into lines that are no longer than the axis."""
+    figure = axes.get_figure(root=True)
+    if figure is not None:
+        tall = axes.get_position().height * figure.get_figheight()
+        size = 72 / (0.56 * axes.yaxis.label.get_fontsize())
+        axes.set_ylabel(textwrap.fill(axes.get_ylabel(), max(8, round(tall * size))))
+
+
+def apart(figure: Figure) -> None:
+    """Leave out ticks of horizontal axes until their labels do not collide."""
+    for _ in range(6):
+        figure.draw_without_rendering()
+        crowded = [axes for axes in figure.axes if axes.get_visible() and _collide(axes)]
+        if not crowded:
+            return
+        for axes in crowded:
+            low, high = sorted(axes.get_xlim())
+            ticks = [t for t in axes.xaxis.get_majorticklocs() if low <= t <= high]
+            if axes.xaxis.get_majorticklabels()[0].get_rotation() == 0 and _named(axes):
+                axes.tick_params(axis="x", rotation=30)
+                for label in axes.xaxis.get_majorticklabels():
+                    label.set_horizontalalignment("right")
+            elif len(ticks) > 2:
+                axes.xaxis.set_major_locator(FixedLocator(ticks[:: 2 if len(ticks) > 3 else 3]))
+
+
+def _named(axes: Axes) -> bool:
+    """Whether ticks have names rather than numbers."""
+    return isinstance(axes.xaxis.get_major_formatter(), FixedFormatter)
+
+
+def _collide(axes: Axes) -> bool:
+    labels = [t for t in axes.xaxis.get_majorticklabels() if t.get_visible() and t.get_text()]
+    boxes = sorted((t.get_window_extent() for t in labels), key=lambda box: float(box.x0))
+    if labels and labels[0].get_rotation():
+        return False
+    gap = 0.25 * matplotlib.rcParams["font.size"]
+    return any(a.x1 + gap > b.x0 for a, b in pairwise(boxes))
 
 
 def spread(wanted: Floats, gap: float) -> Floats:

@@ -62,6 +62,50 @@ def chain(states: int = 6, horizon: int = 20) -> World:
     return World(MDP(Transitions.from_dense(p), horizon), costs)
 
 
+def deep_sea(size: int = 12, horizon: int | None = None, seed: int = 0) -> World:
+    """Deep sea: only a dive to the very right pays, and every step towards it costs a little more.
+
+    The columns are the states; at every step one action leads to the left and the other to the
+    right, and the seed decides which is which. Costs are coins of mean 1/2, and 1/2 + 1 / (20 size)
+    to the right; only moving right in the last column is free. In the default horizon, `size`
+    steps, this happens once, in an episode that never went left (after Osband et al., 2019).
+    """
+    size = checks.integer("size", size, 2)
+    checks.room(2 * size**2, size=size)
+    right = np.random.default_rng(checks.integer("seed", seed, 0)).integers(0, 2, size)
+    here = np.arange(size)
+    p = np.zeros((size, 2, size))
+    p[here, 1 - right, np.maximum(here - 1, 0)] = 1.0
+    p[here, right, np.minimum(here + 1, size - 1)] = 1.0
+    means = np.full((1, size, 2), 0.5)
+    means[0, here, right] += 0.05 / size
+    means[0, -1, right[-1]] = 0.0
+    steps = size if horizon is None else checks.integer("horizon", horizon, 1)
+    return World(MDP(Transitions.from_dense(p), steps), processes.stochastic(means))
+
+
+def lock(states: int = 10, actions: int = 3, horizon: int | None = None, seed: int = 0) -> World:
+    """A combination lock: one action of every state leads on, all others back to the first state.
+
+    The seed decides the combination. Every state costs 1, but the last one 0.1. The default
+    horizon is twice the number of states.
+    """
+    states = checks.integer("states", states, 2)
+    actions = checks.integer("actions", actions, 2)
+    checks.room(actions * states**2, states=states, actions=actions)
+    rng = np.random.default_rng(checks.integer("seed", seed, 0))
+    here = np.arange(states)
+    p = np.zeros((states, actions, states))
+    p[:, :, 0] = 1.0
+    right = rng.integers(0, actions, states)
+    p[here, right] = 0.0
+    p[here, right, np.minimum(here + 1, states - 1)] = 1.0
+    costs = np.ones((1, states, actions))
+    costs[0, -1] = 0.1
+    steps = 2 * states if horizon is None else checks.integer("horizon", horizon, 1)
+    return World(MDP(Transitions.from_dense(p), steps), costs)
+
+
 def bandit(means: object, noise: str = "bernoulli") -> World:
     """A bandit: one state, one step, and mean costs (A,), one per arm."""
     array = checks.floats("means", means, "(A,)", (1,))

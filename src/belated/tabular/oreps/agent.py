@@ -27,6 +27,13 @@ c = 0. project="every episode" is the paper's line; project="on arrival" skips i
 Paths at once are the paper's setting. Its bound is not proved: a lemma needs q^k in Delta(M, k),
 and the sets are not nested. For late paths there is no bound at all.
 
+Costs may depend on the next state too, as in the paper's appendix (next_costs=True). With known
+transitions their means do the same.
+
+Reading: the paper's measures q_h(s, a, s') have a next state at the last step as well, but its
+trajectory {(s_h, a_h), h = 1, ..., H} does not hold it. Ours does: the last transition is counted
+and bounded like any other. last_step="free" is the letter: it may lead anywhere.
+
 Departures: the first measure 1 / (S^2 A) is no occupancy measure, so it is projected first; the
 confidence set is that of the newest counts; the dual of the paper is re-derived (its printed form
 gives a feasible but worse measure); project="on arrival" is ours. The paper gives no step size; see
@@ -35,7 +42,10 @@ gives a feasible but worse measure); project="on arrival" is ours. The paper giv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -43,27 +53,83 @@ from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.contract import Information
 from belated.core.learner import Learner
-from belated.core.ledger import Open
+from belated.core.ledger import Ledger, Open
+from belated.core.records import FeedbackError
 from belated.core.stored import Array, Count, Field, Flag, Inside, Maybe, Real
 from belated.tabular.oreps.projection import (
     ConfidenceBox,
     KnownDynamics,
     Projection,
+    free_at_the_end,
     initial_reference,
     project,
     saved_projection,
 )
 from belated.tabular.parts.costs import REVEALED
-from belated.tabular.parts.transitions import CONFIDENCE, Confidence, Confident, matching
+from belated.tabular.parts.transitions import CONFIDENCE, Confidence, ConfidenceModel, matching
 from belated.tabular.problem import Problem
-from belated.tabular.records import Record
+from belated.tabular.records import Costs, Record
 from belated.tabular.transitions import Transitions
-from belated.tabular.tuning import Parameters, Setting
+from belated.tabular.tuning import DYNAMICS, Parameters, Setting
 
 PROJECT = ("every episode", "on arrival")
 """When the measure is projected on a confidence set that has changed."""
+LAST_STEP = ("counted", "free")
+"""What is known of where the last step leads."""
 STEEPEST = 1e100
 """The largest learning rate and the largest factor on it; beyond, sums might become infinite."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OREPSSetting(Setting):
+    """How O-REPS is tuned. The paper prints no step size; its bound asks for N = K + 3 D.
+
+    Attributes:
+        dynamics: "known" or "unknown".
+    """
+
+    dynamics: str = "unknown"
+
+    def __post_init__(self) -> None:
+        super(OREPSSetting, self).__post_init__()
+        checks.choice("dynamics", self.dynamics, DYNAMICS)
+
+    @property
+    def proved(self) -> bool:
+        """With known transitions.
+
+        With unknown ones a lemma takes the last measure to be in the new confidence set, but the
+        sets are not nested. For late paths no bound is stated.
+        """
+        return self.dynamics == "known"
+
+    @property
+    def exact(self) -> bool:
+        """With known transitions the bound has its constants."""
+        return self.dynamics == "known"
+
+    def rate(self, problem: Problem, N: float) -> float:
+        """sqrt(2 ln(S A) / N)."""
+        return math.sqrt(2.0 * math.log(problem.states * problem.actions) / N)
+
+    def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
+        """The regret bound."""
+        H, S, A = problem.shape
+        K, D = episodes, total_delay
+        if self.dynamics == "known":
+            return 2.0 * H * math.sqrt(2.0 * math.log(S * A) * (K + 3.0 * D))
+        if self.paths == "late":
+            return math.inf
+        return math.pow(H, 1.5) * S * math.sqrt(A * K) + H * math.sqrt(D)
+
+    def _counted(self, D: float) -> float:
+        return 3.0 * D
+
+
+def oreps(problem: Problem, episodes: int, total_delay: float = 0.0) -> dict[str, float]:
+    """Delayed O-REPS, full information: eta = sqrt(2 ln(S A) / (K + 3 D))."""
+    tuned = OREPSSetting(dynamics="known").at(problem, episodes, total_delay)
+    return {"learning_rate": tuned.learning_rate}
 
 
 class DelayedOREPS(Learner[bool]):
@@ -79,12 +145,18 @@ class DelayedOREPS(Learner[bool]):
         project: unknown transitions only: solve in "every episode" that begins after a trajectory
             or costs have come, as the paper does (None stands for it), or only "on arrival" of
             costs, which takes fewer solves.
+        last_step: unknown transitions only: where the last step leads is "counted" and bounded, or
+            "free", since the paper's trajectory does not contain it. None stands for "counted".
+        next_costs: whether cost functions are (1 or H, S, A, S), with a cost for every next state.
+            Wrappers that check records themselves do not take them.
     """
+
+    added: ClassVar[Mapping[str, object]] = {"last_step": None, "next_costs": False}
 
     information: Information = "full"
     _last: Projection | None  # None: the first measure is still to be computed
     _total: Floats  # (1 or H, S, A), all costs that have moved the measure
-    _batch: Floats | None  # (1 or H, S, A), the costs that have not
+    _batch: Floats | None  # the costs that have not; (1 or H, S, A), or with next states
     _counted: bool  # whether trajectories have come since the measure moved
     _rate: float
     _solves: int
@@ -99,6 +171,8 @@ class DelayedOREPS(Learner[bool]):
         scale: float = 1.0,
         tolerance: float = 1e-10,
         project: str | None = None,
+        last_step: str | None = None,
+        next_costs: bool = False,
     ) -> None:
         checks.instance("problem", problem, Problem)
         if learning_rate is None:
@@ -110,7 +184,7 @@ class DelayedOREPS(Learner[bool]):
         self._scale = checks.real("scale", scale, 0.0, STEEPEST, above=True)
         self._tolerance = checks.real("tolerance", tolerance, 0.0, above=True)
         self._known: KnownDynamics | None = None
-        self._model: Confident | None = None
+        self._model: ConfidenceModel | None = None
         if isinstance(transitions, Transitions):
             t = matching(problem, transitions)
             self._known = KnownDynamics(
@@ -129,6 +203,15 @@ class DelayedOREPS(Learner[bool]):
                     "project must be left out with known transitions, where the measure moves only "
                     f"when costs arrive, got {project!r}"
                 )
+        if last_step is not None:
+            checks.choice("last_step", last_step, LAST_STEP)
+            if self._known is not None:
+                raise ValueError(
+                    "last_step must be left out with known transitions, where nothing is counted, "
+                    f"got {last_step!r}"
+                )
+        self._free = last_step == "free"
+        self._next_costs = checks.flag("next_costs", next_costs)
         self.uses_paths = self._model is not None
         super().__init__(
             problem,
@@ -137,7 +220,12 @@ class DelayedOREPS(Learner[bool]):
             scale=self._scale,
             tolerance=self._tolerance,
             project=project,
+            last_step=last_step,
+            next_costs=next_costs,
         )
+        if next_costs:
+            told = ProblemWithNextCosts.of(problem)
+            self._ledger = Ledger(told, "full", uses_paths=self.uses_paths)
         # whether the measure moves when an episode begins, and not when costs arrive
         self._at_begin = self._known is None and project != "on arrival"
         H, S, A = problem.shape
@@ -146,7 +234,7 @@ class DelayedOREPS(Learner[bool]):
             _model=Inside(self._model),
             _last=Maybe(saved_projection(problem.shape, known=self._known is not None)),
             _total=costs,
-            _batch=Maybe(costs),
+            _batch=Maybe(Array(((1, H), S, A, S)) if next_costs and self._model else costs),
             _counted=Flag(),
             _rate=Real(rate, high=STEEPEST**2),
             _solves=Count(),
@@ -172,7 +260,7 @@ class DelayedOREPS(Learner[bool]):
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""
         dynamics = "known" if self._model is None else "unknown"
-        return Setting(dynamics=dynamics, paths=paths, oreps=True)
+        return OREPSSetting(dynamics=dynamics, paths=paths)
 
     def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
         """Begin a new phase at the first measure, with a new step size and the same counts.
@@ -195,8 +283,8 @@ class DelayedOREPS(Learner[bool]):
         told = self._ledger.diagnostics()
         last, costs = self._last, self._ledger.newest
         if costs is not None and last is not None:
-            measure = np.exp(last.log_measure)
-            pairs = measure if measure.ndim == 3 else measure.sum(axis=3)
+            measure, costs = np.exp(last.log_measure), self._on_measures(costs)
+            pairs = measure if measure.ndim == costs.ndim else measure.sum(axis=3)
             told["cost"] = float(np.sum(pairs * costs))
         return {
             **told,
@@ -218,7 +306,7 @@ class DelayedOREPS(Learner[bool]):
     def _learn(self, entry: Open[bool]) -> None:
         """Line 5."""
         assert entry.costs is not None
-        costs = entry.costs.values
+        costs = self._on_measures(entry.costs.values)
         self._batch = costs if self._batch is None else self._batch + costs
 
     def _memory(self, policy: Floats) -> bool:
@@ -259,7 +347,7 @@ class DelayedOREPS(Learner[bool]):
         assert self._model is not None
         self._model.retune(self.begun)
         bounds = self._model.set
-        return ConfidenceBox(
+        box = ConfidenceBox(
             bounds.counts.successors,
             bounds.counts.known,
             bounds.lower,
@@ -268,3 +356,34 @@ class DelayedOREPS(Learner[bool]):
             self.problem.start_probabilities,
             self.problem.horizon,
         )
+        return free_at_the_end(box) if self._free else box
+
+    def _on_measures(self, costs: Floats) -> Floats:
+        """Costs as measures take them: means over the next state where transitions are known."""
+        if self._known is None or costs.ndim == 3:
+            return costs
+        successors, p = self._known.successors.astype(np.int64), self._known.probabilities
+        shape = (max(len(costs), len(p)), *p.shape[1:])
+        each = np.broadcast_to(costs, (*shape[:3], costs.shape[3]))
+        paid = np.take_along_axis(each, np.broadcast_to(successors, shape), axis=3)
+        means: Floats = np.sum(p * paid, axis=3)
+        return means
+
+
+class ProblemWithNextCosts(Problem):
+    """The same problem, whose cost functions have a cost for every next state."""
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        """The problem with the numbers of another."""
+        p = problem
+        return cls(p.states, p.actions, p.horizon, p.start, p.homogeneous)
+
+    def _check_costs(self, costs: Costs, information: Information) -> None:
+        H, S, A = self.shape
+        allowed = ((1, S, A, S), (H, S, A, S))
+        if costs.values.shape not in allowed:
+            raise FeedbackError(
+                f"Costs of episode {costs.episode}: values must have shape {allowed[0]} or "
+                f"{allowed[1]}, got {costs.values.shape}: this agent was made with next_costs=True"
+            )

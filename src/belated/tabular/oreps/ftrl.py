@@ -36,7 +36,9 @@ leaves. The paper's constants are in `tuning.ftrl`, beside rates for practice.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -60,6 +62,60 @@ SMALLEST = 1e-100
 """The least occupancy that an estimate divides by: no sum of estimates is infinite."""
 STEPS = 200
 """Newton steps of a solve, at most."""
+
+
+PRACTICE = 0.001
+"""The barrier for practice: eta / gamma."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FTRLSetting(Setting):
+    """How FTRL is tuned: Theorem 7 of its paper, for practice; with a largest delay, as printed."""
+
+    @property
+    def proved(self) -> bool:
+        """No: the rates are for practice, and the paper's bound is for other constants."""
+        return False
+
+    @property
+    def needs_largest(self) -> bool:
+        """The paper's constants follow from the largest delay."""
+        return True
+
+    def weight(self, problem: Problem) -> float:
+        """S A."""
+        return float(problem.states * problem.actions)
+
+    def rate(self, problem: Problem, N: float) -> float:
+        """sqrt(ln(H N) / N)."""
+        return math.sqrt(max(math.log(problem.horizon * N), 1.0) / N)
+
+    def printed(self, problem: Problem, N: float, rows: float, max_delay: float) -> Parameters:
+        """The paper's constants for N = S A K + D; rows is S A K."""
+        stable = problem.horizon * (1.0 + checks.real("max_delay", max_delay, 0.0)) ** 2
+        rate = 1.0 / math.sqrt(N * max(math.log(problem.horizon * rows), 1.0))
+        rate = min(1.0 / (256.0 * stable), rate)
+        return Parameters(rate, None, math.inf, rate * 4096.0 * stable)
+
+    def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
+        """The regret bound."""
+        H, S, A = problem.shape
+        return H * math.sqrt(S * A * episodes) + H * math.sqrt(total_delay)
+
+
+def ftrl(
+    problem: Problem, episodes: int, total_delay: float = 0.0, *, max_delay: float | None = None
+) -> dict[str, float]:
+    """Delayed FTRL: eta and the barrier eta / gamma, as printed or for practice.
+
+    With max_delay they are those of the paper: gamma = 1 / (4096 H (1 + d_max)^2) and
+    eta = min(1 / (256 H (1 + d_max)^2), 1 / sqrt((S A K + D) ln(H S A K))).
+    Without it they are for practice: eta = sqrt(ln(H N) / N) with N = S A K + D, and the barrier is
+    `PRACTICE`. That eta has the logarithm where the bound of the paper asks for it.
+    """
+    tuned = FTRLSetting().at(problem, episodes, total_delay, max_delay=max_delay)
+    barrier = PRACTICE if tuned.barrier is None else tuned.barrier
+    return {"learning_rate": tuned.learning_rate, "barrier": barrier}
 
 
 class DelayedFTRL(Learner[Floats]):
@@ -137,7 +193,7 @@ class DelayedFTRL(Learner[Floats]):
 
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""
-        return Setting(information="bandit", dynamics="known", paths=paths, ftrl=True)
+        return FTRLSetting(paths=paths)
 
     def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
         """Begin a new phase without costs, with a new step size, and a new barrier if there is one.

@@ -96,6 +96,18 @@ class ConfidenceBox:
         object.__setattr__(self, "reach", reach)
 
 
+def free_at_the_end(box: ConfidenceBox) -> ConfidenceBox:
+    """The same box for H steps, the last of which may lead anywhere."""
+    H = box.horizon
+    names = ("successors", "known", "lower", "upper", "unseen")
+    every = {}
+    for name in names:
+        bounds = getattr(box, name)
+        every[name] = np.broadcast_to(bounds, (H, *bounds.shape[1:])).copy()
+    every["known"][-1], every["unseen"][-1] = 0, 1.0
+    return ConfidenceBox(**every, start=box.start, horizon=H)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Projection:
     """A feasible measure and how near to the optimum it is."""
@@ -180,10 +192,11 @@ def project(
 ) -> Projection:
     """Minimise <q, cost> + sum q log(q / reference) over the occupancy measures q.
 
-    log_reference: (H, S, A) or (H, S, A, S), see the module. cost: (1 or H, S, A), already times
-    eta. warm: a projection whose densities are near the answer; by default the reference's own.
-    tolerance: on the duality gap. fine: wanted max |m|; None: 1e-6, or 1e4 times the tolerance if
-    that is less. The result is feasible even when `converged` is False.
+    log_reference: (H, S, A) or (H, S, A, S), see the module. cost: (1 or H, S, A), for unknown
+    transitions also (1 or H, S, A, S), already times eta. warm: a projection whose densities are
+    near the answer; by default the reference's own. tolerance: on the duality gap. fine: wanted
+    max |m|; None: 1e-6, or 1e4 times the tolerance if that is less. The result is feasible even
+    when `converged` is False.
     """
     fine = min(FINE, FINE_PER_GAP * tolerance) if fine is None else fine
     newton = _Newton(dynamics, log_reference, cost, fine)
@@ -291,7 +304,7 @@ class _Newton:
             )
         with np.errstate(divide="ignore"):
             self.log_start = _floats(np.log(dynamics.start))
-        self.cost = None if cost is None else cost[..., None]
+        self.cost = cost if cost is None or cost.ndim == 4 else cost[..., None]
         self.point = kernels.Point(
             V=np.zeros((H + 1, S)),
             W=np.zeros((H, S)),

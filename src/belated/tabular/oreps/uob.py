@@ -67,7 +67,7 @@ from belated.tabular.oreps.projection import (
 from belated.tabular.parts.transitions import NO_TOTAL
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
-from belated.tabular.tuning import Parameters, Setting, layered
+from belated.tabular.tuning import Parameters, Setting
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -130,6 +130,62 @@ class Epoch:
         object.__setattr__(self, "dynamics", dynamics)
 
 
+DELTA = 0.1
+"""The failure probability that the step size of `UOBSetting` takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UOBSetting(Setting):
+    """How UOB-REPS is tuned: Theorem 3 of its paper, eta = sqrt(H l / (X A K)) without delays.
+
+    The weight of D is ours: it balances the bound of the delayed form that Lancewicki, Rosenberg &
+    Sotnikov (ICML 2023) quote.
+    """
+
+    @property
+    def proved(self) -> bool:
+        """No: the form for delays is a reconstruction, and its bound is quoted."""
+        return False
+
+    def weight(self, problem: Problem) -> float:
+        """sqrt(X A) / H."""
+        return math.sqrt(layered(problem) * problem.actions) / problem.horizon
+
+    def rate(self, problem: Problem, N: float) -> float:
+        """sqrt(l / (sqrt(X A) N))."""
+        rows = layered(problem) * problem.actions
+        return math.sqrt(math.log(problem.horizon * rows / DELTA) / (math.sqrt(rows) * N))
+
+    def exploration(self, problem: Problem, N: float) -> float:
+        """The same."""
+        return self.rate(problem, N)
+
+    def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
+        """The regret bound."""
+        H, S, A = problem.shape
+        K, D = episodes, total_delay
+        return H * H * S * math.sqrt(A * K) + math.pow(H * S * A, 0.25) * H * math.sqrt(D)
+
+
+def uob_reps(
+    problem: Problem, episodes: int, total_delay: float = 0.0, *, delta: float = 0.1
+) -> dict[str, float]:
+    """UOB-REPS: eta = gamma = sqrt(l / (X A K / H + sqrt(X A) D)), l = ln(H X A / delta).
+
+    X = 2 + (H - 1) S. Without delays this is the paper's; the weight of D is ours.
+    """
+    tuned = UOBSetting().at(problem, episodes, total_delay).learning_rate
+    delta = checks.real("delta", delta, 0.0, 1.0, above=True)
+    rows = problem.horizon * layered(problem) * problem.actions
+    rate = tuned * math.sqrt(math.log(rows / delta) / math.log(rows / DELTA))
+    return {"learning_rate": rate, "exploration": rate}
+
+
+def layered(problem: Problem) -> int:
+    """X = 2 + (H - 1) S: a first state, the states of every later step, and an end."""
+    return 2 + (problem.horizon - 1) * problem.states
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PlayedPolicy:
     """What is remembered of an episode: its policy (H, S, A), and the set of its epoch."""
@@ -182,7 +238,8 @@ class UOBREPS(Learner[PlayedPolicy]):
         learning_rate: eta. `tuning.uob_reps` suggests both rates, and `Doubling` replaces them.
         exploration: gamma.
         episodes: K, in the radius; None: a radius for any number.
-        delta: probability that the confidence sets may fail.
+        delta: of the radius; the sets fail with probability at most 4 delta (Lemma 2), the bound
+            with at most 9 delta (Theorem 3).
         radius_scale: factor on the radius; 1 is the paper's.
         scale: factor on the rates of `Doubling`.
     """
@@ -252,7 +309,7 @@ class UOBREPS(Learner[PlayedPolicy]):
 
     def setting(self, paths: str) -> Setting:
         """What the agent sees and knows when trajectories come "late" or "at once"."""
-        return Setting(information="bandit", paths=paths, uob=True)
+        return UOBSetting(paths=paths)
 
     def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
         """Begin a new phase at the first measure, with new rates and the same counts.

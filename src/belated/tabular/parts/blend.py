@@ -24,8 +24,9 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats, frozen, same_memory
+from belated.core.stored import Array, Distributions, Each, Flag, Inside, Learned
 from belated.tabular.parts.costs import CostsPart
-from belated.tabular.parts.update import Arrival, Outlook, UpdatePart, Updating, uniform
+from belated.tabular.parts.update import Arrival, Outlook, UpdatePart
 from belated.tabular.problem import Problem
 from belated.tabular.tuning import Parameters
 
@@ -33,7 +34,7 @@ RATE = 2.0
 """How fast a member that costs more loses weight."""
 KEEP = 0.995
 """What an arrival leaves of the older log weights."""
-LEAST = 0.01
+LEAST_WEIGHT = 0.01
 """The least weight of a member, relative to the best one."""
 
 
@@ -56,9 +57,74 @@ class Blend:
             checks.part(f"updates[{i}]", update, "RegretMatching()")
         checks.fix(self, "updates", tuple(updates))
 
-    def start(self, problem: Problem, costs: CostsPart) -> Blending:
-        """A fresh rule."""
-        return Blending(problem, [update.start(problem, costs) for update in self.updates])
+    @property
+    def tunable(self) -> bool:
+        """Whether some member has a step size."""
+        return any(getattr(update, "tunable", True) for update in self.updates)
+
+    def start(self, problem: Problem, costs: CostsPart) -> Learned:
+        """What the members have learned, their log weights (the largest is 0), and their policies.
+
+        stale: whether the weights have changed since the policy was made.
+        """
+        count = len(self.updates)
+        return Learned(
+            {
+                "members": Each([Inside(each.start(problem, costs)) for each in self.updates]),
+                "scores": Array((count,), low=math.log(LEAST_WEIGHT), high=0.0),
+                "policies": Each([Distributions(problem.shape)] * count),
+                "policy": Distributions(problem.shape),
+                "stale": Flag(),
+            },
+            problem=problem,
+        )
+
+    def policy(self, learned: Learned, outlook: Outlook) -> Floats:
+        """The weighted mean of the members' policies, state by state."""
+        policies = [
+            update.policy(member, outlook)
+            for update, member in zip(self.updates, learned.members, strict=True)
+        ]
+        same = all(map(same_memory, policies, learned.policies))
+        if learned.stale or not same:
+            weights = _weights(learned)
+            mixed = weights[0] * policies[0]
+            for weight, policy in zip(weights[1:], policies[1:], strict=True):
+                mixed += weight * policy
+            learned.policy = frozen(mixed)
+            learned.stale = False
+        learned.policies = policies
+        found: Floats = learned.policy
+        return found
+
+    def learn(self, learned: Learned, arrived: Arrival) -> None:
+        """Lines 5 to 7: weigh the members, then let each learn."""
+        values = np.array([arrived.value_of(policy) for policy in learned.policies])
+        scores = KEEP * learned.scores - RATE / learned.problem.horizon * values
+        scores -= scores.max()
+        learned.scores = np.maximum(scores, math.log(LEAST_WEIGHT))
+        arrived.q()  # evaluated once for all
+        for update, member in zip(self.updates, learned.members, strict=True):
+            update.learn(member, arrived)
+        learned.stale = True
+
+    def restart(self, learned: Learned, parameters: Parameters) -> None:
+        """Restart the members, with equal weights."""
+        learned.scores[:] = 0.0
+        for update, member in zip(self.updates, learned.members, strict=True):
+            update.restart(member, parameters)
+        learned.policy = learned.problem.uniform_policy()
+        learned.policies = [learned.policy for _ in self.updates]
+        learned.stale = True
+
+    def retune(self, learned: Learned, parameters: Parameters) -> None:
+        """Retune the members, and keep their weights."""
+        for update, member in zip(self.updates, learned.members, strict=True):
+            update.retune(member, parameters)
+
+    def diagnostics(self, learned: Learned) -> Mapping[str, float]:
+        """The weight of every member."""
+        return {f"weight_{i}": float(weight) for i, weight in enumerate(_weights(learned))}
 
     def state(self) -> stored.State:
         """The members."""
@@ -76,84 +142,8 @@ class Blend:
         return f"Blend({', '.join(map(repr, self.updates))})"
 
 
-class Blending:
-    """The members, their weights and their policies."""
-
-    def __init__(self, problem: Problem, members: list[Updating]) -> None:
-        self._problem = problem
-        self._members = members
-        self._scores: Floats = np.zeros(len(members))  # log weights, the largest is 0
-        self._policies = [uniform(problem) for _ in members]
-        self._policy = uniform(problem)
-        self._stale = False
-
-    def policy(self, outlook: Outlook) -> Floats:
-        """The weighted mean of the members' policies, state by state."""
-        policies = [member.policy(outlook) for member in self._members]
-        same = all(map(same_memory, policies, self._policies))
-        if self._stale or not same:
-            weights = np.exp(self._scores)
-            weights /= weights.sum()
-            mixed = weights[0] * policies[0]
-            for weight, policy in zip(weights[1:], policies[1:], strict=True):
-                mixed += weight * policy
-            self._policy = frozen(mixed)
-            self._stale = False
-        self._policies = policies
-        return self._policy
-
-    def learn(self, arrived: Arrival) -> None:
-        """Weigh the members, then let each learn."""
-        values = np.array([arrived.value_of(policy) for policy in self._policies])
-        self._scores = KEEP * self._scores - RATE / self._problem.horizon * values
-        self._scores -= self._scores.max()
-        np.maximum(self._scores, math.log(LEAST), out=self._scores)
-        arrived.q()  # evaluated once for all
-        for member in self._members:
-            member.learn(arrived)
-        self._stale = True
-
-    def restart(self, parameters: Parameters) -> None:
-        """Restart the members, with equal weights."""
-        self._scores[:] = 0.0
-        for member in self._members:
-            member.restart(parameters)
-        self._policy = uniform(self._problem)
-        self._policies = [self._policy for _ in self._members]
-        self._stale = True
-
-    def retune(self, parameters: Parameters) -> None:
-        """Retune the members, and keep their weights."""
-        for member in self._members:
-            member.retune(parameters)
-
-    def diagnostics(self) -> Mapping[str, float]:
-        """The weight of every member."""
-        weights = np.exp(self._scores)
-        weights /= weights.sum()
-        return {f"weight_{i}": float(weight) for i, weight in enumerate(weights)}
-
-    def state(self) -> stored.State:
-        """The members, their weights and their policies."""
-        return {
-            "members": [member.state() for member in self._members],
-            "scores": self._scores.copy(),
-            "policies": list(self._policies),
-            "policy": self._policy,
-            "stale": self._stale,
-        }
-
-    def restore(self, saved: stored.State) -> None:
-        """Continue from a saved state."""
-        read = stored.exact(saved, "members", "scores", "policies", "policy", "stale")
-        shape, count = self._problem.shape, len(self._members)
-        states, policies = (stored.items(name, read[name]) for name in ("members", "policies"))
-        if not len(states) == len(policies) == count:
-            raise ValueError(f"members and policies must be {count}")
-        for member, state in zip(self._members, states, strict=True):
-            member.restore(state)
-        self._policies = [stored.policy("policies", policy, shape) for policy in policies]
-        self._scores = stored.copied("scores", read["scores"], np.float64, (count,))
-        stored.between("scores", self._scores, math.log(LEAST), 0.0)
-        self._policy = stored.policy("policy", read["policy"], shape)
-        self._stale = checks.flag("stale", read["stale"])
+def _weights(learned: Learned) -> Floats:
+    """The weights of the members; their sum is 1."""
+    weights: Floats = np.exp(learned.scores)
+    weights /= weights.sum()
+    return weights

@@ -2,19 +2,23 @@
 
 Under full information a record holds the whole cost function. Under bandit feedback it holds the
 H costs that were suffered, and the part makes an estimate of the whole cost function of them.
+
+A part is a frozen setting. What it learns is a plain object that `start` makes and that every
+method is handed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from belated.core import checks, stored
-from belated.core.arrays import Floats, Ints, frozen
+from belated.core import checks
+from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information
+from belated.core.stored import Array, Learned, Real
 from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
@@ -44,43 +48,10 @@ class Observation(NamedTuple):
     lesson: object
 
 
-class Costing(Protocol):
-    """Makes cost functions of what arrives.
-
-    A part of one's own may leave out `restart` where it does not go into `Doubling`, and `state`
-    and `restore` where its agent is not saved.
-    """
-
-    def model(self, newest: Model, arrived: int) -> Model:
-        """The model to use for an episode that began when so many trajectories had arrived."""
-        ...
-
-    def learn(self, path: Trajectory | None, values: Floats) -> object:
-        """Take in one record; all records of a batch come before the first `estimate`.
-
-        What is returned comes back as the `lesson` of the observation.
-        """
-        ...
-
-    def estimate(self, seen: Observation) -> Floats:
-        """The cost function (1 or H, S, A) of an episode, revealed or estimated."""
-        ...
-
-    def restart(self, parameters: Parameters) -> None:
-        """Begin a new phase with new parameters."""
-        ...
-
-    def state(self) -> stored.State:
-        """Everything that was learned."""
-        ...
-
-    def restore(self, saved: stored.State) -> None:
-        """Continue from a saved state."""
-        ...
-
-
 class CostsPart(Protocol):
-    """A setting that makes a `Costing`.
+    """A setting that makes cost functions of what arrives.
+
+    A part of one's own may leave out `restart` where it does not go into `Doubling`.
 
     Attributes:
         information: "full" or "bandit".
@@ -104,37 +75,54 @@ class CostsPart(Protocol):
         """Whether the costs are taken to come from fixed laws."""
         ...
 
-    def start(self, problem: Problem) -> Costing:
-        """A fresh part."""
+    def start(self, problem: Problem) -> Any:
+        """What the part learns: a `stored.Learned`, or any object if it is never saved."""
+        ...
+
+    def learn(self, learned: Any, path: Trajectory | None, values: Floats) -> object:
+        """Take in one record; all records of a batch come before the first `estimate`.
+
+        What is returned comes back as the `lesson` of the observation.
+        """
+        ...
+
+    def estimate(self, learned: Any, seen: Observation) -> Floats:
+        """The cost function (1 or H, S, A) of an episode, revealed or estimated."""
+        ...
+
+    def restart(self, learned: Any, parameters: Parameters) -> None:
+        """Begin a new phase with new parameters."""
         ...
 
 
+class Unlearned:
+    """A part that learns nothing: what it has learned is empty, and a phase changes nothing."""
+
+    __slots__ = ()
+
+    def start(self, problem: Problem) -> Learned:
+        """Nothing."""
+        return Learned()
+
+    def learn(self, learned: Learned, path: Trajectory | None, values: Floats) -> None:
+        """There is nothing to learn."""
+
+    def restart(self, learned: Learned, parameters: Parameters) -> None:
+        """Nothing depends on the phase."""
+
+
 @dataclass(frozen=True, slots=True)
-class Revealed:
+class Revealed(Unlearned):
     """Full information: the whole cost function of an episode comes back."""
 
     slot: ClassVar[str] = "costs"
+    gives: ClassVar[tuple[str, ...]] = ("predicts",)
 
     information: ClassVar[Information] = "full"
     weighted: ClassVar[bool] = False
     averaged: ClassVar[bool] = False
 
-    def start(self, problem: Problem) -> Revealing:
-        """A fresh part."""
-        return Revealing()
-
-
-class Revealing(stored.Stateless):
-    """Hands on what came."""
-
-    def model(self, newest: Model, arrived: int) -> Model:
-        """The newest."""
-        return newest
-
-    def learn(self, path: Trajectory | None, values: Floats) -> None:
-        """There is nothing to learn."""
-
-    def estimate(self, seen: Observation) -> Floats:
+    def estimate(self, learned: Learned, seen: Observation) -> Floats:
         """The costs themselves."""
         return seen.values
 
@@ -144,7 +132,7 @@ REVEALED = Revealed()
 
 
 @dataclass(frozen=True, slots=True)
-class Weighted:
+class Weighted(Unlearned):
     """Bandit feedback, any costs: a suffered cost is divided by the probability of seeing it.
 
     Attributes:
@@ -153,6 +141,13 @@ class Weighted:
     """
 
     slot: ClassVar[str] = "costs"
+    gives: ClassVar[tuple[str, ...]] = ()
+    needs: ClassVar[Mapping[tuple[str, str], str]] = {
+        ("transitions", "upper bounds"): (
+            "importance weights need the upper bounds of Confidence(); Predicted() and Averaged() "
+            "do without"
+        )
+    }
 
     exploration: float | None = None
 
@@ -164,43 +159,24 @@ class Weighted:
         if self.exploration is not None:
             checks.fix(self, "exploration", checks.real("exploration", self.exploration, 0.0))
 
-    def start(self, problem: Problem) -> Weighing:
-        """A fresh part."""
-        return Weighing(self.exploration or 0.0)
+    def unset(self, problem: Problem, costs: CostsPart) -> list[str]:
+        """The exploration must be given, but for one step from one state."""
+        return ["exploration"] if self.exploration is None and not problem.is_arms else []
 
+    def start(self, problem: Problem) -> Learned:
+        """The exploration of the phase."""
+        return Learned({"exploration": Real(self.exploration or 0.0)})
 
-class Weighing:
-    """Importance weights with implicit exploration."""
-
-    def __init__(self, exploration: float) -> None:
-        self._exploration = exploration
-
-    def model(self, newest: Model, arrived: int) -> Model:
-        """That of the start of the episode, as the proof needs."""
-        return newest.as_of(arrived)
-
-    def learn(self, path: Trajectory | None, values: Floats) -> None:
-        """There is nothing to learn."""
-
-    def estimate(self, seen: Observation) -> Floats:
+    def estimate(self, learned: Learned, seen: Observation) -> Floats:
         """Costs on the path divided by (at least) the probability of seeing them, 0 elsewhere."""
         assert seen.path is not None
         played = seen.played()
         reach = seen.model.reach(played, seen.path.states)
-        return importance_weighted(seen.values, seen.path, played, reach, self._exploration)
+        return importance_weighted(seen.values, seen.path, played, reach, learned.exploration)
 
-    def restart(self, parameters: Parameters) -> None:
+    def restart(self, learned: Learned, parameters: Parameters) -> None:
         """Take the exploration of the phase."""
-        self._exploration = parameters.exploration or 0.0
-
-    def state(self) -> stored.State:
-        """The exploration of the phase."""
-        return {"exploration": self._exploration}
-
-    def restore(self, saved: stored.State) -> None:
-        """Continue from a saved state."""
-        given = stored.exact(saved, "exploration")["exploration"]
-        self._exploration = checks.real("exploration", given, 0.0)
+        learned.exploration = parameters.exploration or 0.0
 
 
 def importance_weighted(
@@ -233,6 +209,7 @@ class Averaged:
     """
 
     slot: ClassVar[str] = "costs"
+    gives: ClassVar[tuple[str, ...]] = ()
 
     pooled: bool = False
     scale: float = 1.0
@@ -245,62 +222,46 @@ class Averaged:
         checks.fix(self, "pooled", checks.flag("pooled", self.pooled))
         checks.fix(self, "scale", checks.real("scale", self.scale, 0.0))
 
-    def start(self, problem: Problem) -> Averaging:
-        """A fresh part."""
-        return Averaging(problem, self)
+    def start(self, problem: Problem) -> Learned:
+        """The sums of what was observed, and their numbers, both (1 or H, S, A)."""
+        shape = (1 if self.pooled else problem.horizon, problem.states, problem.actions)
+        return Means(
+            {
+                "sums": Array(shape, low=0.0, high=checks.MOST),
+                "visits": Array(shape, np.int64, low=0, high=checks.MOST),
+            },
+            steps=np.minimum(np.arange(problem.horizon), shape[0] - 1),
+        )
 
-
-class Averaging:
-    """Means of all the costs that were observed.
-
-    Attributes:
-        sums: (1 or H, S, A) total observed cost. visits: (1 or H, S, A) number of observations.
-    """
-
-    def __init__(self, problem: Problem, part: Averaged) -> None:
-        steps = 1 if part.pooled else problem.horizon
-        self.sums: Floats = np.zeros((steps, problem.states, problem.actions))
-        self.visits: Ints = np.zeros(self.sums.shape, dtype=np.int64)
-        self._steps = np.minimum(np.arange(problem.horizon), steps - 1)
-        self._scale = part.scale
-
-    def model(self, newest: Model, arrived: int) -> Model:
-        """The newest."""
-        return newest
-
-    def learn(self, path: Trajectory | None, values: Floats) -> None:
+    def learn(self, learned: Learned, path: Trajectory | None, values: Floats) -> None:
         """Take in the costs (H,) of a path."""
         assert path is not None
-        seen = (self._steps, path.states[:-1], path.actions)
-        np.add.at(self.sums, seen, values)
-        np.add.at(self.visits, seen, 1)
+        seen = (learned.steps, path.states[:-1], path.actions)
+        np.add.at(learned.sums, seen, values)
+        np.add.at(learned.visits, seen, 1)
 
-    def estimate(self, seen: Observation) -> Floats:
+    def estimate(self, learned: Learned, seen: Observation) -> Floats:
         """The lowered means of now."""
-        return self.lowered(seen.model.cost_width(seen.begun))
+        return self.lowered(learned, seen.model.cost_width(seen.begun))
 
-    def believed(self) -> Floats:
+    def believed(self, learned: Learned) -> Floats:
         """The means, 0 where nothing was seen."""
-        return self.lowered(0.0)
+        return self.lowered(learned, 0.0)
 
-    def lowered(self, width: float) -> Floats:
+    def lowered(self, learned: Learned, width: float) -> Floats:
         """Means minus scale * width / sqrt(visits), at least 0, and 0 where nothing was seen."""
-        n = np.maximum(self.visits, 1)
-        low = np.maximum(self.sums / n - self._scale * width / np.sqrt(n), 0.0)
-        return frozen(np.where(self.visits > 0, low, 0.0))
+        n = np.maximum(learned.visits, 1)
+        low = np.maximum(learned.sums / n - self.scale * width / np.sqrt(n), 0.0)
+        return frozen(np.where(learned.visits > 0, low, 0.0))
 
-    def restart(self, parameters: Parameters) -> None:
+    def restart(self, learned: Learned, parameters: Parameters) -> None:
         """Observations are kept."""
 
-    def state(self) -> stored.State:
-        """The sums and their numbers."""
-        return {"sums": self.sums.copy(), "visits": self.visits.copy()}
 
-    def restore(self, saved: stored.State) -> None:
-        """Continue from a saved state."""
-        read = stored.exact(saved, "sums", "visits")
-        self.sums = stored.copied("sums", read["sums"], np.float64, self.sums.shape)
-        self.visits = stored.copied("visits", read["visits"], np.int64, self.sums.shape)
-        stored.between("visits", self.visits, 0, checks.MOST)
-        if not np.all((self.sums >= 0) & (self.sums <= self.visits)):
+class Means(Learned):
+    """Sums of costs in [0, 1] and their numbers."""
+
+    def restored(self) -> None:
+        """No cost is above 1."""
+        if np.any(self.sums > self.visits):
             raise ValueError("sums must be from 0 to visits")

@@ -18,10 +18,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats, frozen
+from belated.core.stored import Array, Distributions, Flag, Learned, Real
 from belated.tabular.parts.costs import CostsPart
-from belated.tabular.parts.update import Arrival, Outlook, uniform
+from belated.tabular.parts.update import Arrival, Outlook
 from belated.tabular.problem import Problem
 from belated.tabular.tuning import Parameters
 
@@ -37,6 +38,13 @@ class Planned:
     """
 
     slot: ClassVar[str] = "update"
+    tunable: ClassVar[bool] = False
+    needs: ClassVar[Mapping[tuple[str, str], str]] = {
+        ("transitions", "plans"): (
+            "it plans on known transitions or on the frequencies of Observed()"
+        ),
+        ("costs", "predicts"): "it plans for the costs of Revealed() or Predicted()",
+    }
 
     bonus: float = 0.3
     keep: float | None = None
@@ -46,80 +54,65 @@ class Planned:
         if self.keep is not None:
             checks.fix(self, "keep", checks.real("keep", self.keep, 0.0, 1.0))
 
-    def start(self, problem: Problem, costs: CostsPart) -> Planning:
-        """A fresh rule."""
-        return Planning(problem, self, revealed=costs.information == "full")
+    def start(self, problem: Problem, costs: CostsPart) -> Learned:
+        """The mean (1 or H, S, A) of revealed costs with its weight, and the last plan."""
+        speeds = getattr(costs, "speeds", None)
+        if speeds is not None and self.keep is not None and self.keep not in speeds:
+            raise ValueError(
+                f"Planned(keep) must be one of {', '.join(map(str, speeds))} or None with "
+                f"costs={type(costs).__name__}(), which has memories of these speeds, "
+                f"got {self.keep}"
+            )
+        H, S, A = problem.shape
+        return Learned(
+            {
+                "mean": Array(((1, H), S, A), low=0.0, high=1.0),
+                "weight": Real(high=checks.MOST),
+                "policy": Distributions(problem.shape),
+                "stale": Flag(),
+            },
+            problem=problem,
+            revealed=costs.information == "full",
+        )
 
-
-class Planning:
-    """The average of revealed costs, and the last plan."""
-
-    def __init__(self, problem: Problem, part: Planned, *, revealed: bool) -> None:
-        self._problem = problem
-        self._part = part
-        self._revealed = revealed
-        self._mean: Floats = np.zeros((1, problem.states, problem.actions))
-        self._weight = 0.0
-        self._policy = uniform(problem)
-        self._stale = False
-
-    def policy(self, outlook: Outlook) -> Floats:
+    def policy(self, learned: Learned, outlook: Outlook) -> Floats:
         """The best policy for what is predicted now."""
-        if self._stale:
-            self._policy = frozen(outlook.model.best(self._lowered(outlook)))
-            self._stale = False
-        return self._policy
+        if learned.stale:
+            learned.policy = frozen(outlook.model.best(self._lowered(learned, outlook)))
+            learned.stale = False
+        found: Floats = learned.policy
+        return found
 
-    def learn(self, arrived: Arrival) -> None:
+    def learn(self, learned: Learned, arrived: Arrival) -> None:
         """Average the costs if they are revealed; else the cost part has learned already."""
-        if self._revealed:
-            if len(arrived.costs) > len(self._mean):
-                self._mean = np.repeat(self._mean, len(arrived.costs), axis=0)
-            keep = 1.0 if self._part.keep is None else self._part.keep
-            self._weight = self._weight * keep + 1.0
-            self._mean += (arrived.costs - self._mean) / self._weight
-        self._stale = True
+        if learned.revealed:
+            if len(arrived.costs) > len(learned.mean):
+                learned.mean = np.repeat(learned.mean, len(arrived.costs), axis=0)
+            keep = 1.0 if self.keep is None else self.keep
+            learned.weight = learned.weight * keep + 1.0
+            learned.mean += (arrived.costs - learned.mean) / learned.weight
+        learned.stale = True
 
-    def restart(self, parameters: Parameters) -> None:
+    def restart(self, learned: Learned, parameters: Parameters) -> None:
         """Observations are kept."""
 
     retune = restart
 
-    def diagnostics(self) -> Mapping[str, float]:
+    def diagnostics(self, learned: Learned) -> Mapping[str, float]:
         """Nothing to plot."""
         return {}
 
-    def state(self) -> stored.State:
-        """The average and the plan."""
-        return {
-            "mean": self._mean.copy(),
-            "weight": self._weight,
-            "policy": self._policy,
-            "stale": self._stale,
-        }
-
-    def restore(self, saved: stored.State) -> None:
-        """Continue from a saved state."""
-        read = stored.exact(saved, "mean", "weight", "policy", "stale")
-        H, S, A = self._problem.shape
-        self._mean = stored.copied("mean", read["mean"], np.float64, (None, S, A))
-        if len(self._mean) not in (1, H):
-            raise ValueError(f"mean must have 1 or {H} steps, got {len(self._mean)}")
-        checks.in_unit_interval("mean", self._mean)
-        self._weight = checks.real("weight", read["weight"], 0.0, checks.MOST)
-        self._policy = stored.policy("policy", read["policy"], (H, S, A))
-        self._stale = checks.flag("stale", read["stale"])
-
-    def _lowered(self, outlook: Outlook) -> Floats:
-        counts = outlook.model.counts
-        H = self._problem.horizon
-        if self._revealed:
+    def _lowered(self, learned: Learned, outlook: Outlook) -> Floats:
+        """Line 2: the predicted costs, less the bonus."""
+        counts, problem = outlook.model.counts, learned.problem
+        if learned.revealed:
             if counts is None:
-                return frozen(self._mean)
-            costs = np.broadcast_to(self._mean, self._problem.shape).copy()
+                return frozen(learned.mean)
+            costs = np.broadcast_to(learned.mean, problem.shape).copy()
             n = np.maximum(counts.visits, 1)
-            costs[: H - 1] -= (self._part.bonus / np.sqrt(n))[: H - 1]
+            costs[: problem.horizon - 1] -= (self.bonus / np.sqrt(n))[: problem.horizon - 1]
             return frozen(costs)
-        seen = outlook.costs.weight() if counts is None else counts.visits  # type: ignore[attr-defined]
-        predicted: Floats = outlook.costs.prediction(self._part.keep)  # type: ignore[attr-defined]
-        return frozen(predicted - self._part.bonus / np.sqrt(np.maximum(seen, 1.0)))
+        part, known = outlook.costs, outlook.learned_costs
+        seen = part.weight(known) if counts is None else counts.visits  # type: ignore[attr-defined]
+        predicted: Floats = part.prediction(known, self.keep)  # type: ignore[attr-defined]
+        return frozen(predicted - self.bonus / np.sqrt(np.maximum(seen, 1.0)))

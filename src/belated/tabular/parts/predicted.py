@@ -22,12 +22,12 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information
+from belated.core.stored import Array, Learned
 from belated.tabular.kernels import memories
 from belated.tabular.parts.costs import SMALLEST, Observation
-from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
 from belated.tabular.tuning import Parameters
@@ -36,7 +36,7 @@ KEEP = (1.0, 0.98, 0.9)
 """What an observation leaves of the weight of the older ones in its cell, memory by memory."""
 RATE = 4.0
 """How fast a memory that predicts badly loses weight."""
-LEAST = 0.01
+LEAST_WEIGHT = 0.01
 """The least weight of a memory, relative to the best one."""
 
 
@@ -56,6 +56,8 @@ class Predicted:
     """
 
     slot: ClassVar[str] = "costs"
+    gives: ClassVar[tuple[str, ...]] = ("predicts",)
+    speeds: ClassVar[tuple[float, ...]] = KEEP
 
     exploration: float = 0.1
 
@@ -66,112 +68,87 @@ class Predicted:
     def __post_init__(self) -> None:
         checks.fix(self, "exploration", checks.real("exploration", self.exploration, 0.0))
 
-    def start(self, problem: Problem) -> Predicting:
-        """A fresh part."""
-        return Predicting(problem, self)
+    def start(self, problem: Problem) -> Learned:
+        """The memories, pooled over the steps or not, and their log weights (the largest is 0).
 
-
-class Predicting:
-    """The memories, their weights, and the prediction that follows."""
-
-    def __init__(self, problem: Problem, part: Predicted) -> None:
+        Means and weights are (M, 1 or H, S, A), M memories each.
+        """
         H, S, A = problem.shape
-        self._exploration = part.exploration
-        self._pooled = _memories(1, S, A)
-        self._stepped = _memories(H, S, A, len(KEEP) if H > 1 else 0)
-        count = len(KEEP) + len(self._stepped.keep)
-        self._scores: Floats = np.zeros(count)  # log weights, the largest is 0
-        self._prediction: Floats | None = frozen(np.zeros((H, S, A)))
-        self._shape = (H, S, A)
+        pooled, stepped = (len(KEEP), 1, S, A), (len(KEEP) if H > 1 else 0, H, S, A)
+        count = pooled[0] + stepped[0]
+        return Learned(
+            {
+                "scores": Array((count,), low=math.log(LEAST_WEIGHT), high=0.0),
+                "pooled_means": Array(pooled, low=0.0, high=1.0),
+                "pooled_weights": Array(pooled, low=0.0, high=checks.MOST),
+                "stepped_means": Array(stepped, low=0.0, high=1.0),
+                "stepped_weights": Array(stepped, low=0.0, high=checks.MOST),
+            },
+            shape=(H, S, A),
+            speeds=np.array([*KEEP, *KEEP[: stepped[0]]]),
+            prediction=None,  # (H, S, A) once it was asked for
+        )
 
-    def model(self, newest: Model, arrived: int) -> Model:
-        """The newest."""
-        return newest
-
-    def prediction(self, keep: float | None = None) -> Floats:
+    def prediction(self, learned: Learned, keep: float | None = None) -> Floats:
         """The predicted costs (H, S, A); keep: by the memories of one speed alone."""
         if keep is not None:
-            return self._blended(keep)
-        if self._prediction is None:
-            self._prediction = self._blended(None)
-        return self._prediction
+            return self._blended(learned, keep)
+        if learned.prediction is None:
+            learned.prediction = self._blended(learned, None)
+        found: Floats = learned.prediction
+        return found
 
-    def believed(self) -> Floats:
-        """The prediction."""
-        return self.prediction()
+    believed = prediction
 
-    def weight(self) -> Floats:
+    def weight(self, learned: Learned) -> Floats:
         """How much was observed in every cell, (1, S, A): costs of all steps together."""
-        weight: Floats = self._pooled.weights[KEEP.index(1.0)]
+        weight: Floats = learned.pooled_weights[KEEP.index(1.0)]
         return weight
 
-    def learn(self, path: Trajectory | None, values: Floats) -> Lesson:
+    def learn(self, learned: Learned, path: Trajectory | None, values: Floats) -> Lesson:
         """Take in the costs (H,) of a path; say what was predicted before."""
         assert path is not None
-        prediction = self.prediction()
+        prediction = self.prediction(learned)
         states, actions = path.states[:-1], path.actions
         error: Floats = values - prediction[np.arange(len(values)), states, actions]
-        squares = np.empty(len(self._scores))
-        memories.errors(self._pooled, self._stepped, path.states, actions, values, squares)
-        self._scores -= RATE * squares
-        self._scores -= self._scores.max()
-        np.maximum(self._scores, math.log(LEAST), out=self._scores)
-        for each in (self._pooled, self._stepped):
+        squares = np.empty(len(learned.scores))
+        pooled, stepped = _memories(learned)
+        memories.errors(pooled, stepped, path.states, actions, values, squares)
+        learned.scores -= RATE * squares
+        learned.scores -= learned.scores.max()
+        np.maximum(learned.scores, math.log(LEAST_WEIGHT), out=learned.scores)
+        for each in (pooled, stepped):
             memories.learn(each, path.states, actions, values)
-        self._prediction = None
+        learned.prediction = None
         return Lesson(prediction, error)
 
-    def estimate(self, seen: Observation) -> Floats:
+    def estimate(self, learned: Learned, seen: Observation) -> Floats:
         """The prediction of before, corrected on the path."""
         assert seen.path is not None
         assert isinstance(seen.lesson, Lesson)
         played = seen.played()
         cells = (np.arange(len(seen.values)), seen.path.states[:-1], seen.path.actions)
-        chance = seen.model.reach(played, seen.path.states) * played[cells] + self._exploration
+        chance = seen.model.reach(played, seen.path.states) * played[cells] + self.exploration
         costs = seen.lesson.prediction.copy()
         costs[cells] += seen.lesson.error / np.maximum(chance, SMALLEST)
         return frozen(costs)
 
-    def restart(self, parameters: Parameters) -> None:
+    def restart(self, learned: Learned, parameters: Parameters) -> None:
         """Observations are kept."""
 
-    def state(self) -> stored.State:
-        """The memories and their scores."""
-        return {
-            "scores": self._scores.copy(),
-            "pooled_means": self._pooled.means.copy(),
-            "pooled_weights": self._pooled.weights.copy(),
-            "stepped_means": self._stepped.means.copy(),
-            "stepped_weights": self._stepped.weights.copy(),
-        }
-
-    def restore(self, saved: stored.State) -> None:
-        """Continue from a saved state."""
-        names = ("pooled_means", "pooled_weights", "stepped_means", "stepped_weights")
-        read = stored.exact(saved, "scores", *names)
-        self._scores = stored.copied("scores", read["scores"], np.float64, self._scores.shape)
-        stored.between("scores", self._scores, math.log(LEAST), 0.0)
-        for name in ("pooled", "stepped"):
-            old: memories.Memories = getattr(self, f"_{name}")
-            means, weights = (
-                stored.copied(f"{name}_{what}", read[f"{name}_{what}"], np.float64, old.means.shape)
-                for what in ("means", "weights")
-            )
-            checks.in_unit_interval(f"{name}_means", means)
-            stored.between(f"{name}_weights", weights, 0.0, checks.MOST)
-            setattr(self, f"_{name}", memories.Memories(means, weights, old.keep))
-        self._prediction = None
-
-    def _blended(self, keep: float | None) -> Floats:
-        speeds = np.concatenate([self._pooled.keep, self._stepped.keep])
-        shares = np.exp(self._scores)
+    def _blended(self, learned: Learned, keep: float | None) -> Floats:
+        shares = np.exp(learned.scores)
         if keep is not None:
-            shares = np.where(speeds == keep, shares, 0.0)
-        prediction = np.empty(self._shape)
-        memories.blend(self._pooled, self._stepped, shares / shares.sum(), prediction)
+            shares = np.where(learned.speeds == keep, shares, 0.0)
+        prediction = np.empty(learned.shape)
+        memories.blend(*_memories(learned), shares / shares.sum(), prediction)
         return frozen(prediction)
 
 
-def _memories(steps: int, states: int, actions: int, count: int = len(KEEP)) -> memories.Memories:
-    shape = (count, steps, states, actions)
-    return memories.Memories(np.zeros(shape), np.zeros(shape), np.array(KEEP[:count]))
+def _memories(learned: Learned) -> tuple[memories.Memories, memories.Memories]:
+    """The pooled memories and those by step, as kernels take them."""
+    M = len(learned.pooled_means)
+    return (
+        memories.Memories(learned.pooled_means, learned.pooled_weights, learned.speeds[:M]),
+        memories.Memories(learned.stepped_means, learned.stepped_weights, learned.speeds[M:]),
+    )

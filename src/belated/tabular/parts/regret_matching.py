@@ -34,11 +34,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats, frozen
+from belated.core.stored import Array, Distributions, Flag, Learned, Real
 from belated.tabular.kernels import matching
 from belated.tabular.parts.costs import CostsPart
-from belated.tabular.parts.update import Arrival, Outlook, uniform
+from belated.tabular.parts.update import Arrival, Outlook
 from belated.tabular.problem import Problem
 from belated.tabular.tuning import Parameters
 
@@ -55,80 +56,58 @@ class RegretMatching:
     """
 
     slot: ClassVar[str] = "update"
+    tunable: ClassVar[bool] = False
 
     hints: bool = True
 
     def __post_init__(self) -> None:
         checks.fix(self, "hints", checks.flag("hints", self.hints))
 
-    def start(self, problem: Problem, costs: CostsPart) -> Matching:
-        """A fresh rule."""
-        return Matching(problem, self)
+    def start(self, problem: Problem, costs: CostsPart) -> Learned:
+        """The regrets and the hints of every (h, s, a), and the policy that follows.
 
+        stale: whether anything was learned since the policy was made; moved: whether anything
+        ever was.
+        """
+        return Learned(
+            {
+                "regrets": Array(problem.shape),
+                "hints": Array(problem.shape),
+                "policy": Distributions(problem.shape),
+                "coming": Real(high=checks.MOST),
+                "stale": Flag(),
+                "moved": Flag(),
+            },
+            problem=problem,
+        )
 
-class Matching:
-    """The regrets and the hints of every (h, s, a)."""
-
-    def __init__(self, problem: Problem, part: RegretMatching) -> None:
-        self._problem = problem
-        self._hinted = part.hints
-        self._regrets: Floats = np.zeros(problem.shape)
-        self._hints: Floats = np.zeros(problem.shape)
-        self._policy = uniform(problem)
-        self._coming = 0.0
-        self._stale = False  # whether anything was learned since the policy was made
-        self._moved = False  # whether anything ever was
-
-    def policy(self, outlook: Outlook) -> Floats:
+    def policy(self, learned: Learned, outlook: Outlook) -> Floats:
         """In proportion to the positive regrets."""
-        coming = 1.0 + outlook.coming if self._hinted else 0.0
-        if self._stale or (self._moved and coming != self._coming):
-            policy = np.empty(self._problem.shape)
-            matching.match(self._regrets, self._hints, coming, policy)
-            self._policy = frozen(policy)
-            self._stale = False
-        self._coming = coming
-        return self._policy
+        coming = 1.0 + outlook.coming if self.hints else 0.0
+        if learned.stale or (learned.moved and coming != learned.coming):
+            policy = np.empty(learned.problem.shape)
+            matching.match(learned.regrets, learned.hints, coming, policy)
+            learned.policy = frozen(policy)
+            learned.stale = False
+        learned.coming = coming
+        found: Floats = learned.policy
+        return found
 
-    def learn(self, arrived: Arrival) -> None:
+    def learn(self, learned: Learned, arrived: Arrival) -> None:
         """Add the regrets of an episode."""
-        matching.learn(arrived.q(), arrived.policy, self._regrets, self._hints, NEWEST)
-        self._stale = self._moved = True
+        matching.learn(arrived.q(), arrived.policy, learned.regrets, learned.hints, NEWEST)
+        learned.stale = learned.moved = True
 
-    def restart(self, parameters: Parameters) -> None:
+    def restart(self, learned: Learned, parameters: Parameters) -> None:
         """Forget the regrets; there is no step size to set."""
-        self._regrets[:] = 0.0
-        self._hints[:] = 0.0
-        self._policy = uniform(self._problem)
-        self._stale = self._moved = False
+        learned.regrets[:] = 0.0
+        learned.hints[:] = 0.0
+        learned.policy = learned.problem.uniform_policy()
+        learned.stale = learned.moved = False
 
-    def retune(self, parameters: Parameters) -> None:
+    def retune(self, learned: Learned, parameters: Parameters) -> None:
         """Regrets are kept, and there is no step size to set."""
 
-    def diagnostics(self) -> Mapping[str, float]:
+    def diagnostics(self, learned: Learned) -> Mapping[str, float]:
         """How far ahead the policy leans."""
-        return {"coming": self._coming}
-
-    def state(self) -> stored.State:
-        """The regrets, the hints and the policy."""
-        return {
-            "regrets": self._regrets.copy(),
-            "hints": self._hints.copy(),
-            "policy": self._policy,
-            "coming": self._coming,
-            "stale": self._stale,
-            "moved": self._moved,
-        }
-
-    def restore(self, saved: stored.State) -> None:
-        """Continue from a saved state."""
-        read = stored.exact(saved, "regrets", "hints", "policy", "coming", "stale", "moved")
-        shape = self._problem.shape
-        for name in ("regrets", "hints"):
-            array = stored.copied(name, read[name], np.float64, shape)
-            stored.finite(name, array)
-            setattr(self, f"_{name}", array)
-        self._policy = stored.policy("policy", read["policy"], shape)
-        self._coming = checks.real("coming", read["coming"], 0.0, checks.MOST)
-        self._stale = checks.flag("stale", read["stale"])
-        self._moved = checks.flag("moved", read["moved"])
+        return {"coming": learned.coming}

@@ -12,9 +12,10 @@ from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen, one_hot
 from belated.core.contract import Information
+from belated.core.stored import Declared, Inside, Learned, State, count, exact, items
 from belated.tabular.counts import (
     LOG_TERM,
     ConfidenceSet,
@@ -87,11 +88,11 @@ class Model(Protocol):
         """Factor of 1 / sqrt(n) by which the mean of n observed costs may err."""
         ...
 
-    def state(self) -> stored.State:
+    def state(self) -> State:
         """Everything that was learned."""
         ...
 
-    def restore(self, saved: stored.State) -> None:
+    def restore(self, saved: State) -> None:
         """Continue from a saved state."""
         ...
 
@@ -123,6 +124,10 @@ class CostsKind(Protocol):
         ...
 
 
+SETS = ("newest", "printed", "doubled")
+"""Which counts confidence sets are made of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Confidence:
     """Unknown transitions: the most favourable ones of a confidence set.
@@ -132,23 +137,40 @@ class Confidence:
         delta: probability that the confidence set may fail.
         episodes: K, in the radius. None: a radius for any number of episodes. In a run that is
             longer than K the radius grows, and it may fail with probability 3/2 delta.
+        sets: which counts the set of an arrival is made of. "newest": all of now, what arrives
+            together included. "printed": those of the beginning of the episode at whose end it
+            arrives, as in the paper's pseudo-code; not with importance weights, which take the
+            counts of the beginning of their own episode. "doubled": those of the last time when
+            the visits of some row had doubled, so that sets are computed seldom.
     """
 
     slot: ClassVar[str] = "transitions"
+    gives: ClassVar[tuple[str, ...]] = ("upper bounds", "counts")
 
     radius_scale: float = 1.0
     delta: float = 0.1
     episodes: int | None = None
+    sets: str = "newest"
 
     def __post_init__(self) -> None:
+        checks.choice("sets", self.sets, SETS)
         checks.fix(self, "radius_scale", checks.real("radius_scale", self.radius_scale, 0.0))
         checks.fix(self, "delta", checks.real("delta", self.delta, 0.0, 1.0, above=True))
         if self.episodes is not None:
             checks.fix(self, "episodes", checks.integer("episodes", self.episodes, 1, checks.MOST))
 
-    def start(self, problem: Problem, costs: CostsKind) -> Confident:
+    def start(self, problem: Problem, costs: CostsKind) -> ConfidenceModel:
         """A fresh model."""
-        return Confident(problem, self, Counts(problem, recall=costs.weighted))
+        if self.sets == "doubled":
+            return DoubledModel(problem, self, Counts(problem))
+        if self.sets == "newest":
+            return ConfidenceModel(problem, self, Counts(problem, recall=costs.weighted))
+        if costs.weighted:
+            raise ValueError(
+                'Confidence(sets="printed") has no effect on importance weights, whose sets are '
+                "those of the beginning of their episode; leave it out"
+            )
+        return PrintedModel(problem, self, Counts(problem, recall=True))
 
     def log_term(self, problem: Problem, begun: int) -> float:
         """L, the log term of the radius, when so many episodes have begun."""
@@ -172,19 +194,21 @@ class Bonus:
     """Unknown transitions: observed frequencies, and costs reduced by scale / sqrt(visits).
 
     This is the variant of the paper's experiments. Q is clipped to [0, steps left], and 0 where
-    nothing was seen. It has no guarantee.
+    nothing was seen. Visits and frequencies are those of now, when the costs arrive; the paper's
+    text has n^j, the visits observed when episode j began. It has no guarantee.
     """
 
     slot: ClassVar[str] = "transitions"
+    gives: ClassVar[tuple[str, ...]] = ("plans", "counts")
 
     scale: float = 1.0
 
     def __post_init__(self) -> None:
         checks.fix(self, "scale", checks.real("scale", self.scale, 0.0))
 
-    def start(self, problem: Problem, costs: CostsKind) -> WithBonus:
+    def start(self, problem: Problem, costs: CostsKind) -> FrequencyModel:
         """A fresh model."""
-        return WithBonus(problem, self.scale, Bonuses(last=True, free=True, clip=True))
+        return FrequencyModel(problem, self.scale, Bonuses(last=True, free=True, clip=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,19 +223,20 @@ class Observed:
     """
 
     slot: ClassVar[str] = "transitions"
+    gives: ClassVar[tuple[str, ...]] = ("plans", "counts")
 
     bonus: float = 0.3
 
     def __post_init__(self) -> None:
         checks.fix(self, "bonus", checks.real("bonus", self.bonus, 0.0))
 
-    def start(self, problem: Problem, costs: CostsKind) -> WithBonus:
+    def start(self, problem: Problem, costs: CostsKind) -> FrequencyModel:
         """A fresh model."""
         full = costs.information == "full"
-        return WithBonus(problem, self.bonus, Bonuses(last=not full, free=False, clip=full))
+        return FrequencyModel(problem, self.bonus, Bonuses(last=not full, free=False, clip=full))
 
 
-class Known(stored.Stateless):
+class KnownModel(Learned):
     """The true transitions."""
 
     counts = None
@@ -219,6 +244,7 @@ class Known(stored.Stateless):
     delta = 0.1
 
     def __init__(self, problem: Problem, transitions: Transitions) -> None:
+        super().__init__()
         self._problem = problem
         self._rows = transitions.rows
         self._start = problem.start_probabilities
@@ -259,7 +285,7 @@ class Known(stored.Stateless):
         return self  # nothing in it ever changes
 
 
-class Confident:
+class ConfidenceModel:
     """The most favourable transitions of a confidence set."""
 
     def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
@@ -289,9 +315,9 @@ class Confident:
         """Set the radius for so many episodes begun, by others too if their paths are counted."""
         self.set.retune(self._part.log_term(self._problem, max(begun, self.arrived)))
 
-    def as_of(self, arrived: int) -> Confident:
+    def as_of(self, arrived: int) -> ConfidenceModel:
         """The set as it was then, with the radius of now."""
-        past: Confident = object.__new__(Confident)
+        past: ConfidenceModel = object.__new__(ConfidenceModel)
         past._problem, past._part, past.delta = self._problem, self._part, self.delta
         past.set = self.set.as_of(arrived)
         return past
@@ -334,13 +360,13 @@ class Confident:
         """radius_scale * sqrt(L / 2)."""
         return self._part.hoeffding(self._problem, max(begun, self.arrived))
 
-    def state(self) -> stored.State:
+    def state(self) -> State:
         """The counts and the log term; the box follows from them."""
         return {"counts": self.counts.state(), "log_term": self.set.log_term}
 
-    def restore(self, saved: stored.State) -> None:
+    def restore(self, saved: State) -> None:
         """Continue from a saved state."""
-        read = stored.exact(saved, "counts", "log_term")
+        read = exact(saved, "counts", "log_term")
         self.counts.restore(read["counts"])
         self.set.log_term = LOG_TERM.read("log_term", read["log_term"])
         self.set.refresh(np.arange(self.counts.visits.size))
@@ -353,7 +379,150 @@ class Confident:
         return values
 
 
-class WithBonus:
+class PrintedModel(ConfidenceModel):
+    """The set of the paper's pseudo-code: without what arrives at the end of this episode.
+
+    It updates the counts to n^{k+1} at the end of episode k, and then computes the set of n^k.
+    """
+
+    def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
+        super().__init__(problem, part, counts)
+        self._newest = self.set
+        self._begun = 0
+        self._before = 0  # trajectories that had arrived when the present episode began
+
+    @property
+    def counts(self) -> Counts:
+        """The observed transitions, all of them."""
+        return self._newest.counts
+
+    def learn(self, paths: list[Trajectory], begun: int) -> None:
+        """Count the trajectories; the set is that of before they came."""
+        if begun != self._begun:
+            self._begun, self._before = begun, self.arrived
+        for path in paths:
+            self._newest.add(path)
+        self.retune(begun)
+
+    def retune(self, begun: int) -> None:
+        """Set the radius for so many episodes begun."""
+        self._newest.retune(self._part.log_term(self._problem, max(begun, self.arrived)))
+        self.set = self._newest.as_of(self._before)
+
+    def as_of(self, arrived: int) -> Self:
+        """Itself: the set of now serves for every episode."""
+        return self
+
+    def keep_from(self, arrived: int) -> None:
+        """Drop the trajectories that need not be subtracted any more."""
+        self.counts.recall_from(min(arrived, self._before))
+
+    def state(self) -> State:
+        """The counts, the log term, and what had arrived when the present episode began."""
+        return {
+            "counts": self.counts.state(),
+            "log_term": self._newest.log_term,
+            "begun": self._begun,
+            "before": self._before,
+        }
+
+    def restore(self, saved: State) -> None:
+        """Continue from a saved state."""
+        read = exact(saved, "counts", "log_term", "begun", "before")
+        self.counts.restore(read["counts"])
+        self._begun = count("begun", read["begun"])
+        earliest, newest = self.counts.earliest, self.arrived
+        self._before = checks.integer("before", read["before"], earliest, newest)
+        self._newest.log_term = LOG_TERM.read("log_term", read["log_term"])
+        self._newest.refresh(np.arange(self.counts.visits.size))
+        self.set = self._newest.as_of(self._before)
+
+
+class DoubledModel(ConfidenceModel):
+    """Sets that are computed anew when the visits of some row have doubled.
+
+    This is the remark at the head of the paper's appendix B. There are at most
+    H S A (1 + log2 K) sets, and an episode needs the number of its set in place of the
+    trajectories that arrived after it began.
+    """
+
+    def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
+        super().__init__(problem, part, counts.copy())
+        self._counts = counts
+        self._epochs = {0: self.set}  # by the trajectories that had arrived; oldest first
+
+    @property
+    def counts(self) -> Counts:
+        """The observed transitions, all of them."""
+        return self._counts
+
+    def learn(self, paths: list[Trajectory], begun: int) -> None:
+        """Count the trajectories; make a new set if some row has twice the visits of the last."""
+        for path in paths:
+            self._counts.add(path)
+        visits, before = self._counts.visits, self.set.counts.visits
+        if paths and np.any((visits >= 2 * before) & (visits > before)):
+            self._begin(self._part.log_term(self._problem, max(begun, self.arrived)))
+
+    def retune(self, begun: int) -> None:
+        """The radius of a set is that of the time when it was made."""
+
+    def as_of(self, arrived: int) -> ConfidenceModel:
+        """The set that was in use when so many trajectories had arrived."""
+        past: ConfidenceModel = object.__new__(ConfidenceModel)
+        past._problem, past._part, past.delta = self._problem, self._part, self.delta
+        past.set = self._epochs[self._start_of(arrived)]
+        return past
+
+    def keep_from(self, arrived: int) -> None:
+        """Drop the sets that no open episode needs."""
+        first = self._start_of(arrived)
+        self._epochs = {start: made for start, made in self._epochs.items() if start >= first}
+
+    def state(self) -> State:
+        """The counts, and those of every set with its log term."""
+        return {
+            "counts": self._counts.state(),
+            "epochs": [
+                {"start": start, "counts": made.counts.state(), "log_term": made.log_term}
+                for start, made in self._epochs.items()
+            ],
+        }
+
+    def restore(self, saved: State) -> None:
+        """Continue from a saved state."""
+        read = exact(saved, "counts", "epochs")
+        self._counts.restore(read["counts"])
+        self._epochs = {}
+        for item in items("epochs", read["epochs"]):
+            epoch = exact(item, "start", "counts", "log_term")
+            start = checks.integer("start", epoch["start"], 0, self.arrived)
+            if self._epochs and start <= max(self._epochs):
+                raise ValueError("epochs must be in the order of their starts")
+            counts = Counts(self._problem)
+            counts.restore(epoch["counts"])
+            if counts.arrived != start:
+                raise ValueError(f"the counts of an epoch must be of {start} trajectories")
+            self._epochs[start] = self._made(counts, LOG_TERM.read("log_term", epoch["log_term"]))
+        if not self._epochs:
+            raise ValueError("epochs must not be empty")
+        self.set = self._epochs[max(self._epochs)]
+
+    def _start_of(self, arrived: int) -> int:
+        """The start of the epoch in which so many trajectories had arrived."""
+        return max((start for start in self._epochs if start <= arrived), default=min(self._epochs))
+
+    def _begin(self, log_term: float) -> None:
+        self.set = self._made(self._counts.copy(), log_term)
+        self._epochs[self.arrived] = self.set
+
+    def _made(self, counts: Counts, log_term: float) -> ConfidenceSet:
+        made = ConfidenceSet(counts, log_term, self._part.radius_scale)
+        made.refresh(np.arange(counts.visits.size))
+        return made
+
+
+class FrequencyModel(Declared):
     """Observed frequencies, with costs reduced by a bonus."""
 
     def __init__(
@@ -363,12 +532,9 @@ class WithBonus:
         self.delta = delta
         self._scale = scale
         self._bonuses = bonuses
-        self.model = EmpiricalModel(Counts(problem), scale)
-
-    @property
-    def counts(self) -> Counts:
-        """The observed transitions."""
-        return self.model.counts
+        self.counts = Counts(problem)
+        self.model = EmpiricalModel(self.counts, scale)
+        self.declare(counts=Inside(self.counts))
 
     @property
     def _rows(self) -> planning.Rows:
@@ -414,13 +580,8 @@ class WithBonus:
         """The scale of the bonus."""
         return self._scale
 
-    def state(self) -> stored.State:
-        """The counts; the frequencies follow from them."""
-        return {"counts": self.counts.state()}
-
-    def restore(self, saved: stored.State) -> None:
-        """Continue from a saved state."""
-        self.counts.restore(stored.exact(saved, "counts")["counts"])
+    def restored(self) -> None:
+        """The frequencies follow from the counts."""
         self.model.refresh(np.arange(self.counts.visits.size))
 
 
@@ -434,8 +595,7 @@ def model_of(
 ) -> Model:
     """The model that a `transitions` argument stands for."""
     if isinstance(transitions, Transitions):
-        return Known(problem, matching(problem, transitions))
-    checks.part("transitions", transitions, "Confidence(), Bonus() or Observed(), or Transitions")
+        return KnownModel(problem, matching(problem, transitions))
     return transitions.start(problem, costs)
 
 

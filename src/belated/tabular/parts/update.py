@@ -2,21 +2,25 @@
 
 An update is told of every arrival, and asked for a policy whenever an episode begins. `Softmax` is
 the paper's rule.
+
+A part is a frozen setting. What it learns is a plain object that `start` makes and that every
+method is handed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats, frozen
+from belated.core.stored import Array, Count, Distributions, Flag, Learned, Maybe, Real
 from belated.tabular.kernels.weights import softmax
-from belated.tabular.parts.costs import Costing, CostsPart
-from belated.tabular.parts.rates import Anytime, AnytimeArms, Constant, Rates
+from belated.tabular.parts.costs import CostsPart
 from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
 from belated.tabular.tuning import Parameters
@@ -67,55 +71,48 @@ class Outlook(NamedTuple):
         coming: how many reports are on the way; at most `missing`.
         model: what is believed about the transitions.
         costs: the part that makes the costs.
+        learned_costs: what that part has learned.
     """
 
     missing: int
     coming: float
     model: Model
-    costs: Costing
-
-
-class Updating(Protocol):
-    """Learns from arrivals and gives policies.
-
-    A rule of one's own may leave out `diagnostics`, `restart` and `retune` where it does not go
-    into `Doubling`, and `state` and `restore` where its agent is not saved.
-    """
-
-    def policy(self, outlook: Outlook) -> Floats:
-        """The policy (H, S, A) for the episode that begins now; called once per episode."""
-        ...
-
-    def learn(self, arrived: Arrival) -> None:
-        """Take in one episode."""
-        ...
-
-    def restart(self, parameters: Parameters) -> None:
-        """Begin a new phase: forget what was learned and take new parameters."""
-        ...
-
-    def retune(self, parameters: Parameters) -> None:
-        """Begin a new phase: take new parameters and keep what was learned."""
-        ...
-
-    def diagnostics(self) -> Mapping[str, float]:
-        """Numbers worth plotting."""
-        ...
-
-    def state(self) -> stored.State:
-        """Everything that was learned."""
-        ...
-
-    def restore(self, saved: stored.State) -> None:
-        """Continue from a saved state."""
-        ...
+    costs: CostsPart
+    learned_costs: Any
 
 
 class UpdatePart(Protocol):
-    """A setting that makes an `Updating`."""
+    """A setting that learns from arrivals and gives policies.
 
-    def start(self, problem: Problem, costs: CostsPart) -> Updating:
-        """A fresh rule; `costs` is there for rules that depend on how costs are estimated."""
+    A rule of one's own may leave out `diagnostics`, and `restart` and `retune` where it does not go
+    into `Doubling`.
+    """
+
+    def start(self, problem: Problem, costs: CostsPart) -> Any:
+        """What the rule learns: a `stored.Learned`, or any object if it is never saved.
+
+        `costs` is there for rules that depend on how costs are estimated.
+        """
+        ...
+
+    def policy(self, learned: Any, outlook: Outlook) -> Floats:
+        """The policy (H, S, A) for the episode that begins now; called once per episode."""
+        ...
+
+    def learn(self, learned: Any, arrived: Arrival) -> None:
+        """Take in one episode."""
+        ...
+
+    def restart(self, learned: Any, parameters: Parameters) -> None:
+        """Begin a new phase: forget what was learned and take new parameters."""
+        ...
+
+    def retune(self, learned: Any, parameters: Parameters) -> None:
+        """Begin a new phase: take new parameters and keep what was learned."""
+        ...
+
+    def diagnostics(self, learned: Any) -> Mapping[str, float]:
+        """Numbers worth plotting."""
         ...
 
 
@@ -126,6 +123,14 @@ class Softmax:
     The sum of Q is kept and the policy is its softmax. For a constant step size that is the
     multiplicative update, without its underflow.
 
+    The anytime rule: with P_k the sum over i <= k of 1 + the episodes missing when i began, step h
+    of H plays softmax(-eta L_h) with eta = sqrt(ln A / 2) / ((H - h + 1) sqrt(P_k)), L the whole
+    sum of Q. Then R_K <= H (H + 1) sqrt(2 ln A (K + D_K)) for known transitions and full
+    information, for all K at once. A scale c on eta makes that (c + 1 / c) / 2 times as much, at
+    worst. With importance-weighted costs of one step from one state it is
+    eta_k = sqrt(ln A / (2 sum_i (A + missing_i))), and E[R_K] <= 2 sqrt(2 ln A (A K + D_K)) without
+    exploration, for all K at once.
+
     Attributes:
         learning_rate: eta. None: the anytime rule, which needs neither K nor the delays.
         scale: factor on the step sizes of the anytime rule and of `Doubling`; 1 is the theory,
@@ -133,6 +138,7 @@ class Softmax:
     """
 
     slot: ClassVar[str] = "update"
+    tunable: ClassVar[bool] = True
 
     learning_rate: float | None = None
     scale: float = 1.0
@@ -142,99 +148,82 @@ class Softmax:
             checks.fix(self, "learning_rate", checks.real("learning_rate", self.learning_rate, 0.0))
         checks.fix(self, "scale", checks.real("scale", self.scale, 0.0, above=True))
 
-    def start(self, problem: Problem, costs: CostsPart) -> ExponentialWeights:
-        """A fresh rule."""
-        rates: Rates
-        if self.learning_rate is not None:
-            rates = Constant(self.learning_rate)
-        elif costs.weighted:
-            rates = AnytimeArms(problem, self.scale)
-        else:
-            rates = Anytime(problem, self.scale)
-        return ExponentialWeights(problem, rates, self.scale)
+    def unset(self, problem: Problem, costs: CostsPart) -> list[str]:
+        """With importance weights the step size must be given, but for one step from one state."""
+        anytime = self.learning_rate is None
+        return ["learning_rate"] if anytime and costs.weighted and not problem.is_arms else []
 
+    def start(self, problem: Problem, costs: CostsPart) -> Learned:
+        """The sum of Q, its softmax, and where the rule of the step size is.
 
-class ExponentialWeights:
-    """The running sum of Q, and its softmax."""
+        rates: (1 or H,) the step sizes played last. constant: the step size of the setting or the
+        phase; None: the anytime rule, whose sum is `pending`. stale: whether the total has changed
+        since the policy was made; moved: whether it ever has.
+        """
+        H = problem.horizon
+        constant = self.learning_rate
+        return Learned(
+            {
+                "total": Array(problem.shape),
+                "policy": Distributions(problem.shape),
+                "rates": Array(((1, H),), low=0.0, shared=True),
+                "constant": Maybe(Real()) if constant is None else Real(constant),
+                "pending": Count(checks.MOST**2),
+                "stale": Flag(),
+                "moved": Flag(),
+            },
+            problem=problem,
+            weighted=costs.weighted,
+        )
 
-    def __init__(self, problem: Problem, rates: Rates, scale: float) -> None:
-        self._problem = problem
-        self._rates = rates
-        self._scale = scale
-        self._total = np.zeros(problem.shape)
-        self._policy = uniform(problem)
-        self._played_rates = frozen(np.zeros(1))
-        self._stale = False  # whether the total has changed since the policy was made
-        self._moved = False  # whether it ever has
-
-    def policy(self, outlook: Outlook) -> Floats:
+    def policy(self, learned: Learned, outlook: Outlook) -> Floats:
         """The softmax of the sum, with the step size of now."""
-        rates = self._rates.next_rates(outlook.missing)
-        if self._stale or (self._moved and not self._plays(rates)):
-            policy = np.empty(self._total.shape)
-            softmax(self._total, rates, policy)
-            self._policy = frozen(policy)
-            self._stale = False
-        self._played_rates = rates
-        return self._policy
+        rates = self._next_rates(learned, outlook.missing)
+        same = rates is learned.rates or np.array_equal(rates, learned.rates)
+        if learned.stale or (learned.moved and not same):
+            policy = np.empty(learned.problem.shape)
+            softmax(learned.total, rates, policy)
+            learned.policy = frozen(policy)
+            learned.stale = False
+        learned.rates = rates
+        found: Floats = learned.policy
+        return found
 
-    def _plays(self, rates: Floats) -> bool:
-        return rates is self._played_rates or np.array_equal(rates, self._played_rates)
+    def _next_rates(self, learned: Learned, missing: int) -> Floats:
+        """Step sizes (1 or H,) for the episode that begins now."""
+        H, _, A = learned.problem.shape
+        if learned.constant is not None:
+            same = len(learned.rates) == 1 and learned.rates[0] == learned.constant
+            found: Floats = learned.rates if same else frozen(np.array([learned.constant]))
+            return found
+        if learned.weighted:
+            learned.pending += A + missing
+            return frozen(np.array([self.scale * math.sqrt(math.log(A) / (2 * learned.pending))]))
+        learned.pending += missing + 1
+        left = H - np.arange(H)
+        return frozen(self.scale * math.sqrt(math.log(A) / 2) / left / math.sqrt(learned.pending))
 
-    def learn(self, arrived: Arrival) -> None:
+    def learn(self, learned: Learned, arrived: Arrival) -> None:
         """Add Q to the sum."""
-        arrived.add_q(self._total)
-        self._moved = self._stale = True
+        arrived.add_q(learned.total)
+        learned.moved = learned.stale = True
 
-    def restart(self, parameters: Parameters) -> None:
+    def restart(self, learned: Learned, parameters: Parameters) -> None:
         """A uniform policy and the step size of the phase."""
-        self.retune(parameters)
-        self._total[:] = 0.0
-        self._policy = uniform(self._problem)
-        self._stale = self._moved = False
+        self.retune(learned, parameters)
+        learned.total[:] = 0.0
+        learned.policy = learned.problem.uniform_policy()
+        learned.stale = learned.moved = False
 
-    def retune(self, parameters: Parameters) -> None:
+    def retune(self, learned: Learned, parameters: Parameters) -> None:
         """The step size of the phase, for the whole sum."""
-        self._rates = Constant(self._scale * parameters.learning_rate)
+        learned.constant = checks.real("learning_rate", self.scale * parameters.learning_rate, 0.0)
+        learned.pending = 0
 
-    def diagnostics(self) -> Mapping[str, float]:
+    def diagnostics(self, learned: Learned) -> Mapping[str, float]:
         """The step size that was played last, at the first step."""
-        return {"learning_rate": float(self._played_rates[0])}
-
-    def state(self) -> stored.State:
-        """The sum, the policy and where the rule of the step size is."""
-        constant = self._rates.learning_rate if isinstance(self._rates, Constant) else None
-        return {
-            "total": self._total.copy(),
-            "policy": self._policy,
-            "rates": self._played_rates,
-            "constant": constant,
-            "pending": self._rates.pending,
-            "stale": self._stale,
-            "moved": self._moved,
-        }
-
-    def restore(self, saved: stored.State) -> None:
-        """Continue from a saved state."""
-        names = ("total", "policy", "rates", "constant", "pending", "stale", "moved")
-        read = stored.exact(saved, *names)
-        shape = self._total.shape
-        self._total = stored.copied("total", read["total"], np.float64, shape)
-        stored.finite("total", self._total)
-        self._policy = stored.policy("policy", read["policy"], shape)
-        if read["constant"] is not None:
-            self._rates = Constant(read["constant"])
-        elif isinstance(self._rates, Constant):
-            raise ValueError("constant must be given for a constant step size, got None")
-        self._rates.pending = stored.count("pending", read["pending"], checks.MOST**2)
-        rates = stored.array("rates", read["rates"], np.float64, (None,))
-        if len(rates) not in (1, shape[0]):
-            raise ValueError(f"rates must have 1 or {shape[0]} steps, got {len(rates)}")
-        self._played_rates = rates
-        self._stale = checks.flag("stale", read["stale"])
-        self._moved = checks.flag("moved", read["moved"])
+        return {"learning_rate": float(learned.rates[0])}
 
 
-def uniform(problem: Problem) -> Floats:
-    """The uniform policy (H, S, A), read-only."""
-    return frozen(np.full(problem.shape, 1.0 / problem.actions))
+SOFTMAX = Softmax()
+"""The update by default."""

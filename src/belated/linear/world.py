@@ -1,0 +1,101 @@
+"""Worlds of decisions: visitors with features, and what every action would bring.
+
+The expected outcome of every action is known, so that the value of a policy is exact. Everything is
+drawn from a seed before the first decision: two learners with the same seed meet the same visitors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from belated.core import checks
+from belated.core.arrays import Floats, Ints, frozen
+from belated.core.delays import as_delays
+from belated.linear.choice import Choice
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Visits:
+    """What each of K decisions would bring.
+
+    Attributes:
+        features: (K, d), or (K, A, d) where they describe the actions; None if there are none.
+        means: (K, A) expected outcome of every action.
+        outcomes: (K, A) what it would bring.
+        delays: (K, A) when it would report, if the world itself knows; `NEVER` if it does not.
+    """
+
+    features: Floats | None
+    means: Floats
+    outcomes: Floats
+    delays: Ints | None = None
+
+    def __post_init__(self) -> None:
+        means = checks.floats("means", self.means, "(K, A)", (2,))
+        outcomes = checks.floats("outcomes", self.outcomes, "(K, A)", (2,))
+        if outcomes.shape != means.shape:
+            raise ValueError(
+                f"outcomes must have the shape of means, {means.shape}, got {outcomes.shape}"
+            )
+        object.__setattr__(self, "means", frozen(means))
+        object.__setattr__(self, "outcomes", frozen(outcomes))
+        if self.delays is not None:
+            delays = as_delays("delays", np.ravel(self.delays)).reshape(np.shape(self.delays))
+            if delays.shape != means.shape:
+                raise ValueError(
+                    f"delays must have the shape of means, {means.shape}, got {delays.shape}"
+                )
+            object.__setattr__(self, "delays", frozen(delays))
+        if self.features is not None:
+            features = checks.floats("features", self.features, "(K, d) or (K, A, d)", (2, 3))
+            if features.shape[: features.ndim - 1] != means.shape[: features.ndim - 1]:
+                raise ValueError(
+                    f"features must begin with the shape of means, {means.shape}, got "
+                    f"{features.shape}"
+                )
+            object.__setattr__(self, "features", frozen(features))
+
+    def at(self, episode: int) -> Floats | None:
+        """What is known of a visitor: (d,), (A, d) or None."""
+        return None if self.features is None else self.features[episode]
+
+
+Draw = Callable[[int, np.random.Generator], Visits]
+
+
+class DecisionWorld:
+    """Visitors, their features and the expected outcome of every action; hidden from the learner.
+
+    Args:
+        problem: what a learner is told.
+        draw: `draw(episodes, rng)` draws the `Visits` of a run.
+        silence: the outcome that does not report; None if every outcome reports.
+    """
+
+    def __init__(self, problem: Choice, draw: Draw, *, silence: float | None = 0.0) -> None:
+        checks.instance("problem", problem, Choice)
+        if not callable(draw):
+            raise ValueError(f"draw must be a function, got {checks.show(draw)}")
+        self.problem = problem
+        self.silence = None if silence is None else checks.real("silence", silence, -np.inf)
+        self._draw = draw
+
+    def visits(self, episodes: int, rng: np.random.Generator) -> Visits:
+        """The visits of a run, checked."""
+        made = self._draw(episodes, rng)
+        checks.instance("draw(episodes, rng)", made, Visits)
+        if len(made.means) != episodes:
+            raise ValueError(f"draw must give {episodes} decisions, got {len(made.means)}")
+        A = self.problem.actions
+        if A is not None and made.means.shape[1] != A:
+            raise ValueError(f"draw must give means of {A} actions, got {made.means.shape[1]}")
+        width = 0 if made.features is None else made.features.shape[-1]
+        if width != self.problem.width:
+            raise ValueError(f"draw must give {self.problem.width} features, got {width}")
+        return made
+
+    def __repr__(self) -> str:
+        return f"DecisionWorld({self.problem!r}, silence={self.silence!r})"

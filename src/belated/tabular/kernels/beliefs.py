@@ -1,0 +1,248 @@
+"""What is believed about the costs of every cell (s, a), from the costs suffered on paths.
+
+M memories pool all steps and forget at different speeds; one more, if there are several steps, is
+kept step by step and does not forget. A memory holds the sum of the costs and their number, its
+weight W. Memory 0 never forgets; its means have a learned prior with two parts,
+
+    core   N(m0, t2), with share 1 - eps          slab   N(1/2, 1/12), with share eps,
+
+and every other memory has the prior mean of the memory that forgets next more slowly, or of memory
+0, with the weight of `noise / SPAN` observations. The noise of a cell is phi m (1 - m), m its mean;
+phi is learned from the errors of the predictions.
+"""
+
+import math
+from typing import NamedTuple
+
+from numba import njit
+
+from belated.core.arrays import Floats, Ints
+
+SPAN = 1.0 / 12.0
+"""Variance of a mean cost of which nothing is known: uniform between 0 and 1."""
+LEAST_NOISE = 0.004
+"""The least variance of a cost around its mean."""
+LEAST_PHI = 0.016
+"""The least factor phi of the noise."""
+LEAST_SPREAD = 2.5e-5
+"""The least variance of the core."""
+RATE = 2.0
+"""How fast a memory that predicts badly loses weight."""
+LEAST = math.log(0.01)
+"""The least log weight of a memory, relative to the best one."""
+TOLL = 0.01
+"""Squared error that is added for all memories but the slowest, which wins ties by that."""
+KEEP_ERRORS = 0.998
+"""What an arrival leaves of the sums behind phi."""
+
+
+class Memories(NamedTuple):
+    """Everything that is learned about costs. N is M + 1, or M if there is one step only."""
+
+    sums: Floats  # (M, S, A)
+    weights: Floats  # (M, S, A)
+    step_sums: Floats  # (H, S, A), or (0, S, A)
+    step_weights: Floats  # the same
+    scores: Floats  # (N,), log weights of the memories, the largest is 0
+    local: Floats  # (N, S, A), the same for every cell
+    errors: Floats  # (N + 1,), squared errors, and sum of mu (1 - mu) of memory 0
+    prior: Floats  # (3,): m0, t2, eps
+
+
+@njit(cache=True)
+def noise_factor(errors: Floats) -> float:
+    """phi: the errors of the best memory, relative to those of coins with the same means."""
+    N = errors.shape[0] - 1
+    if errors[N] <= 0.0:
+        return 1.0
+    least: float = errors[:N].min() / errors[N]
+    return min(max(least, LEAST_PHI), 1.0)
+
+
+@njit(cache=True)
+def cell_noise(total: float, weight: float, phi: float) -> float:
+    """The variance of the costs of a cell around their mean."""
+    m = (total + 0.5) / (weight + 1.0)
+    return max(LEAST_NOISE, phi * m * (1.0 - m))
+
+
+@njit(cache=True)
+def slab_share(y: float, v: float, m0: float, t2: float, eps: float) -> float:
+    """Posterior probability of the slab for a mean y with variance v."""
+    core = (1.0 - eps) * math.exp(-0.5 * (y - m0) ** 2 / (t2 + v)) / math.sqrt(t2 + v)
+    slab = eps * math.exp(-0.5 * (y - 0.5) ** 2 / (SPAN + v)) / math.sqrt(SPAN + v)
+    return slab / (core + slab)
+
+
+@njit(cache=True)
+def fit_prior(memories: Memories, phi: float) -> None:
+    """Take one step of the prior towards what the cells seen so far say."""
+    sums, weights, prior = memories.sums[0], memories.weights[0], memories.prior
+    S, A = sums.shape
+    m0, t2, eps = prior[0], prior[1], prior[2]
+    cells, slabs = 0, 0.0
+    total, mean = 12.0, 6.0  # 1/2 with the weight of one cell known exactly
+    for s in range(S):
+        for a in range(A):
+            if weights[s, a] > 0.0:
+                y = sums[s, a] / weights[s, a]
+                v = cell_noise(sums[s, a], weights[s, a], phi) / weights[s, a]
+                r = slab_share(y, v, m0, t2, eps)
+                cells += 1
+                slabs += r
+                total += (1.0 - r) / (t2 + v)
+                mean += y * (1.0 - r) / (t2 + v)
+    if cells == 0:
+        return
+    mean /= total
+    weight, spread = 0.0, 0.0
+    for s in range(S):
+        for a in range(A):
+            if weights[s, a] > 0.0:
+                y = sums[s, a] / weights[s, a]
+                v = cell_noise(sums[s, a], weights[s, a], phi) / weights[s, a]
+                w = (1.0 - slab_share(y, v, m0, t2, eps)) / (t2 + v) ** 2
+                weight += w
+                spread += w * ((y - mean) ** 2 - v)
+    wide = 0.1 * weight / cells  # the weight of the widest core
+    target = SPAN
+    if weight > 0.0:
+        target = min(max((spread + wide * SPAN) / (weight + wide), LEAST_SPREAD), SPAN)
+    prior[0] = mean
+    prior[1] = t2 + 0.2 * (target - t2)
+    prior[2] = (1.0 + slabs) / (2.0 + cells)
+
+
+@njit(cache=True)
+def predict(
+    memories: Memories, phi: float, means: Floats, variances: Floats, noise: Floats, steps: Floats
+) -> None:
+    """Write what every memory says.
+
+    means, variances: (M, S, A); noise: (S, A); steps: (H or 0, S, A), means of the memory that is
+    kept step by step.
+    """
+    sums, weights = memories.sums, memories.weights
+    M, S, A = sums.shape
+    m0, t2, eps = memories.prior[0], memories.prior[1], memories.prior[2]
+    for s in range(S):
+        for a in range(A):
+            total, weight = sums[0, s, a], weights[0, s, a]
+            g = cell_noise(total, weight, phi)
+            noise[s, a] = g
+            core = 1.0 / (1.0 / t2 + weight / g)
+            slab = 1.0 / (1.0 / SPAN + weight / g)
+            core_mean = core * (m0 / t2 + total / g)
+            slab_mean = slab * (0.5 / SPAN + total / g)
+            r = eps
+            if weight > 0.0:
+                r = slab_share(total / weight, g / weight, m0, t2, eps)
+            mean = (1.0 - r) * core_mean + r * slab_mean
+            means[0, s, a] = mean
+            variances[0, s, a] = (1.0 - r) * (core + (core_mean - mean) ** 2) + r * (
+                slab + (slab_mean - mean) ** 2
+            )
+            kappa = g / SPAN
+            behind = 0.5
+            for m in range(1, M):
+                behind = (sums[m, s, a] + kappa * behind) / (weights[m, s, a] + kappa)
+                means[m, s, a] = behind
+                variances[m, s, a] = g / (weights[m, s, a] + kappa)
+    for h in range(steps.shape[0]):
+        for s in range(S):
+            for a in range(A):
+                kappa = noise[s, a] / SPAN
+                steps[h, s, a] = (memories.step_sums[h, s, a] + kappa * means[0, s, a]) / (
+                    memories.step_weights[h, s, a] + kappa
+                )
+
+
+@njit(cache=True)
+def combine(
+    memories: Memories,
+    means: Floats,
+    variances: Floats,
+    alone: int,
+    cost: Floats,
+    variance: Floats,
+    share: Floats,
+) -> None:
+    """Weigh the memories cell by cell; one at its floor counts neither in mean nor in variance.
+
+    alone: take this memory only, or -1. Written: cost and variance (S, A), the parts of the pooled
+    memories; share (S, A), the weight of the memory that is kept step by step.
+    """
+    scores, local = memories.scores, memories.local
+    M, S, A = means.shape
+    N = scores.shape[0]
+    for s in range(S):
+        for a in range(A):
+            if alone >= 0:
+                cost[s, a], variance[s, a] = means[alone, s, a], variances[alone, s, a]
+                share[s, a] = 0.0
+                continue
+            best = scores[0] + local[0, s, a]
+            for m in range(1, N):
+                best = max(best, scores[m] + local[m, s, a])
+            total, mean, spread, stepped = 0.0, 0.0, 0.0, 0.0
+            for m in range(N):
+                score = scores[m] + local[m, s, a] - best
+                if score > LEAST:
+                    w = math.exp(score)
+                    total += w
+                    if m < M:
+                        mean += w * means[m, s, a]
+                        spread += w * variances[m, s, a]
+                    else:
+                        stepped = w
+            cost[s, a], variance[s, a], share[s, a] = mean / total, spread / total, stepped / total
+
+
+@njit(cache=True)
+def learn(
+    memories: Memories, keep: Floats, said: Floats, states: Ints, actions: Ints, costs: Floats
+) -> None:
+    """Take in the costs (H,) of a path: judge the memories by what they said, then remember.
+
+    keep: (M,). said: (N, H), what the memories said of the path when its episode began. states,
+    actions: (H + 1,), (H,). A cell that was visited several times counts once: it has one cost
+    function in an episode.
+    """
+    M = memories.sums.shape[0]
+    N, H = said.shape
+    scores, local, errors = memories.scores, memories.local, memories.errors
+    for m in range(1, M):
+        memories.sums[m] *= keep[m]
+        memories.weights[m] *= keep[m]
+    for m in range(N + 1):
+        errors[m] *= KEEP_ERRORS
+    rate = RATE / math.sqrt(H)
+    for h in range(H):
+        s, a = states[h], actions[h]
+        visits = 0
+        for other in range(H):
+            visits += states[other] == s and actions[other] == a
+        w = 1.0 / visits
+        for m in range(N):
+            error = w * (costs[h] - said[m, h]) ** 2
+            errors[m] += error
+            judged = error if m == 0 else error + w * TOLL
+            scores[m] -= rate * judged
+            local[m, s, a] -= RATE * judged
+        errors[N] += w * said[0, h] * (1.0 - said[0, h])
+        for m in range(M):
+            memories.sums[m, s, a] += w * costs[h]
+            memories.weights[m, s, a] += w
+        if N > M:
+            memories.step_sums[h, s, a] += costs[h]
+            memories.step_weights[h, s, a] += 1.0
+    best = scores.max()
+    for m in range(N):
+        scores[m] = max(scores[m] - best, LEAST)
+    for h in range(H):
+        s, a = states[h], actions[h]
+        best = local[0, s, a]
+        for m in range(1, N):
+            best = max(best, local[m, s, a])
+        for m in range(N):
+            local[m, s, a] = max(local[m, s, a] - best, LEAST)

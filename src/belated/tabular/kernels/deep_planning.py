@@ -1,0 +1,165 @@
+"""Planning with optimism, and the visits that a plan will make."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from belated.core.arrays import Floats, Ints
+from belated.tabular.kernels.planning import Rows
+
+PRIOR = 0.3
+"""Visits of a uniform state that are added to every row."""
+DEVIATION = 0.5
+"""Factor of the deviation of the next value, beside that of the cost."""
+QUANTUM = 2.0**20
+"""Expected visits are whole multiples of 1 / QUANTUM, so that sums of them are exact."""
+
+
+class Trust(NamedTuple):
+    """How every row is planned with: next value = near * observed + far * mean over all states.
+
+    near, far, (T, S, A), and spread (T, S, A), the factor of the variance of the next value.
+    """
+
+    near: Floats
+    far: Floats
+    spread: Floats
+
+
+class Costs(NamedTuple):
+    """Predicted costs: cost, variance, noise, share (S, A); steps, step_weights (H or 0, S, A).
+
+    The cost of a step is cost + share * steps; without a share, the same at every step.
+    """
+
+    cost: Floats
+    variance: Floats
+    share: Floats
+    noise: Floats
+    steps: Floats
+    step_weights: Floats
+    span: float
+
+
+@njit(cache=True)
+def trust(visits: Ints, pending: Floats, made: Trust) -> None:
+    """Write how far observed frequencies are trusted; visits on their way count as visits.
+
+    An unseen row ends the episode, unless somebody is on the way to it. All arrays: (T, S, A).
+    """
+    near, far, spread = made
+    T, S, A = visits.shape
+    for t in range(T):
+        for s in range(S):
+            for a in range(A):
+                n, coming = visits[t, s, a], pending[t, s, a]
+                if n > 0:
+                    near[t, s, a] = n / (n + PRIOR)
+                    far[t, s, a] = PRIOR / (n + PRIOR)
+                    spread[t, s, a] = DEVIATION**2 / (n + coming + PRIOR + 1.0)
+                else:
+                    near[t, s, a] = 0.0
+                    far[t, s, a] = coming / (1.0 + coming)
+                    spread[t, s, a] = 0.0
+
+
+@njit(cache=True)
+def plan(
+    rows: Rows, trusted: Trust, costs: Costs, pending: Floats, lean: Floats, policy: Floats
+) -> None:
+    """Backward induction: Q = cost + next value - lean * deviation, clipped to [0, steps left].
+
+    pending: (S, A), visits on their way. lean: (S, A), optimism in standard deviations. policy:
+    (H, S, A), all 0; the best action of every state gets 1, ties go to the smallest action.
+    """
+    successors, probabilities = rows
+    near, far, spread = trusted
+    T, S, A, W = successors.shape
+    H = policy.shape[0]
+    certain = np.empty((S, A))  # the variance of costs that are the same at every step
+    for s in range(S):
+        for a in range(A):
+            u = costs.variance[s, a]
+            certain[s, a] = u / (1.0 + u * pending[s, a] / costs.noise[s, a])
+    after = np.zeros(S)
+    now = np.zeros(S)
+    for h in range(H - 1, -1, -1):
+        t = min(h, T - 1)
+        succ, prob = successors[t], probabilities[t]
+        mean, square = 0.0, 0.0
+        for s in range(S):
+            mean += after[s]
+            square += after[s] * after[s]
+        mean /= S
+        square /= S
+        left = float(H - h)
+        for s in range(S):
+            lowest = np.inf
+            chosen = 0
+            for a in range(A):
+                q, u = costs.cost[s, a], certain[s, a]
+                share = costs.share[s, a]
+                if share > 0.0:
+                    noise = costs.noise[s, a]
+                    q += share * costs.steps[h, s, a]
+                    u = costs.variance[s, a] + share * noise / (
+                        noise / costs.span + costs.step_weights[h, s, a]
+                    )
+                    u /= 1.0 + u * pending[s, a] / noise
+                first, second = 0.0, 0.0
+                for w in range(W):
+                    p = prob[s, a, w]
+                    v = after[np.uint32(succ[s, a, w])]
+                    first += p * v
+                    second += p * v * v
+                first = near[t, s, a] * first + far[t, s, a] * mean
+                if spread[t, s, a] > 0.0:
+                    second = near[t, s, a] * second + far[t, s, a] * square
+                    u += max(second - first * first, 0.0) * spread[t, s, a]
+                q += first - lean[s, a] * math.sqrt(u)
+                q = min(max(q, 0.0), left)
+                better = q < lowest
+                chosen = a if better else chosen
+                lowest = q if better else lowest
+            now[s] = lowest
+            policy[h, s, chosen] = 1.0
+        now, after = after, now
+
+
+@njit(cache=True)
+def expected_visits(
+    rows: Rows, ends: Trust, policy: Floats, start: Floats, row_visits: Floats, cell_visits: Floats
+) -> None:
+    """Write the visits of an episode of a policy, at most 1 per row and per cell.
+
+    Nothing is known of what follows an unseen row: mass that comes to it stops there. row_visits:
+    (T, S, A); cell_visits: (S, A); both all 0 at first. The result is in whole quanta.
+    """
+    successors, probabilities = rows
+    T, S, A, W = successors.shape
+    H = policy.shape[0]
+    here = start.copy()
+    onward = np.zeros(S)
+    for h in range(H):
+        t = min(h, T - 1)
+        onward[:] = 0.0
+        for s in range(S):
+            if here[s] > 0.0:
+                for a in range(A):
+                    mass = here[s] * policy[h, s, a]
+                    if mass > 0.0:
+                        row_visits[t, s, a] += mass
+                        cell_visits[s, a] += mass
+                        if ends.near[t, s, a] > 0.0:
+                            for w in range(W):
+                                onward[successors[t, s, a, w]] += mass * probabilities[t, s, a, w]
+        here, onward = onward, here
+    for t in range(T):
+        for s in range(S):
+            for a in range(A):
+                row_visits[t, s, a] = math.floor(min(row_visits[t, s, a], 1.0) * QUANTUM) / QUANTUM
+    for s in range(S):
+        for a in range(A):
+            cell_visits[s, a] = math.floor(min(cell_visits[s, a], 1.0) * QUANTUM) / QUANTUM

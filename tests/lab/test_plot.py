@@ -1,0 +1,146 @@
+"""Figures for papers: several panels, chosen agents, labels with mathematics, and fonts."""
+
+import io
+from itertools import pairwise
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+
+from belated import lab
+from belated.lab import part
+from belated.lab.figures import style
+
+ARMS = {"Thompson": "thompson_sampling", "UCB": "ucb1", "EXP3": "exp3"}
+
+
+@pytest.fixture(scope="module")
+def result():
+    late = lab.Case("late", delays=part("fixed", delay=9))
+    return lab.run(
+        environment=part("bandit", means=(0.3, 0.7)), information="bandit", agents=ARMS,
+        cases=[lab.Case("soon"), late], episodes=30, seeds=2, engine="here",
+    )  # fmt: skip
+
+
+def colours(axes):
+    return {line.get_label(): line.get_color() for line in axes.lines if line.get_label()[0] != "_"}
+
+
+def test_an_agent_has_the_same_colour_in_all_panels(result):
+    whole = lab.plot.panels(result, "regret")
+    assert [axes.get_title(loc="left") for axes in whole.axes] == ["soon", "late"]
+    first, second = map(colours, whole.axes)
+    assert first == second
+    some = lab.plot.panels({"a": result, "b": result}, agents=["EXP3", "UCB"], cases=["late"])
+    assert [axes.get_title(loc="left") for axes in some.axes] == ["a, late", "b, late"]
+    for axes in some.axes:
+        found = colours(axes)
+        assert found.pop("best policy")
+        assert found == {name: first[name] for name in ("UCB", "EXP3")}
+    assert [text.get_text() for text in some.legends[0].get_texts()] == [
+        "UCB", "EXP3", "best policy"
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="agents must be one of"):
+        lab.plot.panels(result, agents=["nobody"])
+    with pytest.raises(ValueError, match="cases must be one of"):
+        lab.plot.panels(result, cases=["never"])
+
+
+def test_labels_hold_mathematics_and_names_do_not(result):
+    figure = lab.plot.panels(result, labels={"EXP3": r"EXP3 ($\eta_t$)"})
+    texts = {text.get_text(): text.get_parse_math() for text in figure.legends[0].get_texts()}
+    assert texts[r"EXP3 ($\eta_t$)"]
+    assert not texts["UCB"]
+    assert not style.is_math("5 $ or $ 6 or $")
+    axes = lab.plot.cost(result, "soon", labels={"UCB": "$U$"}, agents=["UCB"], legend="inside")
+    assert [t.get_text() for t in axes.get_legend().get_texts()] == ["$U$", "best policy"]
+    plt.close(axes.figure)
+
+
+def boxes(figure, texts):
+    figure.draw_without_rendering()
+    return [text.get_window_extent() for text in texts]
+
+
+def test_names_do_not_run_into_the_next_panel(result):
+    with lab.plot.style():
+        figure, axes = plt.subplots(1, 2, figsize=(7, 2.5))
+        for one in axes:
+            lab.plot.cost(result, "late", ax=one)
+        left, right = axes
+        edge = right.get_tightbbox().x0
+        assert all(box.x1 <= edge for box in boxes(figure, left.get_legend().get_texts()))
+        plt.close(figure)
+
+
+@pytest.mark.parametrize("width", ["column", "page"])
+def test_words_of_panels_stay_inside_the_figure_and_apart(result, width):
+    figure = lab.plot.panels(result, "regret", width=width, columns=2, kind="so far")
+    figure.draw_without_rendering()
+    wide, tall = figure.get_size_inches() * figure.dpi
+    for axes in figure.axes:
+        box = axes.yaxis.label.get_window_extent()
+        assert box.y0 >= 0
+        assert box.y1 <= tall
+        ticks = [t.get_window_extent() for t in axes.get_xticklabels() if t.get_text()]
+        ticks = [t for t in ticks if t.x1 > 0 and t.x0 < wide]
+        assert all(a.x1 <= b.x0 for a, b in pairwise(ticks))
+
+
+def fonts(figure):
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="pdf")
+    return buffer.getvalue()
+
+
+def test_own_figures_in_the_style_hold_truetype_fonts(result):
+    before = dict(matplotlib.rcParams)
+    with lab.plot.style("column"):
+        figure, axes = plt.subplots(1, 2)
+        for one in axes:
+            lab.plot.regret(result, "soon", ax=one)
+        made = fonts(figure)
+    assert b"/Type3" not in made
+    assert b"/Type0" in made or b"/TrueType" in made
+    assert dict(matplotlib.rcParams) == before
+    plt.close(figure)
+    assert b"/Type3" not in fonts(lab.plot.panels(result))
+
+
+@pytest.mark.parametrize("kind", [None, "hindsight", "means", "dynamic", "so far"])
+def test_a_regret_by_name_is_that_of_the_rows(result, kind):
+    axes = lab.plot.regret(result, "soon", kind=kind, agents=["UCB"])
+    line = next(line for line in axes.lines if line.get_label() == "UCB")
+    rows = result.reported.filter(case="soon", agent="UCB")
+    against = {"hindsight": ("value", "comparator"), "dynamic": ("mean_value", "best_each")}
+    value, best = against.get(kind, ("mean_value", "mean_comparator"))
+    regret = np.cumsum((rows[value] - rows[best]).to_numpy().reshape(2, -1), axis=1)
+    if kind == "so far":
+        so_far = rows["best_so_far"].to_numpy().reshape(2, -1)
+        regret = np.cumsum(rows["mean_value"].to_numpy().reshape(2, -1), axis=1) - so_far
+    np.testing.assert_allclose(line.get_ydata(), regret.mean(axis=0))
+    plt.close(axes.figure)
+    with pytest.raises(ValueError, match="regret must be one of"):
+        lab.plot.regret(result, "soon", kind="static")
+
+
+def test_the_agents_own_numbers_over_time(result):
+    found = result.diagnostics
+    assert found["episode"].max() == 29
+    assert set(found["name"]) >= {"open"}
+    axes = lab.plot.diagnostic(result, "open", "late")
+    ends = {line.get_label(): line.get_ydata() for line in axes.lines}
+    assert set(ARMS) <= set(ends)
+    assert ends["UCB"][0] == 1  # one episode has begun, and nothing of it has come
+    assert ends["UCB"][-1] == 9
+    plt.close(axes.figure)
+    with pytest.raises(ValueError, match="name must be one of"):
+        lab.plot.diagnostic(result, "nothing", "late")
+
+
+def test_processor_time_is_kept_beside_the_rows(result):
+    assert result.seconds.height == 12
+    assert (result.seconds["seconds"] >= 0).all()
+    assert not any("second" in name for name in result.rows.columns)

@@ -1,0 +1,104 @@
+"""What people would otherwise use for decisions, against closed forms."""
+
+import numpy as np
+import pytest
+
+import belated as bl
+from belated.linear.choice import Choice
+from belated.linear.reward import Reward
+from belated.linear.rivals import OTFLinUCB, RidgeRival, ThompsonByHand
+from belated.linear.rivals.ridge import Regression
+
+CHOICE = Choice(actions=3, features=2)
+RIVALS = {
+    "greedy": lambda: RidgeRival(CHOICE),
+    "greedy that waits": lambda: RidgeRival(CHOICE, join="window", window=5),
+    "LinUCB": lambda: RidgeRival(CHOICE, rule="ucb", scale=1.0, join="at once"),
+    "Thompson": lambda: RidgeRival(CHOICE, rule="thompson", scale=0.5, join="at once"),
+    "OTFLinUCB": lambda: OTFLinUCB(CHOICE, window=4),
+    "by hand": lambda: ThompsonByHand(CHOICE),
+}
+
+
+def test_the_regression_is_ridge_regression():
+    rng = np.random.default_rng(0)
+    x, y, w = rng.normal(size=(30, 3)), rng.normal(size=30), rng.uniform(0.1, 2, 30)
+    fit = Regression(1, 3, 0.7)
+    for one, outcome, weight in zip(x, y, w, strict=True):
+        fit.add(0, one, outcome, weight)
+    V = 0.7 * np.eye(3) + (x * w[:, None]).T @ x
+    assert np.allclose(fit.inverse[0], np.linalg.inv(V))
+    means, widths = fit.predict(np.zeros(30, dtype=int), x)
+    assert np.allclose(means, x @ np.linalg.solve(V, x.T @ y))
+    assert np.allclose(widths**2, np.einsum("ni,ij,nj->n", x, np.linalg.inv(V), x))
+
+
+@pytest.mark.parametrize("make", RIVALS.values(), ids=RIVALS.keys())
+def test_rivals_decide_learn_and_repeat(make):
+    world = bl.environments.conversions(actions=3, features=2, rate=0.4)
+    delays = bl.delays.lost(0.1, bl.delays.geometric(3))
+    first, again = (bl.simulate(world, make(), delays=delays, episodes=150) for _ in range(2))
+    assert np.array_equal(first.values, again.values)
+    assert first.diagnostics["used"] > 0
+
+
+def test_when_a_decision_is_learned_from():
+    learned = {}
+
+    def spied(**given):
+        rival = RidgeRival(Choice(actions=1), **given)
+        learned[rival] = notes = []
+        rival._learn = lambda x, a, outcome, weight: notes.append((outcome, weight))
+        return rival, notes
+
+    arrival, on_arrival = spied()
+    window, in_window = spied(join="window", window=2)
+    at_once, corrected = spied(join="at once", silence=1.0)
+    for rival in (arrival, window, at_once):
+        numbers = [rival.decide().number for _ in range(2)]
+        rival.observe([Reward(numbers[0], 5.0, "order"), Reward(numbers[0], 5.0, "order")])
+        rival.observe([Reward(numbers[0], -2.0, "refund")])
+        rival.decide()
+        rival.decide()
+    assert on_arrival == [(5.0, 1.0)]
+    assert in_window == [(3.0, 1.0), (0.0, 1.0)]
+    assert corrected[2:4] == [(4.0, 0.0), (-2.0, 0.0)]
+    assert corrected[:2] == corrected[4:] == [(1.0, 1.0)] * 2
+
+
+def test_otf_lin_ucb_is_algorithm_1():
+    """Against the text, with one model for all actions: V, B, f and the width from scratch."""
+    rng = np.random.default_rng(1)
+    choice, m, delta, lam = Choice(features=2), 3, 0.1, 0.5
+    agent = OTFLinUCB(choice, window=m, delta=delta, lam=lam)
+    played, outcomes, norms = [], {}, []
+    for t in range(40):
+        rows = rng.normal(size=(4, 2))
+        V = lam * np.eye(2) + sum((np.outer(a, a) for a in played), np.zeros((2, 2)))
+        B = sum((outcomes.get(s, 0.0) * a for s, a in enumerate(played)), np.zeros(2))
+        inverse = np.linalg.inv(V)
+        f = np.sqrt(lam) + np.sqrt(2 * np.log(1 / delta) + 2 * np.log((2 * lam + t) / (2 * lam)))
+        width = np.sqrt(np.einsum("ni,ij,nj->n", rows, inverse, rows))
+        index = rows @ inverse @ B + (2 * f + sum(norms[-m:])) * width
+        decision = agent.decide(rows)
+        assert decision.action == index.argmax()
+        norms.append(float(np.sqrt(rows[decision.action] @ inverse @ rows[decision.action])))
+        played.append(rows[decision.action])
+        due, value = t - 2, float(rng.random() < 0.5)
+        if due >= 0 and value:
+            agent.observe([Reward(due, value)])
+            outcomes[due] = value
+        late = t - m - 1
+        if late >= 0:
+            agent.observe([Reward(late, 7.0, "late")])  # beyond the window: ignored
+
+
+def test_bad_input_gets_one_sentence():
+    with pytest.raises(ValueError, match='window must be given with join="window"'):
+        RidgeRival(CHOICE, window=3)
+    with pytest.raises(ValueError, match="rule must be one of"):
+        RidgeRival(CHOICE, rule="best")
+    with pytest.raises(bl.FeedbackError, match="episode must be one that was begun, got 4"):
+        RidgeRival(CHOICE).observe([Reward(4, 1.0)])
+    with pytest.raises(ValueError, match="problem must list its actions"):
+        ThompsonByHand(Choice(features=2))

@@ -1,0 +1,231 @@
+"""The planner once more: dense, slow, written from its docstrings and the formulas of the docs."""
+
+import math
+
+import numpy as np
+
+KEEPS = (1.0, 0.995, 0.97, 0.8)
+
+
+def normal(y, mean, variance):
+    return math.exp(-0.5 * (y - mean) ** 2 / variance) / math.sqrt(2 * math.pi * variance)
+
+
+class PlannerTwin:
+    """known: dense transitions (H, S, A, S) or None."""
+
+    def __init__(self, problem, known=None, changing=True, seed=0):
+        self.problem, self.known, self.seed = problem, known, seed
+        H = problem.horizon
+        self.keeps = KEEPS if changing else KEEPS[:1]
+        self.rate = min(0.04, max(0.01, 0.1 / H)) if changing else 0.0
+        # memory -> {(s, a) or (h, s, a): [sum, weight]}
+        self.memories = [{} for _ in self.keeps] + ([{}] if H > 1 else [])
+        self.pooled = len(self.keeps)
+        self.g = [0.0] * len(self.memories)
+        self.local = {}
+        self.err, self.coins = [0.0] * len(self.memories), 0.0
+        self.m0, self.t2, self.eps = 0.5, 1 / 12, 0.5
+        self.n = {}  # (t, s, a) -> {next state: count}
+        self.said, self.coming, self.paths, self.costs = {}, {}, {}, {}
+        self.delays = []
+
+    def phi(self):
+        if self.coins == 0:
+            return 1.0
+        return min(max(min(self.err) / self.coins, 0.016), 1.0)
+
+    def noise(self, s, a):
+        total, weight = self.memories[0].get((s, a), (0.0, 0.0))
+        m = (total + 0.5) / (weight + 1)
+        return max(0.004, self.phi() * m * (1 - m))
+
+    def fit(self):
+        cells = [(y / w, self.noise(*c) / w) for c, (y, w) in sorted(self.memories[0].items())]
+        if not cells:
+            return
+        r = []
+        for y, v in cells:
+            slab = self.eps * normal(y, 0.5, 1 / 12 + v)
+            core = (1 - self.eps) * normal(y, self.m0, self.t2 + v)
+            r.append(slab / (slab + core))
+        y, v = np.array(cells).T
+        r = np.array(r)
+        om = (1 - r) / (self.t2 + v)
+        m0 = (np.sum(om * y) + 12 * 0.5) / (np.sum(om) + 12)
+        om = (1 - r) / (self.t2 + v) ** 2
+        po = 0.1 * om.mean()
+        T = (np.sum(om * ((y - m0) ** 2 - v)) + po / 12) / (np.sum(om) + po)
+        self.m0 = m0
+        self.t2 += 0.2 * (min(max(T, 2.5e-5), 1 / 12) - self.t2)
+        self.eps = (1 + r.sum()) / (2 + len(cells))
+
+    def slow(self, s, a):
+        """Mean and variance of the two-part posterior, by Bayes' rule part by part."""
+        total, weight = self.memories[0].get((s, a), (0.0, 0.0))
+        g = self.noise(s, a)
+        parts = []
+        for share, mean, variance in ((1 - self.eps, self.m0, self.t2), (self.eps, 0.5, 1 / 12)):
+            likely = normal(total / weight, mean, variance + g / weight) if weight else 1.0
+            precision = 1 / variance + weight / g
+            parts.append((share * likely, (mean / variance + total / g) / precision, 1 / precision))
+        norm = sum(share for share, _, _ in parts)
+        mean = sum(share * m for share, m, _ in parts) / norm
+        second = sum(share * (v + m**2) for share, m, v in parts) / norm
+        return mean, second - mean**2
+
+    def say(self, s, a, h):
+        """Means and variances of all memories in a cell at a step."""
+        kappa = 12 * self.noise(s, a)
+        mean, variance = self.slow(s, a)
+        means, variances, behind = [mean], [variance], 0.5
+        for memory in self.memories[1 : self.pooled]:
+            total, weight = memory.get((s, a), (0.0, 0.0))
+            behind = (total + kappa * behind) / (weight + kappa)
+            means.append(behind)
+            variances.append(self.noise(s, a) / (weight + kappa))
+        if len(self.memories) > self.pooled:
+            total, weight = self.memories[-1].get((h, s, a), (0.0, 0.0))
+            means.append((total + kappa * mean) / (weight + kappa))
+            variances.append(self.noise(s, a) / (weight + kappa))
+        return means, variances
+
+    def begin(self, k):
+        H, S, A = self.problem.shape
+        if self.delays:
+            limit = 2 * np.mean(self.delays) + 5
+            self.coming = {j: c for j, c in self.coming.items() if k - j <= limit}
+        rng = np.random.Generator(np.random.Philox(key=self.seed, counter=(0, 0, 0, k)))
+        probing = rng.random() < self.rate
+        xi = (1.0 if probing else max(0.05, 0.3 / H)) * rng.standard_normal((S, A))
+        self.fit()
+        policy = np.zeros((H, S, A))
+        self.said[k] = {}
+        V = np.zeros(S)
+        for h in reversed(range(H)):
+            Q = np.zeros((S, A))
+            for s in range(S):
+                for a in range(A):
+                    means, variances = self.say(s, a, h)
+                    self.said[k][h, s, a] = means
+                    if probing:
+                        M, u = means[1], variances[1]
+                    else:
+                        M, u = self.weighed(s, a, means, variances)
+                    pend = sum(cells[s, a] for _, cells in self.coming.values())
+                    u = u / (1 + u * pend / self.noise(s, a))
+                    e, variance = self.next_value(h, s, a, V)
+                    Q[s, a] = M + e + (xi[s, a] - 0.8) * math.sqrt(u + variance)
+            Q = np.clip(Q, 0, H - h)
+            policy[h, np.arange(S), Q.argmin(1)] = 1
+            V = Q.min(1)
+        self.coming[k] = self.visits(policy)
+        return policy
+
+    def weighed(self, s, a, means, variances):
+        local = self.local.get((s, a), [0.0] * len(means))
+        scores = np.array(self.g) + local
+        scores -= scores.max()
+        w = np.where(scores > math.log(0.01), np.exp(scores), 0)
+        w = w / w.sum()
+        return w @ means, w @ variances
+
+    def row(self, h, s, a):
+        return (0 if self.problem.homogeneous else h, s, a)
+
+    def next_value(self, h, s, a, V):
+        if self.known is not None:
+            return self.known[h, s, a] @ V, 0.0
+        row = self.row(h, s, a)
+        pend = sum(rows.get(row, 0.0) for rows, _ in self.coming.values() if rows is not None)
+        seen = self.n.get(row)
+        if not seen:
+            return V.mean() * pend / (1 + pend), 0.0
+        n = sum(seen.values())
+        p = np.full(len(V), 0.3 / len(V))
+        for state, number in seen.items():
+            p[state] += number
+        p /= n + 0.3
+        return p @ V, max(p @ V**2 - (p @ V) ** 2, 0) / (n + pend + 1.3) / 4
+
+    def visits(self, policy):
+        H, S, A = self.problem.shape
+        rows, cells = {}, np.zeros((S, A))
+        mass = self.problem.start_probabilities
+        for h in range(H):
+            onward = np.zeros(S)
+            for s in range(S):
+                a = int(policy[h, s].argmax())
+                row = self.row(h, s, a)
+                if mass[s] > 0:
+                    rows[row] = rows.get(row, 0.0) + mass[s]
+                    cells[s, a] += mass[s]
+                    if self.known is not None:
+                        onward += mass[s] * self.known[h, s, a]
+                    elif self.n.get(row):
+                        n = sum(self.n[row].values())
+                        for state, number in self.n[row].items():
+                            onward[state] += mass[s] * number / n
+            mass = onward
+
+        def quanta(x):
+            return np.floor(np.minimum(x, 1) * 2**20) / 2**20
+
+        return {row: quanta(x) for row, x in rows.items()}, quanta(cells)
+
+    def observe(self, paths, costs, k):
+        """paths, costs: by episode; what is new now."""
+        H, S, A = self.problem.shape
+        for j in sorted(paths):
+            path = self.paths[j] = paths[j]
+            for h in range(H):
+                row = self.row(h, path.states[h], path.actions[h])
+                seen = self.n.setdefault(row, {})
+                seen[path.states[h + 1]] = seen.get(path.states[h + 1], 0) + 1
+            if j in self.coming:
+                cells = np.zeros((S, A))
+                cells[path.states[:-1], path.actions] = 1
+                self.coming[j] = None, cells
+        self.costs.update(costs)
+        for j in sorted(paths.keys() | costs.keys()):
+            if j in self.paths and j in self.costs:
+                self.learn(j)
+                self.coming.pop(j, None)
+                self.delays.append(k - j)
+
+    def forget(self, j):
+        self.coming.pop(j, None)
+
+    def learn(self, j):
+        H = self.problem.horizon
+        path, costs = self.paths[j], self.costs[j]
+        steps = {}
+        for h in range(H):
+            steps.setdefault((int(path.states[h]), int(path.actions[h])), []).append(h)
+        count = len(self.memories)
+        errors, tolls, coins = np.zeros(count), np.zeros(count), 0.0
+        for (s, a), hs in steps.items():
+            said = np.array([self.said[j][h, s, a] for h in hs])  # (visits, memories)
+            error = ((costs[hs][:, None] - said) ** 2).mean(0)
+            toll = np.full(count, 0.01)
+            toll[0] = 0
+            errors += error
+            tolls += toll
+            coins += (said[:, 0] * (1 - said[:, 0])).mean()
+            local = np.array(self.local.get((s, a), [0.0] * count)) - 2 * (error + toll)
+            self.local[s, a] = np.maximum(local - local.max(), math.log(0.01))
+        g = np.array(self.g) - 2 * (errors + tolls) / math.sqrt(H)
+        self.g = np.maximum(g - g.max(), math.log(0.01))
+        self.err = 0.998 * np.array(self.err) + errors
+        self.coins = 0.998 * self.coins + coins
+        for keep, memory in zip(self.keeps, self.memories, strict=False):
+            for cell in memory:
+                memory[cell] = [keep * x for x in memory[cell]]
+            for (s, a), hs in steps.items():
+                total, weight = memory.get((s, a), (0.0, 0.0))
+                memory[s, a] = [total + costs[hs].mean(), weight + 1.0]
+        if count > self.pooled:
+            for h in range(H):
+                cell = (h, int(path.states[h]), int(path.actions[h]))
+                total, weight = self.memories[-1].get(cell, (0.0, 0.0))
+                self.memories[-1][cell] = [total + costs[h], weight + 1.0]
