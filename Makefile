@@ -38,7 +38,8 @@ PLAIN := tests/tabular/kernels tests/tabular/parts tests/tabular/oreps tests/tab
 .PHONY: demo serve test tests test-all all-tests test-browser quick minimum lint coverage bench docs clean
 
 demo: $(LAB)
-	$(BIN)/belated run paper-grid --seeds 3
+	$(BIN)/belated run demo
+	$(BIN)/python examples/mailer.py --seeds 2
 
 serve: $(SERVICE)
 	$(BIN)/belated serve $(SERVE)

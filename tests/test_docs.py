@@ -134,11 +134,12 @@ def test_the_files_of_the_lab_can_be_run(tmp_path):
         shutil.rmtree(tmp_path / "out")
 
 
-def test_the_start_is_ten_lines():
-    for page in (ROOT / "README.md", DOCS / "start.md"):
+def test_the_start_is_short():
+    """Ten lines on the page, and the fifteen of the README with the simulated customers."""
+    for page, most in ((ROOT / "README.md", 15), (DOCS / "start.md", 10)):
         first = BLOCK.findall(text(page))[0]
         lines = [line for line in first.splitlines() if line and not line.startswith("import ")]
-        assert len(lines) <= 10
+        assert len(lines) <= most
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -19,13 +19,12 @@ def test_the_code_of_the_readme_runs(block, tmp_path):
         check=False, cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    first, last = map(float, re.findall(r"\d+\.\d\d", done.stdout)[-4 if block else 0 :][:2])
     if block == 1:
-        first, last = map(float, re.findall(r"\d+\.\d\d", done.stdout)[:2])
         best = float(re.findall(r"best policy +(\d+\.\d\d)", done.stdout)[0])
         assert last < best + 0.1 * (first - best)
     else:
-        first, last = map(int, re.findall(r"(\d+)%", done.stdout))
-        assert last > 30 > first
+        assert last > 1.15 * first
 
 
 def test_the_readme_names_files_that_exist():
@@ -36,8 +35,11 @@ def test_the_readme_names_files_that_exist():
 
 
 def test_the_first_screen_shows_the_engineers_program():
-    """A screen is 45 lines: for whom it is, what it is not, and a program that learns."""
-    screen = "\n".join((ROOT / "README.md").read_text().splitlines()[:45])
-    for words in ("engineers", "conversion", "robot", "**not** for features", BLOCKS[0]):
+    """A screen is 48 lines: for whom it is, what it is not, and a program that learns."""
+    lines = (ROOT / "README.md").read_text().splitlines()
+    screen = "\n".join(lines[:48])
+    for words in ("engineers", "conversion", "robot", "**not** for continuous states", BLOCKS[0]):
         assert words in screen
-    assert "Inbox" in BLOCKS[0]
+    assert "silence=0.0" in BLOCKS[0]
+    assert len(lines) <= 150
+    assert len([line for line in BLOCKS[0].splitlines() if line]) <= 15

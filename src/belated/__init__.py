@@ -10,10 +10,12 @@ if TYPE_CHECKING:
     from belated import costs as costs
     from belated import delays as delays
     from belated import environments as environments
+    from belated import evaluation as evaluation
     from belated import lab as lab
     from belated import parts as parts
     from belated import planning as planning
     from belated import saving as saving
+    from belated import stale as stale
     from belated import testing as testing
     from belated import tuning as tuning
     from belated import wrappers as wrappers

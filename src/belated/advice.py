@@ -88,7 +88,13 @@ def recommend(problem: Problem, **known: Any) -> Agent: ...
 @overload
 def recommend(problem: Choice, **known: Any) -> LinearSampler: ...
 def recommend(problem: Problem | Choice, **known: Any) -> Agent | LinearSampler:
-    """A ready agent for what is seen and known; takes what `advise` takes."""
+    """A ready agent for what is seen and known; takes what `advise` takes.
+
+    Example:
+        >>> agent = bl.recommend(bl.Problem(states=3, actions=2, horizon=4))
+        >>> agent.begin_episode().policy.shape
+        (4, 3, 2)
+    """
     return advise(problem, **known).make()
 
 
@@ -98,6 +104,11 @@ def advise(problem: Problem | Choice, **known: Any) -> Advice:
     For a `Choice`: `silence`, the outcome of decisions that never report, 0 by default, or None if
     all report; `changes`, whether outcomes may change over time; `floor`, the probability that is
     shared out among the actions; `seed`. For a `Problem`: the keywords of `belated.advice.tabular`.
+
+    Example:
+        >>> advice = bl.advise(bl.Problem(states=3, actions=2, horizon=4), information='bandit')
+        >>> type(advice.make()).__name__ == advice.name
+        True
     """
     told: Callable[..., Advice] = decisions if isinstance(problem, Choice) else tabular
     for name in known:

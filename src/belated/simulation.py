@@ -101,6 +101,12 @@ class Run:
         means: the same run with `values`, `comparator` and `uniform` for the mean costs, where
             costs have independent noise; None where they have none.
         best: what other comparators cost; see `dynamic_regret` and `regret_so_far`.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> run = bl.simulate(world, bl.recommend(world.problem), episodes=10)
+        >>> run.values.shape, run.missing.max()
+        ((10,), np.int64(0))
     """
 
     values: Floats
@@ -289,6 +295,12 @@ def simulate(
 
     Returns:
         A `Run`.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> run = bl.simulate(world, bl.recommend(world.problem), episodes=10)
+        >>> len(run.regret)
+        10
     """
     check_is_agent("agent", agent)
     episodes = checks.integer("episodes", episodes, 1, checks.ROOM)

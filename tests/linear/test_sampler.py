@@ -81,7 +81,7 @@ def test_a_clock_is_saved_too():
         (lambda a: a.observe([bl.Reward(0, 2.0)]), "is known to be 1, got 2"),
         (lambda a: a.observe([3]), "records must be Reward"),
         (lambda a: a.observe([bl.Reward(1, 1.0), bl.Reward(1, 2.0)]), "is known to be"),
-        (lambda a: a.forget(99), "open one"),
+        (lambda a: a.forget(99), "one that was begun"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_changes_nothing(call, sentence):

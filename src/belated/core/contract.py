@@ -152,6 +152,11 @@ class Agent(Protocol):
     `begin_episode` is the only clock: the end of episode k is everything observed between
     beginning k and beginning k + 1. Episodes may overlap. Agents are deterministic: the same
     calls give the same policies. `belated.testing.check_agent` checks all of this.
+
+    Example:
+        >>> agent: bl.Agent = bl.recommend(bl.Problem(states=3, actions=2, horizon=4))
+        >>> agent.begin_episode().number, agent.begun
+        (0, 1)
     """
 
     @property

@@ -74,6 +74,12 @@ class Outcome:
         part: "path", "costs", or the step of a single cost; None if it is no record.
         why: one sentence; empty for what was taken and can be used.
         used: whether the agent gets it: what was taken, and what was late within the grace.
+
+    Example:
+        >>> inbox = bl.Inbox(bl.recommend(bl.Problem(states=1, actions=2, horizon=1)))
+        >>> outcome = inbox.take([bl.Costs(7, [0.5])]).outcomes[0]
+        >>> outcome.kind, outcome.episode
+        ('unknown', 7)
     """
 
     kind: Kind
@@ -94,6 +100,11 @@ class Report:
             since the last report.
         defaulted: those that were given the default cost at the deadline instead.
         pathless: episodes of which this batch has told the outcome, and that wait for a path.
+
+    Example:
+        >>> inbox = bl.Inbox(bl.recommend(bl.Problem(states=1, actions=2, horizon=1)))
+        >>> type(inbox.take([])).__name__
+        'Report'
     """
 
     outcomes: tuple[Outcome, ...]
@@ -148,6 +159,13 @@ class Inbox(Wrapper):
         hold: hand every outcome over at its deadline, so that what reports early does not mislead.
         rewards: (low, high): single numbers that come are rewards and not costs.
         clip: whether a reward outside counts as the nearest one inside; else it is invalid.
+
+    Example:
+        >>> inbox = bl.Inbox(bl.recommend(bl.Problem(states=1, actions=2, horizon=1)))
+        >>> episode = inbox.begin_episode()
+        >>> report = inbox.take([bl.Costs(episode.number, [0.5])])
+        >>> [outcome.kind for outcome in report.outcomes]
+        ['taken']
     """
 
     once = True

@@ -21,7 +21,16 @@ Item = TypeVar("Item")
 
 
 class FeedbackError(ValueError):
-    """A record that cannot be right. Nothing of its batch has been taken."""
+    """A record that cannot be right. Nothing of its batch has been taken.
+
+    Example:
+        >>> agent = bl.recommend(bl.Problem(states=3, actions=2, horizon=1))
+        >>> try:
+        ...     agent.observe([bl.Costs(7, [0.5])])
+        ... except bl.FeedbackError as error:
+        ...     print(error)
+        Costs of episode 7: episode must be one that was begun (none has been begun)
+    """
 
 
 def altered(record: Item, **fields: object) -> Item:
@@ -78,6 +87,12 @@ class Episode:
             with `probabilities(step, observation, among)`.
         problem: what the agent was told; needed by `record` alone.
         notes: what `act` has drawn so far. The agent reads it when the outcome arrives.
+
+    Example:
+        >>> agent = bl.recommend(bl.Problem(states=3, actions=2, horizon=4))
+        >>> episode = agent.begin_episode()
+        >>> episode.number, episode.policy.shape
+        (0, (4, 3, 2))
     """
 
     number: int
@@ -176,6 +191,12 @@ class Decision:
         action: what to do.
         probability: of that action.
         probabilities: of all actions, (A,).
+
+    Example:
+        >>> agent = bl.ThompsonSampling(bl.Problem(states=1, actions=3, horizon=1), seed=0)
+        >>> decision = agent.decide()
+        >>> decision.number, decision.probability
+        (0, 1.0)
     """
 
     number: int

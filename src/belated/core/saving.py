@@ -47,7 +47,15 @@ _OWN: dict[str, type] = {}
 
 
 class SavedFileError(ValueError):
-    """A file that is no saved agent, or a damaged one."""
+    """A file that is no saved agent, or a damaged one.
+
+    Example:
+        >>> try:
+        ...     bl.load('no such file')
+        ... except bl.SavedFileError as error:
+        ...     print(error)
+        no such file cannot be read: No such file or directory
+    """
 
 
 def register(cls: type, name: str | None = None) -> type:
@@ -88,13 +96,30 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
 
     The bytes go to a temporary file beside it, which then takes the name. A link is followed; an
     existing file keeps its permissions; what is not a regular file is refused.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp(), 'agent')
+        >>> agent = bl.recommend(bl.Problem(states=3, actions=2, horizon=4))
+        >>> bl.save(agent, path)
+        >>> bl.load(path).begun
+        0
     """
     check_is_agent("agent", agent)
     files.write(Path(path), to_bytes(agent))
 
 
 def load(path: str | os.PathLike[str]) -> Agent:
-    """Read an agent back; it continues bit for bit. Raises `SavedFileError` on any other file."""
+    """Read an agent back; it continues bit for bit. Raises `SavedFileError` on any other file.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp(), 'agent')
+        >>> agent = bl.recommend(bl.Problem(states=3, actions=2, horizon=4))
+        >>> bl.save(agent, path)
+        >>> repr(bl.load(path)) == repr(agent)
+        True
+    """
     agent = from_bytes(_content(Path(path)), str(path))
     try:
         check_is_agent("the file", agent)

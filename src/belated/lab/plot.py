@@ -29,6 +29,7 @@ from matplotlib.figure import Figure
 
 from belated.core import checks
 from belated.lab.figures import curves, sweeps
+from belated.lab.figures import style as style_of
 from belated.lab.figures.style import (
     STYLE,
     Layout,
@@ -137,7 +138,7 @@ def diagnostic(
     case = _case(result, case)
     names = [learner.name for learner in result.experiment.learners]
     rows = result.diagnostics.filter(
-        (pl.col("case") == case) & pl.col("agent").is_in(curves.drawing.chosen(names, layout))
+        (pl.col("case") == case) & pl.col("agent").is_in(style_of.chosen(names, layout))
     )
     checks.choice("name", name, sorted(rows["name"].unique()))
     with matplotlib.rc_context(STYLE):
@@ -254,7 +255,7 @@ def _over_time(
     case = _case(result, case)
     names = [learner.name for learner in result.experiment.learners]
     rows = result.reported.filter(pl.col("case") == case)
-    rows = rows.filter(pl.col("agent").is_in(curves.drawing.chosen(names, layout)))
+    rows = rows.filter(pl.col("agent").is_in(style_of.chosen(names, layout)))
     with matplotlib.rc_context(STYLE):
         axes = ax or _axes()
         block = curves.block_of(rows, "cost" if column == "value" else "regret", layout)
@@ -272,7 +273,7 @@ def _case(result: Results, case: str | None) -> str:
     return checks.choice("case", case, cases)
 
 
-def _label(axes: Axes, ends: list[curves.End], given: Axes | None, legend: str | None) -> None:
+def _label(axes: Axes, ends: list[style_of.End], given: Axes | None, legend: str | None) -> None:
     """Name the curves: at their ends, unless another panel may stand there."""
     if legend is None:
         figure = axes.get_figure(root=True)

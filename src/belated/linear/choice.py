@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from typing import Any, Self
 
+import numpy as np
+
 from belated.core import checks, stored
+from belated.core.arrays import Floats
 from belated.core.contract import Key
 from belated.core.records import FeedbackError
-from belated.linear.features import Features
+from belated.linear.features import Features, Scaling
 from belated.linear.reward import EVENT, Reward, read
+from belated.linear.trial import Trial
 
 MOST_FEATURES = 2**16
+LARGEST = 1e100
+"""The largest feature."""
 
 
 class Choice:
@@ -87,13 +93,54 @@ class Choice:
             raise ValueError(f"name must be a text, got {checks.show(name)}")
         return Choice([*self.names, name], self.features)
 
+    def rows(self, x: object, scaling: Scaling) -> tuple[Floats, list[Floats]]:
+        """Features (1, d), or (n, d) where they describe the actions, checked.
+
+        Also the numbers of named features, for the scaling to note once they are used.
+        """
+        if isinstance(self.features, Features):
+            tables = x if self.shared and isinstance(x, list | tuple) else [x]
+            pairs = [self.features.vector(table, scaling) for table in tables]
+            if not pairs:
+                raise ValueError("x must have at least one row, got none")
+            return np.array([vector for vector, _ in pairs]), [numbers for _, numbers in pairs]
+        if x is None and self.width == 0:
+            return np.zeros((1, 0)), []
+        return _numbers(x, self.width, self.shared), []
+
+    def allowed(self, among: object, retired: Collection[int] = ()) -> list[int]:
+        """The actions that may be taken, in order; among: those that the caller allows."""
+        if self.actions is None:
+            raise ValueError(
+                "among must be None where the actions come as rows of x: leave rows out"
+            )
+        if among is None:
+            named = list(range(self.actions))
+        elif isinstance(among, str) or not isinstance(among, Iterable):
+            raise ValueError(f"among must be a list of actions, got {checks.show(among)}")
+        else:
+            named = [self.index("among", action) for action in among]
+            if len(set(named)) < len(named):
+                raise ValueError(f"among must name each action once, got {checks.show(among)}")
+        left = sorted(set(named) - set(retired))
+        if not left:
+            more = f" with {len(retired)} retired" if retired else ""
+            raise ValueError(
+                f"among must leave at least one action, got {checks.show(among)}{more}"
+            )
+        return left
+
     def check(self, record: object, information: object = None) -> None:
         """The record is an outcome of a decision."""
         if not isinstance(record, Reward):
             raise FeedbackError(f"records must be Reward, got {checks.show(record)}")
 
     def check_observation(self, observation: object, among: object = None) -> None:
-        """The agent checks features when it begins, before anything changes."""
+        """A decision can be asked for with these features, among these actions."""
+        count = len(self.features.numbers) if isinstance(self.features, Features) else 0
+        self.rows(observation, Scaling(count))
+        if among is not None:
+            self.allowed(among)
 
     def check_fact(self, key: object, value: object, information: object = None) -> None:
         """A fact is the value of an event."""
@@ -146,6 +193,10 @@ class Choice:
     def remembered(self, policy: object) -> None:
         """No policy is remembered of a decision."""
 
+    def trial(self, seed: int = 0) -> Trial:
+        """A small world in which `belated.testing.check_agent` lets agents decide."""
+        return Trial(self, seed)
+
     def state(self) -> stored.State:
         """The arguments."""
         return {
@@ -190,3 +241,18 @@ def _names(given: list[str] | tuple[str, ...]) -> tuple[str, ...]:
     if len(set(given)) < len(given):
         raise ValueError(f"actions must differ, got {checks.show(list(given))}")
     return tuple(given)
+
+
+def _numbers(x: object, d: int, rows: bool) -> Floats:
+    """Features as an array (1, d), or (n, d) if rows are asked for."""
+    shape = f"(n, {d})" if rows else f"({d},)"
+    try:
+        given = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"x must be numbers of shape {shape}, got {checks.show(x)}") from None
+    if given.ndim != (2 if rows else 1) or given.shape[-1] != d or len(given) < (d > 0 or rows):
+        raise ValueError(f"x must have shape {shape}, got shape {given.shape}")
+    if not (np.abs(given) <= LARGEST).all():
+        wrong = given[~(np.abs(given) <= LARGEST)][0]
+        raise ValueError(f"x must hold finite numbers of at most {LARGEST:g}, got {wrong}")
+    return np.array(given if rows else given.reshape(1, d), order="C")

@@ -7,10 +7,11 @@ delays seen is biased towards short ones. Conditioning on what can be seen gives
     F(edge_k) = prod_{j > k} (1 - h_j)
 
 (Lagakos, Barraj & De Gruttola 1988; Kalbfleisch & Lawless 1991; Lawless 1994). Bin j holds the
-delays in (edge_{j-1}, edge_j]; bin 0 those of 0. `came_j` counts the reports of bin j, `risk_j`
-these and the reports of lower bins whose decision has reached the age edge_j. Each edge passes
-every decision once, in order, so both are kept with one pointer per edge. An action's hazard is
-shrunk to that of all actions together with a weight of ten reports.
+delays in (edge_{j-1}, edge_j]; bin 0 those of 0. Of the decisions that have reached the age edge_j,
+`came_j` counts the reports of bin j and `risk_j` these and the reports of lower bins. Each edge
+passes every decision once, in order, so both are kept with one pointer per edge. While no decision
+with a report has reached an edge, a report of its bin says that lower ages have seen nothing. An
+action's hazard is shrunk to that of all actions together with a weight of ten reports.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ class Exposure(NamedTuple):
 
     Attributes:
         edges: ages (E,), increasing from 0.
-        came: reports by the bin of their delay, (A, E).
-        risk: reports that bin j can be compared with, (A, E).
+        came: reports by the bin of their delay, of decisions that have reached its edge, (A, E).
+        risk: reports of that bin and of lower ones, of the same decisions, (A, E).
+        young: reports by bin, of decisions that have not reached its edge yet, (A, E).
         passed: the number of the next decision that reaches each edge, (E,).
         share: F at the edges, (A, E).
     """
@@ -42,6 +44,7 @@ class Exposure(NamedTuple):
     edges: Floats
     came: Floats
     risk: Floats
+    young: Floats
     passed: Ints
     share: Floats
 
@@ -58,6 +61,7 @@ def fresh(models: int, unit: float = 1.0) -> Exposure:
     counts = (models, EDGES)
     return Exposure(
         unit_edges() * unit,
+        np.zeros(counts),
         np.zeros(counts),
         np.zeros(counts),
         np.zeros(EDGES, dtype=np.int64),
@@ -82,6 +86,9 @@ def bin_of(edges: Floats, delay: float) -> int:
 def count_report(exposure: Exposure, number: int, model: int, delay: float) -> int:
     """Count the first report of a decision; returns the bin of its delay."""
     j = bin_of(exposure.edges, delay)
+    if exposure.passed[j] <= number:
+        exposure.young[model, j] += 1.0
+        return j
     exposure.came[model, j] += 1.0
     exposure.risk[model, j] += 1.0
     for later in range(j + 1, len(exposure.edges)):
@@ -116,8 +123,11 @@ def advance(
                 break
             continue
         while k < seen and time - clock[k - base] >= edge:
-            if 0 <= bins[k - base] < j:
+            if 0 <= bins[k - base] <= j:
                 exposure.risk[actions[k - base], j] += 1.0
+                if bins[k - base] == j:
+                    exposure.came[actions[k - base], j] += 1.0
+                    exposure.young[actions[k - base], j] -= 1.0
             k += 1
         exposure.passed[j] = k
 
@@ -128,16 +138,19 @@ def fit(exposure: Exposure) -> None:
     A, E = exposure.came.shape
     share = np.ones(A)
     for j in range(E - 1, -1, -1):
-        came, risk = 0.0, 0.0
+        came, risk, young = 0.0, 0.0, 0.0
         for i in range(A):
             exposure.share[i, j] = share[i]
             came += exposure.came[i, j]
             risk += exposure.risk[i, j]
-        if came > 0.0:
+            young += exposure.young[i, j]
+        if risk > 0.0:
             pool = came / risk
             for i in range(A):
                 hazard = (exposure.came[i, j] + POOLED * pool) / (exposure.risk[i, j] + POOLED)
                 share[i] *= 1.0 - hazard
+        elif young > 0.0:
+            share[:] = 0.0
 
 
 @njit(cache=True)

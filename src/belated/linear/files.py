@@ -60,8 +60,9 @@ def read_exposure(state: object, sizes: Sizes, begun: int) -> Exposure:
     risk = _array(saved, "risk", counts, 0.0, checks.MOST)
     if (came > risk).any():
         raise ValueError("came must be at most risk")
+    young = _array(saved, "young", counts, 0.0, checks.MOST)
     passed = _whole(saved, "passed", (EDGES,), 0, begun)
-    return Exposure(edges, came, risk, passed, _array(saved, "share", counts, 0.0, 1.0))
+    return Exposure(edges, came, risk, young, passed, _array(saved, "share", counts, 0.0, 1.0))
 
 
 def write_young(young: Young, blocks: int) -> stored.State:

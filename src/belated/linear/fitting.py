@@ -27,6 +27,8 @@ from belated.linear.sums import Old, Young
 
 PSEUDO = 0.1
 """Weight of the mean outcome in the constant of all models."""
+WIDE = 32
+"""Features above which fewer memories are kept and the models are fitted less often."""
 SAMPLES = 16
 """Decisions of a block whose ages give its exposure."""
 
@@ -189,14 +191,22 @@ def fit_models(
 
 @njit(cache=True)
 def fit_spread(old: Old, weights: Floats, ridge: Floats, out: Floats) -> None:
-    """The inverse of what was asked, averaged over the memories by weight, into out (A, d, e)."""
+    """The inverse of what was asked, averaged over the memories by weight, into out (A, d, e).
+
+    Above `WIDE` features, where inverses are what takes time: the inverse of the average.
+    """
     M, A, d, e = old.asked.shape
     out[:] = 0.0
+    together = d > WIDE
     G = np.empty((d, e))
     for i in range(A):
         for m in range(M):
-            G[:] = old.scale[m] * old.asked[m, i]
-            for u in range(d):
-                G[u, u if e > 1 else 0] += ridge[u]
-            factor(G)
-            add_inverse(G, weights[m], out[i])
+            weight = weights[m] * old.scale[m] if together else old.scale[m]
+            if m == 0 or not together:
+                G[:] = 0.0
+                for u in range(d):
+                    G[u, u if e > 1 else 0] = ridge[u]
+            G += weight * old.asked[m, i]
+            if m == M - 1 or not together:
+                factor(G)
+                add_inverse(G, 1.0 if together else weights[m], out[i])

@@ -157,7 +157,11 @@ def decide(
 
 @njit(cache=True)
 def pick(probabilities: Floats, u: float) -> int:
-    """The action at which the sum of the probabilities passes u."""
+    """The action at which the sum of the probabilities passes u times all of it."""
+    whole = 0.0
+    for a in range(len(probabilities)):
+        whole += probabilities[a]
+    u *= whole
     total, last = 0.0, 0
     for a in range(len(probabilities)):
         if probabilities[a] > 0.0:
@@ -346,14 +350,14 @@ def freeze(
         old.n[m, i] += part * share
         old.x[m, i] += part * share * x
         add_products(old.xx[m, i], x, part * share)
-        add_products(old.asked[m, i], x, part * (share - 1.0))
+        add_products(old.asked[m, i], x, part / discounts[m] * (share - 1.0))
         old.r[m, i] += part * r
         old.rx[m, i] += part * r * x
 
 
 @njit(cache=True)
 def withdraw(old: Old, i: int, x: Floats, age: int, discounts: Floats) -> None:
-    """Take a decision that never reported out of the variance."""
+    """Take a decision that never reported out of the variance; age: decisions begun since."""
     for m in range(len(discounts)):
         add_products(old.asked[m, i], x, -(discounts[m] ** age) / old.scale[m])
 

@@ -48,9 +48,14 @@ class Reward:
         except ValueError as error:
             raise FeedbackError(f"Reward of episode {checks.show(self.episode)}: {error}") from None
 
+    @property
+    def key(self) -> str:
+        """The event among the facts."""
+        return EVENT if self.event is None else f"={self.event}"
+
     def facts(self) -> dict[str | int, float]:
         """What the record says: the value of its event."""
-        return {EVENT if self.event is None else f"={self.event}": self.value}
+        return {self.key: self.value}
 
     def renumbered(self, episode: int) -> Reward:
         """The same record under another number."""

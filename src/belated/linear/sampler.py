@@ -16,24 +16,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints
 from belated.core.contract import call
-from belated.core.records import Decision, FeedbackError, Notes
+from belated.core.records import Decision, Episode, FeedbackError, Notes, chance
 from belated.linear import exposure as exposures
-from belated.linear import files, learning, sums
-from belated.linear.chance import uniforms
+from belated.linear import files, learning, life, sums
 from belated.linear.choice import Choice
+from belated.linear.choosing import quadratic
 from belated.linear.clock import Clock
 from belated.linear.features import Features, Scaling
+from belated.linear.fitting import WIDE
 from belated.linear.learning import CLOSED, REPORTED, SILENT, UNDECIDED, Level, Log, Model
-from belated.linear.reward import Reward
+from belated.linear.life import Row
+from belated.linear.logs import DecisionLog
+from belated.linear.reward import EVENT, Reward
 
 MEMORIES = (1.0, 0.9995, 0.999, 0.998, 0.996, 0.992, 0.984)
 FEW_MEMORIES = (1.0, 0.9995, 0.998, 0.992)
 """Discounts per decision; few of them where there are more than `WIDE` features."""
-WIDE = 32
 DIAGONAL = 300
 """Features above which only the diagonal of the covariance is kept, unless asked otherwise."""
 OPTIMISM = 0.35
@@ -51,6 +54,8 @@ _NUMBERS = [
     "fitted",
     "residuals",
     "late",
+    "fitted_reports",
+    "unpredicted",
 ]
 _FIELDS = (
     *_ARGUMENTS,
@@ -73,6 +78,7 @@ _FIELDS = (
         "square",
         "plays",
         "raw",
+        "sum",
         "shares",
         "delays",
         "events",
@@ -126,7 +132,7 @@ class LinearSampler:
         self._changes = checks.flag("changes", changes)
         self._floor = checks.real("floor", floor, 0.0, 1.0)
         self._holdout = checks.real("holdout", holdout, 0.0, 1.0)
-        self._seed = checks.integer("seed", seed, 0, checks.LARGEST)
+        self.seed = checks.integer("seed", seed, 0, checks.LARGEST)
         d = problem.width + (0 if problem.shared else 1)
         diagonal = d > DIAGONAL if diagonal is None else checks.flag("diagonal", diagonal)
         self._diagonal = diagonal
@@ -139,7 +145,7 @@ class LinearSampler:
         e = 1 if diagonal else d
         checks.room(BLOCKS * A * d * e, actions=problem.actions, features=problem.width)
         self._width = 8 if d <= WIDE else 32  # decisions in a new block
-        self._every = EVERY if d <= 20 else 25 if d <= 64 else 50
+        self._wide = d > WIDE and not diagonal
         self._exposure = exposures.fresh(A)
         self._young = sums.fresh_young(BLOCKS if self._silent else 1, A, d, e, M)
         self._blocks = 0
@@ -169,17 +175,21 @@ class LinearSampler:
         self._seen = 0  # decisions begun at the last observe
         self._time = -1.0  # of the last observe
         self._log = _log(64, d)
-        self._events: dict[int, dict[str | None, float]] = {}  # of decisions with named events
+        self._events: dict[int, dict[str, float]] = {}  # of decisions with named events
+        self._acting: dict[int, Notes] = {}  # of episodes that have not acted
         self._waiting: list[tuple[int, float, str, float]] = []  # number, time, event, value
         self._reports = 0
         self._fresh_reports = 0  # since the models were fitted
         self._fitted = -1  # decisions begun when they were
+        self._fitted_reports = 0  # reports then
+        self._unpredicted = 0  # decisions below this number were made before any report
         self._residuals = 0.0
         self._equal: float | None = None  # the outcome that all reports have had, NaN if none
         self._negative = False
         self._late = 0
         self._delays: dict[int, float] = {}  # of first reports, until the unit of ages is fixed
         self._plays = np.zeros(A, dtype=np.int64)
+        self._sum = np.zeros(d)  # of the features of all decisions
         self._raw = np.zeros((2, A))  # sums of outcomes, and of their squares, as they came
 
     # What the agent says of itself
@@ -220,81 +230,50 @@ class LinearSampler:
     def decide(
         self,
         x: object = None,
-        among: Sequence[int | str] | None = None,
-        now: float | None = None,
         rng: np.random.Generator | None = None,
+        now: float | None = None,
+        among: Sequence[int | str] | None = None,
     ) -> Decision:
         """Choose an action.
 
         Args:
             x: the features: (d,), or one row per action at hand (n, d), or a table of named ones.
-            among: the actions that are allowed now, by number or name.
-            now: the time, if the caller has a clock.
             rng: draws the action; by default the draw depends on seed and number alone.
+            now: the time, if the caller has a clock.
+            among: the actions that are allowed now, by number or name.
         """
         if rng is not None:
-            checks.instance("rng", rng, np.random.Generator)
+            checks.generator("rng", rng)
         time = self._clock.checked(now)
         rows, models, raw = self._at_hand(x, among)
         number = self._begin(time)
         return self._act(number, rows, models, raw, rng)
 
-    def check_observation(self, x: object, among: Sequence[int | str] | None = None) -> None:
+    def check_observation(self, x: object, among: object = None) -> None:
         """Raise `ValueError` if no decision can be made there; nothing changes."""
         self._at_hand(x, among)
 
-    def _at_hand(
-        self, x: object, among: Sequence[int | str] | None
-    ) -> tuple[Floats, Ints, list[Floats]]:
-        """Features (1, d) or (n, d), and the models of the actions that may be taken."""
+    def _at_hand(self, x: object, among: object) -> tuple[Floats, Ints, list[Floats]]:
+        """Features (1, d) or (n, d), the models of the actions that may be taken, and numbers."""
         rows, raw = self._rows(x)
-        if self._problem.shared:
-            if among is not None:
-                raise ValueError(
-                    "among must be None where the actions come as rows of x: leave rows out"
-                )
+        if self._problem.shared and among is None:
             return rows, np.zeros(len(rows), dtype=np.int64), raw
-        if among is None:
-            if not self._retired:
-                return rows, np.arange(self._models), raw
-            allowed = [a for a in range(self._models) if a not in self._retired]
-        else:
-            if isinstance(among, str) or not isinstance(among, Iterable):
-                raise ValueError(f"among must be a list of actions, got {checks.show(among)}")
-            named = [self._problem.index("among", action) for action in among]
-            allowed = sorted(set(named) - self._retired)
-            if len(set(named)) < len(named):
-                raise ValueError(f"among must name each action once, got {checks.show(among)}")
-        if not allowed:
-            raise ValueError(
-                f"among must leave at least one action, got {checks.show(among)}"
-                + (f" with {len(self._retired)} retired" if self._retired else "")
-            )
-        return rows, np.array(allowed, dtype=np.int64), raw
+        if among is None and not self._retired:
+            return rows, np.arange(self._models), raw
+        return rows, np.array(self._problem.allowed(among, self._retired), dtype=np.int64), raw
 
     def _rows(self, x: object) -> tuple[Floats, list[Floats]]:
         """The features as rows, with a constant where each action has its own model."""
-        d, features = self._problem.width, self._problem.features
-        raw: list[Floats] = []
-        if isinstance(features, Features):
-            tables = x if self._problem.shared and isinstance(x, list | tuple) else [x]
-            pairs = [features.vector(table, self._scaling) for table in tables]
-            if not pairs:
-                raise ValueError("x must have at least one row, got none")
-            given: Floats = np.array([vector for vector, _ in pairs])
-            raw = [numbers for _, numbers in pairs]
-        elif x is None and d == 0:
-            given = np.zeros((1, 0))
-        else:
-            given = _numbers(x, d, self._problem.shared)
+        given, raw = self._problem.rows(x, self._scaling)
         if self._problem.shared:
             return given, raw
-        rows = np.ones((1, d + 1))
-        rows[:, :d] = given
+        rows = np.ones((1, self._problem.width + 1))
+        rows[:, :-1] = given
         return rows, raw
 
     def _begin(self, time: float | None) -> int:
         """The number of the next decision."""
+        self._read_notes()
         self._learn_waiting()
         if self._clock.tick(time):
             self._restart_ages()
@@ -334,7 +313,7 @@ class LinearSampler:
             OPTIMISM,
             self._floor,
             self._holdout,
-            self._seed,
+            self.seed,
             number,
         )
 
@@ -348,49 +327,42 @@ class LinearSampler:
     ) -> Decision:
         """Draw the action of a decision that has begun, and remember it."""
         shares, means, factors = self._policy(number, rows, models)
-        u = uniforms(self._seed, number, 0, 1)[0] if rng is None else rng.random()
-        place = learning.pick(shares, u)
+        place = learning.pick(shares, (chance(self.seed, number) if rng is None else rng).random())
         i = int(models[place])
         x = rows[place if len(rows) > 1 else 0]
         for numbers in raw:
             self._scaling.note(numbers)
         self._note(number, i, x, float(means[place]), float(factors[place]))
-        if self._problem.shared:
-            return Decision(number, place, float(shares[place]), shares)
-        probabilities = np.zeros(self._models)
-        probabilities[models] = shares
-        return Decision(number, i, float(shares[place]), probabilities)
+        action = place if self._problem.shared else i
+        return Decision(number, action, float(shares[place]), self._whole(models, shares))
 
-    def _asked(
-        self, number: int, step: int, x: object, among: Sequence[int | str] | None
-    ) -> Floats:
-        """See `DecisionEpisode.probabilities`."""
-        checks.integer("step", step, 0, 0)
+    def _asked(self, number: int, x: object, among: object) -> Floats:
+        """See `Policy.probabilities`."""
         rows, models, _ = self._at_hand(x, among)
-        shares, _, _ = self._policy(number, rows, models)
+        return self._whole(models, self._policy(number, rows, models)[0])
+
+    def _whole(self, models: Ints, shares: Floats) -> Floats:
+        """Probabilities of all actions, of those that are not at hand too."""
         if self._problem.shared:
             return shares
-        probabilities: Floats = np.zeros(self._models)
-        probabilities[models] = shares
-        return probabilities
+        whole: Floats = np.zeros(self._models)
+        whole[models] = shares
+        return whole
 
-    def _acted(
-        self,
-        number: int,
-        step: int,
-        x: object,
-        rng: np.random.Generator | None,
-        among: Sequence[int | str] | None,
-    ) -> tuple[int, float]:
-        """See `DecisionEpisode.act`."""
-        checks.integer("step", step, 0, 0)
-        if rng is not None:
-            checks.instance("rng", rng, np.random.Generator)
-        if not self.is_open(number) or self._log.status[number - self._base] != UNDECIDED:
-            raise ValueError(f"act must be called once per decision; decision {number} has acted")
-        rows, models, raw = self._at_hand(x, among)
-        decision = self._act(number, rows, models, raw, rng)
-        return decision.action, decision.probability
+    def _read_notes(self) -> None:
+        """Learn which episodes have acted, and how."""
+        for number, notes in list(self._acting.items()):
+            asked = notes.decisions.get(0)
+            if asked is None:
+                continue
+            del self._acting[number]
+            rows, raw = self._rows(asked.observation)
+            i = 0 if self._problem.shared else asked.action
+            row = rows[asked.action if self._problem.shared else 0]
+            _, means, factors = self._policy(number, row[None], np.array([i]))
+            for numbers in raw:
+                self._scaling.note(numbers)
+            self._note(number, i, row, float(means[0]), float(factors[0]))
 
     def _note(self, number: int, i: int, x: Floats, mean: float, factor: float) -> None:
         """Add a decision of model i with features x (d,) to the sums."""
@@ -400,7 +372,10 @@ class LinearSampler:
         self._log.status[k] = SILENT
         self._nonzero += x != 0.0
         self._square += x * x
+        self._sum += x
         self._plays[i] += 1
+        if not self._fitted_reports:
+            self._unpredicted = number + 1
         learning.note_decision(
             self._young,
             self._old,
@@ -415,9 +390,12 @@ class LinearSampler:
             self._silent,
         )
 
-    def begin_episode(self, now: float | None = None) -> DecisionEpisode:
-        """Begin a decision whose features are not known yet; `act` of what is returned decides."""
-        return DecisionEpisode(self, self._begin(self._clock.checked(now)))
+    def begin_episode(self, now: float | None = None) -> Episode:
+        """Begin a decision whose features are not known yet; `act` of the episode decides."""
+        number = self._begin(self._clock.checked(now))
+        episode = Episode(number, Policy(self, number), self._problem)
+        self._acting[number] = episode.notes
+        return episode
 
     # Outcomes
 
@@ -427,27 +405,24 @@ class LinearSampler:
         A call without records says that nothing has come until now.
         """
         time = self._clock.checked(now)
+        self._read_notes()
         new, late = self._checked(records)
         if self._clock.tick(time):
             self._restart_ages()
         self._seen = self._begun
         self._time = self._clock.time if self._clock.told else self._begun - 1.0
         for record in new:
-            number, event = record.episode, record.event
+            number, event = record.episode, record.key
             arrived = self._time
             if self._clock.told and record.at is not None:
                 arrived = min(record.at, arrived)
             k = number - self._base
             reported = self._log.status[k] == REPORTED or number in self._events
-            if event is not None or number in self._events:
-                known = self._events.setdefault(number, {})
-                if reported and not known:
-                    known[None] = float(self._log.total[k])
-                known[event] = record.value
-            else:
-                self._events[number] = {None: record.value}
-            key = "" if event is None else f"={event}"
-            self._waiting.append((number, arrived, key, record.value))
+            known = self._events.setdefault(number, {})
+            if reported and not known:
+                known[EVENT] = float(self._log.total[k])
+            known[event] = record.value
+            self._waiting.append((number, arrived, event, record.value))
         self._late += late
 
     def _checked(self, records: Iterable[Reward]) -> tuple[list[Reward], int]:
@@ -459,16 +434,16 @@ class LinearSampler:
                 f"records must be a list of Reward, got {checks.show(records)}"
             ) from None
         late = 0
-        new: dict[tuple[int, str | None], Reward] = {}
+        new: dict[tuple[int, str], Reward] = {}
         for record in batch:
             self._problem.check(record)
-            number, event = record.episode, record.event
+            number, event = record.episode, record.key
             where = f"Reward of episode {number}"
             if number >= self._begun:
                 newest = f"the newest is {self._begun - 1}" if self._begun else "none has begun"
                 raise FeedbackError(f"{where}: episode must be one that was begun ({newest})")
             if number < self._base or self._log.status[number - self._base] == CLOSED:
-                if not self._silent:
+                if self._close_at is None:
                     raise FeedbackError(
                         f"{where}: episode must be an open one; this one was forgotten"
                     )
@@ -481,7 +456,7 @@ class LinearSampler:
                 known = new[number, event].value
             if known is not None:
                 if known != record.value:
-                    called = "" if event is None else f" of event {event!r}"
+                    called = "" if record.event is None else f" of event {record.event!r}"
                     raise FeedbackError(
                         f"{where}: value{called} is known to be {known:g}, got {record.value:g}"
                     )
@@ -489,12 +464,12 @@ class LinearSampler:
             new[number, event] = record
         return list(new.values()), late
 
-    def _known(self, number: int, event: str | None) -> float | None:
+    def _known(self, number: int, event: str) -> float | None:
         """The value of an event of an open decision, if it has come."""
         if number in self._events:
             return self._events[number].get(event)
         k = number - self._base
-        if event is None and self._log.status[k] == REPORTED:
+        if event == EVENT and self._log.status[k] == REPORTED:
             return float(self._log.total[k])
         return None
 
@@ -520,11 +495,13 @@ class LinearSampler:
             self._raw[0, i] += outcomes[-1] - before
             self._raw[1, i] += outcomes[-1] ** 2 - before**2
             known = self._events.get(number)
-            if event == "" and known is not None and len(known) == 1:
+            if event == EVENT and known is not None and len(known) == 1:
                 del self._events[number]  # the total is this event alone
         self._waiting = []
         for number, outcome, time in zip(numbers, outcomes, times, strict=True):
             self._count_outcome(number, outcome, time)
+        if not self._silent:
+            self._predict_mean(numbers, outcomes[0])
         residuals, firsts = learning.take(
             self._young,
             self._old,
@@ -546,6 +523,14 @@ class LinearSampler:
         self._reports += firsts
         self._fresh_reports += len(numbers)
 
+    def _predict_mean(self, numbers: list[int], first: float) -> None:
+        """Let what was decided before any report be judged as if the mean had been predicted."""
+        hits = float(self._old.hits.sum())
+        mean = float(self._old.r[0].sum()) / hits if hits else first
+        for number in numbers:
+            if number < self._unpredicted:
+                self._model.predicted[number % learning.RING, :-1] = mean
+
     def _count_outcome(self, number: int, outcome: float, time: float) -> None:
         """Note what kinds of outcomes there are; delays too, until the unit of ages is fixed."""
         if not self._clock.fixed:
@@ -563,10 +548,16 @@ class LinearSampler:
         Where silence has a meaning, the decision stays in the sums with the exposure that it has
         reached; otherwise it is dropped.
         """
-        number = checks.integer("episode", episode, 0)
+        try:
+            number = checks.integer("episode", episode, 0)
+        except ValueError as error:
+            raise FeedbackError(str(error)) from None
+        if number >= self._begun:
+            raise FeedbackError(f"episode must be one that was begun, got {number}")
         if not self.is_open(number):
-            state = "forgotten before" if number < self._begun else "not begun"
-            raise FeedbackError(f"episode must be an open one, got {number}, which was {state}")
+            return
+        self._read_notes()
+        self._acting.pop(number, None)
         self._learn_waiting()
         self._close(number)
         self._trim()
@@ -595,7 +586,7 @@ class LinearSampler:
                     self._old,
                     int(self._log.model[k]),
                     self._log.x[k],
-                    self._begun - number,
+                    self._begun - number - 1,
                     self._discounts,
                 )
         self._log.status[k] = CLOSED
@@ -606,9 +597,13 @@ class LinearSampler:
     # Fitting
 
     def _fit_is_due(self) -> bool:
-        if self._fitted < 0 or self._begun - self._fitted >= self._every:
+        """Whether enough has happened since the models were fitted."""
+        since = self._begun - self._fitted
+        every = min(max(EVERY, self._begun // 10), 10 * EVERY) if self._wide else EVERY
+        if self._fitted < 0 or since >= every:
             return True
-        return self._fresh_reports > max(0.0, 0.02 * self._reports)
+        soon = every // 4 if self._wide else 1
+        return self._fresh_reports > 0.02 * self._reports and since >= soon
 
     def _ridge(self) -> Floats:
         """Penalties (d,): the mean square of each feature where it is not 0, times how many are."""
@@ -620,6 +615,7 @@ class LinearSampler:
 
     def _fit(self) -> None:
         self._fitted, self._fresh_reports = self._begun, 0
+        self._fitted_reports = self._reports
         ridge = self._ridge()
         if self._silent:
             equal = self._equal is not None and not math.isnan(self._equal) and self._equal != 0.0
@@ -657,6 +653,8 @@ class LinearSampler:
                 self._shares,
                 self._precisions,
             )
+            if self._level.sigma <= 1e-9 * abs(self._level.mean):
+                self._model.average[:] = 0.0  # outcomes have been equal: rounding must not decide
         if self._close_at is not None:
             self._close_exposed(self._close_at)
 
@@ -693,10 +691,128 @@ class LinearSampler:
         if self._clock.fixed:
             self._delays = {}
 
+    # The life of a learner
+
+    def add_action(self, name: str | None = None) -> int:
+        """Add an action, with its name if actions have names; returns its number.
+
+        It begins like any other: with the constant of all models and the delays of all actions.
+        """
+        self._problem = self._problem.with_action(name)
+        self._learn_waiting()
+        self._exposure = self._exposure._replace(
+            **{
+                name: _wider(getattr(self._exposure, name), 0)
+                for name in ("came", "risk", "young", "share")
+            }
+        )
+        per_block = ("n", "x", "xx", "hits", "r", "rr", "rx", "pp")
+        self._young = self._young._replace(
+            **{name: _wider(getattr(self._young, name), 1) for name in per_block}
+        )
+        per_memory = ("n", "x", "xx", "r", "rx", "asked")
+        self._old = self._old._replace(
+            **{name: _wider(getattr(self._old, name), 1) for name in per_memory},
+            hits=_wider(self._old.hits, 0),
+            rr=_wider(self._old.rr, 0),
+        )
+        self._model = self._model._replace(
+            theta=_wider(self._model.theta, 1),
+            average=_wider(self._model.average, 0),
+            spread=_wider(self._model.spread, 0),
+        )
+        self._shares, self._precisions = _wider(self._shares, 1), _wider(self._precisions, 1)
+        self._plays, self._raw = _wider(self._plays, 0), _wider(self._raw, 1)
+        self._fitted = -1
+        return self._models - 1
+
+    def retire(self, action: int | str) -> None:
+        """Play an action no more; outcomes of what was decided are still learned."""
+        number = self._problem.index("action", action)
+        if len(self._retired | {number}) == self._models:
+            raise ValueError(f"action must leave one that is played, got {action!r}, the last one")
+        self._retired.add(number)
+
+    def table(self) -> list[Row]:
+        """One row per action: plays, reports, expected outcome with an interval, what leads."""
+        return stored.twin(self)._table()  # type: ignore[no-any-return]
+
+    def _table(self) -> list[Row]:
+        """The table, with all that has come; this learns, so it is asked of a copy."""
+        self._learn_waiting()
+        self._fit()
+        names = ["all"]
+        overall = None
+        if not self._problem.shared:
+            names = [self._problem.name(a) for a in range(self._models)]
+        if self._problem.width and not self._problem.shared:
+            x = self._sum / max(self._begun, 1)
+            mean = self._model.constant[0] + self._model.theta[0] @ x
+            error = [
+                self._level.sigma * math.sqrt(max(quadratic(spread, x), 0.0))
+                for spread in self._model.spread
+            ]
+            overall = (mean, np.array(error) if self._reports else np.full(len(mean), math.inf))
+        exposed = self._exposed() if self._silent else self._hits()
+        return life.table(
+            names,
+            self._plays,
+            self._hits(),
+            exposed,
+            self._raw,
+            self._silence or 0.0,
+            overall,
+            self._retired,
+        )
+
+    def verdict(self) -> str:
+        """Which action leads, how sure that is, and what it would take to be sure."""
+        span = self._clock.time - float(self._log.clock[0]) if self._clock.told else None
+        return life.verdict(self.table(), self._begun, span)
+
+    def replay(self, log: DecisionLog) -> None:
+        """Begin with a log of decisions that were made elsewhere; only a fresh learner can.
+
+        They get the numbers from 0 on; rewards that come later are reported under these.
+        """
+        checks.instance("log", log, DecisionLog)
+        if self._begun:
+            raise ValueError(f"the learner must be fresh, got one with {self._begun} decisions")
+        if self._problem.shared:
+            raise ValueError("a log can be replayed only where actions are listed; here they vary")
+        if log.x.shape[1] != self._problem.width:
+            raise ValueError(f"log must have {self._problem.width} features, got {log.x.shape[1]}")
+        if len(log) and int(log.actions.max()) >= self._models:
+            raise ValueError(f"log must have actions below {self._models}, got {log.actions.max()}")
+        came = np.flatnonzero(log.came)
+        came = came[np.argsort(log.reported[came], kind="stable")]
+        place = 0
+        for number in range(len(log)):
+            now = float(log.decided[number])
+            ready = []
+            while place < len(came) and log.reported[came[place]] < now:
+                ready.append(_logged(log, int(came[place])))
+                place += 1
+            self.observe(ready, now if log.clocked else None)
+            self._begin(now if log.clocked else None)
+            rows = np.ones((1, self._problem.width + 1))
+            rows[0, :-1] = log.x[number]
+            action = int(log.actions[number])
+            _, means, factors = self._policy(number, rows, np.array([action]))
+            self._note(number, action, rows[0], float(means[0]), float(factors[0]))
+        rest = [_logged(log, int(number)) for number in came[place:]]
+        self.observe(rest, log.until if log.clocked else None)
+
+    def _hits(self) -> Floats:
+        """Decisions of each model that have reported, (A,)."""
+        hits: Floats = self._old.hits + self._young.hits[self._young.order[: self._blocks]].sum(0)
+        return hits
+
     # Files and figures
 
     def diagnostics(self) -> Mapping[str, float]:
         """Numbers worth plotting."""
+        self._read_notes()
         level = self._level
         exposed = float(self._exposed().sum())
         numbers = {
@@ -746,7 +862,7 @@ class LinearSampler:
             "changes": self._changes,
             "floor": self._floor,
             "holdout": self._holdout,
-            "seed": self._seed,
+            "seed": self.seed,
             "diagonal": self._diagonal,
             "close_at": self._close_at,
         }
@@ -757,6 +873,7 @@ class LinearSampler:
 
     def state(self) -> stored.State:
         """Everything that decides what the learner does next."""
+        self._read_notes()
         given = self.configuration()
         kept = self._begun - self._base
         return {
@@ -779,6 +896,7 @@ class LinearSampler:
             "square": self._square.copy(),
             "plays": self._plays.copy(),
             "raw": self._raw.copy(),
+            "sum": self._sum.copy(),
             "shares": self._shares[self._young.order[: self._blocks]],
             "delays": [[number, delay] for number, delay in self._delays.items()],
             "events": [
@@ -833,6 +951,8 @@ class LinearSampler:
         stored.between("plays", self._plays, 0, begun)
         self._raw = stored.copied("raw", read["raw"], np.float64, (2, A))
         stored.finite("raw", self._raw)
+        self._sum = stored.copied("sum", read["sum"], np.float64, (d,))
+        stored.finite("sum", self._sum)
         shares = stored.array("shares", read["shares"], np.float64, (self._blocks, A))
         stored.between("shares", shares, 0.0, 1.0)
         self._shares[: self._blocks] = shares
@@ -844,8 +964,8 @@ class LinearSampler:
             number, known = stored.items("events", item)
             events = self._events.setdefault(self._open_number(number), {})
             for event, value in stored.items("events", known):
-                record = Reward(number, value, event)
-                events[record.event] = record.value
+                self._problem.check_fact(event, value)
+                events[event] = float(value)
         for item in stored.items("waiting", read["waiting"]):
             number, time, event, value = stored.items("waiting", item)
             if not isinstance(event, str):
@@ -891,41 +1011,31 @@ class LinearSampler:
         self._base += gone
 
 
-class DecisionEpisode:
-    """A decision that has begun: `act` decides, once.
-
-    Attributes:
-        number: of the decision, counted from 0.
-        notes: none: the agent keeps the features and the action itself.
-    """
+class Policy:
+    """The policy of a decision that has begun; it is computed when it is asked for."""
 
     def __init__(self, agent: LinearSampler, number: int) -> None:
         self._agent = agent
-        self._own = number
-        self.number = number
-        self.notes = Notes()
+        self._number = number
 
-    def renumbered(self, number: int) -> DecisionEpisode:
-        """The same decision under the number that a wrapper gives it."""
-        made = DecisionEpisode(self._agent, self._own)
-        made.number = number
-        return made
+    def probabilities(self, step: int, observation: object, among: object) -> Floats:
+        """The probability of every action for the features at hand."""
+        checks.integer("step", step, 0, 0)
+        return self._agent._asked(self._number, observation, among)
 
-    def probabilities(
-        self, step: int = 0, observation: object = None, among: Sequence[int | str] | None = None
-    ) -> Floats:
-        """The probabilities with which `act` would draw; nothing is changed."""
-        return self._agent._asked(self._own, step, observation, among)
 
-    def act(
-        self,
-        step: int = 0,
-        observation: object = None,
-        rng: np.random.Generator | None = None,
-        among: Sequence[int | str] | None = None,
-    ) -> tuple[int, float]:
-        """Draw the action for the features at hand; also its probability."""
-        return self._agent._acted(self._own, step, observation, rng, among)
+def _wider(array: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
+    """The array with zeros for one model more."""
+    shape = list(array.shape)
+    shape[axis] = 1
+    return np.concatenate([array, np.zeros(shape, dtype=array.dtype)], axis=axis)
+
+
+def _logged(log: DecisionLog, number: int) -> Reward:
+    """The reward of a decision in a log."""
+    return Reward(
+        number, float(log.rewards[number]), at=float(log.reported[number]) if log.clocked else None
+    )
 
 
 def _log(size: int, d: int) -> Log:
@@ -938,18 +1048,3 @@ def _log(size: int, d: int) -> Log:
         np.full(size, -1, dtype=np.int8),
         np.zeros(size, dtype=np.int8),
     )
-
-
-def _numbers(x: object, d: int, rows: bool) -> Floats:
-    """Features as an array (1, d), or (n, d) if rows are asked for."""
-    shape = f"(n, {d})" if rows else f"({d},)"
-    try:
-        given = np.asarray(x, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"x must be numbers of shape {shape}, got {checks.show(x)}") from None
-    if given.ndim != (2 if rows else 1) or given.shape[-1] != d or len(given) < (d > 0 or rows):
-        raise ValueError(f"x must have shape {shape}, got shape {given.shape}")
-    if not np.isfinite(given).all() or (np.abs(given) > 1e100).any():
-        wrong = given[~(np.abs(given) <= 1e100)][0]
-        raise ValueError(f"x must hold finite numbers of at most 1e100, got {wrong}")
-    return np.ascontiguousarray(given if rows else given.reshape(1, d))

@@ -41,6 +41,11 @@ def expected(process: CostProcess, episode: int) -> Floats:
     """The cost function of an episode in expectation over its noise, (1 or H, S, A), read-only.
 
     A process with independent noise says it by a method of this name; for any other it is `at`.
+
+    Example:
+        >>> process = bl.costs.stochastic(np.array([[0.1, 0.9]]), seed=0)
+        >>> bl.costs.expected(process, 3)
+        array([[[0.1, 0.9]]])
     """
     costs: Floats = getattr(process, "expected", process.at)(episode)
     return costs
@@ -100,18 +105,36 @@ class Deterministic:
 
 
 def fixed(costs: object) -> Deterministic:
-    """The same cost function in every episode. costs: (S, A), (1, S, A) or (H, S, A)."""
+    """The same cost function in every episode. costs: (S, A), (1, S, A) or (H, S, A).
+
+    Example:
+        >>> costs = np.array([[0.1, 0.9]])
+        >>> bl.costs.fixed(costs).at(7)
+        array([[[0.1, 0.9]]])
+    """
     return Deterministic((_cost_function("costs", costs),), every=1, blend=False)
 
 
 def switching(costs: object, every: int) -> Deterministic:
-    """Several cost functions that take turns, each for `every` episodes, again and again."""
+    """Several cost functions that take turns, each for `every` episodes, again and again.
+
+    Example:
+        >>> costs = np.array([[0.1, 0.9]])
+        >>> bl.costs.switching([costs, 1 - costs], every=10).at(10)
+        array([[[0.9, 0.1]]])
+    """
     every = checks.integer("every", every, 1)
     return Deterministic(_cost_functions("costs", costs), every, blend=False)
 
 
 def drifting(costs: object, every: int) -> Deterministic:
-    """Straight-line drift from each cost function to the next in `every` episodes, in a circle."""
+    """Straight-line drift from each cost function to the next in `every` episodes, in a circle.
+
+    Example:
+        >>> costs = np.array([[0.1, 0.9]])
+        >>> bl.costs.drifting([costs, 1 - costs], every=10).at(5).shape
+        (1, 1, 2)
+    """
     every = checks.integer("every", every, 1)
     return Deterministic(_cost_functions("costs", costs), every, blend=True)
 
@@ -138,7 +161,13 @@ class Changing:
 
 
 def changing(costs: object, at: Sequence[int]) -> Changing:
-    """Several cost functions, once: the second from episode at[0] on, the third from at[1] on."""
+    """Several cost functions, once: the second from episode at[0] on, the third from at[1] on.
+
+    Example:
+        >>> costs = np.array([[0.1, 0.9]])
+        >>> bl.costs.changing([costs, 1 - costs], at=[4]).at(4)
+        array([[[0.9, 0.1]]])
+    """
     functions = _cost_functions("costs", costs)
     if not isinstance(at, Sequence | np.ndarray) or len(at) != len(functions) - 1:
         raise ValueError(
@@ -200,6 +229,11 @@ def walking(start: object, step: float, seed: int | None = None) -> Walking:
     """A random walk from the cost function `start`, reflected at 0 and 1.
 
     Every entry moves by independent normal steps with this standard deviation.
+
+    Example:
+        >>> costs = np.array([[0.1, 0.9]])
+        >>> bl.costs.walking(costs, step=0.1, seed=0).at(3).shape
+        (1, 1, 2)
     """
     step = checks.real("step", step, 0.0)
     return Walking(_cost_function("start", start), step, _seed(seed))
@@ -228,7 +262,13 @@ class Listed:
 
 
 def sequence(costs: object) -> Listed:
-    """One cost function per episode. costs: (K, 1 or H, S, A), or a list of K of them."""
+    """One cost function per episode. costs: (K, 1 or H, S, A), or a list of K of them.
+
+    Example:
+        >>> process = bl.costs.sequence([np.zeros((1, 2)), np.ones((1, 2))])
+        >>> process.at(1)
+        array([[[1., 1.]]])
+    """
     return Listed(frozen(np.stack(_cost_functions("costs", costs))))
 
 
@@ -279,6 +319,11 @@ def stochastic(
 
     noise "bernoulli": 0 or 1. noise "uniform": uniform on an interval of this width around the
     mean, made narrower where it would leave [0, 1], so that the mean stays what it is.
+
+    Example:
+        >>> costs = np.array([[0.1, 0.9]])
+        >>> set(bl.costs.stochastic(costs, seed=0).at(3).ravel()) <= {0.0, 1.0}
+        True
     """
     return noisy(fixed(_cost_function("means", means)), noise, width, seed)
 
@@ -286,7 +331,13 @@ def stochastic(
 def noisy(
     process: CostProcess, noise: str = "bernoulli", width: float = 0.5, seed: int | None = None
 ) -> Noisy:
-    """Independent noise in every episode around the costs of any process; see `stochastic`."""
+    """Independent noise in every episode around the costs of any process; see `stochastic`.
+
+    Example:
+        >>> costs = np.array([[0.1, 0.9]])
+        >>> bl.costs.noisy(bl.costs.fixed(costs), seed=0).at(3).shape
+        (1, 1, 2)
+    """
     if not (hasattr(process, "at") and hasattr(process, "seeded")):
         raise ValueError(f"process must be a cost process, got {checks.show(process)}")
     noise = checks.choice("noise", noise, ("bernoulli", "uniform"))
@@ -323,6 +374,10 @@ def blocks(states: int, actions: int, length: int, seed: int | None = None) -> B
 
     In every block each action costs 0 or 1 by a fair coin, in all states and at all steps. With a
     fixed delay of length - 1 nothing of a block is known before the block is over.
+
+    Example:
+        >>> bl.costs.blocks(states=1, actions=2, length=5, seed=0).at(3).shape
+        (1, 1, 2)
     """
     states = checks.integer("states", states, 1)
     actions = checks.integer("actions", actions, 1)

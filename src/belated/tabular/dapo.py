@@ -89,6 +89,12 @@ class DAPOSetting(Setting):
 
     Attributes:
         dynamics: "known" or "unknown".
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> row = bl.tuning.DAPOSetting()
+        >>> row.proved, row.at(problem, episodes=1000).threshold
+        (False, 0.0)
     """
 
     dynamics: str = "unknown"
@@ -135,6 +141,11 @@ def dapo(
     """DAPO: eta = (H^2 S A K + H^4 (K + D))^(-1/2), gamma = 2 eta H.
 
     dynamics: "known", or "unknown", where eta is H times as large.
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> sorted(bl.tuning.dapo(problem, episodes=1000, total_delay=5000))
+        ['exploration', 'learning_rate']
     """
     return both(DAPOSetting(dynamics=dynamics).at(problem, episodes, total_delay))
 
@@ -150,6 +161,14 @@ class DAPO(Learner[PlayedPolicy]):
         episodes: K, in the radius of unknown transitions; None: a radius for any number.
         delta: probability that the confidence set of unknown transitions may fail.
         scale: factor on the learning rates of `Doubling`.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> rates = bl.tuning.dapo(world.problem, 20, 40, dynamics='unknown')
+        >>> agent = bl.DAPO(world.problem, **rates)
+        >>> run = bl.simulate(world, agent, delays=bl.delays.fixed(2), episodes=20)
+        >>> run.diagnostics['begun']
+        20
     """
 
     dropped: ClassVar = {"ties": "together"}

@@ -109,6 +109,14 @@ class Doubling(Wrapper):
         literal: follow the pseudo-code to the letter.
         largest: double over the largest delay too, for `DelayedFTRL` with its paper's constants.
         totals: K and D, if they are known; only the largest delay is doubled then.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> inside = bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions)
+        >>> agent = bl.wrappers.Doubling(inside)
+        >>> run = bl.simulate(world, agent, delays=bl.delays.uniform(0, 2), episodes=20)
+        >>> run.diagnostics['begun']
+        20
     """
 
     reads_delays = True

@@ -43,6 +43,13 @@ class Lazy(Ledgered):
         agent: the agent inside, which uses trajectories; one that plans, such as `DelayedUCBVI`.
         alpha: activity, at least 1: an epoch ends when a count has grown by 1 / alpha. 1 waits
             until one has doubled; infinity never waits.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.wrappers.Lazy(bl.DelayedUCBVI(world.problem), alpha=2)
+        >>> run = bl.simulate(world, agent, delays=bl.delays.uniform(0, 2), episodes=20)
+        >>> run.diagnostics['begun']
+        20
     """
 
     once = True

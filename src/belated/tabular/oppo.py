@@ -87,6 +87,13 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         update: how the policy follows from what arrived: `Softmax(learning_rate)`,
             `RegretMatching()`, `Planned()` or a `Blend(...)` of several.
         explore: `FewVisits(...)` for explicit exploration, `UniformShare(...)`, or None.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedOPPO(world.problem, update=bl.parts.Softmax(0.3))
+        >>> run = bl.simulate(world, agent, delays=bl.delays.fixed(2), episodes=20)
+        >>> run.diagnostics['begun']
+        20
     """
 
     _threshold: float  # of the phase: what is later does not move the policy

@@ -22,6 +22,12 @@ class FullInformation(Setting):
         explores: states with few observed visits are played uniformly (`FewVisits`).
         in_order: no feedback overtakes earlier feedback. Late paths are then as good as paths at
             once: when the costs of an episode come, so have all earlier paths.
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> row = bl.tuning.FullInformation()
+        >>> row.proved, row.at(problem, episodes=1000).threshold
+        (True, 0.0)
     """
 
     dynamics: str = "unknown"
@@ -75,6 +81,12 @@ class BanditFeedback(Setting):
 
     Attributes:
         dynamics: "known" or "unknown".
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> row = bl.tuning.BanditFeedback()
+        >>> row.proved, row.at(problem, episodes=1000).threshold
+        (True, 0.0)
     """
 
     dynamics: str = "unknown"
@@ -111,7 +123,14 @@ class BanditFeedback(Setting):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arms(Setting):
-    """Importance-weighted costs of one step from one state: delayed EXP3."""
+    """Importance-weighted costs of one step from one state: delayed EXP3.
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> row = bl.tuning.Arms()
+        >>> row.proved, row.at(problem, episodes=1000).threshold
+        (True, inf)
+    """
 
     @property
     def exact(self) -> bool:
@@ -144,6 +163,12 @@ class Stochastic(Setting):
 
     Attributes:
         explores: states with few observed visits are played uniformly (`FewVisits`).
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> row = bl.tuning.Stochastic()
+        >>> row.proved, row.at(problem, episodes=1000).threshold
+        (False, 0.0)
     """
 
     explores: bool = False
@@ -179,16 +204,33 @@ def oppo_full(
 
     log_actions: give the minimiser of the bound H ln(A) / eta + eta H^3 (K + D), which has a
     factor sqrt(ln A) more.
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> sorted(bl.tuning.oppo_full(problem, episodes=1000, total_delay=5000))
+        ['learning_rate']
     """
     rate = FullInformation(dynamics="known").at(problem, episodes, total_delay).learning_rate
     return {"learning_rate": rate * math.sqrt(math.log(problem.actions)) if log_actions else rate}
 
 
 def oppo_bandit(problem: Problem, episodes: int, total_delay: float = 0.0) -> dict[str, float]:
-    """Delayed OPPO, bandit feedback: eta = N^{-2/3} / H, gamma = N^{-1/3}, N = A^{3/2} K + D."""
+    """Delayed OPPO, bandit feedback: eta = N^{-2/3} / H, gamma = N^{-1/3}, N = A^{3/2} K + D.
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> sorted(bl.tuning.oppo_bandit(problem, episodes=1000, total_delay=5000))
+        ['exploration', 'learning_rate']
+    """
     return both(BanditFeedback(dynamics="known").at(problem, episodes, total_delay))
 
 
 def exp3(problem: Problem, episodes: int, total_delay: float = 0.0) -> dict[str, float]:
-    """Delayed EXP3, one step from one state: eta = sqrt(ln A / (A K + D)), gamma = 0."""
+    """Delayed EXP3, one step from one state: eta = sqrt(ln A / (A K + D)), gamma = 0.
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> sorted(bl.tuning.exp3(problem, episodes=1000, total_delay=5000))
+        ['exploration', 'learning_rate']
+    """
     return both(Arms().at(problem, episodes, total_delay))

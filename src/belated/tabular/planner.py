@@ -93,6 +93,13 @@ class DelayedPlanner(Ledgered):
         transitions: the true dynamics, if they are known.
         changing: whether costs may change. If not, nothing is forgotten and nothing is probed.
         seed: of the agent's own draws.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedPlanner(world.problem)
+        >>> run = bl.simulate(world, agent, delays=bl.delays.fixed(2), episodes=20)
+        >>> run.diagnostics['begun']
+        20
     """
 
     information: Information = "bandit"
@@ -111,10 +118,11 @@ class DelayedPlanner(Ledgered):
             checks.instance("transitions", transitions, Transitions)
             matching(problem, transitions)
         self.problem = problem
+        self.seed = checks.integer("seed", seed, 0, 2**64 - 1)
         self._arguments = {
             "transitions": transitions,
             "changing": checks.flag("changing", changing),
-            "seed": checks.integer("seed", seed, 0, 2**64 - 1),
+            "seed": self.seed,
         }
         H, S, A = problem.shape
         self._transitions = transitions
@@ -139,7 +147,7 @@ class DelayedPlanner(Ledgered):
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
         self._give_up()
         H, S, A = self.problem.shape
-        key, counter = self._arguments["seed"], (0, 0, 0, self.begun)
+        key, counter = self.seed, (0, 0, 0, self.begun)
         rng = np.random.Generator(np.random.Philox(key=key, counter=counter))
         probing = rng.random() < self._probes
         lean = LEAN - (1.0 if probing else self._noise) * rng.standard_normal((S, A))

@@ -19,7 +19,15 @@ FLOW_TOLERANCE = 1e-8
 
 
 def policy_values(mdp: MDP, policy: object, costs: object) -> tuple[Floats, Floats]:
-    """Exact values of a policy (H, S, A) for costs (1 or H, S, A): V (H + 1, S) and Q (H, S, A)."""
+    """Exact values of a policy (H, S, A) for costs (1 or H, S, A): V (H + 1, S) and Q (H, S, A).
+
+    Example:
+        >>> mdp = bl.environments.chain(states=3, horizon=4).mdp
+        >>> uniform = mdp.problem.uniform_policy()
+        >>> V, Q = bl.planning.policy_values(mdp, uniform, np.ones((3, mdp.problem.actions)))
+        >>> V.shape, float(V[0, 0])
+        ((5, 3), 4.0)
+    """
     checks.instance("mdp", mdp, MDP)
     H, S, A = mdp.problem.shape
     checked = checks.policy("policy", policy, (H, S, A))
@@ -31,7 +39,14 @@ def policy_values(mdp: MDP, policy: object, costs: object) -> tuple[Floats, Floa
 
 
 def best_policy(mdp: MDP, costs: object) -> tuple[Floats, float]:
-    """A deterministic policy (H, S, A) of least expected cost, and its value at the start."""
+    """A deterministic policy (H, S, A) of least expected cost, and its value at the start.
+
+    Example:
+        >>> mdp = bl.environments.chain(states=3, horizon=4).mdp
+        >>> policy, value = bl.planning.best_policy(mdp, np.zeros((3, mdp.problem.actions)))
+        >>> value
+        0.0
+    """
     checks.instance("mdp", mdp, MDP)
     H, S, A = mdp.problem.shape
     cost = checks.costs("costs", costs, H, S, A, unit=False)
@@ -42,7 +57,15 @@ def best_policy(mdp: MDP, costs: object) -> tuple[Floats, float]:
 
 
 def occupancy(mdp: MDP, policy: object) -> Floats:
-    """Probability of every (step, state, action) under a policy: (H, S, A), each step sums to 1."""
+    """Probability of every (step, state, action) under a policy: (H, S, A), each step sums to 1.
+
+    Example:
+        >>> mdp = bl.environments.chain(states=3, horizon=4).mdp
+        >>> uniform = mdp.problem.uniform_policy()
+        >>> measure = bl.planning.occupancy(mdp, uniform)
+        >>> round(float(measure[0].sum()), 6)
+        1.0
+    """
     checks.instance("mdp", mdp, MDP)
     checked = checks.policy("policy", policy, mdp.problem.shape)
     t = mdp.transitions
@@ -60,6 +83,12 @@ def occupancy_from(policy: object, transitions: Transitions, start: object = 0) 
         policy: the policy (H, S, A).
         transitions: the transitions, with a leading axis of 1 or H.
         start: a state or a distribution (S,).
+
+    Example:
+        >>> mdp = bl.environments.chain(states=3, horizon=4).mdp
+        >>> uniform = mdp.problem.uniform_policy()
+        >>> bl.planning.occupancy_from(uniform, mdp.transitions).shape
+        (4, 3, 2, 3)
     """
     if not isinstance(transitions, Transitions):
         raise ValueError(f"transitions must be Transitions, got {checks.show(transitions)}")
@@ -71,7 +100,15 @@ def occupancy_from(policy: object, transitions: Transitions, start: object = 0) 
 
 
 def policy_from(measure: object) -> Floats:
-    """The policy (H, S, A) of a measure (H, S, A) or (H, S, A, S); uniform where it has no mass."""
+    """The policy (H, S, A) of a measure (H, S, A) or (H, S, A, S); uniform where it has no mass.
+
+    Example:
+        >>> mdp = bl.environments.chain(states=3, horizon=4).mdp
+        >>> uniform = mdp.problem.uniform_policy()
+        >>> measure = bl.planning.occupancy_from(uniform, mdp.transitions)
+        >>> bl.planning.policy_from(measure).shape
+        (4, 3, 2)
+    """
     q = _checked(measure)
     pairs = q.sum(axis=3) if q.ndim == 4 else q
     mass = pairs.sum(axis=2, keepdims=True)
@@ -81,7 +118,15 @@ def policy_from(measure: object) -> Floats:
 
 
 def transitions_from(measure: object) -> Transitions:
-    """The transitions of a measure (H, S, A, S); rows without mass are uniform."""
+    """The transitions of a measure (H, S, A, S); rows without mass are uniform.
+
+    Example:
+        >>> mdp = bl.environments.chain(states=3, horizon=4).mdp
+        >>> uniform = mdp.problem.uniform_policy()
+        >>> measure = bl.planning.occupancy_from(uniform, mdp.transitions)
+        >>> bl.planning.transitions_from(measure).states
+        3
+    """
     q = _checked(measure)
     if q.ndim != 4:
         raise ValueError(f"measure must have shape (H, S, A, S), got shape {q.shape}")

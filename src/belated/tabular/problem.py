@@ -47,6 +47,10 @@ class Problem:
         horizon: H, the number of steps of an episode, at least 1.
         start: the first state, or a distribution over the S states.
         homogeneous: whether the dynamics are the same at every step.
+
+    Example:
+        >>> bl.Problem(states=3, actions=2, horizon=4).shape
+        (4, 3, 2)
     """
 
     states: int

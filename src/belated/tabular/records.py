@@ -48,6 +48,10 @@ class Trajectory(_Recorded):
         actions: (H,).
         probabilities: (H,) of the actions, as they were drawn; None if they were not noted.
         at: when the record arrived, by the clock of whoever hands it in; None without a clock.
+
+    Example:
+        >>> bl.Trajectory(episode=0, states=[0, 1, 2], actions=[1, 0]).states
+        array([0, 1, 2])
     """
 
     episode: int
@@ -119,6 +123,10 @@ class Costs(_Recorded):
             that were suffered, (H,), under bandit feedback. `DelayedOREPS(next_costs=True)` takes
             (H, S, A, S) or (1, S, A, S).
         at: when the record arrived; None without a clock.
+
+    Example:
+        >>> bl.Costs(episode=0, values=[0.5, 0.25]).values
+        array([0.5 , 0.25])
     """
 
     episode: int
@@ -161,6 +169,10 @@ class StepCost(_Recorded):
 
     A value that cannot be right is refused by whoever takes the record, so that one bad row of a
     table does not stop the others.
+
+    Example:
+        >>> bl.StepCost(episode=0, step=1, cost=0.5).cost
+        0.5
     """
 
     episode: int

@@ -22,6 +22,11 @@ class Transitions:
         probabilities: (T, S, A, W); rows sum to 1, padding has probability 0.
 
     Both arrays are copied and made read-only. `from_dense` makes one from the usual dense array.
+
+    Example:
+        >>> t = bl.Transitions.from_dense(np.eye(2)[:, None, :])
+        >>> t.dense().shape
+        (1, 2, 1, 2)
     """
 
     gives: ClassVar[tuple[str, ...]] = ("plans", "upper bounds")

@@ -57,6 +57,9 @@ class Parameters:
         exploration: gamma, None where costs are not importance-weighted.
         threshold: beta, the delay beyond which feedback is skipped; infinity skips nothing.
         barrier: eta / gamma of FTRL as printed; None: the agent's own.
+
+    Example:
+        >>> bl.tuning.Parameters(learning_rate=0.1, exploration=None, threshold=4.0).barrier
     """
 
     learning_rate: float
@@ -71,6 +74,12 @@ class Setting(ABC):
 
     Attributes:
         paths: whether trajectories come "late", with the costs, or "at once".
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> setting: bl.tuning.Setting = bl.DelayedOPPO(problem).setting('late')
+        >>> setting.useful_from(problem) > 1000
+        False
     """
 
     paths: str = "late"
@@ -189,7 +198,13 @@ def rare_rows(problem: Problem, explores: bool) -> int:
 
 
 def exploration_threshold(problem: Problem, max_delay: float, delta: float = 0.1) -> float:
-    """Explicit exploration: more than 2 d_max ln(H S A / delta) visits must have been observed."""
+    """Explicit exploration: more than 2 d_max ln(H S A / delta) visits must have been observed.
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> round(bl.tuning.exploration_threshold(problem, max_delay=10))
+        110
+    """
     checks.instance("problem", problem, Problem)
     max_delay = checks.real("max_delay", max_delay, 0.0)
     delta = checks.real("delta", delta, 0.0, 1.0, above=True)

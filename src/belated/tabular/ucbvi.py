@@ -54,7 +54,13 @@ AVERAGED = Averaged()
 
 
 class UCBVISetting(Stochastic):
-    """What is known of its regret: it does not grow with D, but with the largest delay."""
+    """What is known of its regret: it does not grow with D, but with the largest delay.
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> bl.tuning.UCBVISetting().proved
+        True
+    """
 
     __slots__ = ()
 
@@ -79,6 +85,13 @@ class DelayedUCBVI(Learner[bool]):
             `Confidence()` for Hoeffding's, `Bonus(scale)` for scale / sqrt(n).
         costs: `Averaged()`.
         explore: `FewVisits(...)` for explicit exploration, or None.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedUCBVI(world.problem, transitions=bl.parts.Bonus(0.3))
+        >>> run = bl.simulate(world, agent, delays=bl.delays.fixed(2), episodes=20)
+        >>> run.diagnostics['begun']
+        20
     """
 
     _policy: Floats  # (H, S, A), the last plan

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from belated.core import checks
 from belated.core.arrays import Floats
+from belated.tabular import policies
 from belated.tabular.costs import CostProcess, fixed
 from belated.tabular.kernels import planning
 from belated.tabular.problem import Problem
@@ -25,6 +26,12 @@ class MDP:
         horizon: H, the number of steps of an episode.
         start: the first state, or a distribution over the S states.
         problem: what a learner may be told. It is homogeneous if the leading axis is 1.
+
+    Example:
+        >>> p = np.full((2, 1, 2), 0.5)
+        >>> mdp = bl.MDP(bl.Transitions.from_dense(p), horizon=3)
+        >>> mdp.problem.shape
+        (3, 2, 1)
     """
 
     transitions: Transitions
@@ -53,7 +60,7 @@ class MDP:
 
     def play(self, policy: Floats, rng: np.random.Generator, episode: int = 0) -> Trajectory:
         """Play one episode with a policy (H, S, A)."""
-        checked = checks.policy("policy", policy, self.problem.shape)
+        checked = policies.checked("policy", policy, self.problem.shape)
         if not isinstance(rng, np.random.Generator):
             raise ValueError(f"rng must be a numpy.random.Generator, got {checks.show(rng)}")
         states, actions = planning.sample(
@@ -72,6 +79,11 @@ class World:
     Args:
         mdp: the dynamics.
         costs: a process from `belated.tabular.costs`, or an array for fixed costs.
+
+    Example:
+        >>> mdp = bl.MDP(bl.Transitions.from_dense(np.full((2, 1, 2), 0.5)), horizon=3)
+        >>> bl.World(mdp, np.array([[0.2], [0.9]])).problem.horizon
+        3
     """
 
     mdp: MDP

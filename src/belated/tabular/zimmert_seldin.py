@@ -50,6 +50,12 @@ class ZimmertSeldin(Learner[Floats]):
         problem: states = 1 and horizon = 1.
         tuning: "advanced" stops counting rounds that are very late; "simple" counts all of them.
         scale: factor on the learning rates: the regulariser is divided by it.
+
+    Example:
+        >>> world = bl.environments.bandit([0.2, 0.5, 0.7])
+        >>> agent = bl.ZimmertSeldin(world.problem)
+        >>> agent.begin_episode().policy.shape
+        (1, 1, 3)
     """
 
     _losses: Floats  # (A,)

@@ -52,7 +52,7 @@ def test_policies_equal_those_of_a_dense_twin(shape, information, dynamics, memb
     )
     twin = Twin(
         world.problem, information, oracles.dense(world.mdp) if known else None, members, share,
-        blend.KEEP, blend.RATE, blend.LEAST,
+        blend.KEEP, blend.RATE, blend.LEAST_WEIGHT,
     )  # fmt: skip
     delays = oracles.random_delays(rng, 70, lost=0.15, largest=12)
     line = bl.DelayLine()

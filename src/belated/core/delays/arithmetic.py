@@ -17,6 +17,10 @@ def as_delays(name: str, value: object) -> Ints:
     Args:
         name: the name of the argument, for the error message.
         value: whole numbers from 0 to `NEVER`, as integers or as floats.
+
+    Example:
+        >>> bl.delays.as_delays('delays', [0, 3])
+        array([0, 3])
     """
     array = np.asarray(value)
     if array.dtype.kind == "f" and array.ndim == 1:
@@ -36,6 +40,10 @@ def total_delay(delays: Ints) -> int:
     """The sum of the delays (K,) of a run, each cut off at the last episode: min(d_k, K - 1 - k).
 
     This is D in the theory. Lost feedback counts until the end of the run.
+
+    Example:
+        >>> bl.delays.total_delay(np.array([1, 0, 0]))
+        1
     """
     left = len(delays) - 1 - np.arange(len(delays))
     return int(np.minimum(delays, left).sum())
@@ -46,6 +54,10 @@ def missing_feedback(delays: Ints) -> Ints:
 
     Args:
         delays: the delays (K,) of a run.
+
+    Example:
+        >>> bl.delays.missing_feedback(np.array([1, 0, 0]))
+        array([1, 0, 0])
     """
     K = len(delays)
     arrival = np.arange(K) + delays

@@ -26,7 +26,14 @@ _BY_EPISODE = itemgetter(1, 2)  # of what waits: the episode, then the order of 
 
 
 class DelayLine(Generic[R]):
-    """A queue of records: a record of episode k with delay d comes out of `release(k + d)`."""
+    """A queue of records: a record of episode k with delay d comes out of `release(k + d)`.
+
+    Example:
+        >>> line = bl.DelayLine()
+        >>> line.push([bl.Costs(0, [0.5])], delay=2)
+        >>> [len(line.release(k)) for k in range(4)]
+        [0, 0, 1, 0]
+    """
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, int, R]] = []

@@ -264,27 +264,58 @@ class OfCosts(Printed):
 
 
 def none() -> NoDelay:
-    """Feedback arrives at the end of its own episode."""
+    """Feedback arrives at the end of its own episode.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> bl.delays.none().draw(4, rng)
+        array([0, 0, 0, 0])
+    """
     return NoDelay()
 
 
 def fixed(delay: int) -> Fixed:
-    """Every episode has the same delay."""
+    """Every episode has the same delay.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> bl.delays.fixed(3).draw(4, rng)
+        array([3, 3, 3, 3])
+    """
     return Fixed(delay)
 
 
 def uniform(low: int, high: int) -> Uniform:
-    """Delays are uniform on the whole numbers from low to high, both included."""
+    """Delays are uniform on the whole numbers from low to high, both included.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> drawn = bl.delays.uniform(1, 3).draw(100, rng)
+        >>> int(drawn.min()), int(drawn.max())
+        (1, 3)
+    """
     return Uniform(low, high)
 
 
 def geometric(mean: float) -> Geometric:
-    """Delays are geometric on 0, 1, 2, ..., with this mean."""
+    """Delays are geometric on 0, 1, 2, ..., with this mean.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> len(bl.delays.geometric(mean=5).draw(100, rng))
+        100
+    """
     return Geometric(mean)
 
 
 def poisson(mean: float) -> Poisson:
-    """Delays are Poisson with this mean."""
+    """Delays are Poisson with this mean.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> len(bl.delays.poisson(mean=5).draw(100, rng))
+        100
+    """
     return Poisson(mean)
 
 
@@ -292,6 +323,11 @@ def heavy_tailed(index: float, scale: float = 1.0) -> HeavyTailed:
     """Delays have Pareto tails: P(d >= x) falls like (1 + x / scale) ** -index.
 
     The mean is infinite for an index of at most 1.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> len(bl.delays.heavy_tailed(index=1.5).draw(100, rng))
+        100
     """
     return HeavyTailed(index, scale)
 
@@ -302,6 +338,12 @@ def lost(probability: float, otherwise: DelayModel | None = None) -> Lost:
     Args:
         probability: from 0 to 1.
         otherwise: the model of the records that are not lost; by default they have no delay.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> drawn = bl.delays.lost(1.0).draw(3, rng)
+        >>> bool(np.all(drawn == bl.NEVER))
+        True
     """
     return Lost(probability, NoDelay() if otherwise is None else otherwise)
 
@@ -312,6 +354,11 @@ def bursts(size: int, within: DelayModel | None = None) -> Bursts:
     Args:
         size: the number of episodes between two deliveries.
         within: the model of the delays before the holding; by default there are none.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> bl.delays.bursts(size=3).draw(6, rng)
+        array([2, 1, 0, 2, 1, 0])
     """
     return Bursts(size, NoDelay() if within is None else within)
 
@@ -320,6 +367,12 @@ def monotone(model: DelayModel) -> Monotone:
     """Arrivals never overtake: a record waits for the records of all earlier episodes.
 
     Lost records stay lost, and no record waits for them.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> drawn = bl.delays.monotone(bl.delays.uniform(0, 9)).draw(20, rng)
+        >>> bool(np.all(np.diff(np.arange(20) + drawn) >= 0))
+        True
     """
     return Monotone(model)
 
@@ -329,6 +382,11 @@ def function(rule: Rule) -> OfCosts:
 
     Args:
         rule: takes the costs of the episode, (1 or H, S, A), and a generator; returns a delay.
+
+    Example:
+        >>> model = bl.delays.function(lambda episode, costs: episode % 2)
+        >>> type(model).__name__
+        'OfCosts'
     """
     return OfCosts(rule)
 

@@ -122,6 +122,11 @@ def trace(
             decision, whose first outcome counts; without it every row is a decision.
         repeat: whether to start again at the end of the trace; otherwise drawing more delays than
             it holds is an error.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> bl.delays.trace([0, 2, 1]).draw(3, rng)
+        array([0, 2, 1])
     """
     repeat = checks.flag("repeat", repeat)
     path = Path(delays) if isinstance(delays, str | Path) else None

@@ -157,7 +157,12 @@ def by_outcome(model: DelayModel, otherwise: DelayModel, threshold: float = 0.0)
 
 
 def is_oblivious(model: object) -> bool:
-    """Whether the delays of a model do not depend on what happens."""
+    """Whether the delays of a model do not depend on what happens.
+
+    Example:
+        >>> bl.delays.is_oblivious(bl.delays.fixed(2))
+        True
+    """
     return not isinstance(model, SeeingModel)
 
 

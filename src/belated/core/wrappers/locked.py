@@ -26,6 +26,14 @@ class Locked:
 
     Args:
         agent: the agent inside.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> inside = bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions)
+        >>> agent = bl.wrappers.Locked(inside)
+        >>> run = bl.simulate(world, agent, delays=bl.delays.uniform(0, 2), episodes=20)
+        >>> run.diagnostics['begun']
+        20
     """
 
     once = True

@@ -167,6 +167,13 @@ class Parallel(_Copied):
         make_agent: makes the fresh agent that is copied, tuned for K / (max_delay + 1) episodes
             without delay.
         max_delay: the largest delay, which must be known.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.wrappers.Parallel(lambda: bl.DelayedOPPO(world.problem), max_delay=2)
+        >>> run = bl.simulate(world, agent, delays=bl.delays.fixed(2), episodes=20)
+        >>> run.diagnostics['copies']
+        3
     """
 
     def __init__(self, make_agent: Callable[[], Agent], max_delay: int) -> None:
@@ -216,6 +223,13 @@ class Bold(_Copied):
 
     Args:
         make_agent: makes the fresh agent that is copied.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.wrappers.Bold(lambda: bl.DelayedOPPO(world.problem))
+        >>> run = bl.simulate(world, agent, delays=bl.delays.fixed(2), episodes=20)
+        >>> run.diagnostics['copies']
+        3
     """
 
     def __init__(self, make_agent: Callable[[], Agent]) -> None:

@@ -31,6 +31,14 @@ class Pipeline(Ledgered):
         agent: the agent inside.
         max_delay: the largest delay, which must be known.
         paths: "late": trajectories wait like costs; "at once": they are handed on at once.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> inside = bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions)
+        >>> agent = bl.wrappers.Pipeline(inside, max_delay=2)
+        >>> run = bl.simulate(world, agent, delays=bl.delays.uniform(0, 2), episodes=20)
+        >>> run.diagnostics['begun']
+        20
     """
 
     once = True

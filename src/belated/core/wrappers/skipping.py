@@ -38,6 +38,14 @@ class Skipping(Wrapper):
     Args:
         agent: the agent inside.
         threshold: beta, at least 0, whole or not; infinity skips nothing.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> inside = bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions)
+        >>> agent = bl.wrappers.Skipping(inside, threshold=3)
+        >>> run = bl.simulate(world, agent, delays=bl.delays.uniform(0, 2), episodes=20)
+        >>> run.diagnostics['begun']
+        20
     """
 
     reads_delays = True

@@ -56,6 +56,19 @@ def paper_grid() -> Experiment:
     return _paper("paper-grid", title, PLAIN, MEAN_10, about)
 
 
+def demo() -> Experiment:
+    """The paper's first experiment, and the recommended agent in it."""
+    about = (
+        "The paper's first experiment with one agent more: what belated recommends where whole "
+        "cost functions are revealed. It is told nothing but the problem."
+    )
+    recommended = Learner("recommended", part("recommended"))
+    whole = paper_grid()
+    return dataclasses.replace(
+        whole, name="demo", about=about, agents=(recommended, *whole.agents), seeds=2
+    )
+
+
 def paper_walls() -> Experiment:
     """The paper's second experiment."""
     about = "The paper's second experiment: everything takes longer, Delayed OPPO stays ahead."
@@ -290,6 +303,7 @@ def oreps_oppo() -> Experiment:
 
 EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
     "paper-grid": paper_grid,
+    "demo": demo,
     "paper-walls": paper_walls,
     "paper-short-delays": paper_short_delays,
     "lost-records": lost_records,

@@ -339,7 +339,7 @@ def fitting(axes: Axes) -> None:
     figure = axes.get_figure(root=True)
     if figure is not None:
         tall = axes.get_position().height * figure.get_figheight()
-        size = 72 / (0.56 * axes.yaxis.label.get_fontsize())
+        size = 72 / (0.56 * float(axes.yaxis.label.get_fontsize()))
         axes.set_ylabel(textwrap.fill(axes.get_ylabel(), max(8, round(tall * size))))
 
 

@@ -36,6 +36,10 @@ def gridworld(
         slip: the probability that the direction is drawn uniformly from all four.
         horizon: the number of steps.
         absorbing_goal: whether the goal, once reached, is never left.
+
+    Example:
+        >>> bl.environments.gridworld(size=3, horizon=4).problem.shape
+        (4, 9, 4)
     """
     rows, columns = _size(size)
     slip = checks.real("slip", slip, 0.0, 1.0)
@@ -68,7 +72,12 @@ def gridworld(
 
 
 def goal_costs(size: int | tuple[int, int], goal: tuple[int, int]) -> Floats:
-    """Costs (1, S, 4): 0 in the goal cell (row, column), 1 elsewhere."""
+    """Costs (1, S, 4): 0 in the goal cell (row, column), 1 elsewhere.
+
+    Example:
+        >>> bl.environments.goal_costs(3, goal=(2, 2)).shape
+        (1, 9, 4)
+    """
     rows, columns = _size(size)
     costs = np.ones((1, rows, columns, 4))
     costs[(0, *_cell("goal", goal, rows, columns))] = 0.0
@@ -76,12 +85,22 @@ def goal_costs(size: int | tuple[int, int], goal: tuple[int, int]) -> Floats:
 
 
 def paper_grid() -> World:
-    """The plain 10 x 10 grid of the paper: 50 steps, slip 0.1, optimal value 21.34."""
+    """The plain 10 x 10 grid of the paper: 50 steps, slip 0.1, optimal value 21.34.
+
+    Example:
+        >>> bl.environments.paper_grid().problem.states
+        100
+    """
     return gridworld()
 
 
 def paper_walled_grid() -> World:
-    """The 10 x 10 grid of the paper with two walls of seven cells."""
+    """The 10 x 10 grid of the paper with two walls of seven cells.
+
+    Example:
+        >>> bl.environments.paper_walled_grid().problem.states
+        100
+    """
     return gridworld(walls=PAPER_WALLS)
 
 

@@ -89,6 +89,10 @@ def from_gymnasium(
     Returns:
         A `World` with S + 1 states; state S is the end of the game. `table_rewards(env)` is the
         map between its costs and the rewards.
+
+    Example:
+        >>> bl.environments.from_gymnasium('FrozenLake-v1', horizon=10).problem.states
+        17
     """
     made = make(env, **options)
     table = _table(made)
@@ -113,7 +117,12 @@ def from_gymnasium(
 
 
 def table_rewards(env: str | gymnasium.Env[Any, Any], **options: Any) -> Rewards:
-    """The map from rewards to costs that `from_gymnasium` uses for this environment."""
+    """The map from rewards to costs that `from_gymnasium` uses for this environment.
+
+    Example:
+        >>> bl.environments.table_rewards('FrozenLake-v1').high
+        1.0
+    """
     table = _table(make(env, **options))
     found = [
         float(reward)
@@ -138,6 +147,10 @@ def gym_problem(
 
     Returns:
         A homogeneous `Problem` with S + 1 states; state S is the end of the game.
+
+    Example:
+        >>> bl.environments.gym_problem('FrozenLake-v1', horizon=10).actions
+        4
     """
     made = make(env, **options)
     S, A = sizes(made)

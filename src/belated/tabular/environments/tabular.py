@@ -23,6 +23,10 @@ def random_mdp(
     Every state and action has `successors` different next states (at most S) with Dirichlet(1)
     probabilities. The seed decides the dynamics and the means; the seed of the run decides the
     costs of its episodes.
+
+    Example:
+        >>> bl.environments.random_mdp(states=3, actions=2, horizon=4).problem.shape
+        (4, 3, 2)
     """
     states = checks.integer("states", states, 1)
     actions = checks.integer("actions", actions, 1)
@@ -46,6 +50,10 @@ def chain(states: int = 6, horizon: int = 20) -> World:
     stays with 0.6 and falls back with 0.05; in the first state it moves on with 0.6 and stays with
     0.4, and in the last state it stays with 0.6 and falls back with 0.4. The cost is 1 - reward;
     left in the first state has reward 0.005 and right in the last state has reward 1.
+
+    Example:
+        >>> bl.environments.chain(states=4, horizon=5).problem.states
+        4
     """
     states = checks.integer("states", states, 2)
     checks.room(2 * states**2, states=states)
@@ -69,6 +77,10 @@ def deep_sea(size: int = 12, horizon: int | None = None, seed: int = 0) -> World
     right, and the seed decides which is which. Costs are coins of mean 1/2, and 1/2 + 1 / (20 size)
     to the right; only moving right in the last column is free. In the default horizon, `size`
     steps, this happens once, in an episode that never went left (after Osband et al., 2019).
+
+    Example:
+        >>> bl.environments.deep_sea(size=4).problem.shape
+        (4, 4, 2)
     """
     size = checks.integer("size", size, 2)
     checks.room(2 * size**2, size=size)
@@ -89,6 +101,10 @@ def lock(states: int = 10, actions: int = 3, horizon: int | None = None, seed: i
 
     The seed decides the combination. Every state costs 1, but the last one 0.1. The default
     horizon is twice the number of states.
+
+    Example:
+        >>> bl.environments.lock(states=4).problem.shape
+        (8, 4, 3)
     """
     states = checks.integer("states", states, 2)
     actions = checks.integer("actions", actions, 2)
@@ -107,7 +123,12 @@ def lock(states: int = 10, actions: int = 3, horizon: int | None = None, seed: i
 
 
 def bandit(means: object, noise: str = "bernoulli") -> World:
-    """A bandit: one state, one step, and mean costs (A,), one per arm."""
+    """A bandit: one state, one step, and mean costs (A,), one per arm.
+
+    Example:
+        >>> bl.environments.bandit([0.2, 0.5]).problem.actions
+        2
+    """
     array = checks.floats("means", means, "(A,)", (1,))
     return World(_circle(1, len(array), 1), processes.stochastic(array[None, None, :], noise=noise))
 
@@ -117,6 +138,10 @@ def delay_lower_bound(delay: int, states: int = 1, actions: int = 2, horizon: in
 
     The costs are fair coins that stay constant on blocks of delay + 1 episodes. With
     `delays.fixed(delay)`, no feedback on a block arrives before the block ends.
+
+    Example:
+        >>> bl.environments.delay_lower_bound(delay=3).problem.shape
+        (1, 1, 2)
     """
     delay = checks.integer("delay", delay, 0)
     mdp = _circle(states, actions, horizon)
@@ -140,6 +165,10 @@ def bandit_lower_bound(
         actions: at least 2.
         horizon: at least 1.
         seed: decides which actions are better.
+
+    Example:
+        >>> bl.environments.bandit_lower_bound(episodes=100).problem.horizon
+        2
     """
     K = checks.integer("episodes", episodes, 1, checks.MOST)
     S = checks.integer("states", states, 1)
@@ -178,6 +207,10 @@ def dynamics_lower_bound(
         actions: at least 2.
         horizon: at least 2.
         seed: decides which actions are better.
+
+    Example:
+        >>> bl.environments.dynamics_lower_bound(episodes=100).problem.horizon
+        4
     """
     K = checks.integer("episodes", episodes, 1, checks.MOST)
     S = checks.integer("states", states, 2)

@@ -86,6 +86,12 @@ class OREPSSetting(Setting):
 
     Attributes:
         dynamics: "known" or "unknown".
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> row = bl.tuning.OREPSSetting()
+        >>> row.proved, row.at(problem, episodes=1000).threshold
+        (False, inf)
     """
 
     dynamics: str = "unknown"
@@ -127,7 +133,13 @@ class OREPSSetting(Setting):
 
 
 def oreps(problem: Problem, episodes: int, total_delay: float = 0.0) -> dict[str, float]:
-    """Delayed O-REPS, full information: eta = sqrt(2 ln(S A) / (K + 3 D))."""
+    """Delayed O-REPS, full information: eta = sqrt(2 ln(S A) / (K + 3 D)).
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> sorted(bl.tuning.oreps(problem, episodes=1000, total_delay=5000))
+        ['learning_rate']
+    """
     tuned = OREPSSetting(dynamics="known").at(problem, episodes, total_delay)
     return {"learning_rate": tuned.learning_rate}
 
@@ -149,6 +161,15 @@ class DelayedOREPS(Learner[bool]):
             "free", since the paper's trajectory does not contain it. None stands for "counted".
         next_costs: whether cost functions are (1 or H, S, A, S), with a cost for every next state.
             Wrappers that check records themselves do not take them.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedOREPS(
+        ...     world.problem, transitions=world.mdp.transitions, learning_rate=0.3
+        ... )
+        >>> run = bl.simulate(world, agent, delays=bl.delays.fixed(2), episodes=20)
+        >>> run.diagnostics['begun']
+        20
     """
 
     added: ClassVar[Mapping[str, object]] = {"last_step": None, "next_costs": False}

@@ -70,7 +70,14 @@ PRACTICE = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FTRLSetting(Setting):
-    """How FTRL is tuned: Theorem 7 of its paper, for practice; with a largest delay, as printed."""
+    """How FTRL is tuned: Theorem 7 of its paper, for practice; with a largest delay, as printed.
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> row = bl.tuning.FTRLSetting()
+        >>> row.proved, row.at(problem, episodes=1000).threshold
+        (False, inf)
+    """
 
     @property
     def proved(self) -> bool:
@@ -112,6 +119,11 @@ def ftrl(
     eta = min(1 / (256 H (1 + d_max)^2), 1 / sqrt((S A K + D) ln(H S A K))).
     Without it they are for practice: eta = sqrt(ln(H N) / N) with N = S A K + D, and the barrier is
     `PRACTICE`. That eta has the logarithm where the bound of the paper asks for it.
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> sorted(bl.tuning.ftrl(problem, episodes=1000, total_delay=5000))
+        ['barrier', 'learning_rate']
     """
     tuned = FTRLSetting().at(problem, episodes, total_delay, max_delay=max_delay)
     barrier = PRACTICE if tuned.barrier is None else tuned.barrier
@@ -130,6 +142,17 @@ class DelayedFTRL(Learner[Floats]):
         scale: factor on the step sizes of `Doubling`.
         impossible: whether transitions of probability 0 have a barrier too, as in line 3 of the
             paper.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedFTRL(
+        ...     world.problem,
+        ...     transitions=world.mdp.transitions,
+        ...     **bl.tuning.ftrl(world.problem, 20, 40),
+        ... )
+        >>> run = bl.simulate(world, agent, delays=bl.delays.fixed(2), episodes=20)
+        >>> run.diagnostics['begun']
+        20
     """
 
     _total: Floats  # (H, S, A)

@@ -140,6 +140,12 @@ class UOBSetting(Setting):
 
     The weight of D is ours: it balances the bound of the delayed form that Lancewicki, Rosenberg &
     Sotnikov (ICML 2023) quote.
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> row = bl.tuning.UOBSetting()
+        >>> row.proved, row.at(problem, episodes=1000).threshold
+        (False, inf)
     """
 
     @property
@@ -173,6 +179,11 @@ def uob_reps(
     """UOB-REPS: eta = gamma = sqrt(l / (X A K / H + sqrt(X A) D)), l = ln(H X A / delta).
 
     X = 2 + (H - 1) S. Without delays this is the paper's; the weight of D is ours.
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> sorted(bl.tuning.uob_reps(problem, episodes=1000, total_delay=5000))
+        ['exploration', 'learning_rate']
     """
     tuned = UOBSetting().at(problem, episodes, total_delay).learning_rate
     delta = checks.real("delta", delta, 0.0, 1.0, above=True)
@@ -182,7 +193,13 @@ def uob_reps(
 
 
 def layered(problem: Problem) -> int:
-    """X = 2 + (H - 1) S: a first state, the states of every later step, and an end."""
+    """X = 2 + (H - 1) S: a first state, the states of every later step, and an end.
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> bl.tuning.layered(problem)
+        11
+    """
     return 2 + (problem.horizon - 1) * problem.states
 
 
@@ -242,6 +259,13 @@ class UOBREPS(Learner[PlayedPolicy]):
             with at most 9 delta (Theorem 3).
         radius_scale: factor on the radius; 1 is the paper's.
         scale: factor on the rates of `Doubling`.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.UOBREPS(world.problem, **bl.tuning.uob_reps(world.problem, 20, 40))
+        >>> run = bl.simulate(world, agent, delays=bl.delays.fixed(2), episodes=20)
+        >>> run.diagnostics['begun']
+        20
     """
 
     _last_visits: Ints  # (S, A), of the last step

@@ -40,7 +40,17 @@ LEAST_WEIGHT = 0.01
 
 @dataclass(frozen=True, slots=True, init=False)
 class Blend:
-    """Several updates, weighted by what each would have cost: `Blend(RegretMatching(), ...)`."""
+    """Several updates, weighted by what each would have cost: `Blend(RegretMatching(), ...)`.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedOPPO(
+        ...     world.problem,
+        ...     update=bl.parts.Blend(bl.parts.RegretMatching(), bl.parts.Softmax(1.0)),
+        ... )
+        >>> agent.information
+        'full'
+    """
 
     slot: ClassVar[str] = "update"
 

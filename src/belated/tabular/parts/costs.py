@@ -113,7 +113,14 @@ class Unlearned:
 
 @dataclass(frozen=True, slots=True)
 class Revealed(Unlearned):
-    """Full information: the whole cost function of an episode comes back."""
+    """Full information: the whole cost function of an episode comes back.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedOPPO(world.problem, costs=bl.parts.Revealed())
+        >>> agent.information
+        'full'
+    """
 
     slot: ClassVar[str] = "costs"
     gives: ClassVar[tuple[str, ...]] = ("predicts",)
@@ -138,6 +145,14 @@ class Weighted(Unlearned):
     Attributes:
         exploration: gamma, added to that probability (implicit exploration). None is allowed for
             one step from one state, where it is 0.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedOPPO(
+        ...     world.problem, costs=bl.parts.Weighted(0.1), update=bl.parts.Softmax(0.3)
+        ... )
+        >>> agent.information
+        'bandit'
     """
 
     slot: ClassVar[str] = "costs"
@@ -206,6 +221,12 @@ class Averaged:
     Attributes:
         pooled: the means are the same at every step, so that observations are pooled.
         scale: factor on the deviation.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedOPPO(world.problem, costs=bl.parts.Averaged(pooled=True))
+        >>> agent.information
+        'bandit'
     """
 
     slot: ClassVar[str] = "costs"

@@ -71,6 +71,12 @@ class UniformShare:
 
     Attributes:
         share: the weight of the uniform policy, from 0 to 1.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedOPPO(world.problem, explore=bl.parts.UniformShare(0.1))
+        >>> agent.information
+        'full'
     """
 
     slot: ClassVar[str] = "explore"
@@ -114,6 +120,12 @@ class FewVisits:
     Attributes:
         threshold: number of visits up to which a state is played uniformly.
         max_delay: the largest delay.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedOPPO(world.problem, explore=bl.parts.FewVisits(threshold=2))
+        >>> agent.information
+        'full'
     """
 
     slot: ClassVar[str] = "explore"

@@ -35,6 +35,14 @@ class Planned:
         bonus: how much an uncertain cost is lowered.
         keep: what a new observation leaves of the weight of the older ones, 1 for a plain mean.
             None: what the cost part predicts best with; under full information, a plain mean.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedOPPO(
+        ...     world.problem, transitions=bl.parts.Observed(), update=bl.parts.Planned()
+        ... )
+        >>> agent.information
+        'full'
     """
 
     slot: ClassVar[str] = "update"

@@ -53,6 +53,14 @@ class Predicted:
 
     Attributes:
         exploration: gamma, added to the probability by which a correction is divided.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedOPPO(
+        ...     world.problem, costs=bl.parts.Predicted(), update=bl.parts.Softmax(0.3)
+        ... )
+        >>> agent.information
+        'bandit'
     """
 
     slot: ClassVar[str] = "costs"

@@ -53,6 +53,12 @@ class RegretMatching:
 
     Attributes:
         hints: whether the policy leans ahead by what is still on the way.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedOPPO(world.problem, update=bl.parts.RegretMatching())
+        >>> agent.information
+        'full'
     """
 
     slot: ClassVar[str] = "update"

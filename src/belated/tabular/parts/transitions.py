@@ -142,6 +142,14 @@ class Confidence:
             arrives, as in the paper's pseudo-code; not with importance weights, which take the
             counts of the beginning of their own episode. "doubled": those of the last time when
             the visits of some row had doubled, so that sets are computed seldom.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedOPPO(
+        ...     world.problem, transitions=bl.parts.Confidence(radius_scale=0.1)
+        ... )
+        >>> agent.information
+        'full'
     """
 
     slot: ClassVar[str] = "transitions"
@@ -196,6 +204,12 @@ class Bonus:
     This is the variant of the paper's experiments. Q is clipped to [0, steps left], and 0 where
     nothing was seen. Visits and frequencies are those of now, when the costs arrive; the paper's
     text has n^j, the visits observed when episode j began. It has no guarantee.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedOPPO(world.problem, transitions=bl.parts.Bonus(0.3))
+        >>> agent.information
+        'full'
     """
 
     slot: ClassVar[str] = "transitions"
@@ -220,6 +234,12 @@ class Observed:
     bonus under bandit feedback only, where its costs are uncertain; and Q is clipped under full
     information only, since estimates of costs are right on average but not one by one. It has no
     guarantee.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedOPPO(world.problem, transitions=bl.parts.Observed())
+        >>> agent.information
+        'full'
     """
 
     slot: ClassVar[str] = "transitions"

@@ -135,6 +135,14 @@ class Softmax:
         learning_rate: eta. None: the anytime rule, which needs neither K nor the delays.
         scale: factor on the step sizes of the anytime rule and of `Doubling`; 1 is the theory,
             which is small for long horizons.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.DelayedOPPO(
+        ...     world.problem, update=bl.parts.Softmax(learning_rate=0.3)
+        ... )
+        >>> agent.information
+        'full'
     """
 
     slot: ClassVar[str] = "update"

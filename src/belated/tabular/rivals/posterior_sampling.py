@@ -31,6 +31,13 @@ class PosteriorSampling(Rival):
             forgets, 0.99 remembers about 100 episodes. Transitions do not change, and are kept.
         pooled: whether costs are pooled over steps. None: if the dynamics are homogeneous.
         seed: of the draws, from 0 to 2**63 - 1.
+
+    Example:
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = bl.PosteriorSampling(world.problem, seed=1)
+        >>> run = bl.simulate(world, agent, delays=bl.delays.fixed(2), episodes=20)
+        >>> run.diagnostics['begun']
+        20
     """
 
     _counts: Floats  # (1 or H, S, A, S)

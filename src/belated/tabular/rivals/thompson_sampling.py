@@ -22,6 +22,12 @@ class ThompsonSampling(ArmsRival):
     Args:
         problem: one state and one step.
         seed: of the draws, from 0 to 2**63 - 1.
+
+    Example:
+        >>> world = bl.environments.bandit([0.2, 0.5, 0.7])
+        >>> agent = bl.ThompsonSampling(world.problem, seed=1)
+        >>> bl.simulate(world, agent, delays=bl.delays.fixed(5), episodes=300).score > 0.5
+        False
     """
 
     def __init__(self, problem: Problem, *, seed: int = 0) -> None:

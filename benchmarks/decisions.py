@@ -1,0 +1,151 @@
+"""How fast the learner of decisions is and how it grows, against Vowpal Wabbit in the same run.
+
+    python benchmarks/decisions.py     tables, to benchmarks/DECISIONS.md as well
+
+Ten actions, one model per action, a fifth of the decisions report after 100 decisions on average.
+`decide` and `observe` are timed together with all their checks; of Vowpal Wabbit (extra `vw`,
+`--cb_explore_adf --squarecb`, features crossed with the action) predict and learn are timed and the
+parsing of text is not. Processor time on one thread.
+"""
+
+import os
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = "1"
+
+import resource
+import subprocess
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+import belated as bl
+
+INTRODUCTION = (
+    "Written by `python benchmarks/decisions.py`. Microseconds of processor time per decision, one "
+    "thread: `decide` and `observe` with their checks, and predict and learn of Vowpal Wabbit "
+    "(squarecb, ten actions) without parsing its text. Absolute numbers depend on the machine and "
+    "on what else it does; compare within a row."
+)
+PAGE = Path(__file__).with_name("DECISIONS.md")
+
+
+def learner_time(
+    d: int, actions: int = 10, decisions: int = 2000, warm: int = 300, **settings: object
+) -> float:
+    """Microseconds of `decide` and `observe` per decision."""
+    rng = np.random.default_rng(0)
+    agent = bl.LinearSampler(bl.Choice(actions, d), **settings)  # type: ignore[arg-type]
+    x = rng.normal(size=(decisions, d))
+    came = rng.random(decisions) < 0.2
+    delays = rng.geometric(0.01, decisions)
+    due: dict[int, list[bl.Reward]] = {}
+    for k in np.flatnonzero(came):
+        due.setdefault(int(k + delays[k]), []).append(bl.Reward(int(k), 1.0))
+    begin = 0.0
+    for k in range(decisions):
+        if k == warm:
+            begin = time.process_time()
+        agent.decide(x[k])
+        agent.observe(due.get(k, []))
+    return (time.process_time() - begin) / (decisions - warm) * 1e6
+
+
+def vw_time(d: int, actions: int = 10, decisions: int = 300, warm: int = 50) -> float:
+    """Microseconds of predict and learn per decision, text parsing not counted."""
+    vowpal = import_module("vowpalwabbit")
+    vw = vowpal.Workspace("--cb_explore_adf --squarecb -q SA --quiet")
+    label = vowpal.LabelType.CONTEXTUAL_BANDIT
+    rng = np.random.default_rng(0)
+    spent = 0.0
+    for k in range(decisions):
+        row = " ".join(f"f{i}:{value:.6f}" for i, value in enumerate(rng.normal(size=d)))
+        lines = [f"shared |S {row}", *(f"|A a{a}" for a in range(actions))]
+        example = vw.parse(lines, label)
+        begin = time.process_time()
+        vw.predict(example)
+        middle = time.process_time()
+        vw.finish_example(example)
+        lines[1] = f"0:{-1.0 * (rng.random() < 0.2)}:0.1 {lines[1]}"
+        example = vw.parse(lines, label)
+        again = time.process_time()
+        vw.learn(example)
+        end = time.process_time()
+        vw.finish_example(example)
+        if k >= warm:
+            spent += middle - begin + end - again
+    vw.finish()
+    return spent / (decisions - warm) * 1e6
+
+
+def pending(count: int, d: int = 10) -> tuple[float, float, float]:
+    """Microseconds per decision, MB of the log and MB that the process grew, at so many pending."""
+    rng = np.random.default_rng(0)
+    agent = bl.LinearSampler(bl.Choice(10, d))
+    x = rng.normal(size=(1024, d))
+    for k in range(300):
+        agent.decide(x[k])
+        agent.observe([bl.Reward(k - 150, 1.0)] if k > 150 and k % 20 == 0 else [])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # Reports with delays as long as the whole run keep all decisions young.
+    for k in range(300, count):
+        agent.decide(x[k % 1024])
+        agent.observe([bl.Reward(k - int(0.9 * k), 1.0)] if k % 1000 == 0 else [])
+    begin = time.process_time()
+    more = 500
+    for k in range(count, count + more):
+        agent.decide(x[k % 1024])
+        agent.observe([])
+    spent = (time.process_time() - begin) / more * 1e6
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
+    return spent, agent.diagnostics()["log_bytes"] / 1e6, grown
+
+
+def table(head: str, rows: list[list[str]]) -> str:
+    names = [name.strip() for name in head.split("|")]
+    lines = [names, ["---"] * len(names), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def main() -> None:
+    learner_time(3, decisions=400)  # compilation
+    speed = []
+    for d in (10, 100):
+        own, vw = learner_time(d), vw_time(d)
+        speed.append([str(d), f"{own:.0f}", f"{vw:.0f}", f"{own / vw:.2f}"])
+    for d in (10, 100, 1000):
+        own = learner_time(d, decisions=1000, diagonal=True)
+        vw = vw_time(d, decisions=100 if d == 1000 else 300)
+        speed.append([f"{d}, diagonal", f"{own:.0f}", f"{vw:.0f}", f"{own / vw:.2f}"])
+    actions = [[str(a), f"{learner_time(10, a, 1200):.0f}"] for a in (2, 5, 10, 20, 50)]
+    waiting = []
+    for count in (1_000, 10_000, 100_000, 1_000_000):
+        run = subprocess.run(
+            [sys.executable, __file__, str(count)], check=True, capture_output=True, text=True
+        )
+        spent, log, grown = map(float, run.stdout.split())
+        waiting.append([f"{count:,}", f"{spent:.0f}", f"{log:.1f}", f"{grown:.0f}"])
+    page = "\n\n".join(
+        [
+            "# Speed and growth of the learner of decisions",
+            INTRODUCTION,
+            "## Features, ten actions",
+            table("features | belated | Vowpal Wabbit | ratio", speed),
+            "## Actions, ten features",
+            table("actions | belated", actions),
+            "## Pending decisions, ten actions and ten features",
+            table("pending | microseconds | MB of the log | MB that the process grew", waiting),
+        ]
+    )
+    PAGE.write_text(page + "\n")
+    print(page)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(*pending(int(sys.argv[1])))
+    else:
+        main()

@@ -1,0 +1,88 @@
+"""Four subject lines, purchases of 4 to 10 % that report days later, silence otherwise.
+
+300 mails a day for 40 days to two kinds of customers. A purchase is made one to three days after
+its mail and reported with that night's batch; who does not buy never reports. Compared: the
+recommended learner, and what people do today: wait a week and take silence for a failure, learn
+from what arrives, or write a Thompson sampler by hand.
+
+    python examples/mailer.py          the figure, in about half a minute after compilation
+"""
+
+import argparse
+
+import numpy as np
+from drawing import BLUE, GREEN, ORANGE, VERMILION, axes, band, save, smooth
+
+import belated as bl
+from belated.linear.rivals import RidgeRival, ThompsonByHand
+
+PER_DAY = 300
+LEARNERS = {
+    "recommended": (BLUE, lambda p, seed: bl.recommend(p, silence=0.0, seed=seed)),
+    "sampler by hand": (GREEN, lambda p, seed: ThompsonByHand(p, seed=seed)),
+    "waits seven days": (
+        ORANGE,
+        lambda p, seed: RidgeRival(p, join="window", window=7 * PER_DAY, seed=seed),
+    ),
+    "learns from arrivals": (VERMILION, lambda p, seed: RidgeRival(p, seed=seed)),
+}
+
+
+def mailed(agent, world, days: int, seed: int) -> tuple[np.ndarray, ...]:
+    """Expected purchases of every mail, of the best line, and of a line at random, (K,) each."""
+    mails = PER_DAY * days
+    visits = world.visits(mails, np.random.default_rng([seed, 0]))
+    delays = bl.delays.nightly(PER_DAY, 1, 3).draw(mails, np.random.default_rng([seed, 1]))
+    queue: bl.DelayLine[bl.Reward] = bl.DelayLine()
+    value = np.zeros(mails)
+    for mail in range(mails):
+        day = mail // PER_DAY
+        decision = agent.decide(visits.at(mail), now=day)
+        value[mail] = decision.probabilities @ visits.means[mail]
+        if visits.outcomes[mail, decision.action] > 0.0:
+            queue.push([bl.Reward(decision.number, 1.0)], int(delays[mail]))
+        if mail % PER_DAY == PER_DAY - 1:
+            agent.observe(queue.release(mail), now=day)  # the nightly batch
+    return value, visits.means.max(axis=1), visits.means.mean(axis=1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--days", type=int, default=40)
+    parser.add_argument("--seeds", type=int, default=5)
+    given = parser.parse_args()
+    world = bl.environments.mailer()
+    figure, on = axes(width=7.5)
+    print(f"{'learner':<22} score over all / last quarter (0 is the best policy, 1 is random)")
+    for name, (colour, make) in LEARNERS.items():
+        bought, scores = [], []
+        for seed in range(given.seeds):
+            value, best, uniform = mailed(make(world.problem, seed), world, given.days, seed)
+            bought.append(100.0 * smooth(value, PER_DAY))
+            lost = (best - value) / (best - uniform).mean()
+            scores.append((lost.mean(), lost[-len(lost) // 4 :].mean()))
+        over_all, last = np.mean(scores, axis=0)
+        print(f"{name:<22} {over_all:.2f} / {last:.2f}", flush=True)
+        band(on, bought, colour, name)
+    for level, label in ((6.25, "uniform play"), (10.0, "best policy")):
+        on.axhline(level, color="0.6", linewidth=0.8, linestyle=":")
+        on.annotate(
+            label,
+            (PER_DAY * given.days, level),
+            xytext=(0, 3),
+            textcoords="offset points",
+            color="0.4",
+            ha="right",
+        )
+    ticks = np.arange(0, given.days + 1, 10)
+    on.set_xticks(ticks * PER_DAY, [str(day) for day in ticks])
+    on.set_xlabel("day")
+    on.set_ylabel("expected purchases per 100 mails")
+    on.set_ylim(2.5, 11.0)
+    on.legend(frameon=False, loc="lower right")
+    on.set_title("Purchases report days later, and silence says nothing yet", fontsize=11)
+    print(f"Figure: {save(figure, 'mailer')}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""What people ask of a learner: how each action does, and which one wins."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from belated.core.arrays import Floats, Ints
+
+DRAWS = 4096
+ENOUGH = 0.95
+"""Probability from which an action is said to win."""
+Z = 1.959963984540054
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One action as people see it.
+
+    Attributes:
+        action: its name, or its number.
+        plays: decisions for it.
+        reports: of these, decisions that have reported.
+        exposed: decisions as far as their outcomes can have come by now.
+        mean: outcome per decision, not clipped, with what is still to come.
+        low: of its 95 % interval.
+        high: of its 95 % interval.
+        leads: probability that it is the best one for all visitors together.
+        retired: whether it is no longer played.
+    """
+
+    action: str
+    plays: int
+    reports: int
+    exposed: float
+    mean: float
+    low: float
+    high: float
+    leads: float
+    retired: bool
+
+
+def means(exposed: Floats, raw: Floats, hits: Floats) -> tuple[Floats, Floats]:
+    """Mean outcome of each action and its standard error, (A,) each.
+
+    raw: sums of the outcomes and of their squares, (2, A), relative to silence. One outcome of
+    average size more keeps the error of an action that has not reported yet above 0.
+    """
+    mass = np.maximum(exposed, 1e-12)
+    mean: Floats = raw[0] / mass
+    typical = raw[1].sum() / max(hits.sum(), 1.0)
+    spread = np.maximum(raw[1] - mean**2 * mass, 0.0) + typical
+    error: Floats = np.where(exposed > 0.0, np.sqrt(spread) / np.maximum(mass, 1.0), math.inf)
+    return mean, error
+
+
+def leading(mean: Floats, error: Floats, active: list[int]) -> Floats:
+    """Probability of each action to be the best of the active ones, (A,)."""
+    shares: Floats = np.zeros(len(mean))
+    if not np.isfinite(error[active]).all():
+        shares[active] = 1.0 / len(active)
+        return shares
+    rng = np.random.default_rng(0)  # the same numbers, the same answer
+    draws = mean[active] + error[active] * rng.standard_normal((DRAWS, len(active)))
+    best = np.bincount(draws.argmax(axis=1), minlength=len(active))
+    shares[active] = best / DRAWS
+    return shares
+
+
+def table(
+    names: list[str],
+    plays: Ints,
+    hits: Floats,
+    exposed: Floats,
+    raw: Floats,
+    silence: float,
+    overall: tuple[Floats, Floats] | None,
+    retired: set[int],
+) -> list[Row]:
+    """A row per action. overall: mean and error for all visitors, where there are features."""
+    mean, error = means(exposed, raw, hits)
+    active = [a for a in range(len(names)) if a not in retired]
+    leads = leading(*((mean, error) if overall is None else overall), active)
+    return [
+        Row(
+            names[a],
+            int(plays[a]),
+            int(hits[a]),
+            float(exposed[a]),
+            float(mean[a]) + silence,
+            float(mean[a] - Z * error[a]) + silence,
+            float(mean[a] + Z * error[a]) + silence,
+            float(leads[a]),
+            a in retired,
+        )
+        for a in range(len(names))
+    ]
+
+
+def verdict(rows: list[Row], begun: int, span: float | None) -> str:
+    """Which action leads, in words. span: time that the decisions took, if there is a clock."""
+    active = sorted((row for row in rows if not row.retired), key=lambda row: -row.leads)
+    if len(active) == 1:
+        return f"{active[0].action} is the only action."
+    if not sum(row.reports for row in rows):
+        return "Nothing has reported yet."
+    first, second = active[:2]
+    share = f"{first.action} leads, {100.0 * first.leads:.0f} %"
+    if first.leads >= ENOUGH:
+        return f"{first.action} wins, {100.0 * first.leads:.0f} %."
+    gap = first.mean - second.mean
+    width = (first.high - first.low + second.high - second.low) / (4.0 * Z)
+    if not (gap > 0.0 and math.isfinite(width) and begun):
+        return f"{share}; no telling yet how much more is needed."
+    factor = min((1.645 * math.sqrt(2.0) * width / gap) ** 2, 1e6)
+    more = max(math.ceil((factor - 1.0) * begun), 1)
+    needed = f"about {_rounded(more):,} more decisions needed"
+    if span is not None and span > 0.0:
+        needed += f" (a time of {_rounded(more * span / begun):,})"
+    return f"{share}; {needed}."
+
+
+def _rounded(value: float) -> int | float:
+    """Two digits are enough."""
+    if value <= 0.0:
+        return 0
+    digits = 1 - math.floor(math.log10(value))
+    near = round(value, digits)
+    return int(near) if digits <= 0 else near

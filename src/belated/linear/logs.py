@@ -1,0 +1,85 @@
+"""A log of decisions in columns, as a warm start or to judge other policies."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from belated.core import checks
+from belated.core.arrays import Bools, Floats, Ints, frozen
+
+
+class DecisionLog:
+    """Decisions of the past and what has come of them.
+
+    >>> log = DecisionLog([0, 1, 0], [0.5, 0.5, 0.9], [1.0, None, None], reported=[2, None, None])
+    >>> len(log)
+    3
+
+    Args:
+        actions: the action of each decision, (n,), in the order in which they were made.
+        probabilities: with which it was drawn, (n,).
+        rewards: what has come of it, (n,); NaN or None where nothing has reported yet.
+        x: features, (n, d); None if there are none.
+        decided: times of the decisions, (n,); None counts decisions.
+        reported: when the reward arrived, (n,), on the same clock, NaN or None where it has not;
+            without `decided`, the number of the newest decision then. None: at once.
+        until: the time up to which the log tells of reports; None: the last time in it.
+    """
+
+    def __init__(
+        self,
+        actions: object,
+        probabilities: object,
+        rewards: object,
+        *,
+        x: object = None,
+        decided: object = None,
+        reported: object = None,
+        until: float | None = None,
+    ) -> None:
+        self.actions: Ints = checks.whole_numbers("actions", actions, 0)
+        n = len(self.actions)
+        self.probabilities = _column("probabilities", probabilities, n)
+        if n and not (self.probabilities.min() > 0.0 and self.probabilities.max() <= 1.0 + 1e-9):
+            raise ValueError("probabilities must be above 0 and at most 1, got one that is not")
+        self.rewards = _column("rewards", rewards, n, missing=True)
+        given = np.zeros((n, 0)) if x is None else np.array(x, dtype=np.float64)
+        if given.ndim != 2 or len(given) != n or not np.isfinite(given).all():
+            raise ValueError(f"x must hold finite numbers of shape ({n}, d), got {checks.show(x)}")
+        self.x: Floats = frozen(given)
+        self.clocked = decided is not None
+        self.decided = np.arange(float(n)) if decided is None else _column("decided", decided, n)
+        if (np.diff(self.decided) < 0.0).any():
+            raise ValueError("decided must never fall")
+        came: Bools = ~np.isnan(self.rewards)
+        self.came = came
+        if reported is None:
+            self.reported = np.where(came, self.decided, math.nan)
+        else:
+            self.reported = _column("reported", reported, n, missing=True)
+        if (np.isnan(self.reported) == came).any():
+            raise ValueError("reported must have a time exactly where there is a reward")
+        if (self.reported[came] < self.decided[came]).any():
+            raise ValueError("reported must not be before decided")
+        last = [*self.decided[-1:], *self.reported[came]]
+        latest = max(last, default=0.0)
+        self.until = latest if until is None else checks.real("until", until, latest)
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
+def _column(name: str, value: object, n: int, *, missing: bool = False) -> Floats:
+    """Numbers (n,); missing: NaN and None are allowed."""
+    try:
+        column: Floats = np.array(value, dtype=np.float64)  # None becomes NaN
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be numbers, got {checks.show(value)}") from None
+    if column.shape != (n,):
+        raise ValueError(f"{name} must have shape ({n},), got shape {column.shape}")
+    wrong = np.isinf(column) if missing else ~np.isfinite(column)
+    if wrong.any():
+        raise ValueError(f"{name} must be finite, got {column[wrong][0]}")
+    return frozen(column)

@@ -1,0 +1,200 @@
+"""Actions that come and go, tables, verdicts, warm starts and named features."""
+
+import numpy as np
+import pytest
+
+import belated as bl
+from belated.core import saving
+from belated.core.records import chance
+from belated.evaluation import DecisionLog
+from belated.linear.features import Scaling
+from belated.testing import check_agent
+from linear.playing import play, world
+
+
+def test_an_action_is_added_in_the_middle():
+    x, outcomes, delays = world(seed=1, T=200, A=3)
+    agent = bl.LinearSampler(bl.Choice(["a", "b"], 2))
+    agent, _ = play(agent, (x, outcomes[:, :2], delays[:, :2]), stop=100)
+    assert agent.add_action("c") == 2
+    assert agent.problem == bl.Choice(["a", "b", "c"], 2)
+    agent, done = play(agent, (x, outcomes, delays), start=100)
+    assert {action for action, _ in done} == {0, 1, 2}
+    again = saving.from_bytes(saving.to_bytes(agent), "bytes")
+    assert again.decide(x[0]).probabilities.tolist() == agent.decide(x[0]).probabilities.tolist()
+    with pytest.raises(ValueError, match="differ"):
+        agent.add_action("a")
+
+
+def test_a_retired_action_is_not_played_and_still_learns():
+    agent = bl.LinearSampler(bl.Choice(["a", "b"]))
+    first = next(d for d in (agent.decide() for _ in range(50)) if d.action == 0)
+    agent.retire("a")
+    assert agent.decide().probabilities.tolist() == [0.0, 1.0]
+    agent.observe([bl.Reward(first.number, 4.0)])
+    rows = agent.table()
+    assert rows[0].reports == 1
+    assert rows[0].retired
+    with pytest.raises(ValueError, match="the last one"):
+        agent.retire("b")
+    with pytest.raises(ValueError, match="at least one action"):
+        agent.decide(among=["a"])
+
+
+def test_the_table_and_the_verdict():
+    agent = bl.LinearSampler(bl.Choice(["plain", "question"]), floor=0.5)
+    assert agent.verdict() == "Nothing has reported yet."
+    rng = np.random.default_rng(0)
+    before = None
+    for k in range(1200):
+        decision = agent.decide()
+        won = rng.random() < (0.1, 0.3)[decision.action]
+        agent.observe([bl.Reward(k, 2.0)] if won else [])
+        if k == 30:
+            before = agent.verdict()
+    rows = {row.action: row for row in agent.table()}
+    assert rows["plain"].low < 0.2 < rows["plain"].high
+    assert rows["question"].low < 0.6 < rows["question"].high
+    assert sum(row.leads for row in rows.values()) == pytest.approx(1.0)
+    assert before is not None
+    assert "leads" in before or "wins" in before
+    assert agent.verdict() == "question wins, 100 %."
+
+
+def test_a_table_changes_nothing():
+    agent, _ = play(bl.LinearSampler(bl.Choice(3, 2)), world(T=60))
+    agent.observe([])
+    before = saving.to_bytes(agent)
+    agent.table()
+    agent.verdict()
+    agent.diagnostics()
+    assert saving.to_bytes(agent) == before
+
+
+def test_a_warm_start_is_what_the_learner_would_have_learned():
+    x, outcomes, delays = world(seed=2, T=120)
+    agent, done = play(bl.LinearSampler(bl.Choice(3, 2)), (x, outcomes, delays))
+    actions = [action for action, _ in done]
+    rewards, reported = np.full(120, np.nan), np.full(120, np.nan)
+    for k, a in enumerate(actions):
+        when = k + int(delays[k, a])
+        if outcomes[k, a] and when < 120:
+            rewards[k], reported[k] = 1.0, when
+    log = DecisionLog(actions, [p for _, p in done], rewards, x=x, reported=reported, until=119.0)
+    warm = bl.LinearSampler(bl.Choice(3, 2))
+    warm.replay(log)
+    assert warm.decide(x[0]).probabilities.tolist() == agent.decide(x[0]).probabilities.tolist()
+    with pytest.raises(ValueError, match="fresh"):
+        warm.replay(log)
+
+
+def test_a_holdout_is_in_the_probabilities():
+    agent, _ = play(bl.LinearSampler(bl.Choice(4, 2), floor=0.0, holdout=0.2), world(T=100, A=4))
+    assert agent.decide([0.0, 0.0]).probabilities.min() >= 0.05 - 1e-12
+
+
+def test_features_become_a_vector():
+    features = bl.Features(age="number", device=["phone", "desktop"], country="category:8")
+    assert features.width == 2 + 3 + 9
+    scaling = Scaling(1)
+    vector, raw = features.vector({"age": 30, "device": "phone", "country": "fr"}, scaling)
+    assert raw.tolist() == [30.0]
+    assert vector[:5].tolist() == [0.0, 0.0, 1.0, 0.0, 0.0]
+    assert vector[5:].sum() == 1.0
+    missing, _ = features.vector({"device": "watch"}, scaling)
+    assert missing[:5].tolist() == [0.0, 1.0, 0.0, 0.0, 1.0]
+    assert missing[-1] == 1.0
+    for wrong in ({"agee": 3}, {"age": "old"}, {"country": 1.5}, [1.0]):
+        with pytest.raises(ValueError, match=r"age|country|x must"):
+            features.vector(wrong, scaling)
+
+
+def test_the_scale_of_numbers_stays_after_the_first():
+    scaling = Scaling(1)
+    rng = np.random.default_rng(0)
+    for value in rng.normal(40.0, 10.0, 100):
+        scaling.note(np.array([value]))
+    before = scaling.scaled(np.array([50.0]))
+    for value in rng.normal(400.0, 10.0, 100):
+        scaling.note(np.array([value]))
+    assert scaling.scaled(np.array([50.0])).tolist() == before.tolist()
+    assert before[0] == pytest.approx(1.0, abs=0.3)
+
+
+def test_named_features_are_saved_with_the_learner():
+    features = bl.Features(age="number", country="category")
+    agent = bl.LinearSampler(bl.Choice(2, features))
+    for k in range(20):
+        agent.decide({"age": 20 + k, "country": "fr" if k % 2 else "de"})
+        agent.observe([bl.Reward(k, 1.0)])
+    again = saving.from_bytes(saving.to_bytes(agent), "bytes")
+    x = {"age": 31, "country": "it"}
+    assert again.decide(x).probabilities.tolist() == agent.decide(x).probabilities.tolist()
+    assert again.problem == agent.problem
+
+
+def test_a_decision_closes_itself_when_its_outcome_has_all_but_come():
+    agent = bl.LinearSampler(bl.Choice(1), close_at=0.999)
+    for k in range(400):
+        agent.decide()
+        agent.observe([bl.Reward(k - 3, 1.0)] if k % 5 == 4 else [])
+    assert len(agent.open_episodes()) < 60
+    assert agent.table()[0].mean == pytest.approx(0.2, rel=0.05)
+
+
+def test_an_episode_decides_like_decide():
+    x, _, _ = world()
+    one, two = bl.LinearSampler(bl.Choice(3, 2)), bl.LinearSampler(bl.Choice(3, 2))
+    for k in range(20):
+        decision = one.decide(x[k])
+        episode = two.begin_episode()
+        probabilities = episode.probabilities(0, x[k])
+        assert probabilities.tolist() == decision.probabilities.tolist()
+        drawn = episode.act(0, x[k], chance(0, k))
+        assert drawn == (decision.action, decision.probability)
+    one.observe([bl.Reward(k, 1.0) for k in range(20)])
+    two.observe([bl.Reward(k, 1.0) for k in range(20)])
+    assert saving.to_bytes(one) == saving.to_bytes(two)
+    two.begin_episode()
+    with pytest.raises(bl.FeedbackError, match="has acted"):
+        two.observe([bl.Reward(20, 1.0)])
+
+
+@pytest.mark.parametrize(
+    "choice", [bl.Choice(3, 2), bl.Choice(features=2), bl.Choice(2)], ids=["own", "shared", "none"]
+)
+def test_it_keeps_the_contract(choice):
+    check_agent(lambda: bl.LinearSampler(choice))
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda agent: bl.Inbox(agent, deadline=30),
+        lambda agent: bl.wrappers.Skipping(agent, 50),
+        bl.wrappers.Locked,
+    ],
+    ids=["inbox", "skipping", "locked"],
+)
+def test_it_decides_inside_of_wrappers(wrap):
+    x, outcomes, _ = world()
+    agent = wrap(bl.LinearSampler(bl.Choice(3, 2)))
+    for k in range(60):
+        decision = agent.decide(x[k])
+        assert decision.number == k
+        agent.observe([bl.Reward(k, 1.0)] if outcomes[k, decision.action] else [])
+
+
+@pytest.mark.parametrize("field", ["old", "young", "model", "log", "exposure"])
+def test_damaged_states_are_refused(field):
+    agent, _ = play(bl.LinearSampler(bl.Choice(3, 2)), world(T=40))
+    for name in agent.state()[field]:
+        state = agent.state()
+        array = np.array(state[field][name])
+        if array.dtype == np.float64 and array.size:
+            array.flat[0] = np.nan
+        else:
+            array = array - 10**6
+        state[field][name] = array
+        with pytest.raises(ValueError, match=r"must|index"):
+            bl.LinearSampler.from_state(state)

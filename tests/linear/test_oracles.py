@@ -1,0 +1,422 @@
+"""The learner against closed forms, other packages and what must hold whatever comes."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import njit
+
+import belated as bl
+from belated.core import saving
+from belated.linear import exposure as exposures
+from belated.linear import fitting, learning, sums
+from belated.linear.chance import uniforms
+from belated.linear.learning import pick
+from linear.playing import play, world
+
+
+@njit
+def frequencies(probabilities, draws, seed):
+    """Shares of the actions in many draws, as decisions 0, 1, 2, ... draw them."""
+    counts = np.zeros(len(probabilities))
+    for number in range(draws):
+        counts[pick(probabilities, uniforms(seed, number, 0, 1)[0])] += 1.0
+    return counts / draws
+
+
+def told(A=1, d=3, T=60, seed=0, shared=True, **settings):
+    """A learner that has heard every outcome at once, and what it heard."""
+    rng = np.random.default_rng(seed)
+    agent = bl.LinearSampler(
+        bl.Choice(None if shared else A, d), silence=None, changes=False, **settings
+    )
+    x, r, chosen = rng.normal(size=(T, d)), rng.normal(size=T), []
+    for k in range(T):
+        chosen.append(agent.decide(x[k][None] if shared else x[k]).action)
+        agent.observe([bl.Reward(k, r[k])])
+    agent._learn_waiting()
+    agent._fit()
+    return agent, x, r, np.array(chosen)
+
+
+def test_full_exposure_is_ridge_regression():
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    agent, x, r, _ = told()
+    root = np.sqrt(agent._ridge())
+    # sklearn's penalty is the same for all features and spares its constant; ours also counts a
+    # tenth of a decision with the mean outcome in the constant.
+    X = np.vstack([x, np.zeros((1, 3))]) / root
+    weights = np.append(np.ones(len(x)), fitting.PSEUDO)
+    ridge = linear_model.Ridge(alpha=1.0).fit(X, np.append(r, r.mean()), sample_weight=weights)
+    np.testing.assert_allclose(agent._model.theta[0, 0], ridge.coef_ / root, rtol=1e-9)
+    np.testing.assert_allclose(agent._model.constant[0], ridge.intercept_, rtol=1e-9)
+
+
+def test_the_constant_of_all_models_is_that_of_the_augmented_solve():
+    agent, x, r, chosen = told(A=3, shared=False)
+    x1 = np.column_stack([x, np.ones(len(x))])
+    d = 4
+    rows = np.zeros((len(x), 3 * d + 1))
+    for k, a in enumerate(chosen):
+        rows[k, a * d : (a + 1) * d] = x1[k]
+    rows[:, -1] = 1.0
+    V = rows.T @ rows + np.diag(np.append(np.tile(agent._ridge(), 3), fitting.PSEUDO))
+    b = rows.T @ r
+    b[-1] += fitting.PSEUDO * r.mean()
+    solved = np.linalg.solve(V, b)
+    np.testing.assert_allclose(agent._model.constant[0], solved[-1], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(agent._model.theta[0].ravel(), solved[:-1], rtol=1e-8, atol=1e-12)
+
+
+def test_one_hot_features_are_means_of_cells():
+    agent = bl.LinearSampler(bl.Choice(features=4), silence=None, changes=False)
+    rng = np.random.default_rng(3)
+    cells, r = rng.integers(0, 4, 200), rng.choice([-1.0, 1.0], 200)
+    for k in range(200):
+        agent.decide(np.eye(4)[cells[k]][None])
+        agent.observe([bl.Reward(k, r[k])])
+    agent._learn_waiting()
+    agent._fit()
+    mu = agent._model.constant[0]
+    for c in range(4):
+        mine = r[cells == c]
+        shrunk = mu + (mine - mu).sum() / (len(mine) + 1.0)
+        assert mu + agent._model.theta[0, 0, c] == pytest.approx(shrunk, abs=1e-12)
+
+
+@given(seed=st.integers(0, 2**32), d=st.integers(1, 7))
+@settings(max_examples=25)
+def test_factor_solve_and_inverse(seed, d):
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(d + 2, d))
+    V = root.T @ root + 0.1 * np.eye(d)
+    x = rng.normal(size=d)
+    U, solved, inverse = V.copy(), x.copy(), np.zeros((d, d))
+    fitting.factor(U)
+    fitting.solve(U, solved)
+    fitting.add_inverse(U, 2.0, inverse)
+    np.testing.assert_allclose(solved, np.linalg.solve(V, x), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(inverse, 2.0 * np.linalg.inv(V), rtol=1e-8, atol=1e-10)
+
+
+def test_blocks_hold_every_decision_once():
+    young, old = sums.fresh_young(32, 2, 1, 1, 1), sums.fresh_old(2, 1, 1, 1)
+    one, blocks = np.ones(1), 0
+    for number in range(5000):
+        blocks = sums.begin(young, blocks, number, 8)
+        slot = sums.slot_of(young, blocks, number)
+        sums.add_decision(young, old, slot, number % 2, one, one, 1.0)
+        if number % 500 == 499:
+            order = young.order[:blocks]
+            assert young.low[order[0]] == 0
+            assert (young.low[order[1:]] == young.high[order[:-1]]).all()
+            assert (young.n[order].sum(1) == young.high[order] - young.low[order]).all()
+            widths = young.high[order] - young.low[order]
+            ages = number + 1 - young.high[order]
+            assert (widths <= 8 + 0.7 * ages).all()
+            for k in (0, number // 3, number):
+                holder = sums.slot_of(young, blocks, k)
+                assert young.low[holder] <= k < young.high[holder]
+    assert sorted(young.order.tolist()) == list(range(32))
+
+
+def count(delays, actions, T, A=1):
+    """The exposure that decisions 0 to T - 1 with these delays (inf: silent) lead to at T - 1."""
+    fresh = exposures.fresh(A)
+    bins = np.full(T, -1, dtype=np.int8)
+    models = np.asarray(actions, dtype=np.int32)
+    clock = np.arange(float(T))
+    for now in range(T):
+        for k in range(now + 1):
+            if k + delays[k] == now:
+                bins[k] = exposures.count_report(fresh, k, models[k], delays[k])
+        exposures.advance(fresh, 0, clock, models, bins, now + 1, float(now))
+    exposures.fit(fresh)
+    return fresh
+
+
+def test_the_reverse_hazard_is_counted_as_its_definition_says():
+    rng = np.random.default_rng(0)
+    T = 120
+    delays = np.where(rng.random(T) < 0.6, rng.geometric(0.08, T) - 1.0, np.inf)
+    models = rng.integers(0, 2, T)
+    fresh = count(delays, models, T, A=2)
+    ages = T - 1 - np.arange(T)
+    came = delays <= ages
+    edges = fresh.edges
+    for a in range(2):
+        for j in range(20):
+            mine = came & (models == a)
+            low = edges[j - 1] if j else -1.0
+            in_bin = mine & (delays > low) & (delays <= edges[j])
+            at_risk = mine & (delays <= edges[j]) & (ages >= edges[j])
+            assert fresh.came[a, j] == (in_bin & at_risk).sum()
+            assert fresh.risk[a, j] == at_risk.sum()
+            assert fresh.young[a, j] == (in_bin & ~at_risk).sum()
+
+
+def test_the_reverse_hazard_finds_the_distribution_of_delays():
+    # A geometric law at 950 reports; margin: three times the error that is usual there.
+    rng = np.random.default_rng(1)
+    T, errors, naive = 1600, [], []
+    for _ in range(3):
+        delays = np.where(rng.random(T) < 0.7, rng.geometric(0.005, T) - 1.0, np.inf)
+        fresh = exposures.fresh(1)
+        bins = np.full(T, -1, dtype=np.int8)
+        models, clock = np.zeros(T, dtype=np.int32), np.arange(float(T))
+        exposures.advance(fresh, 0, clock, models, bins, T, T - 1.0)
+        seen = np.flatnonzero(delays <= T - 1 - np.arange(T))
+        for k in seen:
+            exposures.count_report(fresh, k, 0, delays[k])
+        exposures.fit(fresh)
+        ages = np.arange(0.0, 800.0, 7.0)
+        found = np.empty((len(ages), 1))
+        for age, out in zip(ages, found, strict=True):
+            exposures.share_at(fresh, age, out)
+        true = 1.0 - 0.995 ** (ages + 1.0)
+        errors.append(np.abs(found[:, 0] - true).max())
+        histogram = (delays[seen][None] <= ages[:, None]).mean(1)
+        naive.append(np.abs(histogram - true).max())
+    assert np.mean(errors) < 0.06
+    assert np.mean(errors) < np.mean(naive)
+
+
+def test_the_reverse_hazard_is_a_kaplan_meier_of_reversed_time():
+    # Every delay in a bin of its own (0, 1, 2, 3, 4), so that bins lose nothing.
+    rng = np.random.default_rng(2)
+    T = 200
+    delays = rng.integers(0, 5, T).astype(float)
+    fresh = count(delays, np.zeros(T), T)
+    ages = T - 1.0 - np.arange(T)
+    seen = delays <= ages
+    # Reversed time: -delay is an event, entered late at -age (left truncation).
+    share, expected = 1.0, {}
+    for value in (4.0, 3.0, 2.0, 1.0):
+        expected[value] = share
+        at_risk = (seen & (delays <= value) & (ages >= value)).sum()
+        share *= 1.0 - (seen & (delays == value)).sum() / at_risk
+    expected[0.0] = share
+    for j in range(5):
+        assert fresh.share[0, j] == pytest.approx(expected[float(j)], abs=1e-12)
+
+
+def test_a_rate_of_which_a_part_is_young():
+    # Rate 0.05 and delays of 200 decisions on average: a fifth of the reports is still to come.
+    estimates, naive = [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        agent = bl.LinearSampler(bl.Choice(1), changes=False)
+        due: dict[int, list] = {}
+        for k in range(1000):
+            agent.decide()
+            if rng.random() < 0.05:
+                due.setdefault(k + int(rng.geometric(1 / 200)), []).append(bl.Reward(k, 1.0))
+            agent.observe(due.pop(k, []))
+        row = agent.table()[0]
+        estimates.append(row.mean)
+        naive.append(row.reports / row.plays)
+    assert abs(np.mean(estimates) - 0.05) < 0.0065  # about 3 standard errors
+    assert np.mean(naive) < np.mean(estimates) - 0.005
+
+
+@pytest.mark.parametrize("silence", [0.0, None])
+@pytest.mark.parametrize("power", [-7, 3])
+def test_scaling_outcomes_by_a_power_of_two_changes_no_bit(silence, power):
+    given = world(seed=4, T=200)
+    _, plain = play(bl.LinearSampler(bl.Choice(3, 2), silence=silence), given)
+    _, scaled = play(
+        bl.LinearSampler(bl.Choice(3, 2), silence=silence), given, value=lambda v: v * 2.0**power
+    )
+    assert scaled == plain
+
+
+@pytest.mark.parametrize("silence", [0.0, None])
+def test_shifting_outcomes_and_silence_changes_only_rounding(silence):
+    given = world(seed=5, T=200)
+    done = []
+    for shift in (0.0, 0.375):
+        amounts = iter(np.random.default_rng(0).uniform(1.0, 2.0, 200))
+        agent = bl.LinearSampler(
+            bl.Choice(3, 2), silence=None if silence is None else silence + shift
+        )
+        _, played = play(agent, given, value=lambda v, a=amounts, s=shift: next(a) + s)
+        done.append([action for action, _ in played])
+    assert np.mean(np.equal(*done)) > 0.99
+
+
+def test_no_delay_is_full_exposure():
+    given = world(seed=6, T=200)
+    x, outcomes, _ = given
+    agent, _ = play(bl.LinearSampler(bl.Choice(3, 2)), (x, outcomes, np.zeros(outcomes.shape)))
+    agent._fit()
+    order = agent._young.order[: agent._blocks]
+    assert (agent._shares[order] == 1.0).all()
+    assert agent._exposed().sum() == pytest.approx(200.0)
+
+
+def test_probabilities_match_a_hundred_thousand_draws():
+    agent, _ = play(bl.LinearSampler(bl.Choice(4, 2), floor=0.08), world(seed=7, T=120, A=4))
+    rows, models, _ = agent._at_hand([0.4, -0.2], None)
+    shares, _, _ = agent._policy(agent.begun, rows, models)
+    assert shares.sum() == pytest.approx(1.0, abs=1e-12)
+    assert (shares >= 0.02 - 1e-12).all()
+    draws = frequencies(shares, 100_000, 11)
+    errors = np.abs(draws - shares) / np.sqrt(shares * (1 - shares) / 100_000 + 1e-12)
+    assert errors.max() < 4.0
+
+
+def test_draws_of_decisions_follow_the_stated_probabilities():
+    # 3,000 decisions: the mean probability of what was drawn, against its expectation.
+    agent = bl.LinearSampler(bl.Choice(5), floor=1.0)
+    counts = np.bincount([agent.decide().action for _ in range(3000)], minlength=5)
+    assert (np.abs(counts - 600) < 4 * math.sqrt(3000 * 0.2 * 0.8)).all()
+
+
+def test_relabelled_actions_are_played_alike():
+    # Shares of 60 learners with seeds of their own; margin: 4 standard errors of a difference.
+    shares = np.zeros((2, 40, 3))
+    x, outcomes, delays = world(seed=8, T=120)
+    for flip in (0, 1):
+        order = [0, 1, 2] if flip == 0 else [2, 0, 1]
+        for seed in range(40):
+            agent = bl.LinearSampler(bl.Choice(3, 2), seed=seed + 1000 * flip)
+            given = (x, outcomes[:, order], delays[:, order])
+            _, done = play(agent, given)
+            counts = np.bincount([a for a, _ in done], minlength=3) / len(x)
+            shares[flip, seed] = counts[np.argsort(order)]
+    difference = shares[0].mean(0) - shares[1].mean(0)
+    error = np.sqrt(shares.var(axis=1).sum(0) / 40)
+    assert (np.abs(difference) < 4 * error).all()
+
+
+@given(data=st.data())
+@settings(max_examples=10)
+def test_order_and_duplicates_between_two_decisions_do_not_matter(data):
+    records = [bl.Reward(k, 1.0 + k % 3, event=None if k % 2 else f"e{k}") for k in range(6)]
+    records += [bl.Reward(2, -0.7, event="refund"), bl.Reward(3, 0.3, event="more")]
+    shuffled = data.draw(st.permutations([*records, records[0], records[-1]]))
+    cut = data.draw(st.integers(0, len(shuffled)))
+    agents = []
+    for batches in ([records], [shuffled[:cut], shuffled[cut:]]):
+        agent = bl.LinearSampler(bl.Choice(3, 2))
+        for k in range(8):
+            agent.decide([0.1 * k, 1.0])
+        for batch in batches:
+            agent.observe(batch)
+        agent.decide([0.0, 1.0])
+        agents.append(saving.to_bytes(agent.state()["model"]))
+    assert agents[0] == agents[1]
+
+
+def test_late_events_and_refunds_add_up():
+    agent = bl.LinearSampler(bl.Choice(1))
+    for _ in range(30):
+        agent.decide()
+    agent.observe([bl.Reward(3, 10.0, event="a")])
+    agent.decide()
+    agent.observe([bl.Reward(3, 5.0, event="b"), bl.Reward(3, -12.0, event="refund")])
+    agent.decide()
+    row = agent.table()[0]
+    assert row.reports == 1
+    assert row.mean * row.exposed == pytest.approx(3.0)
+
+
+def test_what_is_forgotten_under_silence_stays_in_the_sums():
+    frozen = bl.LinearSampler(bl.Choice(1), changes=False)
+    kept = bl.LinearSampler(bl.Choice(1), changes=False)
+    for agent in (frozen, kept):
+        for k in range(200):
+            agent.decide()
+            agent.observe([bl.Reward(k, 1.0)] if k % 10 == 0 else [])
+    for k in range(150):
+        frozen.forget(k)
+    a, b = frozen.table()[0], kept.table()[0]
+    assert a.mean == pytest.approx(b.mean, rel=1e-9)
+    assert frozen.open_episodes() == list(range(150, 200))
+    with pytest.raises(bl.FeedbackError, match="forgotten"):
+        frozen.observe([bl.Reward(7, 1.0)])
+
+
+def test_what_is_forgotten_where_all_report_is_dropped():
+    agent = bl.LinearSampler(bl.Choice(features=2), silence=None)
+    for _ in range(5):
+        agent.decide(np.ones((2, 2)))
+    before = agent._old.asked.copy()
+    agent.decide(np.ones((2, 2)))
+    agent.forget(5)
+    discounts = agent._discounts[:, None, None, None]
+    scale = agent._old.scale[:, None, None, None]
+    np.testing.assert_allclose(agent._old.asked * scale, before * discounts**6, rtol=1e-12)
+    with pytest.raises(bl.FeedbackError, match="forgotten"):
+        agent.observe([bl.Reward(5, 1.0)])
+
+
+def test_clipping_solves_its_equation():
+    tails = learning.fresh_tails()
+    rng = np.random.default_rng(0)
+    sizes = np.exp(rng.normal(0, 2, 500))
+    for size in sizes:
+        learning.note_size(tails, size)
+    tau = learning.clipping_point(tails, 4000)
+    assert np.minimum(sizes**2 / tau**2, 1.0).sum() == pytest.approx(math.log(4001.0), rel=0.15)
+    assert learning.clipping_point(tails, 1) < math.inf
+    for scale in (2.0**-40, 2.0**30):
+        scaled = learning.fresh_tails()
+        for size in sizes:
+            learning.note_size(scaled, size * scale)
+        assert learning.clipping_point(scaled, 4000) == tau * scale
+
+
+def test_equal_outcomes_are_never_clipped():
+    tails = learning.fresh_tails()
+    for n in range(1, 40):
+        learning.note_size(tails, 3.0)
+        assert learning.clipping_point(tails, 10**6) > 3.0, n
+
+
+def test_a_nightly_batch_under_the_days_stamp_is_a_day_of_age():
+    # All outcomes report on the evening of the next day: after that batch F is 1 at one day.
+    agent = bl.LinearSampler(bl.Choice(1), changes=False)
+    hits: list[bl.Reward] = []
+    for day in range(12):
+        numbers = [agent.decide(now=float(day)).number for _ in range(40)]
+        agent.observe(hits, now=float(day))
+        hits = [bl.Reward(number, 1.0) for number in numbers[:8]]
+    row = agent.table()[0]
+    assert agent._clock.unit == 1.0
+    assert row.exposed == pytest.approx(11 * 40, rel=0.01)
+    assert row.mean == pytest.approx(0.2, rel=0.02)
+
+
+def test_heavy_tails_do_not_break_the_learner():
+    rng = np.random.default_rng(0)
+    agent = bl.LinearSampler(bl.Choice(2), changes=False)
+    for k in range(1500):
+        decision = agent.decide()
+        bonus = 1.0 if decision.action else 0.5
+        if rng.random() < 0.2 * bonus:
+            amount = 5000.0 if rng.random() < 0.01 else rng.uniform(20, 200)
+            agent.observe([bl.Reward(k, amount)])
+        else:
+            agent.observe([])
+    assert np.isfinite(agent._model.theta).all()
+    assert agent.decide().probabilities[1] > 0.9
+
+
+@pytest.mark.parametrize("case", ["one action", "constant features", "zero features", "silent"])
+def test_degenerate_cases_work(case):
+    agent = {
+        "one action": bl.LinearSampler(bl.Choice(1, 2)),
+        "constant features": bl.LinearSampler(bl.Choice(2, 2)),
+        "zero features": bl.LinearSampler(bl.Choice(2, 0)),
+        "silent": bl.LinearSampler(bl.Choice(2, 2)),
+    }[case]
+    x = None if case == "zero features" else [0.0, 3.0]
+    for k in range(60):
+        decision = agent.decide(x)
+        assert np.isfinite(decision.probabilities).all()
+        agent.observe([bl.Reward(k, 0.0)] if case != "silent" and k % 3 == 0 else [])
+    if case == "silent":
+        assert decision.probabilities.tolist() == [0.5, 0.5]
