@@ -75,7 +75,7 @@ def goal(size) -> Floats:
 
 @njit(cache=True)
 def dual_gradient(
-    rows: kernels.Rows, point: kernels.Point, log_start: Floats, gradient: Floats
+    rows: kernels.NewtonRows, point: kernels.Point, log_start: Floats, gradient: Floats
 ) -> float:
     """Negative dual value; gradient (H, S) is filled with the violation of the flow constraints."""
     V, W, pi = point.V, point.W, point.pi

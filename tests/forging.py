@@ -34,7 +34,7 @@ from registry import AGENTS, ARMS
 MEMORY = 3 * 2**30
 """Bytes of address space; a bad number that asks for more is an error."""
 PATIENCE = 5
-"""Seconds for one file; a bad number that keeps the agent busy for longer is an error."""
+"""Processor seconds for one file; a bad number that keeps the agent busy for longer is an error."""
 LATER = 4
 """Episodes that a loaded agent plays."""
 
@@ -295,7 +295,7 @@ def main(count, seed):
             path.write_bytes(file.content())
             kinds[done[0]] += 1
             try:
-                signal.alarm(PATIENCE)
+                signal.setitimer(signal.ITIMER_VIRTUAL, PATIENCE)
                 later = continued(path, lines[name], where)
                 outcome["the same" if later == expected[name] else "lawful"] += 1
             except bl.SavedFileError as error:
@@ -309,7 +309,7 @@ def main(count, seed):
                 if isinstance(error, KeyboardInterrupt):
                     raise
             finally:
-                signal.alarm(0)
+                signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     print(json.dumps({"outcome": outcome, "kinds": kinds, "wrong": wrong}))
 
 
@@ -318,5 +318,5 @@ def late(number, frame):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGALRM, late)
+    signal.signal(signal.SIGVTALRM, late)
     main(int(sys.argv[1]), int(sys.argv[2]))

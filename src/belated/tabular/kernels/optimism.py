@@ -103,7 +103,9 @@ def sort_values(values: Floats, sorting: Scratch) -> None:
     """
     order, rank, prefix, buckets, _ = sorting
     S = values.shape[0]
+    # stage 1: the order of the step before is nearly right; a few exchanges repair it
     if not _insert(values, order, 2 * S):
+        # stage 2: else sort by S buckets of equal width, and repair inside them
         smallest, largest = values.min(), values.max()
         scale = (S - 1) / (largest - smallest)
         buckets[:] = 0
@@ -118,6 +120,7 @@ def sort_values(values: Floats, sorting: Scratch) -> None:
             buckets[rank[s]] += 1
         if not _insert(values, order, 4 * S):
             order[:] = np.argsort(values)
+    # stage 3: ranks, and prefix sums of the sorted values for runs of unseen states
     total = 0.0
     for i in range(S):
         state = order[i]
@@ -158,6 +161,7 @@ def _back(
             q = cost[s, a]
             radius = other[s, a]
             left = spare[s, a]
+            # min over the box of p V: sum of low V, and the rest of the mass where V is least
             if radius >= 1.0 and left >= 1.0:
                 q += least
             else:
@@ -177,6 +181,8 @@ def _back(
                             keys[j] = keys[j - 1]
                             j -= 1
                     keys[j] = key
+                # fill up in the order of V: a seen slot takes at most its width, every unseen state
+                # before it at most the radius; of a run of these, prefix has the sum
                 covered = 0.0
                 i = 0
                 while i < n:
@@ -194,6 +200,7 @@ def _back(
                     covered += there
                     left -= wide[s, a, slot]
                     i += 1
+                # the mass that is left goes to unseen states beyond the last seen slot
                 if left > 0.0 and radius > 0.0:
                     full = S - n  # unseen states filled to the brim
                     if left < radius * full:
@@ -250,6 +257,7 @@ def _extreme(
     values[s] = sign
     for h in range(end - 1, -1, -1):
         sort_values(values, sorting)
+        # equal values stay equal under any law: the bound is known
         if values[sorting.order[0]] == values[sorting.order[S - 1]]:
             break
         _back(box, h, no_costs[0], policy[h], no_total, values, sorting, now)
@@ -322,6 +330,7 @@ def with_bonus(
             less = none
         cost, weights = costs[min(h, costs.shape[0] - 1)], policy[h]
         after, now, add = V[h + 1], V[h], total[h]
+        # Q of H - h steps that cost at most 1 each
         low, high = (0.0, float(H - h)) if bonus.clip else (-np.inf, np.inf)
         for s in range(S):
             value = 0.0

@@ -44,7 +44,7 @@ SHORTEST = 1e-6
 """The shortest part of a Newton step that is tried."""
 
 
-class Rows(NamedTuple):
+class BarrierRows(NamedTuple):
     """The transitions: successors, law (T, S, A, W), T is 1 or H; reach (H, S); start (S,)."""
 
     successors: Indices
@@ -66,6 +66,7 @@ def exponent(z: float) -> float:
     """The u of exp(u) + u = z."""
     if z < -40.0:
         return z
+    # start above the root: the function is convex, so Newton's steps fall to it
     u = z if z < 1.0 else math.log(z)
     for _ in range(ROUNDS):
         rise = math.exp(u)
@@ -77,13 +78,14 @@ def exponent(z: float) -> float:
 
 
 @njit(cache=True)
-def evaluate(rows: Rows, b: Floats, c: Floats, leader: Leader) -> float:
+def evaluate(rows: BarrierRows, b: Floats, c: Floats, leader: Leader) -> float:
     """Write w and flow that belong to V. Returns the dual value."""
     successors, law, reach, start = rows
     V, w, flow = leader
     H, S, A = w.shape
     slots = law.shape[3]
     value = 0.0
+    # the constraint of the first step: what flows in is the start
     for s in range(S):
         flow[0, s] = start[s]
         if reach[0, s]:
@@ -97,16 +99,19 @@ def evaluate(rows: Rows, b: Floats, c: Floats, leader: Leader) -> float:
                 flow[h, s] = 0.0
                 continue
             for a in range(A):
+                # the row equation log w - c / w = theta, theta = b - 1 + V(h, s) - p V(h + 1)
                 theta = b[h, s, a] - 1.0 + V[h, s]
                 if h + 1 < H:
                     for j in range(slots):
                         theta -= law[t, s, a, j] * V[h + 1, successors[t, s, a, j]]
+                # w = c exp(-u) with exp(u) + u = log c - theta
                 weight = c[h, s, a]
                 scale = math.log(weight)
                 u = exponent(scale - theta)
                 mass = weight * math.exp(-u)
                 w[h, s, a] = mass
                 value += weight - mass - weight * (scale - u)
+                # the mass leaves its state and reaches the next ones: the gradient of the dual
                 flow[h, s] -= mass
                 if h + 1 < H:
                     for j in range(slots):
@@ -115,7 +120,7 @@ def evaluate(rows: Rows, b: Floats, c: Floats, leader: Leader) -> float:
 
 
 @njit(cache=True)
-def factorise(rows: Rows, c: Floats, w: Floats, factors: Floats, carried: Floats) -> None:
+def factorise(rows: BarrierRows, c: Floats, w: Floats, factors: Floats, carried: Floats) -> None:
     """Eliminate one step of M after the other.
 
     Writes the pivots as products of triangles to factors (H, S, S), and pivot^-1 M(h, h + 1) to
@@ -134,6 +139,7 @@ def factorise(rows: Rows, c: Floats, w: Floats, factors: Floats, carried: Floats
                 pivot[s, s] = 1.0
                 continue
             for a in range(A):
+                # k = w^2 / (w + c): k to M(h, h), -k p to M(h, h + 1), k p p^T to M(h + 1, h + 1)
                 k = w[h, s, a] * (w[h, s, a] / (w[h, s, a] + c[h, s, a]))
                 pivot[s, s] += k
                 if h + 1 < H:
@@ -145,6 +151,7 @@ def factorise(rows: Rows, c: Floats, w: Floats, factors: Floats, carried: Floats
                             for j in range(slots):
                                 factors[h + 1, y, successors[t, s, a, j]] += part * law[t, s, a, j]
                             factors[h + 1, y, y] += RIDGE * part
+        # eliminate step h: M(h + 1, h + 1) -= M(h + 1, h) M(h, h)^-1 M(h, h + 1)
         before = link.copy()
         eliminate(pivot, link)
         if h + 1 < H:
@@ -176,13 +183,14 @@ def substitute(pivot: Floats, side: Floats) -> None:
 
 @njit(cache=True)
 def direction(
-    rows: Rows, c: Floats, leader: Leader, factors: Floats, carried: Floats, x: Floats
+    rows: BarrierRows, c: Floats, leader: Leader, factors: Floats, carried: Floats, x: Floats
 ) -> tuple[float, float]:
     """Solve M x = g. Writes x (H + 1, S). Returns g x and the largest change of a log w along x."""
     successors, law, reach, _ = rows
     _, w, flow = leader
     H, S, A = w.shape
     slots = law.shape[3]
+    # forward: subtract what the steps before contribute, then solve with the pivot
     x[:H] = flow
     x[H] = 0.0
     for h in range(H):
@@ -192,6 +200,7 @@ def direction(
                 for y in range(S):
                     x[h + 1, y] -= carried[h, s, y] * x[h, s]
         substitute(factors[h], x[h])
+    # backward: x(h) -= carried(h) x(h + 1); d log w = w / (w + c) (x(h, s) - p x(h + 1))
     slope = 0.0
     most = 0.0
     for h in range(H - 1, -1, -1):
@@ -212,7 +221,9 @@ def direction(
 
 
 @njit(cache=True)
-def lead(rows: Rows, b: Floats, c: Floats, leader: Leader, steps: int) -> tuple[int, int, float]:
+def lead(
+    rows: BarrierRows, b: Floats, c: Floats, leader: Leader, steps: int
+) -> tuple[int, int, float]:
     """Maximise the dual from V.
 
     Returns the steps taken, how many of them took new factors, and the estimate of the error of
@@ -232,15 +243,18 @@ def lead(rows: Rows, b: Floats, c: Floats, leader: Leader, steps: int) -> tuple[
         if fresh:
             factorise(rows, c, w, factors, carried)
             made += 1
+        # Newton's direction; with old factors only while directions become short quickly
         slope, most = direction(rows, c, leader, factors, carried, x)
         if not (slope >= 0.0 and slope < np.inf and most < np.inf):
             break
         if not fresh and most > SLOW * last:
             fresh = True
             continue
+        # how far log w may still be off after this step: quadratic with new factors, else linear
         left = most * most / (1.0 if fresh else last)
         length = 1.0 if most <= 1.0 else 1.0 / most
         before = V.copy()
+        # halve the step until the slope has not turned round and the dual has not fallen
         while length >= SHORTEST:
             for h in range(H):
                 for s in range(S):

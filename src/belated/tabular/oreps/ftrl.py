@@ -199,7 +199,7 @@ class DelayedFTRL(Learner[Floats]):
         self._entropy: Floats = np.broadcast_to(entropy, (H, S, A))
         ways = np.sum(p > 0.0, axis=3, dtype=np.float64)
         self._ways: Floats = np.broadcast_to(S if impossible else ways, (H, S, A))
-        self._rows = kernels.Rows(
+        self._rows = kernels.BarrierRows(
             transitions.successors, transitions.probabilities, frozen(dynamics.reach), self._start
         )
         self.declare(

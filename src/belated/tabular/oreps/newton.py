@@ -32,7 +32,7 @@ positive operator G says how the log densities change with V. Two kernels solve 
 Related arrays travel together in the named tuples below. Every kernel is compiled for one signature
 only, because every array is C-contiguous and always read-only or always writable:
 
-    read-only   all arrays of `Given`, and `successors` of `Rows`
+    read-only   all arrays of `Given`, and `successors` of `NewtonRows`
     writable    all other arrays
 """
 
@@ -46,7 +46,7 @@ from belated.core.arrays import Bools, Floats, Indices
 SLACK = 1e-13  # a box whose bounds sum to 1 within this leaves no choice
 
 
-class Bounds(NamedTuple):
+class BoxBounds(NamedTuple):
     """A confidence box: successors, lower, upper (T, S, A, W); known, unseen (T, S, A).
 
     The first known[t, s, a] slots of a row are bounded by lower and upper, all other next states
@@ -69,10 +69,10 @@ class Given(NamedTuple):
 
     log_weights: Floats
     log_start: Floats
-    bounds: Bounds
+    bounds: BoxBounds
 
 
-class Rows(NamedTuple):
+class NewtonRows(NamedTuple):
     """The next-state laws in use and the states they can reach.
 
     successors: (T, S, A, W), next states by slot; or (1, 1, 1, S) for a box, whose slot j is
@@ -149,6 +149,7 @@ def choose_law(
     Writes p, log_p and free (whether a variable is not pegged). Returns the minimum.
     """
     S = w.size
+    # stage 1: a box whose bounds sum to 1 leaves no choice; p is the bounds themselves
     floor = 0.0
     ceiling = 0.0
     for y in range(S):
@@ -164,6 +165,7 @@ def choose_law(
             if share > 0.0:
                 value += share * (log_p[y] - w[y])
         return value
+    # stage 2: all variables with room start free, with p in proportion to exp(w)
     rest = 1.0  # mass left for the free variables
     for y in range(S):
         free[y] = high[y] > 0.0
@@ -179,6 +181,7 @@ def choose_law(
                 top, total = exponentials(w, free, log_p)
                 if top == -np.inf:
                     break
+            # p = exp(w) scale fills the rest; how far does it leave the box on either side?
             scale = rest / total
             over = 0.0
             under = 0.0
@@ -191,6 +194,7 @@ def choose_law(
                         under += low[y] - share
             if over == 0.0 and under == 0.0:
                 break
+            # stage 3: peg the variables beyond the worse side, and take their mass off the rest
             total = 0.0
             for y in range(S):
                 if free[y]:
@@ -225,6 +229,7 @@ def choose_law(
         if not released:
             break
         total = 0.0
+    # stage 4: write p and log p = w + multiplier of the free variables; sum p (log p - w)
     value = 0.0
     mass = 0.0
     for y in range(S):
@@ -240,7 +245,7 @@ def choose_law(
 
 
 @njit(cache=True)
-def evaluate_rows(given: Given, rows: Rows, point: Point, start: bool) -> None:
+def evaluate_rows(given: Given, rows: NewtonRows, point: Point, start: bool) -> None:
     """Compute phi from V, and write W, log_pi and pi of the point.
 
     The laws are chosen too if there is a box: law, log_law and free are written. V holds a guess
@@ -261,6 +266,7 @@ def evaluate_rows(given: Given, rows: Rows, point: Point, start: bool) -> None:
         r = min(h, unseen.shape[0] - 1)
         for s in range(S):
             if not reach[h, s]:
+                # out of reach: nothing to solve, and the uniform policy
                 W[h, s] = 0.0
                 V[h, s] = 0.0
                 for a in range(A):
@@ -269,6 +275,7 @@ def evaluate_rows(given: Given, rows: Rows, point: Point, start: bool) -> None:
                 continue
             top = -np.inf
             for a in range(A):
+                # phi(h, s, a) = min_p sum p (log p - b + V(h + 1)), with p in its box or given
                 if box:
                     for y in range(S):
                         weights[y] = log_weights[h, s, a, y] - V[h + 1, y]
@@ -287,6 +294,7 @@ def evaluate_rows(given: Given, rows: Rows, point: Point, start: bool) -> None:
                         phi += law[t, s, a, j] * V[h + 1, successors[t, s, a, j]]
                 log_pi[h, s, a] = -phi
                 top = max(top, -phi)
+            # W = -logsumexp(-phi) and pi = exp(W - phi), measured from the largest -phi
             total = 0.0
             for a in range(A):
                 pi[h, s, a] = np.exp(log_pi[h, s, a] - top)
@@ -300,7 +308,7 @@ def evaluate_rows(given: Given, rows: Rows, point: Point, start: bool) -> None:
 
 
 @njit(cache=True)
-def carry_forward(log_start: Floats, rows: Rows, point: Point) -> Quality:
+def carry_forward(log_start: Floats, rows: NewtonRows, point: Point) -> Quality:
     """Write the densities log_d, d and the residuals m. Returns how good the point is.
 
     Densities are summed as plain numbers. A step is summed again in logarithms if one of its
@@ -316,6 +324,7 @@ def carry_forward(log_start: Floats, rows: Rows, point: Point) -> Quality:
     lowest = 0.0
     top = np.empty(S)
     for h in range(H):
+        # the first step: its density is the start, and m = 0 since V(0) is no multiplier
         if h == 0:
             for s in range(S):
                 log_d[0, s] = log_start[s]
@@ -327,6 +336,7 @@ def carry_forward(log_start: Floats, rows: Rows, point: Point) -> Quality:
             continue
         t = min(h - 1, T - 1)
         u = min(h - 1, law.shape[0] - 1)
+        # d(h) = sum over rows of d(h - 1) pi p, as plain numbers
         for y in range(S):
             d[h, y] = 0.0
         for s in range(S):
@@ -343,6 +353,8 @@ def carry_forward(log_start: Floats, rows: Rows, point: Point) -> Quality:
             if reach[h, y] and d[h, y] < 1e-280:
                 small = True
             log_d[h, y] = np.log(d[h, y]) if d[h, y] > 0.0 else -np.inf
+        # the same in logarithms where a density is near the smallest float: first the largest term
+        # of every state, then the sum of all terms relative to it
         if small:
             for y in range(S):
                 top[y] = -np.inf
@@ -364,6 +376,7 @@ def carry_forward(log_start: Floats, rows: Rows, point: Point) -> Quality:
             for y in range(S):
                 log_d[h, y] = top[y] + np.log(d[h, y]) if reach[h, y] else -np.inf
                 d[h, y] = np.exp(log_d[h, y])
+        # the residual m = V - W - log d, less its mean under d
         mean = 0.0
         mass = 0.0
         for y in range(S):
@@ -372,6 +385,8 @@ def carry_forward(log_start: Floats, rows: Rows, point: Point) -> Quality:
             mass += d[h, y]
         value -= mean
         mean /= mass
+        # gap(h) = log E_d[exp m] - E_d[m] = log(1 + E_d[exp m - 1 - m]) for m of mean 0;
+        # the last factor is a series for small m, and taken with log d for large m
         excess = 0.0
         for y in range(S):
             if reach[h, y]:
@@ -390,7 +405,7 @@ def carry_forward(log_start: Floats, rows: Rows, point: Point) -> Quality:
 
 
 @njit(cache=True)
-def evaluate(given: Given, rows: Rows, point: Point, start: bool) -> Quality:
+def evaluate(given: Given, rows: NewtonRows, point: Point, start: bool) -> Quality:
     """Write all of the point that follows from V. Returns how good the point is.
 
     start: see `evaluate_rows`.
@@ -411,7 +426,7 @@ def move(V: Floats, before: Floats, x: Floats, length: float) -> bool:
 
 
 @njit(cache=True)
-def posteriors(h: int, rows: Rows, point: Point, post: Floats) -> None:
+def posteriors(h: int, rows: NewtonRows, point: Point, post: Floats) -> None:
     """Write Pr(row (h, s, a) and slot j | the state of slot j at step h + 1) to post (S, A, W)."""
     successors, law, log_law, _, reach, _ = rows
     _, _, log_pi, _, log_d, d, _ = point
@@ -419,6 +434,7 @@ def posteriors(h: int, rows: Rows, point: Point, post: Floats) -> None:
     T, states, actions, _ = successors.shape
     t = min(h, T - 1)
     u = min(h, law.shape[0] - 1)
+    # the posterior divides by d(h + 1); tiny densities are divided by in logarithms
     small = False
     inverse = np.zeros(S)
     for y in range(S):
@@ -446,7 +462,7 @@ def posteriors(h: int, rows: Rows, point: Point, post: Floats) -> None:
 
 
 @njit(cache=True)
-def respond(y: Floats, rows: Rows, pi: Floats, sweep: Sweep) -> None:
+def respond(y: Floats, rows: NewtonRows, pi: Floats, sweep: Sweep) -> None:
     """Apply G to y (H, S): a backward sweep for x = B^-1 y, then a forward sweep for u = -G y.
 
     u is the change of log d along x. The transitions must be known. post holds the posteriors of
@@ -456,6 +472,7 @@ def respond(y: Floats, rows: Rows, pi: Floats, sweep: Sweep) -> None:
     post, spread, x, u = sweep
     H, S, A = pi.shape
     slots = law.shape[3]
+    # backward: x(h) = y(h) + E_pi[P x(h + 1)]; spread is how far a row is from that mean
     for h in range(H - 1, -1, -1):
         t = min(h, law.shape[0] - 1)
         for s in range(S):
@@ -474,6 +491,7 @@ def respond(y: Floats, rows: Rows, pi: Floats, sweep: Sweep) -> None:
                 for a in range(A):
                     spread[h, s, a] -= mean
             x[h, s] = y[h, s] + mean
+    # forward: u(h + 1) = posterior mean over rows of u(h) - spread
     for h in range(H - 1):
         t = min(h, law.shape[0] - 1)
         for s in range(S):
@@ -486,7 +504,7 @@ def respond(y: Floats, rows: Rows, pi: Floats, sweep: Sweep) -> None:
 
 @njit(cache=True)
 def direction_by_gradients(
-    rows: Rows, point: Point, forcing: float, limit: int, x: Floats
+    rows: NewtonRows, point: Point, forcing: float, limit: int, x: Floats
 ) -> tuple[float, int, bool]:
     """Solve (I + G) y = -m by conjugate gradients, for known transitions.
 
@@ -505,6 +523,7 @@ def direction_by_gradients(
     for h in range(H - 1):
         posteriors(h, rows, point, post[h])
     sweep = Sweep(post, spread, x, u)
+    # start at y = 0, where the residual of the system is r = -m and the direction p = r
     size = 0.0
     for h in range(1, H):
         for s in range(S):
@@ -519,12 +538,14 @@ def direction_by_gradients(
             done = True
             break
         respond(p, rows, pi, sweep)
+        # curvature <p, (I + G) p> in the inner product of d; u = -G p
         curvature = 0.0
         for h in range(1, H):
             for s in range(S):
                 curvature += d[h, s] * p[h, s] * (p[h, s] - u[h, s])
         if not (curvature > 0.0 and curvature < np.inf):
             break
+        # the step along p to the least error, then the next conjugate direction
         length = size / curvature
         before = size
         size = 0.0
@@ -537,6 +558,7 @@ def direction_by_gradients(
             for s in range(S):
                 p[h, s] = r[h, s] + size / before * p[h, s]
         iterations += 1
+    # x = B^-1 y, and the slope of the value along it: -<u, m> under d
     respond(y, rows, pi, sweep)
     slope = 0.0
     for h in range(1, H):
@@ -554,6 +576,7 @@ def eliminate(pivot: Floats, system: Floats) -> None:
     at a time, so that they do more work for each number they load.
     """
     n, k = system.shape
+    # forward: eliminate below the diagonal, four columns at a time
     first = 0
     while first < n:
         end = min(first + 4, n)
@@ -566,6 +589,7 @@ def eliminate(pivot: Floats, system: Floats) -> None:
                 if r < end:
                     for c in range(k):
                         system[r, c] -= f * system[i, c]
+        # apply the four columns to the rest of the matrix and of the right-hand sides
         if end < n:
             a, b, c, d = first, first + 1, first + 2, first + 3
             for r in range(end, n):
@@ -579,6 +603,7 @@ def eliminate(pivot: Floats, system: Floats) -> None:
                         e * system[a, j] + f * system[b, j] + g * system[c, j] + h * system[d, j]
                     )
         first = end
+    # backward substitution, from the last row to the first
     for i in range(n - 1, -1, -1):
         a = i + 1
         while a + 3 < n:
@@ -611,7 +636,7 @@ def subtract_product(left: Floats, right: Floats, out: Floats) -> None:
 
 
 @njit(cache=True)
-def direction_by_blocks(rows: Rows, point: Point, x: Floats) -> float:
+def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
     """Solve Newton's system exactly by eliminating the steps 1, 2, ... in turn.
 
     K is the posterior of the previous state, M = sum over rows of posterior * p, and the system is
@@ -636,6 +661,8 @@ def direction_by_blocks(rows: Rows, point: Point, x: Floats) -> float:
     for h in range(H):
         # `pivot` holds M of this step here, built from the rows of the step before
         if h > 0:
+            # stage 1: pivot = I + M - K carried(h - 1), and the right-hand side
+            # -m(h) + K (offset(h - 1) + m(h - 1))
             if box:
                 subtract_product(origin, carried[h - 1], pivot)
             else:
@@ -656,6 +683,7 @@ def direction_by_blocks(rows: Rows, point: Point, x: Floats) -> float:
             for y in range(S):
                 system[s, y] = 0.0
                 origin[s, y] = 0.0
+        # stage 2: P of this step (to be carried on), and K of the next one
         if h < H - 1:
             posteriors(h, rows, point, post)
             for s in range(S):
@@ -665,6 +693,7 @@ def direction_by_blocks(rows: Rows, point: Point, x: Floats) -> float:
                         for j in range(slots):
                             system[s, targets[j]] += pi[h, s, a] * law[u, s, a, j]
                             origin[s, targets[j]] += post[s, a, j]
+        # stage 3: carried = pivot^-1 P and offset = pivot^-1 times the right-hand side
         if h > 0:
             eliminate(pivot, system)
         for s in range(S):
@@ -675,6 +704,8 @@ def direction_by_blocks(rows: Rows, point: Point, x: Floats) -> float:
                 pivot[s, y] = 0.0
         if h == H - 1:
             break
+        # stage 4: M of the next step, sum over rows of posterior * p; a chosen law adds the
+        # covariance of its free slots, as products of two vectors each
         used = 0
         for s in range(S):
             if not reach[h, s]:
@@ -704,6 +735,7 @@ def direction_by_blocks(rows: Rows, point: Point, x: Floats) -> float:
                         used += 1
         if used > 0:
             subtract_product(left[:used], right[:used], pivot)
+    # stage 5, backward: x(h) = offset(h) + carried(h) x(h + 1), and the slope -<d log d, m>
     slope = 0.0
     for s in range(S):
         x[H, s] = 0.0

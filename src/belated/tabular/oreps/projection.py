@@ -209,9 +209,11 @@ def project(
             dual is not None and newton.solve(share, dual, False, wanted, max_steps)
         )
 
+    # stage 1: the whole cost at once, from the densities or the multipliers of the last answer
     done = attempt(1.0, tolerance)
     portions = 1
     if not done and cost is not None:
+        # stage 2: smaller portions; a success doubles the next one, a failure halves it
         reached, portion = 0.0, 0.5
         while reached < 1.0 and portion >= SMALLEST_PORTION:
             share = min(1.0, reached + portion)
@@ -254,8 +256,8 @@ def _ints(array: npt.NDArray[np.integer]) -> Indices:
 
 def _bounds(
     successors: Indices, known: Indices, lower: Floats, upper: Floats, unseen: Floats
-) -> kernels.Bounds:
-    return kernels.Bounds(
+) -> kernels.BoxBounds:
+    return kernels.BoxBounds(
         _ints(successors), _ints(known), _floats(lower), _floats(upper), _floats(unseen)
     )
 
@@ -284,7 +286,7 @@ class _Newton:
             self.bounds = _bounds(
                 dynamics.successors, dynamics.known, dynamics.lower, dynamics.upper, dynamics.unseen
             )
-            self.rows = kernels.Rows(
+            self.rows = kernels.NewtonRows(
                 successors=_ints(np.arange(S).reshape(1, 1, 1, S)),
                 law=np.zeros((H, S, A, S)),
                 log_law=np.full((H, S, A, S), -np.inf),
@@ -299,7 +301,7 @@ class _Newton:
             with np.errstate(divide="ignore"):
                 log_law = np.log(law)
             free = np.zeros((1, 1, 1, 1), np.bool_)
-            self.rows = kernels.Rows(
+            self.rows = kernels.NewtonRows(
                 _ints(dynamics.successors), law, log_law, free, dynamics.reach, box=False
             )
         with np.errstate(divide="ignore"):
