@@ -111,7 +111,7 @@ def test_the_table_of_the_readme_is_that_of_the_scores():
 
 def practice_tables():
     """Case to scores, by agent, of the first table of benchmarks/PRACTICE.md."""
-    part = page("benchmarks/PRACTICE.md").split("## Bandit feedback")[1].split("## Full")[0]
+    part = page("benchmarks/PRACTICE.md").split("## Bandit feedback")[1].split("## Deep")[0]
     head, _, *rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in part.splitlines()

@@ -6,6 +6,10 @@
         ...
         shop.feedback([{"episode": episode, "costs": [0.2]}])     days later, perhaps twice
 
+    with Client("http://127.0.0.1:8571", "mail") as mail:         a learner of one step
+        made = mail.decide(features={"age": 34, "country": "DK"}, key="visitor 7")
+        mail.feedback([{"key": "visitor 7", "reward": 12.5, "event": "order-17"}])
+
 Everything is retried with growing pauses, because everything may be: episodes have keys, and a
 record that comes twice is counted once. With a buffer, feedback is on the client's own disk before
 it is sent, and is sent when the server can be reached. A record that the server can never take is
@@ -29,7 +33,7 @@ import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, overload
 
 import numpy as np
 
@@ -56,6 +60,27 @@ MOST_REDIRECTIONS = 5
 
 Record = Trajectory | Costs | StepCost | Mapping[str, Any]
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decision of one step.
+
+    Attributes:
+        action: what to do, by number.
+        probability: of that action.
+        episode: the number of the decision; feedback may name it instead of the key.
+        key: what feedback may name.
+        name: of the action, if actions have names.
+        created: False if the key was used before.
+    """
+
+    action: int
+    probability: float
+    episode: int
+    key: str
+    name: str | None = None
+    created: bool = True
 
 
 class ServiceError(Exception):
@@ -172,6 +197,20 @@ class _Calls:
         body = {"episode": int(episode), "step": int(step), "state": int(state)}
         told = (yield from self._asked("POST", "/decide", body)).json()
         return int(told["action"]), float(told["probability"])
+
+    def _choose(self, asked: Iterable[Mapping[str, Any]]) -> _Call[list[Decision]]:
+        bodies = [_asked_for(one) for one in asked]
+        found: list[Any] = []
+        for some in _portions(bodies):
+            body = _dumped("a decision", {"decisions": some})
+            answer = yield from self._asked("POST", "/decide/batch", body)
+            found += answer.json()["decisions"]
+        return [_decision(told, body["key"]) for told, body in zip(found, bodies, strict=True)]
+
+    def _choose_one(self, asked: Mapping[str, Any]) -> _Call[Decision]:
+        body = _asked_for(asked)
+        answer = yield from self._asked("POST", "/decide", _dumped("a decision", body))
+        return _decision(answer.json(), body["key"])
 
     def _policy(self, episode: int) -> _Call[Floats]:
         path = f"/episodes/{int(episode)}/policy?format=npy"
@@ -296,9 +335,51 @@ class Client(_Calls):
         """Begin an episode; with the same key again, the same one. Returns its number."""
         return self._run(self._begin(key))
 
-    def decide(self, episode: int, step: int, state: int) -> tuple[int, float]:
-        """An action and its probability; the same ones if asked again."""
-        return self._run(self._decide(episode, step, state))
+    @overload
+    def decide(self, episode: int, step: int, state: int) -> tuple[int, float]: ...
+    @overload
+    def decide(
+        self,
+        *,
+        state: int | None = ...,
+        features: Any = ...,
+        among: Any = ...,
+        key: str | None = ...,
+    ) -> Decision: ...
+    def decide(
+        self,
+        episode: int | None = None,
+        step: int | None = None,
+        state: int | None = None,
+        *,
+        features: Any = None,
+        among: Any = None,
+        key: str | None = None,
+    ) -> tuple[int, float] | Decision:
+        """Decide at a step of an episode, or begin an episode of one step and decide in it.
+
+        Args:
+            episode: the number of an episode that was begun; None begins one.
+            step: of the episode, counted from 0.
+            state: where the episode is.
+            features: what is known, of a learner without states.
+            among: the actions that are allowed, by number or name.
+            key: yours, for feedback; the same key again gives the same decision.
+
+        Returns:
+            Action and probability, the same if asked again; a `Decision` for a new episode.
+        """
+        if episode is not None:
+            return self._run(self._decide(episode, _given("step", step), _given("state", state)))
+        asked = {"state": state, "features": features, "among": among, "key": key}
+        return self._run(self._choose_one(asked))
+
+    def decide_many(self, asked: Iterable[Mapping[str, Any]]) -> list[Decision]:
+        """Decide often: each item has what `decide` takes by name.
+
+        Up to 500 decisions are one request, of which all are made or none.
+        """
+        return self._run(self._choose(asked))
 
     def policy(self, episode: int) -> Floats:
         """The policy (H, S, A) of an open episode."""
@@ -360,9 +441,37 @@ class AsyncClient(_Calls):
         """See `Client`."""
         return await self._run(self._begin(key))
 
-    async def decide(self, episode: int, step: int, state: int) -> tuple[int, float]:
+    @overload
+    async def decide(self, episode: int, step: int, state: int) -> tuple[int, float]: ...
+    @overload
+    async def decide(
+        self,
+        *,
+        state: int | None = ...,
+        features: Any = ...,
+        among: Any = ...,
+        key: str | None = ...,
+    ) -> Decision: ...
+    async def decide(
+        self,
+        episode: int | None = None,
+        step: int | None = None,
+        state: int | None = None,
+        *,
+        features: Any = None,
+        among: Any = None,
+        key: str | None = None,
+    ) -> tuple[int, float] | Decision:
         """See `Client`."""
-        return await self._run(self._decide(episode, step, state))
+        if episode is not None:
+            call = self._decide(episode, _given("step", step), _given("state", state))
+            return await self._run(call)
+        asked = {"state": state, "features": features, "among": among, "key": key}
+        return await self._run(self._choose_one(asked))
+
+    async def decide_many(self, asked: Iterable[Mapping[str, Any]]) -> list[Decision]:
+        """See `Client`."""
+        return await self._run(self._choose(asked))
 
     async def policy(self, episode: int) -> Floats:
         """See `Client`."""
@@ -504,11 +613,36 @@ def _text(record: Record) -> str:
     given = record.to_json() if isinstance(record, Trajectory | Costs | StepCost) else record
     if not isinstance(given, Mapping):
         raise ValueError(f"a record must be a record or a mapping, got {checks.show(record)}")
+    return _dumped("a record", dict(given))
+
+
+def _asked_for(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The body that asks for a decision; with a key, so that a retry decides nothing twice."""
+    names = ("features", "state", "among", "key")
+    for name in given:
+        checks.choice("what a decision is asked with", name, names)
+    body = {name: given[name] for name in names if given.get(name) is not None}
+    return {"key": uuid.uuid4().hex, **body}
+
+
+def _given(name: str, value: int | None) -> int:
+    if value is None:
+        raise ValueError(f"{name} must be given beside an episode, got None")
+    return value
+
+
+def _decision(told: Mapping[str, Any], key: str) -> Decision:
+    names = ("action", "probability", "episode", "name", "created")
+    return Decision(key=key, **{name: told[name] for name in names if name in told})
+
+
+def _dumped(what: str, value: Any) -> str:
+    """A value as JSON; NumPy's numbers and arrays are written as numbers and lists."""
     try:
-        return json.dumps(dict(given), allow_nan=False, default=_plain)
+        return json.dumps(value, allow_nan=False, default=_plain)
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(
-            f"a record must have finite numbers, texts and lists only, got {checks.show(record)}: "
+            f"{what} must have finite numbers, texts and lists only, got {checks.show(value)}: "
             f"{error}"
         ) from None
 

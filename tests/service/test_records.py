@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belated.service.wire import End, RecordError, parse, write
+from belated.core.rewards import Scale
+from belated.service.wire import End, Reader, RecordError, parse
 from belated.tabular.records import Costs, StepCost, Trajectory
 
 episodes = st.integers(0, 2**40)
@@ -28,9 +29,9 @@ records = st.one_of(
 
 @given(records)
 def test_a_record_comes_back_as_it_was(record):
-    again = parse(json.loads(json.dumps(write(record))))
+    again = parse(json.loads(json.dumps(record.to_json())))
     assert type(again) is type(record)
-    assert json.dumps(write(again)) == json.dumps(write(record))
+    assert again.to_json() == record.to_json()
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(0, 1))
@@ -40,7 +41,7 @@ def test_rewards_become_costs(a, b, share):
         return
     reward = min(high, max(low, low + share * (high - low)))
     one = parse({"episode": 1, "step": 0, "reward": reward, "range": [low, high]})
-    all_ = parse({"episode": 1, "rewards": [reward, high]}, (low, high))
+    all_ = parse({"episode": 1, "rewards": [reward, high]}, Reader(rewards=Scale(low, high)))
     assert one.cost == pytest.approx(1 - share, abs=1e-6)
     assert all_.values == pytest.approx([1 - share, 0], abs=1e-6)
 
@@ -93,4 +94,4 @@ def test_what_is_wrong_is_named(given_, field):
 )  # fmt: skip
 def test_anything_is_a_record_or_an_error(value):
     with contextlib.suppress(RecordError):
-        write(parse(value))
+        parse(value).to_json()

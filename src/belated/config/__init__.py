@@ -3,10 +3,13 @@
 from belated.config.agents import AGENTS as AGENTS
 from belated.config.costs import COSTS as COSTS
 from belated.config.flights import flights
-from belated.config.registry import Registry
+from belated.config.registry import Registry, of_problem
 from belated.core import delays
+from belated.linear.sampler import LinearSampler
 from belated.tabular import environments
 
+DECIDERS = Registry({"linear_sampler": of_problem(LinearSampler)})
+"""Agents for decisions with features."""
 ENVIRONMENTS = Registry(
     {
         "bandit": environments.bandit,

@@ -17,6 +17,7 @@ SECTIONS = {
     "Costs": kinds.COSTS,
     "Delays": kinds.DELAYS,
     "Agents": kinds.AGENTS,
+    "Agents for decisions with features": kinds.DECIDERS,
     "Transitions of an agent": agent_parts.TRANSITIONS,
     "Costs of an agent": agent_parts.COST_PARTS,
     "Updates of an agent": agent_parts.UPDATES,

@@ -43,6 +43,19 @@ class Registry:
         return self if name in self.same else self.others.get(name)
 
 
+def of_problem(agent: Maker) -> Maker:
+    """A kind from an agent's constructor: the problem is handed over, a file gives the rest."""
+
+    def made(problem: Any, /, **given: Any) -> Any:
+        return agent(problem, **given)
+
+    problem, *rest = inspect.signature(agent).parameters.values()
+    handed = problem.replace(kind=problem.POSITIONAL_ONLY)
+    made.__signature__ = inspect.Signature([handed, *rest])  # type: ignore[attr-defined]
+    made.__doc__ = (inspect.getdoc(agent) or "").partition("\n")[0]
+    return made
+
+
 def is_own(kind: object) -> bool:
     """Whether a kind is a `module:function`."""
     return isinstance(kind, str) and ":" in kind

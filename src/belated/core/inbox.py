@@ -419,6 +419,11 @@ class Inbox(Wrapper):
         """Whether all that the agent waits for has come."""
         return not self.problem.awaited(known, self.information, uses_paths=self.uses_paths)
 
+    def awaited(self, episode: int) -> list[Key]:
+        """What an open episode still waits for."""
+        known = self._open.get(episode, {})
+        return self.problem.awaited(known, self.information, uses_paths=self.uses_paths)
+
     def _heard(self, known: Facts) -> bool:
         """Whether the outcome has come, with its path or without."""
         return not self.problem.awaited(known, self.information, uses_paths=False)

@@ -175,6 +175,13 @@ class Choice:
         """There are no paths."""
         return path
 
+    def blank(self) -> Any:
+        """An observation of which nothing is known; of one action, where actions come as rows."""
+        one: Any = {} if isinstance(self.features, Features) else [0.0] * self.width
+        if self.shared:
+            return [one]
+        return one if self.features else None
+
     def example(self, episode: int, information: object, *, outcome: bool) -> Reward | None:
         """A reward as it might come."""
         return Reward(episode, 0.0) if outcome else None

@@ -249,6 +249,10 @@ class LinearSampler:
         number = self._begin(time)
         return self._act(number, rows, models, raw, rng)
 
+    def check_observation(self, x: object, among: object = None) -> None:
+        """Raise `ValueError` if no decision can be made there; nothing changes."""
+        self._at_hand(x, among)
+
     def _at_hand(self, x: object, among: object) -> tuple[Floats, Ints, list[Floats]]:
         """Features (1, d) or (n, d), the models of the actions that may be taken, and numbers."""
         rows, raw = self._rows(x)
@@ -672,7 +676,9 @@ class LinearSampler:
 
     def _restart_ages(self) -> None:
         """Count delays anew, in the unit that has changed."""
+        fixed, self._clock.fixed = self._clock.fixed, False  # delays that wait are noted too
         self._learn_waiting()
+        self._clock.fixed = fixed
         self._exposure = exposures.fresh(self._models, self._clock.unit)
         for k in range(self._begun - self._base):
             if self._log.bin[k] >= 0:

@@ -6,14 +6,15 @@ to come, so kinds that ask for them are refused.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
-from belated.config import AGENTS
-from belated.config.briefing import Told
+from belated.config import AGENTS, DECIDERS
 from belated.config.build import make
 from belated.config.part import Part
+from belated.config.registry import Registry
 from belated.core import saving
 from belated.core.contract import Agent, Information, check_fresh
+from belated.linear.choice import Choice
 from belated.tabular.problem import Problem
 
 
@@ -59,10 +60,20 @@ class Served:
         raise ValueError(f"a service does not know {name}; give a number or another kind")
 
 
-def made(key: str, part: Part, problem: Problem, information: Information) -> Agent:
+def registry(problem: Problem | Choice) -> Registry:
+    """The kinds of agents for a problem."""
+    return AGENTS if isinstance(problem, Problem) else DECIDERS
+
+
+def usual(problem: Problem | Choice) -> str:
+    """The kind of agent where none is named."""
+    return "recommended" if isinstance(problem, Problem) else "linear_sampler"
+
+
+def made(key: str, part: Part, problem: Problem | Choice, information: Information) -> Agent:
     """A fresh agent that can be saved. key: where it is in the file."""
-    told = cast(Told, Served(problem, information))
-    agent: Agent = make(key, part, AGENTS, told)
+    told: Any = Served(problem, information) if isinstance(problem, Problem) else problem
+    agent: Agent = make(key, part, registry(problem), told)
     check_fresh(key, agent)
     _check_fits(key, agent, problem, information)
     try:
@@ -72,7 +83,7 @@ def made(key: str, part: Part, problem: Problem, information: Information) -> Ag
     return agent
 
 
-def loaded(key: str, path: str, problem: Problem, information: Information) -> Agent:
+def loaded(key: str, path: str, problem: Problem | Choice, information: Information) -> Agent:
     """The agent in a file of `belated.save`."""
     agent = saving.load(path)
     _check_fits(key, agent, problem, information)
@@ -85,7 +96,9 @@ def loaded(key: str, path: str, problem: Problem, information: Information) -> A
     return agent
 
 
-def _check_fits(key: str, agent: Agent, problem: Problem, information: Information) -> None:
+def _check_fits(
+    key: str, agent: Agent, problem: Problem | Choice, information: Information
+) -> None:
     if (agent.problem, agent.information) != (problem, information):
         raise ValueError(
             f"{key} must be an agent for {problem} and information = {information!r}, "

@@ -24,11 +24,11 @@ from belated.service import metrics, page
 from belated.service.errors import Refusal, busy
 from belated.service.fast_path import LONGEST, LONGEST_KEY, Handle, Quick
 from belated.service.gate import NO_TOKEN, Gate, Rate
-from belated.service.session import Session
+from belated.service.session import Asked, Session
 from belated.service.storage import StorageError
 from belated.service.supervisor import Live
 from belated.service.tokens import Token, Verb, holder
-from belated.service.wire import LARGEST, Arrived, RecordError, parse
+from belated.service.wire import LARGEST, Arrived, Reader, RecordError, parse
 
 STATUS = {
     "taken": 200,
@@ -98,12 +98,44 @@ class BeginBody(_Strict):
     key: Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)] | None = None
 
 
-class DecideBody(_Strict):
-    """Where an episode is."""
+class ChooseBody(_Strict):
+    """What is known where an action is to be chosen, for a learner of one step.
 
-    episode: Whole
-    step: Whole
-    state: Whole
+    features: of the visitor, or one row per action; named ones as a table. state: instead, for a
+    learner with states. among: the actions that are allowed, by number or name. key: yours; with
+    the same key again, the same decision is returned.
+    """
+
+    features: Any = None
+    state: Whole | None = None
+    among: list[int | str] | None = None
+    key: Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)] | None = None
+
+    def asked(self) -> Asked:
+        """What a session is asked."""
+        if self.features is not None and self.state is not None:
+            why = "a decision must have features or a state, got both"
+            raise Refusal(422, why, outcome="invalid", field="state")
+        if self.state is None:
+            return Asked(self.features, self.among, self.key, "features")
+        return Asked(self.state, self.among, self.key, "state")
+
+
+class DecideBody(ChooseBody):
+    """Where an episode is, or what is known in a new one.
+
+    episode, step, state: of an episode that was begun. Without an episode, one of one step is begun
+    and decided in.
+    """
+
+    episode: Whole | None = None
+    step: Whole | None = None
+
+
+class ChooseBatchBody(_Strict):
+    """Decisions, each as in /decide without an episode."""
+
+    decisions: list[ChooseBody]
 
 
 class BatchBody(_Strict):
@@ -120,18 +152,30 @@ class Begun(BaseModel):
 
 
 class Decision(BaseModel):
-    """An action and the probability with which it was drawn."""
+    """An action and the probability with which it was drawn.
+
+    name: of the action, if actions have names. created: False if the key was used before.
+    """
 
     episode: int
     step: int
     action: int
     probability: float
+    name: str | None = None
+    created: bool | None = None
+
+
+class Decisions(BaseModel):
+    """One decision per item of the request, in order."""
+
+    decisions: list[Decision]
 
 
 class OutcomeBody(BaseModel):
     """What became of a record: `status` is what HTTP would say of it alone.
 
-    used: of a late record, whether the agent still learns from it.
+    used: of a late record, whether the agent still learns from it. awaited: what its episode still
+    waits for before anything is learned from it: the path, costs, or steps.
     """
 
     outcome: Literal["taken", "duplicate", "late", "conflict", "unknown", "invalid"]
@@ -141,6 +185,7 @@ class OutcomeBody(BaseModel):
     field: str | None = None
     why: str = ""
     used: bool | None = None
+    awaited: list[str | int] | None = None
 
 
 class Report(BaseModel):
@@ -296,6 +341,18 @@ async def _decided(live: Live, episode: int, step: int, state: int) -> Response:
     return Answer({"episode": episode, "step": step, "action": action, "probability": chance})
 
 
+async def _chosen(live: Live, asked: list[Asked]) -> list[dict[str, Any]]:
+    found = await live.session().choose(asked)
+    names = getattr(live.terms.problem, "names", None)
+    told = []
+    for episode, action, probability, created in found:
+        item = {"episode": episode, "step": 0, "action": action, "probability": probability}
+        if names is not None:
+            item["name"] = names[action]
+        told.append({**item, "created": created})
+    return told
+
+
 def _short(server: Server, answered: Callable[..., Awaitable[Response]]) -> Handle:
     """The same for a request that comes the short way; both need the verb `begin`."""
 
@@ -355,11 +412,45 @@ def _add_learners(app: FastAPI, server: Server) -> None:
         return await _begun(live, None if body is None else body.key)
 
     @app.post(
-        "/v1/learners/{name}/decide", response_model=Decision, responses=CLOSED, tags=["decide"]
+        "/v1/learners/{name}/decide",
+        response_model=Decision,
+        responses=CLOSED | CONFLICT,
+        tags=["decide"],
     )
     async def decide(live: MayBegin, body: DecideBody) -> Response:
-        """Draw an action for a step of an episode. A retry gives the same action."""
+        """Draw an action for a step of an episode. A retry gives the same action.
+
+        Without an episode, one of one step is begun and decided in: a retry with the same key gives
+        the same decision.
+        """
+        if body.episode is None:
+            if body.step is not None:
+                why = "step needs an episode; a learner of one step begins one here"
+                raise Refusal(422, why, outcome="invalid", field="step")
+            (told,) = await _chosen(live, [body.asked()])
+            return Answer(told)
+        for name in ("features", "among", "key"):
+            if getattr(body, name) is not None:
+                why = f"{name} must be left out beside an episode"
+                raise Refusal(422, why, outcome="invalid", field=name)
+        if body.step is None or body.state is None:
+            field = "step" if body.step is None else "state"
+            raise Refusal(422, f"{field} is required", outcome="invalid", field=field)
         return await _decided(live, body.episode, body.step, body.state)
+
+    @app.post(
+        "/v1/learners/{name}/decide/batch",
+        response_model=Decisions,
+        responses=CONFLICT,
+        tags=["decide"],
+    )
+    async def decide_batch(live: MayBegin, body: ChooseBatchBody) -> Response:
+        """Decide many times at once: all decisions are made and stored, or none."""
+        if len(body.decisions) > server.batch:
+            why = f"a batch must have at most {server.batch} decisions, got {len(body.decisions)}"
+            raise Refusal(413, why, field="decisions")
+        asked = [one.asked() for one in body.decisions]
+        return Answer({"decisions": await _chosen(live, asked)})
 
     @app.get("/v1/learners/{name}/episodes/{episode}/policy", responses=CLOSED, tags=["decide"])
     async def policy(
@@ -399,9 +490,10 @@ def _add_learners(app: FastAPI, server: Server) -> None:
         live: MayFeed, body: Annotated[dict[str, Any], Body(openapi_examples=EXAMPLES)]
     ) -> Response:
         """Hand in one record. It may come twice, late, and in any order."""
-        found = _parsed(body, live)
-        (outcome,) = await live.session().feed([found])
-        told = _told(outcome, body, found)
+        session = live.session()
+        found = _parsed(body, live.reader())
+        (outcome,) = await session.feed([found])
+        told = _told(outcome, body, found, session.books.awaited)
         return Answer(told, told["status"])
 
     @app.post("/v1/learners/{name}/feedback/batch", response_model=Report, tags=["feedback"])
@@ -410,10 +502,12 @@ def _add_learners(app: FastAPI, server: Server) -> None:
         if len(body.records) > server.batch:
             why = f"a batch must have at most {server.batch} records, got {len(body.records)}"
             raise Refusal(413, why, field="records")
-        found = [_parsed(record, live) for record in body.records]
-        outcomes = await live.session().feed(found)
+        session, reader = live.session(), live.reader()
+        found = [_parsed(record, reader) for record in body.records]
+        outcomes = await session.feed(found)
         triples = zip(outcomes, body.records, found, strict=True)
-        return Answer({"outcomes": [_told(*triple) for triple in triples]})
+        awaited = session.books.awaited
+        return Answer({"outcomes": [_told(*triple, awaited) for triple in triples]})
 
     @app.delete(
         "/v1/learners/{name}/episodes/{episode}", response_model=OutcomeBody, tags=["feedback"]
@@ -429,17 +523,23 @@ def _add_learners(app: FastAPI, server: Server) -> None:
         return Answer({"asked": True}, 202)
 
 
-def _parsed(given: object, live: Live) -> Arrived | RecordError:
+def _parsed(given: object, reader: Reader) -> Arrived | RecordError:
     try:
-        return parse(given, live.rewards)
+        return parse(given, reader)
     except RecordError as error:
         return error
 
 
 def _told(
-    outcome: Outcome, given: Any = None, record: Arrived | RecordError | None = None
+    outcome: Outcome,
+    given: Any = None,
+    record: Arrived | RecordError | None = None,
+    awaited: Callable[[int], list[Any]] | None = None,
 ) -> dict[str, Any]:
-    """What HTTP says of an outcome. given: the record as it came. record: as it was read."""
+    """What HTTP says of an outcome.
+
+    given: the record as it came. record: as it was read. awaited: what an episode waits for.
+    """
     told: dict[str, Any] = {"outcome": outcome.kind, "status": STATUS[outcome.kind]}
     if outcome.episode is not None:
         told["episode"] = outcome.episode
@@ -450,7 +550,11 @@ def _told(
         told["field"] = "rewards" if field == "costs" and "rewards" in given else field
     elif outcome.part is not None:
         told["part"] = outcome.part
-    if outcome.why:
+    if outcome.kind == "taken":
+        left = [] if awaited is None or outcome.episode is None else awaited(outcome.episode)
+        if left:
+            told["awaited"] = left
+    elif outcome.why:
         told["why"] = outcome.why
     if outcome.kind == "late":
         told["used"] = outcome.used
@@ -491,9 +595,9 @@ def described(live: Live, session: Session) -> dict[str, Any]:
     return {
         "name": live.name,
         "problem": {
-            "states": problem.states,
-            "actions": problem.actions,
-            "horizon": problem.horizon,
+            name: getattr(problem, name)
+            for name in ("states", "actions", "horizon", "names")
+            if getattr(problem, name, None) is not None
         },
         "information": terms.information,
         "deadline": terms.deadline,

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
-from belated.config import AGENTS
 from belated.config.part import Part, read
 from belated.config.registry import check, unknown_key
 from belated.core import checks
 from belated.core.contract import Agent, Information
+from belated.core.rewards import Scale
+from belated.linear.choice import Choice
+from belated.linear.features import Features
 from belated.service import agents
 from belated.service.episodes import REMEMBER, Terms
 from belated.service.session import Bounds
@@ -26,6 +28,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 POSTGRES = ("postgresql://", "postgres://")
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 RECOMMENDED = Part("recommended")
+CHOICE = ("actions", "features")
 LARGEST_POLICY = 10_000_000
 """Entries of a policy."""
 
@@ -79,7 +82,8 @@ class LearnerConfig:
 
     Attributes:
         name: in addresses and as a file: lower-case letters, digits and dashes.
-        problem: states, actions, horizon, start, homogeneous.
+        problem: states, actions, horizon, start, homogeneous; or, for decisions without states, a
+            `Choice`, which a file describes by `actions` and `features` of the learner.
         information: "bandit" or "full".
         agent: a kind of the lab.
         start: a file of `belated.save`, instead: the agent goes on from there. It must stay.
@@ -87,11 +91,14 @@ class LearnerConfig:
         default: the cost of a step that has not reported by then.
         grace: how much longer an episode without a default is kept, in the deadline's unit.
         rewards: [low, high], the range of rewards that come without one.
+        clip: whether a reward outside of it counts as the nearest one inside.
+        default_reward: the reward of a step that has not reported by the deadline, instead of
+            `default`, which is a cost.
         remember: closed episodes of which duplicates are known.
     """
 
     name: str
-    problem: Problem
+    problem: Problem | Choice
     information: str = "bandit"
     agent: Part = RECOMMENDED
     start: str | None = None
@@ -100,7 +107,21 @@ class LearnerConfig:
     default: float | None = None
     grace: float | None = None
     rewards: tuple[float, float] | None = None
+    clip: bool = False
+    default_reward: float | None = None
     remember: int = REMEMBER
+
+    @property
+    def scale(self) -> Scale | None:
+        """How rewards become costs."""
+        return None if self.rewards is None else Scale(*self.rewards, clip=self.clip)
+
+    @property
+    def silence(self) -> float | None:
+        """The cost of a step that has not reported by the deadline."""
+        if self.default_reward is None or self.scale is None:
+            return self.default
+        return float(self.scale.costs("default_reward", self.default_reward))
 
     def fresh(self) -> Agent:
         """A fresh agent."""
@@ -123,11 +144,12 @@ class LearnerConfig:
             agent.uses_paths,
             self.deadline_seconds if timed else self.deadline_episodes,
             timed,
-            self.default,
+            self.silence,
             self.grace,
             self.remember,
             agent.begun,
             start,
+            dated=bool(getattr(agent, "reads_delays", False)),
         )
 
 
@@ -245,28 +267,25 @@ def from_table(given: Mapping[str, Any]) -> Config:
 
 def _learner(key: str, given: object) -> LearnerConfig:
     values = dict(_table(key, given))
-    _check_keys(f"{key}.", values, LearnerConfig, "a learner")
+    decides = "actions" in values or "features" in values
+    if decides:
+        _take_choice(key, values)
+    _check_keys(f"{key}.", values, LearnerConfig, "a learner", *CHOICE)
     for name in ("name", "problem"):
         if name not in values:
-            raise ValueError(f"{key}.{name} is required")
+            raise ValueError(f"{key}.{name} is required (or actions, for decisions)")
     if not isinstance(values["name"], str) or not NAME.fullmatch(values["name"]):
         raise ValueError(
             f"{key}.name must be 1 to 63 lower-case letters, digits and dashes, "
             f"got {checks.show(values['name'])}"
         )
-    problem = _table(f"{key}.problem", values["problem"])
-    _check_keys(f"{key}.problem.", problem, Problem, "a problem")
-    try:
-        values["problem"] = made = Problem(**problem)
-        if made.horizon * made.states * made.actions > LARGEST_POLICY:
-            raise ValueError(f"states, actions and horizon must multiply to {LARGEST_POLICY}")
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{key}.problem: {error}") from None
+    if not decides:
+        values["problem"] = _problem(f"{key}.problem", values["problem"])
     checks.choice(f"{key}.information", values.get("information", "bandit"), ("bandit", "full"))
     if "start" in values and "agent" in values:
         raise ValueError(f"{key} must have an agent or a start, got both")
-    values["agent"] = read(f"{key}.agent", values.get("agent", "recommended"))
-    check(f"{key}.agent", values["agent"], AGENTS)
+    values["agent"] = read(f"{key}.agent", values.get("agent", agents.usual(values["problem"])))
+    check(f"{key}.agent", values["agent"], agents.registry(values["problem"]))
     _check_deadline(key, values)
     if values.get("rewards") is not None:
         bounds = _list(f"{key}.rewards", values["rewards"])
@@ -274,8 +293,56 @@ def _learner(key: str, given: object) -> LearnerConfig:
         if not checks.real(f"{key}.rewards", low, -1e300) < checks.real("rewards", high, -1e300):
             raise ValueError(f"{key}.rewards must be [low, high], got {checks.show(bounds)}")
         values["rewards"] = (float(low), float(high))
+    if checks.flag(f"{key}.clip", values.get("clip", False)) and not values.get("rewards"):
+        raise ValueError(f"{key}.clip needs rewards = [low, high]")
+    _check_default_reward(key, values)
     checks.integer(f"{key}.remember", values.get("remember", REMEMBER), 0)
     return LearnerConfig(**values)
+
+
+def _problem(key: str, given: object) -> Problem:
+    table = dict(_table(key, given))
+    names = tuple(each.name for each in fields(Problem) if each.init)
+    for name, value in table.items():
+        if name not in names:
+            raise unknown_key(f"{key}.{name}", value, "a problem", names)
+    try:
+        made = Problem(**table)
+        if made.horizon * made.states * made.actions > LARGEST_POLICY:
+            raise ValueError(f"states, actions and horizon must multiply to {LARGEST_POLICY}")
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{key}: {error}") from None
+    return made
+
+
+def _take_choice(key: str, values: dict[str, Any]) -> None:
+    """Let actions and features of a learner be its problem."""
+    for name in ("problem", "information", "rewards", "clip", "default", "default_reward"):
+        if name in values:
+            raise ValueError(
+                f"{key}.{name} must be left out beside actions and features: rewards may have any "
+                "unit, and silence of the agent says what no report means"
+            )
+    features = values.pop("features", None)
+    try:
+        if isinstance(features, Mapping):
+            features = Features(**features)
+        values["problem"] = Choice(values.pop("actions", None), features)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{key}.{error}") from None
+
+
+def _check_default_reward(key: str, values: dict[str, Any]) -> None:
+    if values.get("default_reward") is None:
+        return
+    if values.get("rewards") is None:
+        raise ValueError(f"{key}.default_reward needs rewards = [low, high]")
+    for other in ("default", "grace"):
+        if values.get(other) is not None:
+            raise ValueError(f"{key} must have a default_reward or a {other}, got both")
+    low, high = values["rewards"]
+    reward = checks.real(f"{key}.default_reward", values["default_reward"], low, high)
+    values["default_reward"] = reward
 
 
 def _check_deadline(key: str, values: dict[str, Any]) -> None:
@@ -287,7 +354,8 @@ def _check_deadline(key: str, values: dict[str, Any]) -> None:
     if episodes is not None:
         checks.integer(f"{key}.deadline_episodes", episodes, 0)
     default, grace = values.get("default"), values.get("grace")
-    for name, value in (("default", default), ("grace", grace)):
+    reward = values.get("default_reward")
+    for name, value in (("default", default), ("default_reward", reward), ("grace", grace)):
         if value is not None and seconds is None and episodes is None:
             raise ValueError(f"{key}.{name} needs a deadline_seconds or deadline_episodes")
     if default is not None and grace is not None:
@@ -318,8 +386,8 @@ def _token(key: str, given: object) -> Token:
         raise ValueError(f"{key}.{error}") from None
 
 
-def _check_keys(prefix: str, given: Mapping[str, Any], kind: type, taker: str) -> None:
-    allowed = [item.name for item in fields(kind)]
+def _check_keys(prefix: str, given: Mapping[str, Any], kind: type, taker: str, *more: str) -> None:
+    allowed = [*(item.name for item in fields(kind)), *more]
     for key, value in given.items():
         if key not in allowed:
             raise unknown_key(f"{prefix}{key}", value, taker, allowed)

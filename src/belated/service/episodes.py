@@ -19,11 +19,11 @@ from belated.core import checks, stored
 from belated.core.arrays import Floats
 from belated.core.contract import Information
 from belated.core.inbox import OVERDUE, PASSED, TOO_LATE, Inbox, Outcome
-from belated.service.events import Begun, Decided, Event, Fed, Forgotten
+from belated.core.records import Asked
+from belated.service.events import Begun, Choice, Chosen, Decided, Event, Fed, Forgotten
 from belated.service.recorder import Call, Recorder
 from belated.service.wire import Arrived, End
-from belated.tabular.problem import Problem
-from belated.tabular.records import Costs, Trajectory
+from belated.tabular.records import UNKNOWN, Trajectory
 
 HISTORY = 1000
 """How many of the newest episodes the page draws."""
@@ -40,9 +40,11 @@ class Terms:
     deadline: of an episode, in seconds or, unless `timed`, in episodes. default: the cost of a step
     that has not reported by then; None: the episode is forgotten, after a grace if there is one.
     first: the number of the first episode. start: digest of the file that the agent came from.
+    ends: whether episodes of one step wait for their last state, as in logs of format 2.
+    dated: whether the agent looks at the time at which outcomes come.
     """
 
-    problem: Problem
+    problem: Any
     information: Information
     uses_paths: bool
     deadline: float | None = None
@@ -52,6 +54,8 @@ class Terms:
     remember: int = REMEMBER
     first: int = 0
     start: str | None = None
+    ends: bool = False
+    dated: bool = False
 
 
 def digest(policy: Floats) -> str:
@@ -68,6 +72,7 @@ class Books:
         decisions: state and action by step, of the open episodes.
         opened: when an open episode began, oldest first.
         in_time: the same of those whose deadline has not passed.
+        chosen: action and probability of decisions, while their key is known.
         keys: episodes by the client's key.
         history: time, cost and whether the deadline spoke, of the newest complete episodes.
         delays: how many costs came after 2**i seconds.
@@ -95,6 +100,7 @@ class Books:
         self._closed_ends: dict[int, int] = {}  # in the order in which episodes were closed
         self.opened: dict[int, float] = {}
         self.in_time: dict[int, float] = {}
+        self.chosen: dict[int, tuple[int, float]] = {}
         self.keys: dict[str, int] = {}
         self._key_of: dict[int, str] = {}
         self._old_keys: deque[str] = deque()
@@ -164,6 +170,9 @@ class Books:
         if isinstance(event, Begun):
             assert policy is not None
             self._begin(event, policy)
+        elif isinstance(event, Chosen):
+            for choice in event.choices:
+                self._choose(choice)
         elif isinstance(event, Decided):
             self._by_deadline = False
             known = self.decisions.setdefault(event.episode, {})
@@ -174,7 +183,8 @@ class Books:
                 self._tidy(event.episode)
         elif isinstance(event, Fed):
             self._by_deadline = False
-            outcomes = self._feed(event.records)
+            at = self.now if self.terms.dated else None
+            outcomes = self._feed([record.dated(at) for record in event.records])
         elif isinstance(event, Forgotten):
             self.inbox.forget(event.episode)
             self._tidy(event.episode)
@@ -193,6 +203,26 @@ class Books:
         if event.key is not None:
             self.keys[event.key] = number
             self._key_of[number] = event.key
+
+    def _choose(self, choice: Choice) -> None:
+        """Enter a decision of one step, with what was known and what was drawn."""
+        episode = self.inbox.begin_episode()
+        self.inbox.expire()
+        number = episode.number
+        assert number == choice.episode
+        episode.notes.add(0, Asked(choice.observation, choice.action, choice.probability))
+        self.opened[number] = self.in_time[number] = self.now
+        if choice.key is not None:
+            self.keys[choice.key] = number
+            self._key_of[number] = choice.key
+            self.chosen[number] = (choice.action, choice.probability)
+
+    def awaited(self, episode: int) -> list[Any]:
+        """What an open episode still needs before it is learned from: words and steps."""
+        several = not self.terms.problem.one_outcome  # each of them is learned from as it comes
+        if several or not self.is_open(episode) or not self.inbox.is_open(episode):
+            return []
+        return self.inbox.awaited(episode)
 
     def _feed(self, records: Iterable[Arrived]) -> list[Outcome]:
         """Take what can be taken, and say of every record what became of it."""
@@ -251,7 +281,7 @@ class Books:
         return Outcome("conflict", number, "path", why)
 
     def _own_outcome(self, record: Arrived) -> Outcome | None:
-        """The outcome of what an inbox does not know: ends, and paths other than decided."""
+        """The outcome of what an inbox does not know: ends, and paths beside decisions."""
         number = record.episode
 
         def is_now(kind: Literal["invalid", "unknown", "late", "conflict"], why: str) -> Outcome:
@@ -263,6 +293,8 @@ class Books:
                 if h < len(record.actions) and made != (record.states[h], record.actions[h]):
                     why = f"state {made[0]}, action {made[1]} was decided at step {h}"
                     return is_now("conflict", why)
+            if self._is_built_without_end(number):
+                return Outcome("duplicate", number, part, "its decision was noted before")
         if not isinstance(record, End):
             return None
         part = "end"
@@ -282,27 +314,36 @@ class Books:
             return replace(is_now("late", OVERDUE), used=True)
         return Outcome("taken", number, part, used=True)
 
+    def _is_built_without_end(self, episode: int) -> bool:
+        """Whether the path of an open episode of one step was made from its decision."""
+        problem = self.terms.problem
+        one = problem.horizon == 1 and not self.terms.ends
+        return one and len(self.decisions.get(episode, {})) == 1 and episode not in self.ends
+
     def _built(self, episode: int) -> Trajectory | None:
         """The path of decisions, once it is whole."""
         H, S, _ = self.terms.problem.shape
         known = self.decisions.get(episode, {})
         end = 0 if S == 1 else self.ends.get(episode)
+        if end is None and self._is_built_without_end(episode):
+            end = UNKNOWN
         if len(known) < H or end is None or not self.inbox.is_open(episode):
             return None
         states = [known[h][0] for h in range(H)]
         actions = [known[h][1] for h in range(H)]
         return Trajectory(episode, np.array([*states, end]), np.array(actions))
 
-    def _heard(self, costs: Costs) -> None:
-        """Note what an episode cost and how long that took."""
-        began = self.opened.get(costs.episode)
+    def _heard(self, outcome: Any) -> None:
+        """Note what came of an episode and how long that took."""
+        began = self.opened.get(outcome.episode)
         if began is None:
             return
         if not self._by_deadline:
             waited = int(max(0.0, self.now - began))
             self.delays[min(waited.bit_length(), BUCKETS - 1)] += 1
         if self.terms.information == "bandit":
-            self.history.append((self.now, float(costs.values.sum()), self._by_deadline))
+            amount = float(sum(outcome.facts().values()))
+            self.history.append((self.now, amount, self._by_deadline))
 
     def _tidy(self, episode: int) -> None:
         """Let go of what is not needed of a closed episode."""
@@ -318,7 +359,8 @@ class Books:
         if key is not None:
             self._old_keys.append(key)
             while len(self._old_keys) > self.terms.remember:
-                self.keys.pop(self._old_keys.popleft(), None)
+                number = self.keys.pop(self._old_keys.popleft(), None)
+                self.chosen.pop(-1 if number is None else number, None)
 
     def _remember_end(self, episode: int, state: int) -> None:
         """Remember where a closed episode ended, and let go of the oldest."""
@@ -340,7 +382,8 @@ class Books:
             "now": self.now,
             "open": np.array(open_, dtype=np.int64),
             "opened": np.array(list(self.opened.values()), dtype=np.float64),
-            "policies": [self.policies[n] for n in open_],
+            "policies": [self.policies.get(n) for n in open_],
+            "chosen": [[n, *made] for n, made in self.chosen.items()],
             "decisions": np.array(made, dtype=np.int64).reshape(-1, 4),
             "ends": np.array(list(self.ends.items()), dtype=np.int64).reshape(-1, 2),
             "closed_ends": np.array(list(self._closed_ends.items()), np.int64).reshape(-1, 2),
@@ -353,12 +396,14 @@ class Books:
     @classmethod
     def from_state(cls, terms: Terms, saved: stored.State) -> Books:
         """The books that wrote the state, kept on these terms."""
-        names = ("inbox", "now", "open", "opened", "policies", "decisions", "ends")
+        names = ("inbox", "now", "open", "opened", "policies", "chosen", "decisions", "ends")
+        if isinstance(saved, dict):  # there were no decisions in one request before
+            saved = {"chosen": [], **saved}
         read = stored.exact(saved, *names, "closed_ends", "keys", "old_keys", "history", "delays")
         made = cls(terms)
         inbox = Inbox.from_state(read["inbox"])
         recorder = inbox.agent
-        if not isinstance(recorder, Recorder) or recorder.problem != terms.problem:
+        if not isinstance(recorder, Recorder) or not (recorder.problem == terms.problem):
             raise ValueError("the snapshot must be of the same problem")
         before = (inbox.deadline, inbox.default, inbox.grace)
         if before != (terms.deadline, terms.default, terms.grace):
@@ -369,14 +414,24 @@ class Books:
         numbers = stored.array("open", read["open"], np.int64, (None,)).tolist()
         n = len(numbers)
         opened = stored.array("opened", read["opened"], np.float64, (n,)).tolist()
-        shape = terms.problem.shape
-        policies = [
-            stored.array("policies", policy, np.float64, shape)
-            for policy in stored.items("policies", read["policies"])
-        ]
+        policies = stored.items("policies", read["policies"])
+        if len(policies) != n:
+            raise ValueError(f"policies must be {n}, one per open episode, got {len(policies)}")
+        known = {
+            m: policy for m, policy in zip(numbers, policies, strict=True) if policy is not None
+        }
+        made.policies = {
+            m: stored.array("policies", policy, np.float64, terms.problem.shape)
+            for m, policy in known.items()
+        }
+        for item in stored.items("chosen", read["chosen"]):
+            number, action, probability = stored.items("chosen", item)
+            made.chosen[checks.integer("chosen", number, 0, inbox.begun - 1)] = (
+                checks.integer("action", action, 0),
+                checks.real("probability", probability, 0.0, 1.0),
+            )
         made.opened = dict(zip(numbers, opened, strict=True))
         made.in_time = {n: at for n, at in made.opened.items() if not inbox.is_overdue(n)}
-        made.policies = dict(zip(numbers, policies, strict=True))
         for e, h, s, a in stored.array(
             "decisions", read["decisions"], np.int64, (None, 4)
         ).tolist():

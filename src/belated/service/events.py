@@ -12,13 +12,12 @@ import json
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from belated.core import checks
-from belated.service import wire as records
-from belated.service.wire import Arrived
+from belated.service.wire import parse
 
-FORMAT = 2
+FORMAT = 3
 """The number of the format that is written."""
 
 
@@ -29,7 +28,14 @@ def _with_grace(values: dict[str, Any]) -> dict[str, Any]:
     return {**values, "terms": {"first": 0, "start": None, "grace": None, **values["terms"]}}
 
 
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_grace}
+def _with_ends(values: dict[str, Any]) -> dict[str, Any]:
+    """Format 3 has decisions in one request; before, every path waited for its last state."""
+    if values["do"] != "made":
+        return values
+    return {**values, "terms": {**values["terms"], "ends": True}}
+
+
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_grace, 2: _with_ends}
 """From the fields of an event of this format to those of the next."""
 
 
@@ -71,12 +77,36 @@ class Decided:
     action: int
 
 
+class Choice(NamedTuple):
+    """One decision. observation: what the client knew. among: the actions that it allowed."""
+
+    episode: int
+    key: str | None
+    observation: Any
+    among: Any
+    action: int
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Decisions were made for a request: all of them, each an episode of one step.
+
+    now: the time that the agent was told. learned: as of `Begun`.
+    """
+
+    at: float
+    now: float
+    learned: int
+    choices: tuple[Choice, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Fed:
     """Feedback came that was new or late."""
 
     at: float
-    records: tuple[Arrived, ...]
+    records: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +124,12 @@ class Tick:
     at: float
 
 
-Event = Made | Begun | Decided | Fed | Forgotten | Tick
+Event = Made | Begun | Decided | Chosen | Fed | Forgotten | Tick
 KINDS: dict[str, type[Event]] = {
     "made": Made,
     "begin": Begun,
     "decide": Decided,
+    "choose": Chosen,
     "feedback": Fed,
     "forget": Forgotten,
     "tick": Tick,
@@ -114,12 +145,12 @@ def write(event: Event) -> str:
     for name in _FIELDS[kind]:
         values[name] = getattr(event, name)
     if isinstance(event, Fed):
-        values["records"] = [records.write(record) for record in event.records]
+        values["records"] = [record.to_json() for record in event.records]
     return json.dumps(values, separators=(",", ":"))
 
 
-def read(written: str, format: int) -> Event:
-    """The event of a text that was written in this format."""
+def read(written: str, format: int, record: Callable[[Any], Any] = parse) -> Event:
+    """The event of a text that was written in this format. record: reads a record."""
     if not 1 <= format <= FORMAT:
         raise LogError(
             f"the log has events of format {format}, written by another release; "
@@ -130,8 +161,10 @@ def read(written: str, format: int) -> Event:
         for older in range(format, FORMAT):
             values = UPGRADES[older](values)
         kind = KINDS[values.pop("do")]
+        if kind is Chosen:
+            values["choices"] = tuple(Choice(*choice) for choice in values["choices"])
         if kind is Fed:
-            values["records"] = tuple(records.parse(record) for record in values["records"])
+            values["records"] = tuple(map(record, values["records"]))
         return kind(**values)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise LogError(f"an event cannot be read: {checks.show(written)}: {error}") from None

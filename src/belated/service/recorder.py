@@ -14,11 +14,9 @@ from typing import Any, Self
 import numpy as np
 
 from belated.core import checks, saving, stored
-from belated.core.contract import Information
+from belated.core.contract import Information, Problem, Record
 from belated.core.ledger import Ledger, Ledgered
-from belated.core.records import Episode
-from belated.tabular.problem import Problem
-from belated.tabular.records import Costs, Record, Trajectory
+from belated.core.records import Episode, Notes
 
 CHUNK = 64
 """Records of one call at most, so that no call takes long."""
@@ -33,7 +31,7 @@ class Recorder(Ledgered):
 
     Attributes:
         calls: what the agent is to be told, oldest first; whoever reads them clears them.
-        heard: called with the costs of every episode that are complete.
+        heard: called with every outcome that is complete.
     """
 
     def __init__(self, problem: Problem, information: Information, *, uses_paths: bool) -> None:
@@ -41,7 +39,7 @@ class Recorder(Ledgered):
         self.information = information
         self.uses_paths = uses_paths
         self.calls: list[Call] = []
-        self.heard: Callable[[Costs], None] = lambda costs: None
+        self.heard: Callable[[Any], None] = lambda outcome: None
         self._ledger: Ledger[Any] = Ledger(problem, information, uses_paths=uses_paths)
 
     def __copy__(self) -> Recorder:
@@ -56,20 +54,21 @@ class Recorder(Ledgered):
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Open the next episode; its policy is the agent's business."""
-        return Episode(self._ledger.begin(True), NOTHING)
+        notes = Notes()
+        return Episode(self._ledger.begin(True, notes=notes), NOTHING, notes=notes)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Note records, and close the episodes that are complete."""
         batch = list(records)
         _, entries = self._ledger.take(batch)
-        alone = self.information == "full" or not self.uses_paths  # costs need no path
+        alone = self.information == "full" or not self.uses_paths  # outcomes need no path
         for entry in entries:
-            if entry.costs is not None and (alone or entry.path_came):
+            if entry.costs_came and (alone or entry.path_came):
                 self._ledger.settle(entry)
         for record in batch:
-            if isinstance(record, Costs):
+            if record.is_outcome:
                 self.heard(record)
-        wanted = [r for r in batch if self.uses_paths or not isinstance(r, Trajectory)]
+        wanted = [record for record in batch if self.uses_paths or record.is_outcome]
         for i in range(0, len(wanted), CHUNK):
             self.calls.append(tuple(wanted[i : i + CHUNK]))
 
@@ -95,7 +94,6 @@ class Recorder(Ledgered):
     def from_state(cls, state: stored.State) -> Self:
         """The recorder that wrote the state."""
         read = stored.exact(state, "problem", "information", "uses_paths", "ledger")
-        checks.instance("problem", read["problem"], Problem)
         checks.choice("information", read["information"], ("full", "bandit"))
         uses = checks.flag("uses_paths", read["uses_paths"])
         made = cls(read["problem"], read["information"], uses_paths=uses)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from belated.core import checks, saving
@@ -13,8 +14,9 @@ from belated.core.saving import SavedFileError
 from belated.service import events as log
 from belated.service import snapshot
 from belated.service.episodes import Books, Terms, digest
-from belated.service.events import Begun, Event, LogError, Made
+from belated.service.events import Begun, Chosen, Event, LogError, Made
 from belated.service.storage import Storage, checked
+from belated.service.wire import reread
 from belated.service.worker import Pupil
 
 
@@ -43,12 +45,14 @@ def restore(storage: Storage, terms: Terms, make: Callable[[], Agent]) -> Restor
     fresh = make()
     for row in checked(storage.events(0), 0, 0):
         made = log.read(row.written, row.format)
+        if isinstance(made, Made):  # a learner of an earlier release goes on as it was made
+            terms = replace(terms, ends=bool(made.terms.get("ends", terms.ends)))
         _check_same(made, described(terms, fresh))
         break
     restored = _newest(storage, terms) or Restored(Books(terms), Pupil(fresh))
     rows = checked(storage.events(restored.number), restored.number, restored.checksum)
     for row in rows:
-        happen(restored, log.read(row.written, row.format))
+        happen(restored, log.read(row.written, row.format, partial(reread, terms.problem)))
         restored.number, restored.checksum = row.number, row.checksum
     if restored.differing:
         logging.getLogger("belated.service").warning(
@@ -95,8 +99,24 @@ def happen(restored: Restored, event: Event) -> None:
         if number != event.episode:
             raise LogError(f"episode {event.episode} of the log began as episode {number}")
         restored.differing += digest(policy) != event.policy
+    elif isinstance(event, Chosen):
+        _decide_again(restored, event)
     books.apply(event, policy)
     pupil.waiting.extend(books.calls())
+
+
+def _decide_again(restored: Restored, event: Chosen) -> None:
+    pupil = restored.pupil
+    if event.learned > pupil.learned + len(pupil.waiting):
+        first = event.choices[0].episode
+        raise LogError(f"decision {first} was made with more than there was to learn")
+    pupil.learn_up_to(event.learned)
+    for choice in event.choices:
+        made = pupil.decide(choice.observation, choice.among, event.now)
+        if made.number != choice.episode:
+            raise LogError(f"decision {choice.episode} of the log was made as {made.number}")
+        same = (made.action, made.probability) == (choice.action, choice.probability)
+        restored.differing += not same
 
 
 def _newest(storage: Storage, terms: Terms) -> Restored | None:

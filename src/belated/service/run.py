@@ -37,7 +37,7 @@ def application(config: Config) -> FastAPI:
             learner.fresh,
             opener(config, learner),
             limits.bounds,
-            learner.rewards,
+            learner.scale,
         )
         for learner in config.learners
     ]

@@ -14,7 +14,8 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -26,14 +27,25 @@ from belated.service import snapshot
 from belated.service.commit import Committer
 from belated.service.episodes import Books, digest
 from belated.service.errors import Refusal, busy
-from belated.service.events import Begun, Decided, Event, Fed, Forgotten, Made, Tick
+from belated.service.events import (
+    Begun,
+    Choice,
+    Chosen,
+    Decided,
+    Event,
+    Fed,
+    Forgotten,
+    Made,
+    Tick,
+)
 from belated.service.recorder import Call
 from belated.service.recovery import Restored, described
 from belated.service.storage import Storage, StorageError
 from belated.service.wire import Arrived, End, RecordError
-from belated.service.worker import Learning
+from belated.service.worker import Learning, Pupil
 from belated.tabular.records import Trajectory
 
+WITHOUT_STATES = "this learner has no states; POST /decide with what is known begins and decides"
 MINUTES = 60
 """Of which arrivals are counted."""
 
@@ -58,6 +70,16 @@ class Clock:
     def __call__(self) -> float:
         """Now."""
         return self._base + self._monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A decision that a client asks for. field: what the client calls the observation."""
+
+    observation: Any = None
+    among: Any = None
+    key: str | None = None
+    field: str = "features"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,10 +119,10 @@ class Session:
         self._storage = storage
         self._loop = asyncio.get_running_loop()
         self._failed = failed
-        self._starts = self.books.terms.problem.start_probabilities
         self._rng = np.random.default_rng()
         self._beginning: dict[str, asyncio.Future[int]] = {}
-        self._coming: set[asyncio.Future[int]] = set()
+        self._choosing: dict[str, asyncio.Future[dict[str, int]]] = {}
+        self._coming: dict[asyncio.Future[Any], int] = {}  # and how many episodes each asks for
         self._snapshot = restored.snapshot
         self._writing: threading.Thread | None = None
         at = (restored.number, restored.checksum)
@@ -119,21 +141,104 @@ class Session:
                 return number, False
             if key in self._beginning:
                 return await self._handed(self._beginning[key]), False
-        self._check_room(0)
-        if len(self.books.opened) + len(self._coming) >= self.bounds.open:
-            raise busy(f"{self.bounds.open} episodes are open; close some, or set a deadline", 10)
-        if len(self._coming) >= self.bounds.asked:
-            raise busy(f"{len(self._coming)} episodes are being begun")
+        if not hasattr(self.books.terms.problem, "shape"):
+            raise Refusal(422, WITHOUT_STATES, outcome="invalid")
+        self._check_open(1)
         future: asyncio.Future[int] = self._loop.create_future()
-        self._coming.add(future)
+        self._coming[future] = 1
         if key is not None:
             self._beginning[key] = future
 
-        def handed(number: int, policy: Floats, learned: int) -> None:
+        def ask(pupil: Pupil) -> None:
+            number, policy = pupil.begin()
+            learned = pupil.learned
             self._call(lambda: self._begun(key, future, number, policy, learned))
 
-        self.learning.begin(handed)
+        self.learning.ask(ask)
         return await self._handed(future), True
+
+    def _check_open(self, more: int) -> None:
+        """Refuse episodes that would be too many at once."""
+        self._check_room(0)
+        coming = sum(self._coming.values())
+        if len(self.books.opened) + coming + more > self.bounds.open:
+            raise busy(f"{self.bounds.open} episodes are open; close some, or set a deadline", 10)
+        if coming and coming + more > self.bounds.asked:
+            raise busy(f"{coming} episodes are being begun")
+
+    async def choose(self, asked: Sequence[Asked]) -> list[tuple[int, int, float, bool]]:
+        """Decide in new episodes of one step: all of them, in one event, or none.
+
+        Returns number, action, probability and whether the decision is new, of each. A key that was
+        used gives its decision again.
+        """
+        problem = self.books.terms.problem
+        if problem.horizon != 1:
+            why = f"a decision in one request needs a learner of one step, got {problem.horizon}"
+            raise Refusal(422, why, outcome="invalid", field="episode")
+        keys = [one.key for one in asked if one.key is not None]
+        if len(set(keys)) < len(keys):
+            raise Refusal(422, "keys of a batch must differ", outcome="invalid", field="key")
+        while waiting := [self._choosing[key] for key in keys if key in self._choosing]:
+            await asyncio.shield(waiting[0])
+        old = {key: self.books.keys[key] for key in keys if key in self.books.keys}
+        found = {key: (number, *self._chosen(key, number)) for key, number in old.items()}
+        new = [one for one in asked if one.key not in found]
+        made = iter(await self._choose_new(new) if new else ())
+        answers = [
+            (*found[one.key], False) if one.key in found else (*next(made), True) for one in asked
+        ]
+        await self.committer.durable()
+        return answers
+
+    def _chosen(self, key: str, number: int) -> tuple[int, float]:
+        if number not in self.books.chosen:
+            why = f"key {key!r} is that of an episode that was begun without a decision"
+            raise Refusal(409, why, outcome="conflict", field="key")
+        return self.books.chosen[number]
+
+    async def _choose_new(self, asked: Sequence[Asked]) -> list[tuple[int, int, float]]:
+        self._check_open(len(asked))
+        now = self._tick()
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._coming[future] = len(asked)
+        keys = [one.key for one in asked if one.key is not None]
+        self._choosing.update(dict.fromkeys(keys, future))
+
+        def ask(pupil: Pupil) -> None:
+            made: list[Choice] = []
+            error = _refused(pupil, asked)
+            for one in () if error else asked:
+                found = pupil.decide(one.observation, one.among, now)
+                told = (one.key, one.observation, one.among, found.action, found.probability)
+                made.append(Choice(found.number, *told))
+            event = Chosen(0.0, now, pupil.learned, tuple(made))
+            self._call(lambda: self._entered(keys, future, event, error))
+
+        self.learning.ask(ask)
+        choices: tuple[Choice, ...] = await asyncio.shield(future)
+        return [(one.episode, one.action, one.probability) for one in choices]
+
+    def _entered(
+        self,
+        keys: Sequence[str],
+        future: asyncio.Future[Any],
+        event: Chosen,
+        error: Refusal | None,
+    ) -> None:
+        """Enter decisions that the agent has made, in the order in which it did."""
+        self._coming.pop(future, None)
+        for key in keys:
+            self._choosing.pop(key, None)
+        try:
+            if error is not None:
+                raise error
+            self._happen(replace(event, at=self._tick()))
+            for _ in event.choices:
+                self._count("decided")
+            future.set_result(event.choices)
+        except Exception as refused:
+            _give_up(future, refused)
 
     async def _handed(self, future: asyncio.Future[int]) -> int:
         number = await asyncio.shield(future)
@@ -149,7 +254,7 @@ class Session:
         learned: int,
     ) -> None:
         """Enter an episode that the agent has begun. This is in the order in which it did."""
-        self._coming.discard(future)
+        self._coming.pop(future, None)
         if key is not None:
             self._beginning.pop(key, None)
         try:
@@ -163,13 +268,15 @@ class Session:
     async def decide(self, episode: int, step: int, state: int) -> tuple[int, float]:
         """Draw an action, or repeat the one that was drawn before. Returns its probability too."""
         problem = self.books.terms.problem
+        if not hasattr(problem, "shape"):
+            raise Refusal(422, WITHOUT_STATES, outcome="invalid", field="episode")
         if step >= problem.horizon:
             why = f"step must be below {problem.horizon}, got {step}"
             raise Refusal(422, why, outcome="invalid", field="step")
         if state >= problem.states:
             why = f"state must be below {problem.states}, got {state}"
             raise Refusal(422, why, outcome="invalid", field="state")
-        if step == 0 and self._starts[state] == 0.0:
+        if step == 0 and problem.start_probabilities[state] == 0.0:
             why = f"state must be one that episodes can start in, got {state}"
             raise Refusal(422, why, outcome="invalid", field="state")
         now = self._tick()
@@ -216,13 +323,13 @@ class Session:
     def _fed(self, now: float, given: Sequence[Arrived | RecordError]) -> list[Outcome]:
         """Let feedback happen at a time for which deadlines have passed."""
         known: list[Outcome | None] = [
-            Outcome("invalid", record.episode, record.field, str(record))
+            Outcome(record.kind, record.episode, record.field, str(record))
             if isinstance(record, RecordError)
             else self.books.contradiction(record)
             for record in given
         ]
         asked = [r for r, outcome in zip(given, known, strict=True) if outcome is None]
-        found = iter(self._applied(Fed(now, tuple(asked))))  # type: ignore[arg-type]
+        found = iter(self._applied(Fed(now, tuple(asked))))
         outcomes = [next(found) if outcome is None else outcome for outcome in known]
         kept = [
             record
@@ -409,3 +516,14 @@ def _one_place_each(
                 start, seen = i, set()
             seen.add(record.episode)
     yield given[start:]
+
+
+def _refused(pupil: Pupil, asked: Sequence[Asked]) -> Refusal | None:
+    """Why one of the decisions cannot be made; nothing has changed then."""
+    for i, one in enumerate(asked):
+        try:
+            pupil.check(one.observation, one.among)
+        except ValueError as error:
+            where = f"decision {i}: " if len(asked) > 1 else ""
+            return Refusal(422, f"{where}{error}", outcome="invalid", field=one.field)
+    return None

@@ -11,16 +11,16 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-import numpy as np
-
 from belated.core.contract import Agent
+from belated.core.rewards import Scale
 from belated.service.episodes import Terms
 from belated.service.errors import unavailable
 from belated.service.events import LogError
 from belated.service.recovery import Restored, restore
 from belated.service.session import Bounds, Session
 from belated.service.storage import Storage, StorageError, Taken
-from belated.tabular.records import Costs, Trajectory
+from belated.service.wire import Reader
+from belated.service.worker import Pupil
 
 RETRY = 1.0
 """Seconds between two attempts to open a learner."""
@@ -30,16 +30,16 @@ logger = logging.getLogger("belated.service")
 
 
 def rehearse(agent: Agent) -> None:
-    """Play two episodes with an agent that is thrown away, so that everything is compiled."""
-    H, S, A = agent.problem.shape
-    first = int(agent.problem.start_probabilities.argmax())
-    states = np.full(H + 1, first)
-    costs = np.full((1, S, A) if agent.information == "full" else (H,), 0.5)
+    """Play two episodes with an agent that is thrown away, so that what it needs is compiled."""
+    blank = getattr(agent.problem, "blank", None)
     for _ in range(2):
-        number = agent.begin_episode().number
-        path = Trajectory(number, states, np.zeros(H, dtype=np.int64))
-        agent.observe([path] if agent.uses_paths else [])
-        agent.observe([Costs(number, costs)])
+        if blank is None:
+            number = agent.begin_episode().number
+        else:
+            number = Pupil(agent).decide(blank(), None, 0.0).number
+        for outcome in (False, True):
+            record = agent.problem.example(number, agent.information, outcome=outcome)
+            agent.observe([record] if record is not None and (outcome or agent.uses_paths) else [])
     agent.forget(agent.begin_episode().number)
     agent.diagnostics()
 
@@ -52,7 +52,7 @@ class Live:
         terms, make: what it is and a fresh agent for it.
         open: opens its storage, or raises `StorageError`.
         bounds: of its queues.
-        rewards: the range of rewards that come without one.
+        rewards: the scale of rewards that come without a range.
 
     Attributes:
         why: why it is not open, for the log.
@@ -65,7 +65,7 @@ class Live:
         make: Callable[[], Agent],
         open: Callable[[], Storage],
         bounds: Bounds,
-        rewards: tuple[float, float] | None = None,
+        rewards: Scale | None = None,
     ) -> None:
         self.name = name
         self.terms = terms
@@ -98,6 +98,10 @@ class Live:
                 refusal.address = self._address
             raise refusal
         return self._session
+
+    def reader(self) -> Reader:
+        """What reads the records of the learner."""
+        return Reader(self.terms.problem, self.rewards, self.session().books.keys)
 
     def start(self) -> None:
         """Open it, and keep it open."""

@@ -6,21 +6,24 @@
     {"episode": 3, "end": 1}                   the last state, where the server has built the path
     {"episode": 3, "rewards": [8, 1], "range": [0, 10]}    turned into costs
     {"episode": 3, "step": 0, "reward": 8, "range": [0, 10]}
+    {"key": "visitor 7", "reward": 12.5, "event": "order-17"}    the key instead of the episode
 
-A cost is in [0, 1]. A reward r in [low, high] is the cost (high - r) / (high - low).
+A cost is in [0, 1]. A reward r in [low, high] is the cost (high - r) / (high - low). A learner of
+decisions takes rewards in any unit, and those of several events of one decision add up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.records import FeedbackError
+from belated.core.rewards import Scale
 from belated.tabular.records import Costs, StepCost, Trajectory
 
 VALUES = ("path", "costs", "cost", "end", "rewards", "reward")
@@ -35,25 +38,82 @@ class End:
 
     episode: int
     state: int
+    is_outcome: ClassVar[bool] = False
+    at: ClassVar[float | None] = None
+
+    def dated(self, at: float | None) -> End:
+        """The same; when it came does not matter."""
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as a JSON value."""
+        return {"episode": self.episode, "end": self.state}
 
 
-Arrived = Trajectory | Costs | StepCost | End
+Arrived = Any
+"""A record of the learner's problem, or an `End`."""
 
 
 class RecordError(ValueError):
-    """A record that is invalid, and the field that makes it so."""
+    """A record that is invalid, or of an unknown key, and the field that makes it so."""
 
-    def __init__(self, field: str, why: str, episode: int | None = None) -> None:
+    def __init__(
+        self,
+        field: str,
+        why: str,
+        episode: int | None = None,
+        kind: Literal["invalid", "unknown"] = "invalid",
+    ) -> None:
         super().__init__(why)
         self.field = field
         self.episode = episode
+        self.kind = kind
 
 
-def parse(given: object, range: tuple[float, float] | None = None) -> Arrived:
-    """The record that a JSON value describes. range: that of the learner."""
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How a learner reads records.
+
+    Attributes:
+        problem: reads what records of its own say; None: there are none.
+        rewards: the scale of rewards that come without a range.
+        keys: episodes by the client's key.
+    """
+
+    problem: Any = None
+    rewards: Scale | None = None
+    keys: Mapping[str, int] = field(default_factory=dict)
+
+    def episode(self, given: Mapping[str, Any]) -> int:
+        """The episode that a record names, by its number or its key."""
+        if "key" not in given:
+            return _integer("episode", given.get("episode"))
+        key = given["key"]
+        if "episode" in given:
+            raise RecordError("key", "a record must have an episode or a key, got both")
+        if not isinstance(key, str):
+            raise RecordError("key", f"key must be a text, got {checks.show(key)}")
+        if key not in self.keys:
+            why = f"key {checks.show(key)} is not known; of closed episodes only the newest are"
+            raise RecordError("key", why, kind="unknown")
+        return self.keys[key]
+
+
+PLAIN = Reader()
+
+
+def reread(problem: Any, given: Any) -> Any:
+    """The record that an event of the log has."""
+    if isinstance(given, dict) and "end" in given:
+        return parse(given)
+    return problem.read(given)
+
+
+def parse(given: object, reader: Reader = PLAIN) -> Any:
+    """The record that a JSON value describes."""
     if not isinstance(given, Mapping):
         raise RecordError("record", f"a record must be an object, got {checks.show(given)}")
-    episode = _integer("episode", given.get("episode"))
+    episode = reader.episode(given)
     told = [name for name in VALUES if name in given]
     if len(told) != 1:
         raise RecordError(
@@ -62,17 +122,19 @@ def parse(given: object, range: tuple[float, float] | None = None) -> Arrived:
             episode,
         )
     name = told[0]
-    allowed = {"episode", name}
+    allowed = {"key" if "key" in given else "episode", name}
     if name in ("cost", "reward"):
         allowed.add("step")
     if name in ("reward", "rewards"):
         allowed.add("range")
+    if name == "reward" and reader.rewards is None:
+        allowed.add("event")
     unknown = sorted(set(given) - allowed)
     if unknown:
         why = f"unknown key {checks.show(unknown[0])} beside {name}"
         raise RecordError(str(unknown[0])[:80], why, episode)
     try:
-        return _made(episode, name, given, range)
+        return _made(episode, name, given, reader)
     except FeedbackError as error:
         raise RecordError(name, str(error), episode) from None
     except RecordError as error:
@@ -80,9 +142,7 @@ def parse(given: object, range: tuple[float, float] | None = None) -> Arrived:
         raise
 
 
-def _made(
-    episode: int, name: str, given: Mapping[str, Any], range: tuple[float, float] | None
-) -> Arrived:
+def _made(episode: int, name: str, given: Mapping[str, Any], reader: Reader) -> Any:
     value = given[name]
     if name == "end":
         return End(episode, _integer("end", value))
@@ -95,20 +155,37 @@ def _made(
     if name == "costs":
         return Costs(episode, _numbers("costs", value))
     if name == "rewards":
-        return Costs(episode, _costs("rewards", _numbers("rewards", value), given, range))
-    step = _integer("step", given.get("step"))
+        return Costs(episode, _costs("rewards", _numbers("rewards", value), given, reader))
+    if name == "reward" and reader.rewards is None and "range" not in given:
+        return _own_reward(episode, _number("reward", value), given, reader)
+    only = None if reader.problem is None or reader.problem.horizon > 1 else 0
+    step = _integer("step", given.get("step", only))
     if name == "cost":
         made = StepCost(episode, step, _number("cost", value))
         made.check()
         return made
     reward = np.array(_number("reward", value))
-    return StepCost(episode, step, float(_costs("reward", reward, given, range)))
+    return StepCost(episode, step, float(_costs("reward", reward, given, reader)))
 
 
-def _costs(
-    name: str, rewards: Floats, given: Mapping[str, Any], range: tuple[float, float] | None
-) -> Floats:
+def _own_reward(episode: int, reward: float, given: Mapping[str, Any], reader: Reader) -> Any:
+    """A reward as the problem takes it, in any unit."""
+    told = {"episode": episode, "reward": reward}
+    if "event" in given:
+        told["event"] = given["event"]
+    try:
+        if reader.problem is None:
+            raise ValueError
+        return reader.problem.read(told)
+    except (ValueError, TypeError, KeyError) as error:
+        if "event" in given and str(error).partition(": ")[2].startswith("event"):
+            raise RecordError("event", str(error)) from None
+        raise RecordError("range", "reward needs a range [low, high]: where rewards lie") from None
+
+
+def _costs(name: str, rewards: Floats, given: Mapping[str, Any], reader: Reader) -> Floats:
     """Rewards as costs."""
+    range = None if reader.rewards is None else (reader.rewards.low, reader.rewards.high)
     bounds = given.get("range", range)
     if bounds is None:
         raise RecordError("range", f"{name} needs a range [low, high]: where rewards lie")
@@ -120,12 +197,10 @@ def _costs(
     low, high = (_number("range", bound) for bound in bounds)
     if not low < high or not np.isfinite(high - low):
         raise RecordError("range", f"range must be [low, high], got {checks.show(bounds)}")
-    outside = np.atleast_1d(rewards)[np.atleast_1d(~((rewards >= low) & (rewards <= high)))]
-    if outside.size:
-        why = f"{name} must lie in [{low:g}, {high:g}], got {outside.flat[0]:g}"
-        raise RecordError(name, why)
-    costs: Floats = np.clip((high - rewards) / (high - low), 0.0, 1.0)
-    return costs
+    try:
+        return (reader.rewards or Scale(low, high)).costs(name, rewards)
+    except ValueError as error:
+        raise RecordError(name, str(error)) from None
 
 
 def _integer(name: str, value: object) -> int:
@@ -165,10 +240,3 @@ def _plain(value: object, depth: int) -> bool:
     if isinstance(value, list):
         return depth > 0 and all(_plain(item, depth - 1) for item in value)
     return type(value) in (int, float)
-
-
-def write(record: Arrived) -> dict[str, Any]:
-    """The JSON value that describes a record; the inverse of `parse`."""
-    if isinstance(record, Trajectory | Costs | StepCost):
-        return record.to_json()
-    return {"episode": record.episode, "end": record.state}

@@ -7,22 +7,26 @@ says how many calls that was. So the log fixes the order of everything that the 
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from belated.core.arrays import Floats, frozen
-from belated.core.contract import Agent
+from belated.core.contract import Agent, Deciding
+from belated.core.records import Decision
 from belated.service.recorder import Call
 
 LOOK = 0.5
 """Seconds between two looks at the diagnostics."""
-Handed = Callable[[int, Floats, int], None]
-"""What is done with a new episode: its number, its policy, and the calls learned from."""
+Ask = Callable[["Pupil"], None]
+"""Asks an agent for episodes or decisions, and does something with them."""
 
 
 class Pupil:
@@ -38,11 +42,23 @@ class Pupil:
         self.learned = learned
         self.waiting: deque[Call] = deque(waiting)
         self.unused = 0
+        self._dated = "now" in inspect.signature(agent.observe).parameters
 
     def begin(self) -> tuple[int, Floats]:
         """The next episode."""
         episode = self.agent.begin_episode()
         return episode.number, frozen(np.ascontiguousarray(episode.policy, dtype=np.float64))
+
+    def check(self, observation: Any, among: Any) -> None:
+        """Raise `ValueError` if no decision can be made there. The agent may know more."""
+        checker = getattr(self.agent, "check_observation", self.agent.problem.check_observation)
+        checker(observation, among)
+
+    def decide(self, observation: Any, among: Any, now: float) -> Decision:
+        """Begin an episode of one step and decide in it."""
+        decide = getattr(self.agent, "decide", None) or partial(Deciding.decide, self.agent)
+        made: Decision = decide(observation, among=among, now=now)
+        return made
 
     def learn(self) -> None:
         """Pass on the oldest call."""
@@ -54,7 +70,11 @@ class Pupil:
             return
         records = [record for record in call if self.agent.is_open(record.episode)]
         self.unused += len(call) - len(records)
-        self.agent.observe(records)
+        came = [record.at for record in records if record.at is not None]
+        if came and self._dated:
+            self.agent.observe(records, now=max(came))
+        else:
+            self.agent.observe(records)
 
     def learn_up_to(self, learned: int) -> None:
         """Pass on calls until there were so many."""
@@ -78,7 +98,7 @@ class Learning:
         self._capture = capture
         self._failed = failed
         self._wake = threading.Condition()
-        self._asked: deque[Handed] = deque()
+        self._asked: deque[Ask] = deque()
         self._due = False
         self._stopping = self._draining = False
         self.diagnostics: Mapping[str, float] = dict(pupil.agent.diagnostics())
@@ -103,10 +123,10 @@ class Learning:
                 self._pupil.waiting.extend(calls)
                 self._wake.notify()
 
-    def begin(self, handed: Handed) -> None:
-        """Ask for an episode; `handed` is called in the thread."""
+    def ask(self, ask: Ask) -> None:
+        """Ask for episodes or decisions; `ask` is called in the thread."""
         with self._wake:
-            self._asked.append(handed)
+            self._asked.append(ask)
             self._wake.notify()
 
     def snapshot(self) -> None:
@@ -142,9 +162,8 @@ class Learning:
             self._asked.clear()
             due, self._due = self._due and not asked, self._due and bool(asked)
             end = self._stopping and not (self._draining and pupil.waiting)
-        for handed in asked:
-            number, policy = pupil.begin()
-            handed(number, policy, pupil.learned)
+        for ask in asked:
+            ask(pupil)
         if due:
             self._capture()
         elif not asked:

@@ -1,0 +1,253 @@
+"""Decisions over HTTP: one request each or many in one, feedback by key, and the same learner."""
+
+import json
+
+import numpy as np
+import pytest
+
+import belated as bl
+from belated.client import Client
+from serving import (
+    SHOP,
+    InProcess,
+    Server,
+    books_fingerprint,
+    config,
+    fingerprint,
+    learner,
+    restored,
+    running,
+)
+
+MAIL = {
+    "name": "mail",
+    "actions": ["plain", "question", "discount"],
+    "features": {"age": "number", "country": ["dk", "se"], "device": "category:4"},
+}
+CELLS = {
+    "name": "cells",
+    "problem": {"states": 4, "actions": 3, "horizon": 1, "start": [0.25, 0.25, 0.25, 0.25]},
+    "agent": "posterior_sampling",
+}
+BASE = "/v1/learners/mail"
+
+
+def visitor(rng):
+    return {"age": int(rng.integers(18, 80)), "country": ["dk", "se", "no"][rng.integers(3)]}
+
+
+def decide(client, base=BASE, **body):
+    answer = client.post(f"{base}/decide", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def same_after_every_way(table, name):
+    """From the snapshot and from the log alone, the learner is the same; returns it."""
+    stopped, rows = restored(table, name)
+    never, _ = restored(table, name, snapshots=False)
+    assert stopped.snapshot > 0
+    assert fingerprint(stopped.pupil.agent) == fingerprint(never.pupil.agent)
+    assert books_fingerprint(stopped.books) == books_fingerprint(never.books)
+    return stopped, [json.loads(row.written) for row in rows]
+
+
+def test_a_decision_is_begun_made_and_logged_in_one_request(tmp_path):
+    table = config(tmp_path, learners=[MAIL])
+    with InProcess(table) as client:
+        told = decide(client, features={"age": 34, "country": "dk"}, key="a")
+        assert told["created"]
+        assert told["name"] == MAIL["actions"][told["action"]]
+        assert decide(client, features={"age": 34, "country": "dk"}, key="a") == {
+            **told, "created": False
+        }  # fmt: skip
+        only = decide(client, features={"age": 34}, among=["discount"])
+        assert (only["name"], only["probability"]) == ("discount", 1.0)
+
+        def feed(**record):
+            answer = client.post(f"{BASE}/feedback", json=record)
+            return answer.status_code, answer.json()["outcome"]
+
+        assert feed(key="a", reward=12.5, event="order-17") == (200, "taken")
+        assert feed(key="a", reward=12.5, event="order-17") == (200, "duplicate")
+        assert feed(key="a", reward=20, event="order-17") == (409, "conflict")
+        assert feed(key="a", reward=-12.5, event="refund of order-17") == (200, "taken")
+        assert feed(key="nobody", reward=1) == (404, "unknown")
+        assert feed(key="a", episode=0, reward=1) == (422, "invalid")
+        assert feed(key="a", cost=0.5)[0] == 422
+        assert client.get(BASE).json()["problem"]["names"] == MAIL["actions"]
+        wrong = client.post(f"{BASE}/decide", json={"features": {"agee": 3}})
+        assert (wrong.status_code, wrong.json()["field"]) == (422, "features")
+        assert client.post(f"{BASE}/decide", json={"among": ["nothing"]}).status_code == 422
+        assert client.post(f"{BASE}/episodes", json={}).status_code == 422
+        step = client.post(f"{BASE}/decide", json={"episode": 0, "step": 0, "state": 0})
+        assert step.status_code == 422
+    found, events = same_after_every_way(table, "mail")
+    assert [event["do"] for event in events] == ["made", "choose", "choose", *2 * ["feedback"]]
+    assert found.pupil.agent.begun == 2
+
+
+def test_a_batch_of_decisions_is_whole_or_not_at_all(tmp_path):
+    table = config(tmp_path, learners=[MAIL], limits={"batch": 50})
+    rng = np.random.default_rng(0)
+    asked = [{"features": visitor(rng), "key": f"k{i}"} for i in range(40)]
+
+    def batch(decisions):
+        return client.post(f"{BASE}/decide/batch", json={"decisions": decisions})
+
+    with InProcess(table) as client:
+        bad = batch([*asked[:5], {"features": {"age": "old"}}, *asked[5:]])
+        assert bad.status_code == 422
+        assert bad.json()["why"].startswith("decision 5: ")
+        assert batch([asked[0], asked[0]]).status_code == 422
+        assert batch(2 * asked).status_code == 413
+        assert client.get(BASE).json()["begun"] == 0
+        first = batch(asked[:30]).json()["decisions"]
+        assert [made["episode"] for made in first] == list(range(30))
+        again = batch(asked[20:]).json()["decisions"]  # ten of them were made before
+        assert [made["created"] for made in again] == [*10 * [False], *10 * [True]]
+        assert [made["action"] for made in again[:10]] == [made["action"] for made in first[20:]]
+    _, events = same_after_every_way(table, "mail")
+    assert [len(event.get("choices", ())) for event in events] == [0, 30, 10]
+
+
+def test_the_served_learner_is_the_one_of_the_library(tmp_path):
+    """Told the same at the same times, it makes the same decisions and has the same state."""
+    table = config(tmp_path, learners=[MAIL], limits={"snapshot": 20})
+    rng = np.random.default_rng(1)
+    told = []
+    for _ in range(3):  # a nightly batch, and a restart after it
+        with InProcess(table) as client:
+            asked = [{"features": visitor(rng)} for _ in range(20)]
+            made = client.post(f"{BASE}/decide/batch", json={"decisions": asked}).json()
+            made = made["decisions"] + [decide(client, features=visitor(rng)) for _ in range(5)]
+            records = [
+                {"episode": one["episode"], "reward": float(rng.integers(1, 50))}
+                for one in made
+                if rng.random() < 0.3
+            ]
+            outcomes = client.post(f"{BASE}/feedback/batch", json={"records": records}).json()
+            assert {one["outcome"] for one in outcomes["outcomes"]} == {"taken"}
+            told += made
+    found, events = same_after_every_way(table, "mail")
+    agent = learner(table, "mail").fresh()
+    calls, learned = [], 0  # an event says what the agent had learned from
+    for event in events:
+        if event["do"] == "choose":
+            while calls and learned < event["learned"]:
+                agent.observe(*calls.pop(0))
+                learned += 1
+            for number, _, features, among, action, probability in event["choices"]:
+                decision = agent.decide(features, among=among, now=event["now"])
+                assert (decision.number, decision.action) == (number, action)
+                assert decision.probability == probability
+                assert told[number]["action"] == action
+        elif event["do"] == "feedback":
+            batch = [bl.Reward(r["episode"], r["reward"], at=event["at"]) for r in event["records"]]
+            calls.append((batch, event["at"]))
+    for batch, at in calls:
+        agent.observe(batch, at)
+    assert fingerprint(found.pupil.agent) == fingerprint(agent)
+
+
+def test_states_of_one_step_need_no_end(tmp_path):
+    """The agent learns as soon as the reward has come; larger ones count as the largest."""
+    cells = {**CELLS, "rewards": [0, 10], "clip": True}
+    cells |= {"deadline_episodes": 3, "default_reward": 0}
+    table = config(tmp_path, learners=[cells], limits={"snapshot": 7})
+    base = "/v1/learners/cells"
+    with InProcess(table) as client:
+        for state in (0, 3, 2):
+            told = decide(client, base, state=state, key=f"v{state}")
+            assert 0 <= told["action"] < 3
+        record = {"key": "v3", "reward": 25}
+        told = client.post(f"{base}/feedback", json=record).json()
+        assert (told["outcome"], told.get("awaited")) == ("taken", None)
+        begun = client.post(f"{base}/episodes", json={}).json()["episode"]
+        decide(client, base, episode=begun, step=0, state=1)
+        told = client.post(f"{base}/feedback", json={"episode": begun, "reward": 5}).json()
+        assert (told["outcome"], told.get("awaited")) == ("taken", None)
+        waits = client.post(f"{base}/episodes", json={}).json()["episode"]
+        told = client.post(f"{base}/feedback", json={"episode": waits, "reward": 5}).json()
+        assert told["awaited"] == ["path"]
+        assert client.post(f"{base}/decide", json={"state": 9}).status_code == 422
+        assert client.post(f"{base}/decide", json={"state": 0, "among": [0]}).status_code == 422
+        for _ in range(600):
+            status = client.get(base).json()
+            if not status["waiting"]:
+                break
+        assert status["counts"]["defaulted"] == 1
+    found, _ = same_after_every_way(table, "cells")
+    assert found.pupil.agent.diagnostics()["used"] == 3
+
+
+def test_a_learner_of_several_steps_says_how_to_decide(tmp_path):
+    robot = {"name": "robot", "problem": {"states": 3, "actions": 2, "horizon": 2}}
+    with InProcess(config(tmp_path, learners=[robot])) as client:
+        answer = client.post("/v1/learners/robot/decide", json={"state": 0})
+        assert answer.status_code == 422
+        assert "one step" in answer.json()["why"]
+
+
+@pytest.mark.parametrize("kind", ["ucb1", "thompson_sampling", "exp3", "zimmert_seldin"])
+def test_any_agent_of_the_library_can_be_served(tmp_path, kind):
+    table = config(tmp_path, learners=[{**SHOP, "agent": kind}])
+    with InProcess(table) as client:
+        for k in range(10):
+            told = decide(client, "/v1/learners/shop", key=f"k{k}")
+            record = {"key": f"k{k}", "step": 0, "cost": 0.1 * told["action"]}
+            answer = client.post("/v1/learners/shop/feedback", json=record)
+            assert answer.json()["outcome"] == "taken"
+    same_after_every_way(table, "shop")
+
+
+def test_the_client_decides_and_feeds_by_key(tmp_path):
+    table = config(tmp_path, learners=[MAIL])
+    with running(tmp_path, table) as server, Client(server.url, "mail") as mail:
+        one = mail.decide(features={"age": np.int64(34)}, key="v")
+        assert mail.decide(features={"age": 34}, key="v").action == one.action
+        assert one.name in MAIL["actions"]
+        many = mail.decide_many([{"features": {"age": k}} for k in range(600)])
+        assert [made.episode for made in many] == list(range(1, 601))
+        told = mail.feedback([{"key": "v", "reward": 3.5}, {"key": many[0].key, "reward": 2}])
+        assert [outcome["outcome"] for outcome in told] == ["taken", "taken"]
+        with pytest.raises(ValueError, match="finite numbers"):
+            mail.decide(features={"age": float("nan")})
+
+
+def test_decisions_survive_a_kill(tmp_path):
+    """What was answered is there after kill -9, and the learner is the one that never stopped."""
+    table = config(tmp_path, learners=[{**MAIL, "remember": 100_000}], limits={"snapshot": 60})
+    rng = np.random.default_rng(2)
+    known = {}
+    for k in range(3):
+        server = Server(tmp_path, table).ready()
+        with Client(server.url, "mail", timeout=60) as mail:
+            asked = [{"features": visitor(rng), "key": f"{k}-{i}"} for i in range(30)]
+            for made in mail.decide_many(asked):
+                known[made.key] = made
+            for one in asked[:20]:
+                again = mail.decide(**one)
+                assert (again.action, again.created) == (known[one["key"]].action, False)
+                mail.feedback([{"key": one["key"], "reward": float(rng.integers(9))}])
+            for key in rng.choice(list(known), 10):
+                assert mail.decide(key=key).episode == known[key].episode
+        server.kill()
+    with running(tmp_path, table) as server, Client(server.url, "mail") as mail:
+        for key, made in known.items():
+            again = mail.decide(key=key)
+            assert (again.action, again.probability) == (made.action, made.probability)
+        assert mail.status()["begun"] == 90
+    same_after_every_way(table, "mail")
+
+
+def test_the_unit_of_ages_may_be_fixed_while_outcomes_wait():
+    """The hundredth call fixes it, and may be an observe right after another one."""
+    for last in range(95, 105):
+        agent = bl.recommend(bl.Choice(actions=2), silence=0.0)
+        for k in range(last):
+            agent.decide(now=float(k))
+        for k in range(8):
+            agent.observe([bl.Reward(k, 1.0)], now=last + 1.5 * k)
+        agent.decide(now=last + 20.0)
+        assert agent.diagnostics()["reports"] == 8
