@@ -86,3 +86,9 @@ def test_missing_packages_are_named_with_their_extra(tmp_path):
         env=env, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "belated.client needs httpx: pip install 'belated[client]'" in done.stderr
+
+
+def test_the_client_loads_neither_numba_nor_scipy(tmp_path):
+    env = without(tmp_path, "numba", "scipy", "fastapi", *LAB)
+    code = "import belated.client, sys; assert not {'numba', 'scipy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], env=env, check=True)

@@ -201,6 +201,7 @@ def test_any_agent_of_the_library_can_be_served(tmp_path, kind):
     same_after_every_way(table, "shop")
 
 
+@pytest.mark.slow
 def test_the_client_decides_and_feeds_by_key(tmp_path):
     table = config(tmp_path, learners=[MAIL])
     with running(tmp_path, table) as server, Client(server.url, "mail") as mail:
@@ -215,6 +216,7 @@ def test_the_client_decides_and_feeds_by_key(tmp_path):
             mail.decide(features={"age": float("nan")})
 
 
+@pytest.mark.slow
 def test_decisions_survive_a_kill(tmp_path):
     """What was answered is there after kill -9, and the learner is the one that never stopped."""
     table = config(tmp_path, learners=[{**MAIL, "remember": 100_000}], limits={"snapshot": 60})
