@@ -11,6 +11,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 FIGURES = [
     "first_run",
     "flights",
+    "mailer",
     "moving_goal",
     "own_environment",
     "robot",
@@ -21,6 +22,7 @@ FIGURES = [
 
 SMALLER = {
     "flights": "it.SEEDS, it.flights = 2, lambda whole=it.flights: whole().head(3000)",
+    "mailer": "sys.argv[1:] = ['--days', '6', '--seeds', '1']",
     "moving_goal": "it.SEEDS, it.EPISODES = 2, 200",
     "robot": "it.SEEDS, it.EPISODES = 2, 120",
     "served": "it.SEEDS, it.SIMULATED = 1, 8",

@@ -201,8 +201,11 @@ def test_posterior_means_of_transitions_and_costs():
             counts[h, s, a, path.states[h + 1]] += 1
             sums[s, a] += costs[h]
             visits[s, a] += 1
-    p, means = (np.mean(drawn, axis=0) for drawn in zip(*(agent._drawn() for _ in range(3000)),
-                                                        strict=True))  # fmt: skip
+    drawn = []
+    for _ in range(3000):  # a draw depends on the number of the episode
+        agent.begin_episode()
+        drawn.append(agent._drawn())
+    p, means = (np.mean(part, axis=0) for part in zip(*drawn, strict=True))
     np.testing.assert_allclose(p, counts / counts.sum(-1, keepdims=True), atol=0.04)
     np.testing.assert_allclose(means, (sums / visits)[None], atol=0.03)
 
