@@ -28,40 +28,46 @@ EPISODES, SEEDS, TOLL = 1000, 5, 0.01
 CHANGES = ("began", "once", "ties", "members")
 
 
+class Changed:
+    """A part of the agent with one method of its own; all others are those of the part."""
+
+    def __init__(self, part, **methods):
+        self._part = part
+        vars(self).update(methods)
+
+    def __getattr__(self, name):
+        return getattr(self._part, name)
+
+
 def honest(agent: bl.DelayedOPPO, changes: tuple[str, ...]) -> bl.DelayedOPPO:
     """Change how memories and members of the agent are judged."""
-    costs, update = agent._costs, agent._update
-    said: dict[int, tuple] = {}
-    begin, settle, learn, judged = (
-        agent.begin_episode,
-        agent._ledger.settle,
-        agent._learn,
-        update.learn,
-    )
+    costs, update = agent._cost_part, agent._update_part
+    begin, settle, learn = agent.begin_episode, agent._ledger.settle, agent._learn
+    said: dict[int, tuple] = {}  # of open episodes: the memories, and the members' policies
     current: list[int] = []
-
-    def copied(group: memories.Memories) -> memories.Memories:
-        return memories.Memories(group.means.copy(), group.weights.copy(), group.keep)
 
     def begun(now=None):
         episode = begin(now)
-        groups = (copied(costs._pooled), copied(costs._stepped))
-        said[episode.number] = (groups, list(update._policies))
+        groups = tuple(
+            memories.Memories(group.means.copy(), group.weights.copy(), group.keep)
+            for group in predicted._memories(agent._costs)
+        )
+        said[episode.number] = (groups, list(agent._update.policies))
         return episode
 
-    def learned(path, values):
-        """What `Predicting.learn` does, with the changes."""
-        prediction = costs.prediction()
+    def learned_costs(learned, path, values):
+        """What `Predicted.learn` does, with the changes."""
+        prediction = costs.prediction(learned)
         states, actions = path.states[:-1], path.actions
         error = values - prediction[np.arange(len(values)), states, actions]
-        groups = said[path.episode][0] if "began" in changes else (costs._pooled, costs._stepped)
+        newest = predicted._memories(learned)
+        pooled, stepped = said[path.episode][0] if "began" in changes else newest
         cells = states * agent.problem.actions + actions
         _, where, visits = np.unique(cells, return_inverse=True, return_counts=True)
         share = 1.0 / visits[where] if "once" in changes else np.ones(len(values))
-        squares = np.zeros(len(costs._scores))
+        squares = np.zeros(len(learned.scores))
         for h in range(len(values)):
             s, a = states[h], actions[h]
-            pooled, stepped = groups
             guesses = list(pooled.means[:, 0, s, a])
             for m in range(len(stepped.keep)):
                 seen = stepped.weights[m, h, s, a] > 0.0
@@ -69,36 +75,36 @@ def honest(agent: bl.DelayedOPPO, changes: tuple[str, ...]) -> bl.DelayedOPPO:
             squares += share[h] * (values[h] - np.array(guesses)) ** 2
         if "ties" in changes:
             squares[1:] += TOLL * share.sum()
-        costs._scores -= predicted.RATE * squares
-        costs._scores -= costs._scores.max()
-        np.maximum(costs._scores, math.log(predicted.LEAST), out=costs._scores)
+        scores = learned.scores - predicted.RATE * squares
+        learned.scores = np.maximum(scores - scores.max(), math.log(predicted.LEAST_WEIGHT))
         if "once" in changes:
             first = np.unique(where, return_index=True)[1]
             mean = np.bincount(where, values) / visits
-            memories.learn(costs._pooled, np.array(states[first]), np.array(actions[first]), mean)
+            memories.learn(newest[0], np.array(states[first]), np.array(actions[first]), mean)
         else:
-            memories.learn(costs._pooled, path.states, actions, values)
-        memories.learn(costs._stepped, path.states, actions, values)
-        costs._prediction = None
+            memories.learn(newest[0], path.states, actions, values)
+        memories.learn(newest[1], path.states, actions, values)
+        learned.prediction = None
         return predicted.Lesson(prediction, error)
 
-    def learning(entry, lesson):
+    def learned_update(learned, arrival):
+        now = learned.policies
+        if "members" in changes:
+            learned.policies = said[current[-1]][1]
+        update.learn(learned, arrival)
+        learned.policies = now
+
+    def learning(entry, lesson=None):
         current.append(entry.number)
         learn(entry, lesson)
-
-    def judging(arrival):
-        now = update._policies
-        if "members" in changes:
-            update._policies = said[current[-1]][1]
-        judged(arrival)
-        update._policies = now
 
     def settled(entry):
         said.pop(entry.number, None)
         settle(entry)
 
-    agent.begin_episode, agent._ledger.settle = begun, settled
-    agent._learn, costs.learn, update.learn = learning, learned, judging
+    agent.begin_episode, agent._learn, agent._ledger.settle = begun, learning, settled
+    agent._cost_part = Changed(costs, learn=learned_costs)
+    agent._update_part = Changed(update, learn=learned_update)
     return agent
 
 

@@ -125,7 +125,7 @@ def test_what_the_page_on_practice_says_of_its_tables():
     table, text = practice_tables(), words("docs/practice.md")
     still = ("noise", "lost", "fixed delay", "river")
     ahead = [table[case]["recommend"] - table[case]["PSRL"] for case in still]
-    said = f"posterior sampling is better by {min(ahead):.2f} to {max(ahead):.2f} under bandit feedback"
+    said = f"posterior sampling is better by {min(ahead):.2f} to {max(ahead):.2f} under bandit"
     assert said in text
     moving = [case for case in table if case not in still]
     ahead = [table[case]["PSRL"] - table[case]["recommend"] for case in moving]
