@@ -422,7 +422,9 @@ class Inbox(Wrapper):
     def awaited(self, episode: int) -> list[Key]:
         """What an open episode still waits for."""
         known = self._open.get(episode, {})
-        return self.problem.awaited(known, self.information, uses_paths=self.uses_paths)
+        uses_paths = self.uses_paths
+        found: list[Key] = self.problem.awaited(known, self.information, uses_paths=uses_paths)
+        return found
 
     def _heard(self, known: Facts) -> bool:
         """Whether the outcome has come, with its path or without."""
