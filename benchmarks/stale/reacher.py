@@ -1,13 +1,13 @@
 """DelayedPPO on a MuJoCo task at one delay, rollouts out of order.
 
-    python benchmarks/stale/cheetah.py [steps] [seeds]
+    python benchmarks/stale/reacher.py [seeds]
 
-HalfCheetah-v5, rollouts of 16 environments x 128 steps, geometric delays of mean 6 rollouts (12,288
-steps). Observations and rewards are normalised as Stable-Baselines3 does it (`VecNormalize`), the
-clip of each correction is the one that `sweep.py tune` selected, minibatches have 256 samples, the
-learning rate is 1e-3, all other settings are those of Stable-Baselines3. A row per run goes to
-cheetah.csv beside this file: the mean reward of all steps times 1000 (an episode has 1000 steps) in
-ten parts of the run. What is in the file is not run again.
+Reacher-v5, rollouts of 16 environments x 32 steps, geometric delays of mean 12 rollouts (6,144
+steps), 30,720 steps. Observations and rewards are normalised as Stable-Baselines3 does it
+(`VecNormalize`). The clip of each correction is the one that `sweep.py tune` selected; four epochs
+of four minibatches and the learning rate of 1e-3 are those of the sweeps, all other settings those
+of Stable-Baselines3. A row per run goes to reacher.csv beside this file: the mean return of the
+episodes, which all have 50 steps, in ten parts of the run. What is in the file is not run again.
 """
 
 import os
@@ -17,7 +17,7 @@ import time
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
-from runs import CHEETAH, CORRECTIONS, TUNING, read, selected
+from runs import CORRECTIONS, REACHER, TUNING, read, selected
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
@@ -25,7 +25,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 import belated as bl
 from belated.stale.sb3 import DelayedPPO
 
-TASK, DELAY, ENVIRONMENTS, STEPS, PARTS = "HalfCheetah-v5", 6, 16, 128, 10
+DELAY, ENVIRONMENTS, STEPS, ROLLOUTS, PARTS, EPISODE = 12, 16, 32, 60, 10, 50
 
 
 class WaitingPPO(DelayedPPO):
@@ -48,9 +48,9 @@ class Rewards(BaseCallback):
         return True
 
 
-def run(correction: str, clip: float, steps: int, seed: int) -> list[float]:
-    """The mean reward of each part of a run, times 1000."""
-    env = VecNormalize(make_vec_env(TASK, n_envs=ENVIRONMENTS, seed=seed))
+def run(correction: str, clip: float, seed: int) -> list[float]:
+    """The mean return of an episode in each part of a run."""
+    env = VecNormalize(make_vec_env("Reacher-v5", n_envs=ENVIRONMENTS, seed=seed))
     learner = WaitingPPO if correction == "waiting" else DelayedPPO
     model = learner(
         "MlpPolicy",
@@ -59,39 +59,40 @@ def run(correction: str, clip: float, steps: int, seed: int) -> list[float]:
         correction="current" if correction == "waiting" else correction,
         clip_range=clip,
         n_steps=STEPS,
-        batch_size=256,
+        n_epochs=4,
+        batch_size=128,
         learning_rate=1e-3,
         seed=seed,
         device="cpu",
     )
     kept = Rewards()
-    model.learn(steps, callback=kept)
+    model.learn(ROLLOUTS * ENVIRONMENTS * STEPS, callback=kept)
     size = len(kept.rewards) // PARTS
-    return [1000.0 * sum(kept.rewards[i * size : (i + 1) * size]) / size for i in range(PARTS)]
+    return [EPISODE * sum(kept.rewards[i * size : (i + 1) * size]) / size for i in range(PARTS)]
 
 
-def main(steps: int, seeds: int) -> None:
+def main(seeds: int) -> None:
     torch.set_num_threads(1)
     clips = selected(read(TUNING))
-    if not CHEETAH.exists():
+    if not REACHER.exists():
         columns = ",".join(f"r{i}" for i in range(PARTS))
-        CHEETAH.write_text(f"correction,clip,steps,seed,{columns}\n", encoding="utf-8")
+        REACHER.write_text(f"correction,clip,seed,{columns}\n", encoding="utf-8")
     for seed in range(seeds):
         for correction in CORRECTIONS:
-            key = f"{correction},{clips[correction]},{steps},{seed},"
-            have = CHEETAH.read_text(encoding="utf-8").splitlines()
+            key = f"{correction},{clips[correction]},{seed},"
+            have = REACHER.read_text(encoding="utf-8").splitlines()
             if any(line.startswith(key) for line in have):
                 continue
             started = time.process_time()
-            means = run(correction, clips[correction], steps, seed)
-            with CHEETAH.open("a", encoding="utf-8") as out:
-                out.write(f"{key}{','.join(f'{x:.1f}' for x in means)}\n")
+            means = run(correction, clips[correction], seed)
+            with REACHER.open("a", encoding="utf-8") as out:
+                out.write(f"{key}{','.join(f'{x:.2f}' for x in means)}\n")
             print(
-                f"{time.strftime('%H:%M:%S')} {correction} {seed}: {sum(means[-2:]) / 2:.0f}, "
+                f"{time.strftime('%H:%M:%S')} {correction} {seed}: {sum(means[-2:]) / 2:.1f}, "
                 f"{time.process_time() - started:.0f} s of processor",
                 flush=True,
             )
 
 
 if __name__ == "__main__":
-    main(*(int(x) for x in (*sys.argv[1:], *("61440", "5")[len(sys.argv) - 1 :])))
+    main(int((*sys.argv[1:], "5")[0]))
