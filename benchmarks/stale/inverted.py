@@ -1,13 +1,14 @@
 """DelayedPPO on a MuJoCo task at one delay, rollouts out of order.
 
-    python benchmarks/stale/reacher.py [seeds]
+    python benchmarks/stale/inverted.py [seeds]
 
-Reacher-v5, rollouts of 16 environments x 32 steps, geometric delays of mean 12 rollouts (6,144
-steps), 30,720 steps. Observations and rewards are normalised as Stable-Baselines3 does it
+InvertedPendulum-v5, rollouts of 16 environments x 32 steps, geometric delays of mean 6 rollouts
+(3,072 steps), 20,480 steps. Observations and rewards are normalised as Stable-Baselines3 does it
 (`VecNormalize`). The clip of each correction is the one that `sweep.py tune` selected; four epochs
 of four minibatches and the learning rate of 1e-3 are those of the sweeps, all other settings those
-of Stable-Baselines3. A row per run goes to reacher.csv beside this file: the mean return of the
-episodes, which all have 50 steps, in ten parts of the run. What is in the file is not run again.
+of Stable-Baselines3. A row per run goes to inverted.csv beside this file: the steps between two
+falls (steps by falls, and by 1 where there are none) in ten parts of the run of 2,048 steps. What
+is in the file is not run again.
 """
 
 import os
@@ -17,7 +18,7 @@ import time
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
-from runs import CORRECTIONS, REACHER, TUNING, read, selected
+from runs import CORRECTIONS, INVERTED, TUNING, read, selected
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
@@ -25,7 +26,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 import belated as bl
 from belated.stale.sb3 import DelayedPPO
 
-DELAY, ENVIRONMENTS, STEPS, ROLLOUTS, PARTS, EPISODE = 12, 16, 32, 60, 10, 50
+DELAY, ENVIRONMENTS, STEPS, ROLLOUTS, PARTS = 6, 16, 32, 40, 10
 
 
 class WaitingPPO(DelayedPPO):
@@ -36,21 +37,22 @@ class WaitingPPO(DelayedPPO):
             super()._use(rollout)
 
 
-class Rewards(BaseCallback):
-    """Keeps the mean reward of every step, before it is normalised."""
+class Falls(BaseCallback):
+    """Counts the falls of every step; an episode that stands for 1000 steps is none."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.rewards: list[float] = []
+        self.falls: list[int] = []
 
     def _on_step(self) -> bool:
-        self.rewards.append(float(self.training_env.get_original_reward().mean()))
+        cut = [info.get("TimeLimit.truncated", False) for info in self.locals["infos"]]
+        self.falls.append(sum(self.locals["dones"]) - sum(cut))
         return True
 
 
 def run(correction: str, clip: float, seed: int) -> list[float]:
-    """The mean return of an episode in each part of a run."""
-    env = VecNormalize(make_vec_env("Reacher-v5", n_envs=ENVIRONMENTS, seed=seed))
+    """The steps between two falls in each part of a run."""
+    env = VecNormalize(make_vec_env("InvertedPendulum-v5", n_envs=ENVIRONMENTS, seed=seed))
     learner = WaitingPPO if correction == "waiting" else DelayedPPO
     model = learner(
         "MlpPolicy",
@@ -65,27 +67,28 @@ def run(correction: str, clip: float, seed: int) -> list[float]:
         seed=seed,
         device="cpu",
     )
-    kept = Rewards()
+    kept = Falls()
     model.learn(ROLLOUTS * ENVIRONMENTS * STEPS, callback=kept)
-    size = len(kept.rewards) // PARTS
-    return [EPISODE * sum(kept.rewards[i * size : (i + 1) * size]) / size for i in range(PARTS)]
+    size = len(kept.falls) // PARTS
+    falls = [sum(kept.falls[i * size : (i + 1) * size]) for i in range(PARTS)]
+    return [size * ENVIRONMENTS / max(1, count) for count in falls]
 
 
 def main(seeds: int) -> None:
     torch.set_num_threads(1)
     clips = selected(read(TUNING))
-    if not REACHER.exists():
+    if not INVERTED.exists():
         columns = ",".join(f"r{i}" for i in range(PARTS))
-        REACHER.write_text(f"correction,clip,seed,{columns}\n", encoding="utf-8")
+        INVERTED.write_text(f"correction,clip,seed,{columns}\n", encoding="utf-8")
     for seed in range(seeds):
         for correction in CORRECTIONS:
             key = f"{correction},{clips[correction]},{seed},"
-            have = REACHER.read_text(encoding="utf-8").splitlines()
+            have = INVERTED.read_text(encoding="utf-8").splitlines()
             if any(line.startswith(key) for line in have):
                 continue
             started = time.process_time()
             means = run(correction, clips[correction], seed)
-            with REACHER.open("a", encoding="utf-8") as out:
+            with INVERTED.open("a", encoding="utf-8") as out:
                 out.write(f"{key}{','.join(f'{x:.2f}' for x in means)}\n")
             print(
                 f"{time.strftime('%H:%M:%S')} {correction} {seed}: {sum(means[-2:]) / 2:.1f}, "
