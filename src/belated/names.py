@@ -13,6 +13,7 @@ AGENTS = {
     "DelayedOREPS": "tabular.oreps.agent",
     "DelayedPlanner": "tabular.planner",
     "DelayedUCBVI": "tabular.ucbvi",
+    "InformedPlanner": "tabular.informed",
     "LinearSampler": "linear.sampler",
     "PosteriorSampling": "tabular.rivals.posterior_sampling",
     "ThompsonSampling": "tabular.rivals.thompson_sampling",

@@ -28,6 +28,7 @@ from belated.core.wrappers.skipping import Skipping
 from belated.tabular.dapo import DAPO
 from belated.tabular.dilated import DilatedBonus
 from belated.tabular.doubling import Doubling, Restartable
+from belated.tabular.informed import InformedPlanner
 from belated.tabular.lazy import Lazy
 from belated.tabular.oppo import DelayedOPPO
 from belated.tabular.oreps import UOBREPS, DelayedFTRL, DelayedOREPS
@@ -335,6 +336,18 @@ def planner(
     return DelayedPlanner(told.problem, transitions=known, changing=changing, seed=seed)
 
 
+def informed(
+    told: Told,
+    /,
+    transitions: Inner | None = None,
+    changing: bool = True,
+    seed: int = 0,
+) -> Agent:
+    """`belated.InformedPlanner`, for full information; transitions may be "known"."""
+    known = _if_known(told, transitions)
+    return InformedPlanner(told.problem, transitions=known, changing=changing, seed=seed)
+
+
 def _if_known(told: Told, transitions: Inner | None) -> Transitions | None:
     known = None if transitions is None else transitions(told)
     if not isinstance(known, Transitions | None):
@@ -359,6 +372,7 @@ AGENTS = Registry(
         "parallel": parallel,
         "pipeline": pipeline,
         "planner": planner,
+        "informed": informed,
         "recommended": recommended,
         "skipping": skipping,
         "ucbvi": ucbvi,
