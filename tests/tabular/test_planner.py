@@ -5,6 +5,7 @@ import pytest
 
 import belated as bl
 import oracles
+from belated.tabular.informed import InformedPlanner
 from informed_twin import InformedTwin
 from planner_twin import PlannerTwin
 
@@ -63,7 +64,7 @@ def test_policies_under_full_information_equal_those_of_a_literal_twin(
     start = (0.5, 0.5, *[0.0] * (S - 2)) if S > 1 else None
     world = oracles.random_world(rng, H, S, A, homogeneous, start)
     known = dynamics == "known"
-    agent = bl.InformedPlanner(
+    agent = InformedPlanner(
         world.problem,
         transitions=world.mdp.transitions if known else None,
         changing=changing,

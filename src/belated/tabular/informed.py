@@ -85,8 +85,9 @@ class InformedPlanner(Learner[Suggested]):
         seed: of the agent's own draws.
 
     Example:
+        >>> from belated.tabular.informed import InformedPlanner
         >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
-        >>> agent = bl.InformedPlanner(world.problem)
+        >>> agent = InformedPlanner(world.problem)
         >>> run = bl.simulate(world, agent, delays=bl.delays.fixed(2), episodes=20)
         >>> run.diagnostics['begun']
         20
