@@ -1,6 +1,7 @@
 """Pages in headless Chromium, where it is installed: their DOM, a picture, and complaints."""
 
 import base64
+import fcntl
 import itertools
 import json
 import os
@@ -56,13 +57,15 @@ class Browser:
     def __init__(self, directory):
         reads, self._writes = os.pipe()
         self._reads, writes = os.pipe()
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (reads, writes)]
         self._process = subprocess.Popen(
-            ["sh", "-c", f'exec "$@" 3<&{reads} 4>&{writes}', "sh", browser(), *FLAGS,
-             "--remote-debugging-pipe", f"--user-data-dir={directory / 'browser'}", "about:blank"],
-            pass_fds=(reads, writes), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            [browser(), *FLAGS, "--remote-debugging-pipe",
+             f"--user-data-dir={directory / 'browser'}", "about:blank"],
+            preexec_fn=lambda: (os.dup2(ends[0], 3), os.dup2(ends[1], 4)),  # noqa: PLW1509
+            close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        os.close(reads)
-        os.close(writes)
+        for end in (reads, writes, *ends):
+            os.close(end)
         self._numbers, self._rest, self.complaints = itertools.count(1), b"", []
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         attached = self._call("Target.attachToTarget", targetId=target, flatten=True)
