@@ -5,8 +5,14 @@ from belated.config.costs import COSTS as COSTS
 from belated.config.flights import flights
 from belated.config.registry import Registry, of_problem
 from belated.core import delays
+from belated.linear import worlds
 from belated.linear.sampler import LinearSampler
 from belated.tabular import environments
+
+
+def of_world() -> None:
+    """When outcomes report by the world itself, such as flights that land."""
+
 
 DECIDERS = Registry({"linear_sampler": of_problem(LinearSampler)})
 """Agents for decisions with features."""
@@ -15,12 +21,18 @@ ENVIRONMENTS = Registry(
         "bandit": environments.bandit,
         "bandit_lower_bound": environments.bandit_lower_bound,
         "chain": environments.chain,
+        "conversions": worlds.conversions,
         "deep_sea": environments.deep_sea,
         "delay_lower_bound": environments.delay_lower_bound,
         "dynamics_lower_bound": environments.dynamics_lower_bound,
         "gridworld": environments.gridworld,
         "gymnasium": environments.from_gymnasium,
+        "items": worlds.items,
+        "labelled": worlds.labelled,
+        "landings": worlds.landings,
         "lock": environments.lock,
+        "mailer": worlds.mailer,
+        "outcomes": worlds.outcomes,
         "random_mdp": environments.random_mdp,
     }
 )
@@ -37,6 +49,7 @@ DELAYS = Registry(
         "monotone": delays.monotone,
         "nightly": delays.nightly,
         "none": delays.none,
+        "of_world": of_world,
         "poisson": delays.poisson,
         "trace": delays.trace,
         "uniform": delays.uniform,
