@@ -12,7 +12,6 @@ from belated.config import agent_parts
 from belated.config.build import make
 from belated.config.part import read, table
 from belated.config.registry import Registry, check
-from belated.config.rivals import RIVALS
 from belated.lab import Told, build, deciders, knowledge, part, toml
 from belated.lab.spec import Experiment, Learner
 
@@ -96,7 +95,12 @@ KINDS = {
             "ridge": {"rule": "ucb", "join": "window", "window": 3},
             "thompson_by_hand": {},
             "vowpal_wabbit": {"rule": "squarecb"},
-            **{kind: {} for kind in RIVALS},
+            "actor_critic": {},
+            "exp3": {"learning_rate": 0.1},
+            "posterior_sampling": {"forget": 0.99},
+            "q_learning": {"optimistic": True},
+            "thompson_sampling": {"seed": 1},
+            "ucb1": {},
         },
     ),
     "transitions": (
@@ -128,6 +132,14 @@ KINDS = {
 }
 DECISIONS = tuple(deciders.KINDS)
 WORLDS = (*knowledge.WORLDS, "of_world")
+RIVALS = (
+    "actor_critic",
+    "exp3",
+    "posterior_sampling",
+    "q_learning",
+    "thompson_sampling",
+    "ucb1",
+)
 ARMS = ("exp3", "poold", "thompson_sampling", "ucb1", "zimmert_seldin")
 BANDIT = ("dapo", "dilated_bonus", "ftrl", "lazy", "planner", "ucbvi", "uob_reps", "zimmert_seldin")
 PARTS = {name: name for name in ("transitions", "update", "explore")} | {"cost part": "costs"}
