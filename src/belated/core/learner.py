@@ -19,6 +19,7 @@ from belated.core.arrays import Floats
 from belated.core.contract import Information, call
 from belated.core.ledger import Ledger, Ledgered, Open
 from belated.core.records import Episode
+from belated.core.versions import KeptPolicy, Versions
 
 Memory = TypeVar("Memory")
 
@@ -68,6 +69,7 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
         self.problem = problem
         self._arguments = arguments
         self._ledger: Ledger[Memory] = Ledger(problem, self.information, uses_paths=self.uses_paths)
+        self._versions = Versions()
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
@@ -91,6 +93,11 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
     def diagnostics(self) -> Mapping[str, float]:
         """What the ledger says."""
         return self._ledger.diagnostics()
+
+    @property
+    def open_bytes(self) -> int:
+        """What is kept of an open episode, at most."""
+        return stored.size(self._remembered())
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent."""
@@ -158,12 +165,15 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
             entry.memory = None
 
     def _memory(self, policy: Floats) -> Any:
-        """What to remember of the episode that begins now: by default the policy that it plays."""
-        return policy
+        """What to remember of the episode that begins now: by default the policy that it plays.
+
+        `versions.whole` gives that policy again.
+        """
+        return self._versions.keep(policy)
 
     def _remembered(self) -> stored.Field:
         """The declaration of what is remembered of an episode."""
-        return stored.Distributions(self.problem.shape)
+        return KeptPolicy(self.problem.shape)
 
 
 def generator(seed: int, episode: int) -> np.random.Generator:
