@@ -27,16 +27,19 @@ ENVIRONMENTS = Registry(
 DELAYS = Registry(
     {
         "bursts": delays.bursts,
+        "by_action": delays.by_action,
+        "by_outcome": delays.by_outcome,
         "fixed": delays.fixed,
         "flights": flights,
         "geometric": delays.geometric,
         "heavy_tailed": delays.heavy_tailed,
         "lost": delays.lost,
         "monotone": delays.monotone,
+        "nightly": delays.nightly,
         "none": delays.none,
         "poisson": delays.poisson,
         "trace": delays.trace,
         "uniform": delays.uniform,
     },
-    same=("model", "otherwise", "within"),
+    same=("model", "models", "otherwise", "within"),
 )

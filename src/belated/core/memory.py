@@ -41,11 +41,14 @@ def needed(agent: Agent, delays: Ints, record_bytes: int) -> tuple[int, int]:
         delays: (K,) of the feedback.
         record_bytes: size of the records of one episode.
     """
-    kept = np.where(delays == NEVER, 0, delays)  # what is lost does not wait to be delivered
-    waiting = int(missing_feedback(kept).max(initial=0))
-    opened = int(missing_feedback(delays).max(initial=0))
+    waiting = most_open(np.where(delays == NEVER, 0, delays))  # what is lost is not delivered
     certain = waiting * record_bytes
-    return certain, certain + opened * open_bytes(agent)
+    return certain, certain + most_open(delays) * open_bytes(agent)
+
+
+def most_open(delays: Ints) -> int:
+    """How many episodes are open at once, at most, for delays (K,)."""
+    return 1 + int(missing_feedback(delays).max(initial=0))
 
 
 def available() -> int | None:
@@ -73,7 +76,7 @@ def check_room(agent: Agent, delays: Ints, record_bytes: int, *, runs: int = 1) 
     room = available()
     if room is None or most <= room:
         return
-    opened = int(missing_feedback(delays).max(initial=0))
+    opened = most_open(delays)
     where = f"{opened} open episodes" if runs == 1 else f"{opened} open episodes in {runs} runs"
     free = f"{_gigabytes(room)} of memory are free"
     if certain > room:

@@ -67,7 +67,7 @@ class Versions:
         self._kept: Kept | None = None
 
     def keep(self, policy: Floats) -> Kept:
-        """What to keep of a read-only policy (..., A); the same object as long as it is the same."""
+        """What to keep of a read-only policy (..., A); one object as long as it is the same."""
         if self._kept is not None and self._policy is not None:
             if same_memory(policy, self._policy):
                 return self._kept
@@ -97,11 +97,12 @@ class Versions:
     def _differing(self, first: Floats, second: Floats) -> Ints:
         """The rows in which two policies differ, bit by bit."""
         unequal = np.flatnonzero(first.view(np.int64) != second.view(np.int64))
-        rows = unequal // first.shape[-1]
+        rows: Ints = unequal // first.shape[-1]
         rows = rows[np.flatnonzero(np.diff(rows, prepend=-1))]
-        if self._rows is not None:
-            rows = np.intersect1d(rows, self._rows, assume_unique=True)
-        return rows
+        if self._rows is None:
+            return rows
+        looked: Ints = np.intersect1d(rows, self._rows, assume_unique=True)
+        return looked
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,6 +139,6 @@ class KeptPolicy:
         for base in self._bases:
             if saved is base:
                 return base
-        found = Distributions(self.shape).read(name, saved)
+        found: Floats = Distributions(self.shape).read(name, saved)
         self._bases[:] = [found]
         return found

@@ -20,6 +20,7 @@ from belated.config.registry import Registry, accepted, is_own
 from belated.core import checks
 from belated.core.arrays import Ints
 from belated.core.contract import Agent, check_fresh
+from belated.core.delays.seen import SeeingModel
 from belated.core.memory import check_room
 from belated.lab.spec import Experiment, Learner, Scene
 from belated.simulation import delays_in, record_bytes
@@ -42,10 +43,15 @@ def world(scene: Scene, seed: int = 0) -> World:
     return World(made.mdp, make("costs", costs, kinds.COSTS, made))
 
 
-def delays(scene: Scene, world: World, seed: int) -> Ints:
-    """The delays (K,) of a seed, as `simulate` draws them; the same for every agent."""
+def delays(scene: Scene, world: World, seed: int) -> Ints | SeeingModel:
+    """The delays (K,) of a seed, as `simulate` draws them; the same for every agent.
+
+    A model that looks at what happened is returned itself: its delays depend on the agent.
+    """
     given = _seeded(scene.delays, kinds.DELAYS, _Seeds(seed, DELAYS))
     model = make("delays", given, kinds.DELAYS)
+    if isinstance(model, SeeingModel):
+        return model
     if not hasattr(model, "draw"):
         raise ValueError(f"delays must be a delay model, got {checks.show(model)}")
     return delays_in(world, model, scene.episodes, seed)
@@ -55,19 +61,20 @@ def agent(
     experiment: Experiment,
     learner: Learner,
     world: World,
-    delays: Ints,
+    delays: Ints | SeeingModel,
     case: str = "",
     seed: int = 0,
 ) -> Agent:
-    """A fresh agent for a world and delays (K,), those of a case and a seed."""
+    """A fresh agent for a world and delays, those of a case and a seed."""
     seeds = _Seeds(seed, AGENT)
     told = Told(
         world.problem,
         experiment.information_of(learner, case),
         experiment.paths_of(learner),
         world.mdp.transitions,
-        delays,
+        None if isinstance(delays, SeeingModel) else delays,
         seed=seeds(),
+        length=experiment.scene(case).episodes,
     )
     base = experiment.base(learner.name)
     key = f"agents[{[item.name for item in experiment.agents].index(base)}]"
@@ -139,8 +146,9 @@ def _rehearse(experiment: Experiment, case: str, runs: int) -> None:
         swept = learner.name != experiment.base(learner.name)
         with _in(f"sweep, {learner.name!r}" if swept else ""):
             fresh = agent(experiment, learner, made, drawn, case, seed)
-            size = record_bytes(process, made.problem, fresh.information, scene.episodes)
-            check_room(fresh, drawn, size, runs=runs)
+            if not isinstance(drawn, SeeingModel):
+                size = record_bytes(process, made.problem, fresh.information, scene.episodes)
+                check_room(fresh, drawn, size, runs=runs)
 
 
 @contextlib.contextmanager
