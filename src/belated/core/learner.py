@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, get_type_h
 
 import numpy as np
 
-from belated.core import stored
+from belated.core import checks, stored
 from belated.core.arrays import Floats
 from belated.core.contract import Information, call
 from belated.core.ledger import Ledger, Ledgered, Open
@@ -105,11 +105,14 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
 
     def state(self) -> stored.State:
         """The arguments, the open episodes and what was learned."""
-        return {
+        told = {
             "configuration": self.configuration(),
             "ledger": self._ledger.state(self._remembered().write),
             **super().state(),
         }
+        if self.seed and "seed" not in self._arguments:
+            told["seed"] = self.seed
+        return told
 
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
@@ -122,7 +125,10 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
             kept = {n: v for n, v in arguments.items() if not cls._was(n, v)}
             arguments = {**cls.added, **kept}
         agent = cls(**stored.exact(arguments, *given))
-        agent.restore({name: value for name, value in state.items() if name != "configuration"})
+        others = {name: value for name, value in state.items() if name != "configuration"}
+        if "seed" in others and "seed" not in given:
+            agent.seed = checks.integer("seed", others.pop("seed"), 0, 2**64 - 1)
+        agent.restore(others)
         return agent
 
     @classmethod

@@ -52,6 +52,7 @@ from belated.core.learner import Learner
 from belated.core.ledger import Open
 from belated.core.stored import Array, Count, Distributions, Field, Flag, Inside, Real, Several
 from belated.core.versions import Kept, KeptPolicy, whole
+from belated.core.waiting import is_past
 from belated.tabular.counts import LOG_TERM, ConfidenceSet, Counts, log_term
 from belated.tabular.kernels import delay_adapted, optimism, planning
 from belated.tabular.kernels.weights import softmax
@@ -319,7 +320,7 @@ class DAPO(Learner[PlayedPolicy]):
     def _learn(self, entry: Open[PlayedPolicy]) -> None:
         """Lines 4 to 7 for an episode, unless it is too late or of an earlier phase."""
         played, path, costs = entry.memory, entry.path, entry.costs
-        too_late = self.begun - 1 - entry.number > self._threshold
+        too_late = is_past(entry.number, self.begun - 1, self._threshold)
         if played is None or path is None or costs is None or too_late:
             return
         policy = whole(played.policy)

@@ -49,7 +49,7 @@ from belated.core.learner import Learner
 from belated.core.ledger import Open
 from belated.core.stored import Count, Field, Inside, Maybe, Real, Several
 from belated.core.versions import Kept, KeptPolicy, Versions, whole
-from belated.core.waiting import Waiting
+from belated.core.waiting import Waiting, is_past
 from belated.tabular.oppo_tuning import Arms, BanditFeedback, FullInformation, Stochastic
 from belated.tabular.parts.composition import judge
 from belated.tabular.parts.costs import REVEALED, CostsPart, Observation
@@ -233,7 +233,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         lesson: what the cost part said when it learned from the episode.
         """
         played, costs = entry.memory, entry.costs
-        too_late = self.begun - 1 - entry.number > self._threshold
+        too_late = is_past(entry.number, self.begun - 1, self._threshold)
         if played is None or costs is None or too_late:
             return
         if self._explore_part.met(played.mask, entry.path):
