@@ -47,6 +47,7 @@ class Visits:
 
     actions: int
     features: int
+    states: ClassVar[None] = None
     horizon: ClassVar[int] = 1
     one_outcome: ClassVar[bool] = False
 

@@ -12,7 +12,6 @@ from belated.config import agent_parts
 from belated.config.build import make
 from belated.config.part import read, table
 from belated.config.registry import Registry, check
-from belated.config.rivals import RIVALS
 from belated.lab import Told, build, part, toml
 from belated.lab.spec import Experiment, Learner
 
@@ -84,7 +83,12 @@ KINDS = {
             "uob_reps": {"radius_scale": 0.1},
             "zimmert_seldin": {"tuning": "simple"},
             "poold": {},
-            **{kind: {} for kind in RIVALS},
+            "actor_critic": {},
+            "exp3": {"learning_rate": 0.1},
+            "posterior_sampling": {"forget": 0.99},
+            "q_learning": {"optimistic": True},
+            "thompson_sampling": {"seed": 1},
+            "ucb1": {},
         },
     ),
     "transitions": (
@@ -114,6 +118,14 @@ KINDS = {
         {"few_visits": {"max_delay": "realised"}, "uniform_share": {"share": 0.1}},
     ),
 }
+RIVALS = (
+    "actor_critic",
+    "exp3",
+    "posterior_sampling",
+    "q_learning",
+    "thompson_sampling",
+    "ucb1",
+)
 ARMS = ("exp3", "poold", "thompson_sampling", "ucb1", "zimmert_seldin")
 BANDIT = ("dapo", "dilated_bonus", "ftrl", "lazy", "planner", "ucbvi", "uob_reps", "zimmert_seldin")
 PARTS = {name: name for name in ("transitions", "update", "explore")} | {"cost part": "costs"}

@@ -137,7 +137,7 @@ def test_the_served_learner_is_the_one_of_the_library(tmp_path):
             while calls and learned < event["learned"]:
                 agent.observe(*calls.pop(0))
                 learned += 1
-            for number, _, features, among, action, probability in event["choices"]:
+            for number, _, features, among, action, probability, _ in event["choices"]:
                 decision = agent.decide(features, among=among, now=event["now"])
                 assert (decision.number, decision.action) == (number, action)
                 assert decision.probability == probability

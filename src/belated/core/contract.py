@@ -82,6 +82,11 @@ class Problem(Protocol):
         ...
 
     @property
+    def states(self) -> int | None:
+        """How many states there are; None if features take their place."""
+        ...
+
+    @property
     def horizon(self) -> int:
         """Steps of an episode."""
         ...

@@ -34,6 +34,7 @@ class Choice:
             decision hands in one row per action, and one model is shared by all.
     """
 
+    states = None
     horizon = 1
     one_outcome = False
 
@@ -72,6 +73,12 @@ class Choice:
     def name(self, action: int) -> str:
         """What people call an action."""
         return str(action) if self.names is None else self.names[action]
+
+    def labels(self) -> list[str]:
+        """What people call the features, (width,)."""
+        if isinstance(self.features, Features):
+            return self.features.labels()
+        return [f"feature {place}" for place in range(self.width)]
 
     def index(self, name: str, action: object) -> int:
         """An action by its number or its name; name: of the argument."""

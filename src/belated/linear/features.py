@@ -85,6 +85,19 @@ class Features:
                 vector[self._places[name] + self._place(name, kind, given.get(name))] = 1.0
         return vector, raw
 
+    def labels(self) -> list[str]:
+        """What people call each place of the vector, (width,)."""
+        found = []
+        for name, kind in self.fields.items():
+            if kind == "number":
+                found += [name, f"{name} missing"]
+            elif isinstance(kind, str):
+                places = range(_hashed(name, kind))
+                found += [*(f"{name} in group {place}" for place in places), f"{name} missing"]
+            else:
+                found += [*(f"{name} = {value}" for value in kind), f"{name} = another"]
+        return found
+
     def _place(self, name: str, kind: str | tuple[str, ...], value: object) -> int:
         """The place of a category's value within its field."""
         missing = value is None or (isinstance(value, float) and math.isnan(value))

@@ -30,7 +30,7 @@ from belated.linear.clock import Clock
 from belated.linear.features import Features, Scaling
 from belated.linear.fitting import WIDE
 from belated.linear.learning import CLOSED, REPORTED, SILENT, UNDECIDED, Level, Log, Model
-from belated.linear.life import Row
+from belated.linear.life import Overview, Row
 from belated.linear.logs import DecisionLog
 from belated.linear.reward import EVENT, Reward
 
@@ -198,6 +198,16 @@ class LinearSampler:
     def problem(self) -> Choice:
         """What the agent was told."""
         return self._problem
+
+    @property
+    def holdout(self) -> float:
+        """Share of the decisions that play uniformly."""
+        return self._holdout
+
+    @property
+    def retired(self) -> frozenset[int]:
+        """Actions that are not played any more."""
+        return frozenset(self._retired)
 
     @property
     def begun(self) -> int:
@@ -765,6 +775,35 @@ class LinearSampler:
             self._retired,
         )
 
+    def overview(self, most: int = 40, newest: int = 100) -> Overview:
+        """The table, the probabilities now, and the weights of the features that matter.
+
+        most: weights at most. newest: decisions whose features stand for those to come.
+        """
+        return stored.twin(self)._overview(most, newest)  # type: ignore[no-any-return]
+
+    def _overview(self, most: int, newest: int) -> Overview:
+        """See `overview`; asked of a copy."""
+        rows = self._table()
+        errors = self._level.sigma * np.sqrt(np.maximum(_diagonals(self._model.spread), 0.0))
+        names = [row.action for row in rows]
+        strongest = life.weights(
+            names, self._problem.labels(), self._model.average, errors, most if self._reports else 0
+        )
+        kept = self._begun - self._base
+        asked = self._log.x[max(kept - newest, 0) : kept]
+        asked = asked[self._log.status[max(kept - newest, 0) : kept] != UNDECIDED]
+        now = np.zeros(0 if self._problem.shared else self._models)
+        if len(now):
+            models = np.array(self._problem.allowed(None, self._retired), dtype=np.int64)
+            blank = np.zeros((1, self._problem.width + 1))
+            blank[0, -1] = 1.0
+            asked = asked if len(asked) else blank
+            for n, x in enumerate(asked):
+                now[models] += self._policy(self._begun + n, x[None], models)[0] / len(asked)
+        pool = self._exposure.share.mean(axis=0) if self._reports else self._exposure.share[0] * 0.0
+        return Overview(rows, now, strongest, self._exposure.edges.copy(), pool, self._silence)
+
     def verdict(self) -> str:
         """Which action leads, how sure that is, and what it would take to be sure."""
         span = self._clock.time - float(self._log.clock[0]) if self._clock.told else None
@@ -1022,6 +1061,12 @@ class Policy:
         """The probability of every action for the features at hand."""
         checks.integer("step", step, 0, 0)
         return self._agent._asked(self._number, observation, among)
+
+
+def _diagonals(spread: Floats) -> Floats:
+    """Variances (A, d) of a spread (A, d, d), or (A, d, 1) where that is all there is."""
+    diagonals: Floats = spread[..., 0] if spread.shape[-1] == 1 else np.einsum("aii->ai", spread)
+    return diagonals
 
 
 def _wider(array: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:

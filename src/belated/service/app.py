@@ -24,6 +24,7 @@ from belated.service import metrics, page
 from belated.service.errors import Refusal, busy
 from belated.service.fast_path import LONGEST, LONGEST_KEY, Handle, Quick
 from belated.service.gate import NO_TOKEN, Gate, Rate
+from belated.service.report import report
 from belated.service.session import Asked, Session
 from belated.service.storage import StorageError
 from belated.service.supervisor import Live
@@ -567,6 +568,22 @@ def _add_reading(app: FastAPI) -> None:
         """How a learner is doing: counts, diagnostics, what came lately."""
         return Answer(described(live, live.session()))
 
+    @app.get("/v1/learners/{name}/report", tags=["learners"])
+    async def report_(live: MayRead) -> Response:
+        """Which action leads, outcomes per day, delays, what matters, and warnings."""
+        session = live.session()
+        seen = await session.look()
+        told = report(
+            session.books,
+            seen,
+            scale=live.rewards,
+            counts=session.counts,
+            holdout=session.holdout,
+            differing=session.differing,
+            now=session.clock(),
+        )
+        return Answer({"name": live.name, **told})
+
     @app.get("/v1/learners/{name}/episodes", tags=["learners"])
     async def episodes(
         live: MayRead,
@@ -606,7 +623,9 @@ def described(live: Live, session: Session) -> dict[str, Any]:
         "grace": terms.grace,
         "begun": books.begun,
         "open": len(books.opened),
-        "overdue": len(books.opened) - len(books.in_time),
+        "pending": books.pending,
+        "overdue": books.overdue,
+        "late": books.inbox.counts()["late"],
         "waiting": session.learning.waiting,
         "events": session.committer.number,
         "differing": session.differing,

@@ -22,6 +22,7 @@ from belated.core.inbox import OVERDUE, PASSED, TOO_LATE, Inbox, Outcome
 from belated.core.records import Asked
 from belated.service.events import Begun, Choice, Chosen, Decided, Event, Fed, Forgotten
 from belated.service.recorder import Call, Recorder
+from belated.service.tally import Tally
 from belated.service.wire import Arrived, End
 from belated.tabular.records import UNKNOWN, Trajectory
 
@@ -72,10 +73,12 @@ class Books:
         decisions: state and action by step, of the open episodes.
         opened: when an open episode began, oldest first.
         in_time: the same of those whose deadline has not passed.
+        answered: those in time of which an outcome came, and perhaps not all.
         chosen: action and probability of decisions, while their key is known.
         keys: episodes by the client's key.
         history: time, cost and whether the deadline spoke, of the newest complete episodes.
         delays: how many costs came after 2**i seconds.
+        tally: sums per action and per day.
     """
 
     def __init__(self, terms: Terms) -> None:
@@ -100,12 +103,14 @@ class Books:
         self._closed_ends: dict[int, int] = {}  # in the order in which episodes were closed
         self.opened: dict[int, float] = {}
         self.in_time: dict[int, float] = {}
+        self.answered: set[int] = set()
         self.chosen: dict[int, tuple[int, float]] = {}
         self.keys: dict[str, int] = {}
         self._key_of: dict[int, str] = {}
         self._old_keys: deque[str] = deque()
         self.history: deque[tuple[float, float, bool]] = deque(maxlen=HISTORY)
         self.delays = [0] * BUCKETS
+        self.tally = Tally()
         self._by_deadline = False
 
     def __copy__(self) -> Books:
@@ -116,9 +121,10 @@ class Books:
         made: Books = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         for name, value in self.__dict__.items():
-            if isinstance(value, dict | deque | list):
+            if isinstance(value, dict | deque | list | set):
                 setattr(made, name, value.copy())
         made.decisions = {number: steps.copy() for number, steps in self.decisions.items()}
+        made.tally = copy.copy(self.tally)
         made.inbox = copy.copy(self.inbox)
         made.inbox.agent = made._recorder = copy.copy(self._recorder)
         return made
@@ -151,7 +157,7 @@ class Books:
         return now - next(iter(self.opened.values())) > deadline + (self.terms.grace or 0)
 
     @property
-    def pending(self) -> bool:
+    def untold(self) -> bool:
         """Whether there are calls that nobody has read."""
         return bool(self._recorder.calls)
 
@@ -177,6 +183,7 @@ class Books:
             self._by_deadline = False
             known = self.decisions.setdefault(event.episode, {})
             known[event.step] = (event.state, event.action)
+            self._note_action(event.episode)
             built = self._built(event.episode)
             if built is not None:
                 self.inbox.take([built])
@@ -192,6 +199,7 @@ class Books:
             self._tidy(oldest)
         while self.in_time and self.inbox.is_overdue(oldest := next(iter(self.in_time))):
             del self.in_time[oldest]
+            self.answered.discard(oldest)
         return outcomes
 
     def _begin(self, event: Begun, policy: Floats) -> None:
@@ -200,6 +208,7 @@ class Books:
         assert number == event.episode
         self.policies[number] = policy
         self.opened[number] = self.in_time[number] = self.now
+        self.tally.begin(number, self.now)
         if event.key is not None:
             self.keys[event.key] = number
             self._key_of[number] = event.key
@@ -212,6 +221,8 @@ class Books:
         assert number == choice.episode
         episode.notes.add(0, Asked(choice.observation, choice.action, choice.probability))
         self.opened[number] = self.in_time[number] = self.now
+        self.tally.begin(number, self.now)
+        self.tally.act(number, choice.action, choice.holdout)
         if choice.key is not None:
             self.keys[choice.key] = number
             self._key_of[number] = choice.key
@@ -264,6 +275,12 @@ class Books:
         pairs = zip(path.states.tolist(), path.actions.tolist(), strict=False)
         self.decisions[number] = dict(enumerate(pairs))
         self.ends[number] = end
+        self._note_action(number)
+
+    def _note_action(self, episode: int) -> None:
+        """Count the action of an episode of one step, once it is known."""
+        if self.terms.problem.horizon == 1 and episode in self.decisions:
+            self.tally.act(episode, self.decisions[episode][0][1])
 
     def contradiction(self, record: Arrived) -> Outcome | None:
         """A conflict, if a path ends elsewhere than was said before.
@@ -338,12 +355,16 @@ class Books:
         began = self.opened.get(outcome.episode)
         if began is None:
             return
+        if outcome.episode in self.in_time:
+            self.answered.add(outcome.episode)
         if not self._by_deadline:
-            waited = int(max(0.0, self.now - began))
-            self.delays[min(waited.bit_length(), BUCKETS - 1)] += 1
+            seconds = int(max(0.0, self.now - began))
+            self.delays[min(seconds.bit_length(), BUCKETS - 1)] += 1
         if self.terms.information == "bandit":
             amount = float(sum(outcome.facts().values()))
             self.history.append((self.now, amount, self._by_deadline))
+            waited = None if self._by_deadline else self.now - began
+            self.tally.hear(outcome.episode, amount, self.now, waited)
 
     def _tidy(self, episode: int) -> None:
         """Let go of what is not needed of a closed episode."""
@@ -351,6 +372,8 @@ class Books:
             return
         del self.opened[episode]
         self.in_time.pop(episode, None)
+        self.answered.discard(episode)
+        self.tally.close(episode)
         self.policies.pop(episode, None)
         self.decisions.pop(episode, None)
         if episode in self.ends:
@@ -367,6 +390,16 @@ class Books:
         self._closed_ends[episode] = state
         while len(self._closed_ends) > self.terms.remember:
             del self._closed_ends[next(iter(self._closed_ends))]
+
+    @property
+    def pending(self) -> int:
+        """Open episodes within their deadline of which no outcome came."""
+        return len(self.in_time) - len(self.answered)
+
+    @property
+    def overdue(self) -> int:
+        """Open episodes past their deadline."""
+        return len(self.opened) - len(self.in_time)
 
     def counts(self) -> Counter[str]:
         """What the deadline did to episodes, since the beginning."""
@@ -391,15 +424,17 @@ class Books:
             "old_keys": list(self._old_keys),
             "history": np.array([(t, c, float(d)) for t, c, d in self.history]).reshape(-1, 3),
             "delays": np.array(self.delays, dtype=np.int64),
+            "tally": self.tally.state(),
         }
 
     @classmethod
     def from_state(cls, terms: Terms, saved: stored.State) -> Books:
         """The books that wrote the state, kept on these terms."""
         names = ("inbox", "now", "open", "opened", "policies", "chosen", "decisions", "ends")
-        if isinstance(saved, dict):  # there were no decisions in one request before
-            saved = {"chosen": [], **saved}
-        read = stored.exact(saved, *names, "closed_ends", "keys", "old_keys", "history", "delays")
+        if isinstance(saved, dict):  # there were neither decisions in one request nor sums before
+            saved = {"chosen": [], "tally": None, **saved}
+        more = ("closed_ends", "keys", "old_keys", "history", "delays", "tally")
+        read = stored.exact(saved, *names, *more)
         made = cls(terms)
         inbox = Inbox.from_state(read["inbox"])
         recorder = inbox.agent
@@ -447,4 +482,11 @@ class Books:
         ).tolist():
             made.history.append((at, cost, bool(late)))
         made.delays = stored.array("delays", read["delays"], np.int64, (BUCKETS,)).tolist()
+        if read["tally"] is not None:
+            made.tally = Tally.from_state(read["tally"])
+        else:
+            for number, at in made.opened.items():
+                made.tally.begin(number, at)
+        answered = (n for n, entry in made.tally.open.items() if entry.reports)
+        made.answered = {n for n in answered if n in made.in_time}
         return made

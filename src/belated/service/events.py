@@ -78,7 +78,10 @@ class Decided:
 
 
 class Choice(NamedTuple):
-    """One decision. observation: what the client knew. among: the actions that it allowed."""
+    """One decision. observation: what the client knew. among: the actions that it allowed.
+
+    holdout: the probability that the holdout has drawn it.
+    """
 
     episode: int
     key: str | None
@@ -86,6 +89,7 @@ class Choice(NamedTuple):
     among: Any
     action: int
     probability: float
+    holdout: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from belated.service.events import (
 )
 from belated.service.recorder import Call
 from belated.service.recovery import Restored, described
+from belated.service.report import Look, look
 from belated.service.storage import Storage, StorageError
 from belated.service.wire import Arrived, End, RecordError
 from belated.service.worker import Learning, Pupil
@@ -48,6 +49,12 @@ from belated.tabular.records import Trajectory
 WITHOUT_STATES = "this learner has no states; POST /decide with what is known begins and decides"
 MINUTES = 60
 """Of which arrivals are counted."""
+LOOKING = 20
+"""A look at the agent is kept for so many times the time that it took."""
+SOON = 0.1
+"""Seconds that a look may take without being kept."""
+WAIT = 60.0
+"""Seconds after which somebody who waits for a look is turned away."""
 
 
 class Clock:
@@ -124,6 +131,7 @@ class Session:
         self._choosing: dict[str, asyncio.Future[dict[str, int]]] = {}
         self._coming: dict[asyncio.Future[Any], int] = {}  # and how many episodes each asks for
         self._snapshot = restored.snapshot
+        self._looked: tuple[float, float, Any, Look | None] = (0.0, 0.0, None, None)
         self._writing: threading.Thread | None = None
         at = (restored.number, restored.checksum)
         self.committer = Committer(storage, *at, failed, bounds.log)
@@ -211,7 +219,7 @@ class Session:
             for one in () if error else asked:
                 found = pupil.decide(one.observation, one.among, now)
                 told = (one.key, one.observation, one.among, found.action, found.probability)
-                made.append(Choice(found.number, *told))
+                made.append(Choice(found.number, *told, pupil.holdout(found)))
             event = Chosen(0.0, now, pupil.learned, tuple(made))
             self._call(lambda: self._entered(keys, future, event, error))
 
@@ -341,6 +349,30 @@ class Session:
         self._check_told()
         return outcomes
 
+    @property
+    def holdout(self) -> float:
+        """The share of decisions that play uniformly."""
+        share: float = getattr(self._pupil.agent, "holdout", 0.0)
+        return share
+
+    async def look(self) -> Look:
+        """The agent as it is now; as it was a while ago if looking takes long."""
+        now = (self._pupil.learned, self.books.begun)
+        at, seconds, known, seen = self._looked
+        if seen is not None and (known == now or time.monotonic() - at < LOOKING * seconds):
+            return seen
+        future: asyncio.Future[Look] = self._loop.create_future()
+
+        def ask(pupil: Pupil) -> None:
+            began = time.monotonic()
+            seen = look(pupil.agent)
+            took = time.monotonic() - began
+            self._looked = (began + took, took if took > SOON else 0.0, now, seen)
+            self._call(lambda: future.done() or future.set_result(seen))
+
+        self.learning.ask(ask)
+        return await asyncio.wait_for(future, WAIT)
+
     async def forget(self, episode: int) -> Outcome:
         """Let go of an episode."""
         now = self._tick()
@@ -377,7 +409,7 @@ class Session:
 
     def _check_told(self) -> None:
         """Give up if the books have calls for the agent that no event of the log explains."""
-        if self.books.pending:
+        if self.books.untold:
             why = "the books are ahead of the log"
             self._failed(why)
             raise StorageError(why)

@@ -60,6 +60,11 @@ class Pupil:
         made: Decision = decide(observation, among=among, now=now)
         return made
 
+    def holdout(self, made: Decision) -> float:
+        """The probability that the holdout has drawn a decision, and not the learner."""
+        share: float = getattr(self.agent, "holdout", 0.0)
+        return share and share / (np.count_nonzero(made.probabilities) * made.probability)
+
     def learn(self) -> None:
         """Pass on the oldest call."""
         call = self.waiting.popleft()
