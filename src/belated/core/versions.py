@@ -136,9 +136,7 @@ class KeptPolicy:
 
     def _base(self, name: str, saved: Any) -> Floats:
         """The policy itself; one that many episodes share is checked once."""
-        for base in self._bases:
-            if saved is base:
-                return base
-        found: Floats = Distributions(self.shape).read(name, saved)
+        checked = any(saved is base for base in self._bases)
+        found: Floats = saved if checked else Distributions(self.shape).read(name, saved)
         self._bases[:] = [found]
         return found
