@@ -17,13 +17,16 @@ from belated.core.contract import PATHS, Agent, check_is_agent
 from belated.core.delays import DelayLine, DelayModel, as_delays, missing_feedback, total_delay
 from belated.core.delays import none as no_delays
 from belated.core.delays.seen import Happened, SeeingModel
-from belated.core.records import Episode
+from belated.core.memory import check_room
+from belated.core.records import Episode, altered
 from belated.core.score import score, verdict
 from belated.deciding import decided
 from belated.linear.world import DecisionWorld
 from belated.tabular.costs import CostProcess, expected
 from belated.tabular.kernels import planning
 from belated.tabular.planning import best_policy, occupancy
+from belated.tabular.policies import checked
+from belated.tabular.problem import Problem
 from belated.tabular.records import Costs, Record, Trajectory, suffered
 from belated.tabular.world import World
 
@@ -239,6 +242,15 @@ def _seeded(
     return np.random.default_rng(paths), process, np.random.default_rng(delays)
 
 
+def record_bytes(process: CostProcess, problem: Problem, information: str, episodes: int) -> int:
+    """The size of the records of one episode; cost functions that are the same are shared."""
+    path = 8 * (2 * problem.horizon + 1)
+    same = process.at(0) is process.at(min(1, episodes - 1))
+    if information == "full" and not same:
+        return path + 8 * math.prod(process.shape)
+    return path + 8 * problem.horizon
+
+
 def drive(
     agent: Agent, play: Play, delays: Ints, *, paths: str, progress: Progress | None = None
 ) -> None:
@@ -323,31 +335,49 @@ def simulate(
         else drawn_delays(delays, episodes, delays_rng, process)
     )
 
+    if seeing is None:
+        size = record_bytes(process, world.problem, agent.information, episodes)
+        check_room(agent, drawn, size)
+
     mdp = world.mdp
-    dynamics = mdp.transitions
-    start = mdp.problem.start_probabilities
+    rows = mdp.transitions.rows
+    shape, start = mdp.problem.shape, mdp.problem.start_probabilities
     noisy = hasattr(process, "expected")
     values = np.zeros((2, episodes))  # for the drawn costs, and for their means
     realised = np.zeros(episodes)
     fits = episodes * math.prod(process.shape) * 8 <= KEPT_BYTES
     kept: list[Floats] = []
+    policy: Floats | None = None  # what was played last, and for which costs
+    cost: Floats | None = None
+    shown: Costs | None = None  # the whole cost function, if the agent sees it
 
     def play(episode: Episode) -> tuple[Trajectory, Costs]:
+        nonlocal policy, cost, shown
         k = episode.number
-        policy = frozen(episode.policy)
-        path = mdp.play(policy, rng, k)
+        before = cost
+        same = policy is not None and _equal(episode.policy, policy)
+        if policy is None or not same:
+            policy = checked("policy", episode.policy, shape)
+        path = mdp.sampled(policy, rng, k)
         cost = process.at(k)
         if fits:
             kept.append(cost)
-        values[0, k] = planning.start_value(dynamics.rows, cost, policy, start)
+        if same and cost is before:
+            values[0, k] = values[0, k - 1]
+        else:
+            values[0, k] = planning.start_value(rows, cost, policy, start)
         if noisy:
             mean = frozen(expected(process, k))
-            values[1, k] = planning.start_value(dynamics.rows, mean, policy, start)
+            values[1, k] = planning.start_value(rows, mean, policy, start)
         met = suffered(cost, path)
-        realised[k] = met.sum()
+        realised[k] = np.add.reduce(met)
         if seeing is not None:
             drawn[k] = seeing.after(Happened(k, path.actions, met, path.states), delays_rng)
-        return path, Costs(k, cost if agent.information == "full" else met)
+        if agent.information != "full":
+            return path, Costs(k, met)
+        if shown is None or cost is not before:
+            shown = Costs(k, cost)
+        return path, altered(shown, episode=k)
 
     drive(agent, play, drawn, paths=paths, progress=progress)
 
@@ -366,6 +396,16 @@ def simulate(
         of_means = Run(values=values[1], **means, **facts, best=best)
         run = dataclasses.replace(run, means=of_means)
     return run
+
+
+def _equal(new: Floats, last: Floats) -> bool:
+    """Whether a policy (H, S, A) is a copy of the last one; most that are not differ in step 0.
+
+    An agent that hands out one array again and again may have changed it.
+    """
+    if not isinstance(new, np.ndarray) or np.may_share_memory(new, last):
+        return False
+    return np.array_equal(new[:1], last[:1]) and np.array_equal(new, last)
 
 
 def _compared(world: World, at: Callable[[int], Floats], episodes: int) -> dict[str, Any]:

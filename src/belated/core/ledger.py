@@ -165,7 +165,8 @@ class Ledger(Generic[Memory]):
             elif self._uses_paths:
                 self._check_path(record, entry, paths)
         noted = self._from_notes(paths, outcomes)
-        for number, path in (paths | noted).items():
+        new_paths = paths | noted if noted else paths
+        for number, path in new_paths.items():
             entry = self._open[number]
             entry.path_came = True
             if entry.settled:
@@ -174,9 +175,8 @@ class Ledger(Generic[Memory]):
                 entry.path = path
         for number, new in outcomes.items():
             self._enter(self._open[number], new)
-        self._paths += len(paths) + len(noted)
-        touched = sorted((paths.keys() | outcomes.keys()) & self._open.keys())
-        new_paths = paths | noted
+        self._paths += len(new_paths)
+        touched = sorted((new_paths.keys() | outcomes.keys()) & self._open.keys())
         return [new_paths[n] for n in sorted(new_paths)], [self._open[n] for n in touched]
 
     def _enter(self, entry: Open[Memory], outcomes: list[Any]) -> None:

@@ -33,6 +33,14 @@ class FeedbackError(ValueError):
     """
 
 
+def unchecked(kind: type[Item], *values: object) -> Item:
+    """A frozen record with these fields, in their order, of which nothing is checked."""
+    made = object.__new__(kind)
+    for name, value in zip(kind.__slots__, values, strict=True):  # type: ignore[attr-defined]
+        object.__setattr__(made, name, value)
+    return made
+
+
 def altered(record: Item, **fields: object) -> Item:
     """A frozen record with other fields; what was checked is not checked again."""
     twin = object.__new__(type(record))
@@ -214,8 +222,9 @@ def in_table(observation: object, states: int, among: object = None) -> int:
     """The row of a table that an observation asks for; a table of one row need not be told."""
     if among is not None:
         raise ValueError(
-            "among must be left out: a table holds every action; let the state say which actions "
-            f"are allowed, got {checks.show(among)}"
+            "among must be left out: agents with tables learn by the probabilities of their own "
+            "policy, which a choice among fewer actions would change; let the state say which "
+            f"actions are allowed, got {checks.show(among)}"
         )
     if observation is None and states == 1:
         return 0

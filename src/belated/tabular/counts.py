@@ -56,6 +56,7 @@ class Counts:
         self._recent: deque[tuple[Ints, Ints]] = deque()  # the newest trajectories, if recalled
         T_step = np.minimum(np.arange(problem.horizon), T - 1)
         self._row_of_step: Ints = T_step * problem.states * problem.actions
+        self._tally: counting.Tally | None = None
 
     @property
     def width(self) -> int:
@@ -65,13 +66,15 @@ class Counts:
     @property
     def tally(self) -> counting.Tally:
         """The arrays, flat over rows, as kernels take them."""
-        flat = (-1, self.width)
-        return counting.Tally(
-            self.successors.reshape(flat),
-            self.counts.reshape(flat),
-            self.known.reshape(-1),
-            self.visits.reshape(-1),
-        )
+        if self._tally is None:
+            flat = (-1, self.width)
+            self._tally = counting.Tally(
+                self.successors.reshape(flat),
+                self.counts.reshape(flat),
+                self.known.reshape(-1),
+                self.visits.reshape(-1),
+            )
+        return self._tally
 
     def add(self, path: Trajectory) -> Ints:
         """Take a trajectory in. Returns the rows that changed, (steps,), flat over (T, S, A)."""
@@ -96,6 +99,7 @@ class Counts:
         past = copy.copy(self)
         past.counts = self.counts.copy()
         past.visits = self.visits.copy()
+        past._tally = None
         if not newer:
             return past, np.zeros(0, dtype=np.int64)
         rows = np.concatenate([path[0] for path in newer])
@@ -107,7 +111,7 @@ class Counts:
         made = copy.copy(self)
         made.successors, made.known = self.successors.copy(), self.known.copy()
         made.counts, made.visits = self.counts.copy(), self.visits.copy()
-        made._recall, made._recent = False, deque()
+        made._recall, made._recent, made._tally = False, deque(), None
         return made
 
     def recall_from(self, arrived: int) -> None:
@@ -143,6 +147,7 @@ class Counts:
         self.counts = stored.copied("counts", read["counts"], np.int64, self.successors.shape)
         self.known = stored.copied("known", read["known"], np.int32, rows)
         self.visits = stored.copied("visits", read["visits"], np.int64, rows)
+        self._tally = None
         self.arrived = stored.count("arrived", read["arrived"])
         recent = stored.copied("recent", read["recent"], np.int64, (None, 2, self._steps))
         if len(recent) > (self.arrived if self._recall else 0):
@@ -188,6 +193,7 @@ class Counts:
         slots = min(self._problem.states, self.width + max(1, self.width // 2))
         self.successors = widened(self.successors, slots)
         self.counts = widened(self.counts, slots)
+        self._tally = None
 
 
 def widened(array: npt.NDArray[Scalar], slots: int) -> npt.NDArray[Scalar]:

@@ -116,18 +116,18 @@ class Problem:
 
     def _check_path(self, path: Trajectory) -> None:
         H, S, A = self.shape
-        where = f"Trajectory of episode {path.episode}"
+        first = path.states[0]
         if len(path.actions) != H:
-            raise FeedbackError(f"{where}: actions must have length {H}, got {len(path.actions)}")
-        if path.states.max() >= S:
-            raise FeedbackError(f"{where}: states must be below {S}, got {path.states.max()}")
-        if path.actions.max() >= A:
-            raise FeedbackError(f"{where}: actions must be below {A}, got {path.actions.max()}")
-        first = int(path.states[0])
-        if self._first[first] == 0.0:
-            raise FeedbackError(
-                f"{where}: states[0] must be a state that episodes can start in, got {first}"
-            )
+            wrong = f"actions must have length {H}, got {len(path.actions)}"
+        elif (largest := np.maximum.reduce(path.states)) >= S:
+            wrong = f"states must be below {S}, got {largest}"
+        elif (largest := np.maximum.reduce(path.actions)) >= A:
+            wrong = f"actions must be below {A}, got {largest}"
+        elif self._first[first] == 0.0:
+            wrong = f"states[0] must be a state that episodes can start in, got {first}"
+        else:
+            return
+        raise FeedbackError(f"Trajectory of episode {path.episode}: {wrong}")
 
     def _check_costs(self, costs: Costs, information: Information) -> None:
         H, S, A = self.shape

@@ -322,8 +322,7 @@ class Steps:
 
 def suffered(costs: Floats, trajectory: Trajectory) -> Floats:
     """The costs (H,) that a path met in a cost function (1 or H, S, A)."""
-    H = len(trajectory.actions)
-    steps = np.minimum(np.arange(H), costs.shape[0] - 1)
+    steps = 0 if len(costs) == 1 else np.arange(len(trajectory.actions))
     met: Floats = costs[steps, trajectory.states[:-1], trajectory.actions]
     return met
 
