@@ -294,7 +294,7 @@ def drive(
     pieces = delays.ndim == 2
     if pieces and not any(isinstance(one, Inbox) for one in nested(agent)):
         agent = Inbox(agent)
-    line: DelayLine[Record] = DelayLine()
+    line: DelayLine[Record | StepCost] = DelayLine()
     episodes = range(len(delays))
     for k in episodes if progress is None else progress(episodes):
         episode = agent.begin_episode()
@@ -304,7 +304,7 @@ def drive(
                 f"{checks.show(episode.number)} for episode {k}"
             )
         path, costs = play(episode)
-        now: list[Record] = [path] if paths == "at once" else []
+        now: list[Record | StepCost] = [path] if paths == "at once" else []
         if not pieces:
             line.push([costs] if now else [path, costs], int(delays[k]))
         else:

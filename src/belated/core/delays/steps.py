@@ -74,7 +74,7 @@ def per_step(
         if not hasattr(models, "draw"):
             raise ValueError(f"steps needs one delay model for all of them, got {shown(models)}")
         many = checks.integer("steps", steps, 1, checks.ROOM)
-        return PerStep((models,) * many)  # type: ignore[arg-type]
+        return PerStep((models,) * many)
     if callable(models):
         return StepDelaysOf(models)
     if not isinstance(models, Sequence) or not models:
