@@ -840,17 +840,24 @@ class LinearSampler:
         span = self._clock.time - float(self._log.clock[0]) if self._clock.told else None
         return life.verdict(self.table(), self._begun, span)
 
-    def replay(self, log: DecisionLog) -> None:
+    def replay(self, log: DecisionLog, observations: Sequence[object] | None = None) -> None:
         """Begin with a log of decisions that were made elsewhere; only a fresh learner can.
 
         They get the numbers from 0 on; rewards that come later are reported under these.
+
+        Args:
+            log: the decisions.
+            observations: what each of them was asked with, instead of the features of the log, so
+                that numbers get the scale that later decisions will have.
         """
         checks.instance("log", log, DecisionLog)
         if self._begun:
             raise ValueError(f"the learner must be fresh, got one with {self._begun} decisions")
         if self._problem.shared:
             raise ValueError("a log can be replayed only where actions are listed; here they vary")
-        if log.x.shape[1] != self._problem.width:
+        if observations is not None and len(observations) != len(log):
+            raise ValueError(f"observations must be {len(log)}, got {len(observations)}")
+        if observations is None and log.x.shape[1] != self._problem.width:
             raise ValueError(f"log must have {self._problem.width} features, got {log.x.shape[1]}")
         if len(log) and int(log.actions.max()) >= self._models:
             raise ValueError(f"log must have actions below {self._models}, got {log.actions.max()}")
@@ -865,8 +872,13 @@ class LinearSampler:
                 place += 1
             self.observe(ready, now if log.clocked else None)
             self._begin(now if log.clocked else None)
-            rows = np.ones((1, self._problem.width + 1))
-            rows[0, :-1] = log.x[number]
+            if observations is None:
+                rows = np.ones((1, self._problem.width + 1))
+                rows[0, :-1] = log.x[number]
+            else:
+                rows, raw = self._rows(observations[number])
+                for numbers in raw:
+                    self._scaling.note(numbers)
             action = int(log.actions[number])
             _, means, factors = self._policy(number, rows, np.array([action]))
             self._note(number, action, rows[0], float(means[0]), float(factors[0]))
