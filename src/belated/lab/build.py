@@ -22,9 +22,10 @@ from belated.core.arrays import Ints
 from belated.core.contract import Agent, check_fresh
 from belated.core.delays import DelayModel
 from belated.core.delays.seen import SeeingModel
+from belated.core.memory import check_room
 from belated.lab.spec import Experiment, Learner, Scene
 from belated.linear.world import DecisionWorld
-from belated.simulation import delays_in
+from belated.simulation import delays_in, record_bytes
 from belated.tabular.world import World
 
 RUN = "run"
@@ -139,17 +140,18 @@ def _seeded(made: Part, registry: Registry, seeds: _Seeds, *, always: bool = Fal
     return made.replaced("seed", seeds()) if made.values.get("seed", wanted) == RUN else made
 
 
-def rehearse(experiment: Experiment, source: str = "") -> None:
+def rehearse(experiment: Experiment, source: str = "", runs: int = 1) -> None:
     """Build everything once, so that a wrong value is found before anything is run.
 
-    source: the file that the experiment is from, to be named in errors.
+    source: the file that the experiment is from, to be named in errors. runs: how many are made at
+    once on this machine; their open episodes must fit into its memory.
     """
     for case in experiment.case_names():
         with _in(source), _in(f"case {case!r}" if case else ""):
-            _rehearse(experiment, case)
+            _rehearse(experiment, case, runs)
 
 
-def _rehearse(experiment: Experiment, case: str) -> None:
+def _rehearse(experiment: Experiment, case: str, runs: int) -> None:
     scene = experiment.scene(case)
     seed = experiment.first_seed
     made = world(scene, seed)
@@ -160,7 +162,11 @@ def _rehearse(experiment: Experiment, case: str) -> None:
     for learner in experiment.learners_of(case):
         swept = learner.name != experiment.base(learner.name)
         with _in(f"sweep, {learner.name!r}" if swept else ""):
-            agent(experiment, learner, made, drawn, case, seed)
+            fresh = agent(experiment, learner, made, drawn, case, seed)
+            if isinstance(made, World) and isinstance(drawn, np.ndarray):
+                costs, information = made.costs.seeded(0), fresh.information
+                size = record_bytes(costs, made.problem, information, scene.episodes)
+                check_room(fresh, drawn, size, runs=runs)
 
 
 @contextlib.contextmanager
