@@ -55,13 +55,13 @@ TRIED: dict[str, tuple[dict[str, Any], ...]] = {
 """Six settings of every rival."""
 CHOSEN = {
     "VW epsilon, on arrival": 1,
-    "VW epsilon, window": 1,
-    "VW squarecb, on arrival": 1,
-    "VW squarecb, window": 1,
-    "greedy regression, on arrival": 1,
-    "greedy regression, window": 1,
-    "LinUCB, silence fails": 1,
-    "OTFLinUCB": 1,
+    "VW epsilon, window": 2,
+    "VW squarecb, on arrival": 0,
+    "VW squarecb, window": 2,
+    "greedy regression, on arrival": 0,
+    "greedy regression, window": 0,
+    "LinUCB, silence fails": 3,
+    "OTFLinUCB": 3,
     "Thompson by hand": 3,
 }
 """Which of them `decisions-tuning` selected, by the mean score over its cases."""
