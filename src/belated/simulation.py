@@ -17,6 +17,7 @@ from belated.core.contract import PATHS, Agent, check_is_agent
 from belated.core.delays import DelayLine, DelayModel, as_delays, missing_feedback, total_delay
 from belated.core.delays import none as no_delays
 from belated.core.delays.seen import Happened, SeeingModel
+from belated.core.keywords import explained
 from belated.core.records import Episode, altered
 from belated.core.score import score, verdict
 from belated.deciding import decided
@@ -84,6 +85,7 @@ class Best:
         return found
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """What happened in each episode. All values are exact, by dynamic programming.
@@ -267,6 +269,7 @@ def drive(
         agent.observe(now + line.release(k))
 
 
+@explained
 def simulate(
     world: World | DecisionWorld,
     agent: Agent,

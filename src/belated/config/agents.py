@@ -305,7 +305,7 @@ MADE = {
 
 def of_names(homes: Mapping[str, str], room: str) -> dict[str, Maker]:
     """The kinds of the agents whose modules are in a room of the package: tabular or linear."""
-    found = {}
+    found: dict[str, Maker] = {}
     for name, home in homes.items():
         if home.startswith(f"{room}."):
             agent = getattr(import_module(f"belated.{home}"), name)
