@@ -20,7 +20,8 @@ def explained(item: Item) -> Item:
     if isinstance(item, type):
         item.__init__ = _calling(item.__init__)  # type: ignore[misc]
         return item
-    return _calling(item)
+    made: Item = _calling(item)
+    return made
 
 
 def _calling(function: Any) -> Any:
