@@ -18,6 +18,7 @@ from belated.core.delays import DelayLine, DelayModel, as_delays, missing_feedba
 from belated.core.delays import none as no_delays
 from belated.core.delays.seen import Happened, SeeingModel
 from belated.core.keywords import explained
+from belated.core.memory import check_room
 from belated.core.records import Episode, altered
 from belated.core.score import score, verdict
 from belated.deciding import decided
@@ -26,6 +27,7 @@ from belated.tabular.costs import CostProcess, expected
 from belated.tabular.kernels import planning
 from belated.tabular.planning import best_policy, occupancy
 from belated.tabular.policies import checked
+from belated.tabular.problem import Problem
 from belated.tabular.records import Costs, Record, Trajectory, suffered
 from belated.tabular.world import World
 
@@ -242,6 +244,15 @@ def _seeded(
     return np.random.default_rng(paths), process, np.random.default_rng(delays)
 
 
+def record_bytes(process: CostProcess, problem: Problem, information: str, episodes: int) -> int:
+    """The size of the records of one episode; cost functions that are the same are shared."""
+    path = 8 * (2 * problem.horizon + 1)
+    same = process.at(0) is process.at(min(1, episodes - 1))
+    if information == "full" and not same:
+        return path + 8 * math.prod(process.shape)
+    return path + 8 * problem.horizon
+
+
 def drive(
     agent: Agent, play: Play, delays: Ints, *, paths: str, progress: Progress | None = None
 ) -> None:
@@ -326,6 +337,10 @@ def simulate(
         if isinstance(delays, SeeingModel)
         else drawn_delays(delays, episodes, delays_rng, process)
     )
+
+    if seeing is None:
+        size = record_bytes(process, world.problem, agent.information, episodes)
+        check_room(agent, drawn, size)
 
     mdp = world.mdp
     rows = mdp.transitions.rows

@@ -74,6 +74,30 @@ def test_notes_are_saved(tmp_path):
     assert np.array_equal(learner.begin_episode().policy, again.begin_episode().policy)
 
 
+def test_a_noted_path_joins_single_costs_of_an_inbox():
+    inbox, told, rng = bl.Inbox(agent(TWO)), agent(TWO), np.random.default_rng(0)
+    for k in range(10):
+        episode, other = inbox.begin_episode(), told.begin_episode()
+        assert np.array_equal(episode.policy, other.policy)
+        states, costs = rng.integers(0, 2, 2), rng.random(2)
+        actions = [episode.act(h, states[h], rng)[0] for h in range(2)]
+        assert inbox.take([bl.StepCost(k, 1, costs[1])]).pathless == ()
+        assert inbox.is_open(k)
+        assert inbox.take([bl.StepCost(k, 0, costs[0])]).pathless == ()
+        assert not inbox.is_open(k)
+        told.observe([bl.Trajectory(k, [*states, -1], actions), bl.Costs(k, costs)])
+
+
+def test_a_seed_decides_the_draws_and_is_saved(tmp_path):
+    learner, other = bl.ZimmertSeldin(ARMS), bl.ZimmertSeldin(ARMS)
+    learner.seed = 7
+    assert [learner.decide().action for _ in range(9)] != [other.decide().action for _ in range(9)]
+    bl.save(learner, tmp_path / "agent")
+    again = bl.load(tmp_path / "agent")
+    assert again.seed == 7
+    assert [learner.decide().action for _ in range(9)] == [again.decide().action for _ in range(9)]
+
+
 def test_decide_is_begin_act_and_path():
     learner = agent()
     first = learner.decide()

@@ -111,7 +111,7 @@ def test_feedback_changes_what_is_played(world, make):
 @cases
 def test_rivals_print_as_the_call_that_makes_them(world, make):
     agent = fresh(world, make)
-    again = eval(repr(agent), {"Problem": bl.Problem, **vars(rivals)})
+    again = eval(repr(agent), {"Problem": bl.Problem, "Poold": Poold, **vars(rivals)})
     assert repr(again) == repr(agent)
     assert type(again) is type(agent)
 

@@ -6,7 +6,13 @@ from belated.config.costs import COSTS as COSTS
 from belated.config.flights import flights
 from belated.config.registry import Registry, by_name
 from belated.core import delays
+from belated.linear import worlds
 from belated.tabular import environments
+
+
+def of_world() -> None:
+    """When outcomes report by the world itself, such as flights that land."""
+
 
 ENVIRONMENTS = Registry(
     by_name(
@@ -20,6 +26,14 @@ ENVIRONMENTS = Registry(
     )
     | {"gymnasium": environments.from_gymnasium}
     | by_name(environments.lock, environments.random_mdp)
+    | by_name(
+        worlds.conversions,
+        worlds.items,
+        worlds.labelled,
+        worlds.landings,
+        worlds.mailer,
+        worlds.outcomes,
+    )
 )
 DELAYS = Registry(
     by_name(
@@ -34,6 +48,7 @@ DELAYS = Registry(
         delays.monotone,
         delays.nightly,
         delays.none,
+        of_world,
         delays.poisson,
         delays.trace,
         delays.uniform,

@@ -22,7 +22,8 @@ from belated.tabular.transitions import Transitions
 
 def known(told: Told, /) -> Transitions:
     """The true transitions."""
-    return told.transitions
+    transitions: Transitions = told.transitions
+    return transitions
 
 
 def confidence(

@@ -26,6 +26,7 @@ from belated.core.contract import Agent
 from belated.core.wrappers.parallel import Bold, Parallel
 from belated.core.wrappers.pipeline import Pipeline
 from belated.core.wrappers.skipping import Skipping
+from belated.linear.choice import Choice
 from belated.tabular.dapo import DAPO
 from belated.tabular.dilated import DilatedBonus
 from belated.tabular.doubling import Doubling, Restartable
@@ -263,8 +264,12 @@ def recommended(
     seed: int = 0,
 ) -> Agent:
     """`belated.recommend`: the agent recommended for what is seen; transitions may be "known"."""
+    if isinstance(told.problem, Choice):
+        if transitions is not None or aim != "practice":
+            raise ValueError("transitions and aim must be left out for decisions with features")
+        return cast(Agent, recommend(told.problem, silence=told.silence, seed=seed))
     known = _if_known(told, transitions)
-    return recommend(
+    made: Agent = recommend(
         told.problem,
         information=told.information,
         transitions=known,
@@ -272,6 +277,7 @@ def recommended(
         aim=aim,
         seed=seed,
     )
+    return made
 
 
 def _if_known(told: Told, transitions: Inner | None) -> Transitions | None:

@@ -220,7 +220,8 @@ class Deciding:
     """An agent that can decide in one call, where an episode has one step.
 
     Attributes:
-        seed: of the draws that `decide` makes without a generator of the caller.
+        seed: of the draws that `decide` makes without a generator of the caller. An agent without
+            an argument of this name may be given another one at any time: `agent.seed = 7`.
     """
 
     seed: int = 0

@@ -44,6 +44,7 @@ from belated.core.keywords import explained
 from belated.core.ledger import is_record, newest, read_record
 from belated.core.records import Episode, FeedbackError
 from belated.core.rewards import Scale
+from belated.core.waiting import is_past
 
 Kind = Literal["taken", "duplicate", "conflict", "late", "unknown", "invalid"]
 KINDS: tuple[Kind, ...] = ("taken", "duplicate", "conflict", "late", "unknown", "invalid")
@@ -545,7 +546,7 @@ class Inbox(Wrapper):
         if self._timed:
             place = number - self._kept_from
             return place < len(self._began) and self._now - self._began[place] > limit
-        return episode - number > limit
+        return is_past(number, episode, limit)
 
     def _end(self, number: int, now: float | None) -> None:
         """Forget an episode, or give the default to the steps that have not reported."""

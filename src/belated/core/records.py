@@ -225,8 +225,9 @@ def in_table(observation: object, states: int, among: object = None) -> int:
     """The row of a table that an observation asks for; a table of one row need not be told."""
     if among is not None:
         raise ValueError(
-            "among must be left out: a table holds every action; let the state say which actions "
-            f"are allowed, got {checks.show(among)}"
+            "among must be left out: agents with tables learn by the probabilities of their own "
+            "policy, which a choice among fewer actions would change; let the state say which "
+            f"actions are allowed, got {checks.show(among)}"
         )
     if observation is None and states == 1:
         return 0

@@ -23,6 +23,7 @@ docs/derivation.md has the proof.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,23 @@ from belated.core.contract import Problem
 
 SLACK = 8
 """Episodes that are always waited for, before anything is known about delays."""
+
+
+def is_past(episode: int, newest: int, limit: float) -> bool:
+    """Whether an episode has waited for longer than a limit when this one is the newest.
+
+    This is the one rule by which waiting ends, whoever sets the limit.
+    """
+    return newest - episode > limit
+
+
+def pop_past(waiting: dict[int, Any], newest: int, limit: float) -> list[int]:
+    """Remove and return the episodes that have waited for too long; the oldest is the first key."""
+    past = []
+    while waiting and is_past(first := next(iter(waiting)), newest, limit):
+        del waiting[first]
+        past.append(first)
+    return past
 
 
 class Reported:
@@ -100,9 +118,7 @@ class Waiting:
     def begin(self) -> int:
         """Begin the next episode. Returns how many earlier ones are missing."""
         threshold = min(2 * self.largest + SLACK, math.sqrt(self._patience * (self.total + 1)))
-        while self._counted and self._begun - next(iter(self._counted)) > threshold:
-            del self._counted[next(iter(self._counted))]
-            self.given_up += 1
+        self.given_up += len(pop_past(self._counted, self._begun, threshold))
         missing = self.missing
         self._counted[self._begun] = None
         self._begun += 1

@@ -110,9 +110,7 @@ def gym_loop(
     def source(episode: Episode) -> tuple[Trajectory, Costs]:
         k = episode.number
         states, actions, got = play(made, episode.policy, rng, seed=first_seed if k == 0 else None)
-        costs = np.full(H, to_cost.cost(0.0))
-        for h, reward in enumerate(got):
-            costs[h] = to_cost.cost(reward)
+        costs = to_cost.costs(np.append(got, np.zeros(H - len(got))))  # 0 after the end
         realised[k] = costs.sum()
         returns[k] = sum(got)
         lengths[k] = len(got)

@@ -17,6 +17,13 @@ COMMON = (
     "Every agent is told the numbers of states, actions and steps, the start, and whether the "
     "dynamics are the same at every step. An agent that draws gets a seed of its run."
 )
+DECISIONS = (
+    "Every agent is told the actions, how many features there are, and which outcome silence "
+    "stands for, if any; an agent that draws gets a seed of its run. Costs are outcomes with the "
+    "sign turned, and scores compare with the best action for every visitor."
+)
+WORLDS = ("conversions", "items", "labelled", "landings", "mailer", "outcomes")
+"""Kinds of worlds of decisions."""
 TUNED = "the number of episodes and the total delay, from which its parameters are tuned"
 TOLD = {
     ("transitions", "known"): "the true transitions",
@@ -42,7 +49,10 @@ REPLACED = ("learning_rate", "exploration")
 def sentences(experiment: Experiment) -> list[str]:
     """What all agents are told, then one sentence for each agent."""
     told = (_sentence(experiment, learner) for learner in experiment.learners)
-    return [COMMON, *_by_case(experiment), *told]
+    scenes = [experiment.scene(case) for case in experiment.case_names()]
+    decisions = [scene.environment.kind in WORLDS for scene in scenes]
+    common = [COMMON] * (not all(decisions)) + [DECISIONS] * any(decisions)
+    return [*common, *_by_case(experiment), *told]
 
 
 def _by_case(experiment: Experiment) -> list[str]:

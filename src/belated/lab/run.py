@@ -72,7 +72,7 @@ def execute(
     tasks = store.unfinished(directory, experiment)
     failed: list[Outcome] = []
     with ENGINES[engine](experiment, min(jobs, len(tasks))) as perform:
-        build.rehearse(experiment, source)  # while workers start
+        build.rehearse(experiment, source, 1 if engine == "ray" else jobs)  # while workers start
         store.open_for(directory, experiment)
         if begun is not None:
             begun(len(tasks))

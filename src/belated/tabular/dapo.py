@@ -51,6 +51,8 @@ from belated.core.arrays import Floats, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
 from belated.core.stored import Array, Count, Distributions, Field, Flag, Inside, Real, Several
+from belated.core.versions import Kept, KeptPolicy, whole
+from belated.core.waiting import is_past
 from belated.tabular.counts import LOG_TERM, ConfidenceSet, Counts, log_term
 from belated.tabular.kernels import delay_adapted, optimism, planning
 from belated.tabular.kernels.weights import softmax
@@ -69,13 +71,13 @@ class PlayedPolicy:
     """What is remembered of an episode; episodes with the same policy and the same set share it.
 
     Attributes:
-        policy: pi^j (H, S, A).
+        policy: pi^j (H, S, A), as `versions` keeps it.
         arrived: how many trajectories had been counted when it began.
         log_term: L then; the confidence set of the episode follows from both.
         bounds: upper and lower occupancy (H, S), once they have been needed.
     """
 
-    policy: Floats
+    policy: Kept
     arrived: int
     log_term: float
     bounds: tuple[Floats, Floats] | None = None
@@ -294,13 +296,13 @@ class DAPO(Learner[PlayedPolicy]):
     def _memory(self, policy: Floats) -> PlayedPolicy:
         counts = self._counts
         arrived, term = (0, 0.0) if counts is None else (counts.arrived, self._log_term())
-        last = self._last
+        last, kept = self._last, self._versions.keep(policy)
         if (
             last is None
-            or last.policy is not policy
+            or last.policy is not kept
             or (last.arrived, last.log_term) != (arrived, term)
         ):
-            self._last = last = PlayedPolicy(policy, arrived, term)
+            self._last = last = PlayedPolicy(kept, arrived, term)
         return last
 
     def _remembered(self) -> Field:
@@ -309,7 +311,7 @@ class DAPO(Learner[PlayedPolicy]):
         return Several(
             PlayedPolicy,
             {
-                "policy": Distributions(self.problem.shape),
+                "policy": KeptPolicy(self.problem.shape),
                 "arrived": Count(newest, earliest),
                 "log_term": LOG_TERM,
             },
@@ -318,18 +320,19 @@ class DAPO(Learner[PlayedPolicy]):
     def _learn(self, entry: Open[PlayedPolicy]) -> None:
         """Lines 4 to 7 for an episode, unless it is too late or of an earlier phase."""
         played, path, costs = entry.memory, entry.path, entry.costs
-        too_late = self.begun - 1 - entry.number > self._threshold
+        too_late = is_past(entry.number, self.begun - 1, self._threshold)
         if played is None or path is None or costs is None or too_late:
             return
+        policy = whole(played.policy)
         chosen = None if self._set is None else self._set.as_of(played.arrived, played.log_term)
         if played.bounds is None:
-            played.bounds = self._bounds(played.policy, chosen)
+            played.bounds = self._bounds(policy, chosen)
         upper, lower = played.bounds
         bonus = delay_adapted.learn(
             path.states,
             path.actions,
             costs.values,
-            played.policy,
+            policy,
             self._policy,
             upper,
             lower,
@@ -337,7 +340,7 @@ class DAPO(Learner[PlayedPolicy]):
             self._gap,
             self._total,
         )
-        self._subtract(bonus, played.policy, chosen, self._total)
+        self._subtract(bonus, policy, chosen, self._total)
         self._stale = True
 
     def _subtract(

@@ -57,7 +57,7 @@ from belated.core import checks, stored
 from belated.core.contract import AGENT, PATHS, Agent, Information, Wrapper, call, check_inside
 from belated.core.ledger import listed, split
 from belated.core.records import Episode
-from belated.core.waiting import Reported, Waiting
+from belated.core.waiting import Reported, Waiting, is_past
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.tuning import Parameters, Setting
@@ -201,7 +201,7 @@ class Doubling(Wrapper):
         self.agent.observe(kept, now)
         for record in batch:
             if record.is_outcome and self._reported.add(record.episode):
-                late = self.begun - 1 - record.episode > self._threshold
+                late = is_past(record.episode, self.begun - 1, self._threshold)
                 self._skipped += late or record.episode < self._kept_from
                 self._waiting.arrive(record.episode)
 

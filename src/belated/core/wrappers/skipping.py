@@ -30,6 +30,7 @@ from belated.core import checks, stored
 from belated.core.contract import Agent, Information, Wrapper, call, check_inside
 from belated.core.ledger import split
 from belated.core.records import Episode
+from belated.core.waiting import is_past
 
 
 class Skipping(Wrapper):
@@ -68,7 +69,7 @@ class Skipping(Wrapper):
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Let go of the episodes that are now too old, then begin the next."""
-        while self._kept_from < self.begun - self.threshold:
+        while is_past(self._kept_from, self.begun, self.threshold):
             self.agent.forget(self._kept_from)
             self._kept_from += 1
         return self.agent.begin_episode(now)
@@ -107,7 +108,7 @@ class Skipping(Wrapper):
         made = cls.__new__(cls)
         made._wrap(stored.made(read["agent"]), read["threshold"], fresh=False)
         made._kept_from = stored.count("kept_from", read["kept_from"], made.begun)
-        if made._kept_from < made.begun - 1 - made.threshold:
+        if is_past(made._kept_from, made.begun - 1, made.threshold):
             raise ValueError(f"kept_from must have followed begun, got {made._kept_from}")
         made._skipped = stored.count("skipped", read["skipped"])
         return made

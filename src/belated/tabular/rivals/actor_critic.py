@@ -48,7 +48,7 @@ class ActorCritic(Rival):
     def _next_policy(self) -> Floats:
         return frozen(_softmin(self._theta))
 
-    def _learn_from(self, path: Trajectory, costs: Floats, policy: Floats) -> None:
+    def _learn_from(self, path: Trajectory, costs: Floats) -> None:
         v, theta, states, actions = self._v, self._theta, path.states, path.actions
         for h in range(self.problem.horizon - 1, -1, -1):
             s = states[h]
