@@ -78,6 +78,7 @@ KINDS = {
             "dilated_bonus": {"learning_rate": 0.1, "scale": 2.0},
             "doubling": {"agent": part("oppo")},
             "ftrl": {"max_delay": "realised"},
+            "informed_planner": {"transitions": "known", "changing": False},
             "lazy": {"agent": part("ucbvi"), "alpha": 2},
             "oppo": {},
             "oreps": {"transitions": "known"},

@@ -604,6 +604,7 @@ class LinearSampler:
         self._log.status[k] = CLOSED
         self._log.bin[k] = -1
         self._events.pop(number, None)
+        self._delays.pop(number, None)
         self._open -= 1
 
     # Fitting
