@@ -11,6 +11,7 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information, Key
+from belated.core.keywords import explained
 from belated.core.records import FeedbackError, Notes, in_table
 from belated.core.rewards import Scale
 from belated.tabular.records import DIGEST, Costs, StepCost, Steps, Trajectory, noted, read
@@ -35,6 +36,7 @@ def start_distribution(start: object, states: int) -> int | tuple[float, ...]:
     return tuple(float(p) for p in array)
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Problem:
     """States, actions, steps and the start; never the transitions.
@@ -236,6 +238,10 @@ class Problem:
             return Costs(episode, np.zeros((H,) if information == "bandit" else (1, S, A)))
         start = int(self._first.argmax())
         return Trajectory(episode, np.full(H + 1, start), np.zeros(H, dtype=int))
+
+    def blank(self) -> int:
+        """The first state in which an episode can start."""
+        return int(np.argmax(self.start_probabilities > 0.0))
 
     def read(self, value: object) -> Trajectory | Costs | StepCost:
         """The record of which `to_state` or `to_json` gave this value."""
