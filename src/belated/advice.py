@@ -371,9 +371,9 @@ def _practice(known: _Known, notes: tuple[str, ...], seed: int) -> Advice:
             known.problem, known.information, known.transitions, changing=changing, seed=seed
         )
 
-    how = "regret matching+ and planning, weighted by what each would have cost"
-    if known.information == "bandit":
-        how = "it plans with memories of several lengths, weighted by what they predicted"
+    how = "it plans with memories of several lengths, weighted by what they predicted"
+    if known.information == "full":
+        how += ", and regret matching+ beside it, weighted by what each would have cost"
     reason = (
         f"It learns in practice: {how}. It needs neither K nor delays, and has no regret bound for "
         'unknown transitions or bandit feedback; aim="guarantee" gives agents that have one.'

@@ -27,10 +27,11 @@ RIVALS = {
     "ActorCritic": "tabular.rivals.actor_critic",
     "DilatedBonus": "tabular.dilated",
     "Exp3": "tabular.rivals.exp3",
+    "InformedPlanner": "tabular.informed",
     "QLearning": "tabular.rivals.q_learning",
     "UCB1": "tabular.rivals.ucb1",
 }
-"""Agents to compare with; they are not at the top of the package."""
+"""Agents that are not at the top of the package: to compare with, or what `recommend` gives."""
 
 PARTS = {
     "Averaged": "tabular.parts.costs",

@@ -53,6 +53,7 @@ KINDS = {
             "nightly": {"per_day": 3, "low": 1, "high": 2},
             "none": {},
             "of_world": {},
+            "per_step": {"models": part("fixed", delay=2), "steps": 4},
             "poisson": {"mean": 2},
             "trace": {"delays": [1, 2, 3], "repeat": True},
             "uniform": {"low": 0, "high": 3},
@@ -78,6 +79,7 @@ KINDS = {
             "dilated_bonus": {"learning_rate": 0.1, "scale": 2.0},
             "doubling": {"agent": part("oppo")},
             "ftrl": {"max_delay": "realised"},
+            "informed_planner": {"transitions": "known", "changing": False},
             "lazy": {"agent": part("ucbvi"), "alpha": 2},
             "oppo": {},
             "oreps": {"transitions": "known"},
@@ -168,10 +170,13 @@ def test_every_kind_of_part_can_be_run_from_toml(place, kind):
         made["agent"] = part("recommended")
     if kind == "of_world":
         made["environment"] = part("landings")
+    if kind == "per_step":
+        made["agent"] = part("recommended")
     if kind in ARMS:
         made["environment"] = part("bandit", means=[0.1, 0.9])
     rival = kind in RIVALS
-    bandit = rival or kind in (*BANDIT, *DECISIONS, *WORLDS, "averaged", "predicted", "weighted")
+    others = ("averaged", "per_step", "predicted", "weighted")
+    bandit = rival or kind in (*BANDIT, *DECISIONS, *WORLDS, *others)
     agent = Learner("it", made.pop("agent"), information="bandit" if bandit else None)
     experiment = toml.loads(
         toml.dumps(Experiment(name="x", agents=(agent,), episodes=8, seeds=1, **made))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.core import saving
+from belated.core import saving, stored
 from belated.core.records import chance
 from belated.evaluation import DecisionLog
 from belated.linear.features import Scaling
@@ -198,3 +198,43 @@ def test_damaged_states_are_refused(field):
         state[field][name] = array
         with pytest.raises(ValueError, match=r"must|index"):
             bl.LinearSampler.from_state(state)
+
+
+def test_a_reported_decision_may_be_forgotten_before_the_unit_of_ages_is_fixed():
+    agent = bl.LinearSampler(bl.Choice(actions=2))
+    for n in range(3):
+        agent.decide(now=float(n))
+    agent.observe([bl.Reward(0, 1.0)], now=3.0)
+    agent.decide(now=4.0)
+    agent.forget(0)
+    assert stored.twin(agent).open_episodes() == [1, 2, 3]
+
+
+def test_names_floor_and_holdout_may_change_while_a_learner_learns():
+    agent = bl.LinearSampler(bl.Choice(actions=["a", "b"]), floor=0.0)
+    agent.change(names=["a", "c"], floor=0.5, holdout=0.25)
+    assert (agent.problem.names, agent.floor, agent.holdout) == (("a", "c"), 0.5, 0.25)
+    assert min(agent.decide().probabilities) >= 0.3
+    with pytest.raises(ValueError, match="names must be 2"):
+        agent.change(names=["a", "c", "d"], floor=0.0)
+    with pytest.raises(ValueError, match="keep their places"):
+        agent.change(names=["c", "a"])
+    assert agent.floor == 0.5
+
+
+def test_an_overview_has_the_table_the_probabilities_and_the_weights():
+    rng = np.random.default_rng(0)
+    features = bl.Features(age="number", country=["dk", "se"])
+    agent = bl.LinearSampler(bl.Choice(actions=["a", "b"], features=features), silence=None)
+    for _ in range(300):
+        age = float(rng.normal())
+        made = agent.decide({"age": age, "country": "dk"})
+        agent.observe([bl.Reward(made.number, (age if made.action else 0.0) + rng.normal() / 10)])
+    seen = agent.overview(most=3)
+    assert seen.rows == agent.table()
+    assert seen.probabilities.sum() == pytest.approx(1.0)
+    assert len(seen.weights) == 3
+    first = seen.weights[0]
+    assert (first.action, first.feature) == ("b", "age")
+    assert first.low < first.weight < first.high
+    assert first.weight == pytest.approx(1.0, abs=0.2)  # of a standard deviation, about 1 here

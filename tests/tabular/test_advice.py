@@ -88,8 +88,8 @@ def test_the_decision_table(about, name):
         assert practice.name == "DelayedPlanner"
         assert practice.call.endswith(f"changing={changing}, seed=0)")
     else:
-        assert practice.name == "DelayedOPPO"
-        assert "update=Blend(RegretMatching(hints=True), Planned(" in practice.call
+        assert practice.name == "InformedPlanner"
+        assert practice.call.endswith("seed=0)")
 
 
 def test_order_helps_under_full_information_only():

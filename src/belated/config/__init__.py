@@ -49,6 +49,7 @@ DELAYS = Registry(
         delays.nightly,
         delays.none,
         of_world,
+        delays.per_step,
         delays.poisson,
         delays.trace,
         delays.uniform,

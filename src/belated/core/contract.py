@@ -142,6 +142,10 @@ class Problem(Protocol):
         """A record as it might come; None if there is none of that kind."""
         ...
 
+    def blank(self) -> Any:
+        """An observation as it might be at the beginning of an episode."""
+        ...
+
     def read(self, value: object) -> Any:
         """The record of which `to_state` or `to_json` gave this value."""
         ...

@@ -123,6 +123,10 @@ class Ledger(Generic[Memory]):
         """Whether feedback of this episode can still be taken."""
         return number in self._open
 
+    def adopt(self, problem: Problem) -> None:
+        """Go on with a problem under which all that came is right, such as one action more."""
+        self._problem = problem
+
     def begin(
         self, memory: Memory, policy: Floats | None = None, notes: Notes | None = None
     ) -> int:

@@ -22,10 +22,11 @@ from belated.core.arrays import Ints
 from belated.core.contract import Agent, check_fresh
 from belated.core.delays import DelayModel
 from belated.core.delays.seen import SeeingModel
+from belated.core.delays.steps import of_episodes
 from belated.core.memory import check_room
 from belated.lab.spec import Experiment, Learner, Scene
 from belated.linear.world import DecisionWorld
-from belated.simulation import delays_in, record_bytes
+from belated.simulation import check_steps, delays_in, record_bytes
 from belated.tabular.world import World
 
 RUN = "run"
@@ -54,7 +55,7 @@ Delays = Ints | DelayModel | SeeingModel | None
 
 
 def delays(scene: Scene, world: World | DecisionWorld, seed: int) -> Delays:
-    """The delays (K,) of a seed, as `simulate` draws them; the same for every agent.
+    """The delays of a seed, (K,) or (K, H), as `simulate` draws them; the same for every agent.
 
     A model that looks at what happened is returned itself: its delays depend on the agent. So is
     any model for decisions, of which nobody is told the delays; None is "of_world".
@@ -86,7 +87,7 @@ def agent(
         experiment.information_of(learner, case),
         experiment.paths_of(learner),
         world.mdp.transitions if isinstance(world, World) else None,
-        delays if isinstance(delays, np.ndarray) else None,
+        of_episodes(delays) if isinstance(delays, np.ndarray) else None,
         seed=seeds(),
         length=experiment.scene(case).episodes,
         silence=world.silence if isinstance(world, DecisionWorld) else None,
@@ -166,7 +167,8 @@ def _rehearse(experiment: Experiment, case: str, runs: int) -> None:
             if isinstance(made, World) and isinstance(drawn, np.ndarray):
                 costs, information = made.costs.seeded(0), fresh.information
                 size = record_bytes(costs, made.problem, information, scene.episodes)
-                check_room(fresh, drawn, size, runs=runs)
+                check_steps(fresh, drawn)
+                check_room(fresh, of_episodes(drawn), size, runs=runs)
 
 
 @contextlib.contextmanager

@@ -43,7 +43,7 @@ COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("missing", "delay"), pl.Int64()),
     **dict.fromkeys(("mean_value", "mean_comparator", "mean_uniform"), pl.Float64()),
     **dict.fromkeys(("best_each", "best_so_far"), pl.Float64()),
-    "diagnostics": pl.String(),
+    **dict.fromkeys(("diagnostics", "step_delays"), pl.String()),
 }
 
 
@@ -156,8 +156,17 @@ def _frame(experiment: Experiment, task: Task, run: Run, watched: Watched) -> pl
             "mean_uniform": means.uniform,
             **_best(run),
             "diagnostics": pl.Series([watched.found.get(k) for k in range(K)], dtype=pl.String),
+            "step_delays": pl.Series(_of_steps(run), dtype=pl.String),
         }
     )
+
+
+def _of_steps(run: Run) -> list[str | None]:
+    """The delays of the single costs of every episode, as JSON."""
+    if run.step_delays is None:
+        return [None] * len(run.values)
+    told = np.where(run.step_delays == NEVER, -1, run.step_delays)
+    return [json.dumps(row) for row in told.tolist()]
 
 
 def _best(run: Run) -> dict[str, Floats]:

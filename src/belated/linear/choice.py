@@ -100,6 +100,36 @@ class Choice:
             raise ValueError(f"name must be a text, got {checks.show(name)}")
         return Choice([*self.names, name], self.features)
 
+    def with_actions(self, actions: int | list[str]) -> Choice:
+        """The choice among these actions: those of now, perhaps called otherwise, and more."""
+        made = Choice(actions, self.features)
+        if (
+            self.actions is None
+            or made.actions is None
+            or (made.names is None) != (self.names is None)
+        ):
+            raise ValueError(
+                f"actions must be listed as before, {checks.show(self.actions_listed)}, "
+                f"got {checks.show(actions)}"
+            )
+        if made.actions < self.actions:
+            raise ValueError(
+                f"actions must keep all {self.actions}, got {made.actions}; retire those that are "
+                "not to be played any more"
+            )
+        for place, name in enumerate(self.names or ()):
+            if name in (made.names or ())[:place] + (made.names or ())[place + 1 :]:
+                raise ValueError(
+                    f"actions must keep their places: {name!r} is number {place}, "
+                    f"got {checks.show(actions)}"
+                )
+        return made
+
+    @property
+    def actions_listed(self) -> int | list[str] | None:
+        """The argument `actions`."""
+        return self.actions if self.names is None else list(self.names)
+
     def rows(self, x: object, scaling: Scaling) -> tuple[Floats, list[Floats]]:
         """Features (1, d), or (n, d) where they describe the actions, checked.
 
@@ -207,7 +237,7 @@ class Choice:
     def state(self) -> stored.State:
         """The arguments."""
         return {
-            "actions": self.actions if self.names is None else list(self.names),
+            "actions": self.actions_listed,
             "features": stored.kept(self.features)
             if isinstance(self.features, Features)
             else self.features,
@@ -221,10 +251,7 @@ class Choice:
 
     def configuration(self) -> dict[str, Any]:
         """The arguments, for people and files."""
-        return {
-            "actions": self.actions if self.names is None else list(self.names),
-            "features": self.features,
-        }
+        return {"actions": self.actions_listed, "features": self.features}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Choice):

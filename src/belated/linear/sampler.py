@@ -200,6 +200,11 @@ class LinearSampler:
         return self._problem
 
     @property
+    def floor(self) -> float:
+        """Probability that is shared out among all actions at hand."""
+        return self._floor
+
+    @property
     def holdout(self) -> float:
         """Share of the decisions that play uniformly."""
         return self._holdout
@@ -744,6 +749,30 @@ class LinearSampler:
             raise ValueError(f"action must leave one that is played, got {action!r}, the last one")
         self._retired.add(number)
 
+    def change(
+        self,
+        *,
+        names: Sequence[str] | None = None,
+        floor: float | None = None,
+        holdout: float | None = None,
+    ) -> None:
+        """Change what may change while the learner learns; what is None stays.
+
+        names: what the actions are called from now on, all of them.
+        """
+        problem = self._problem
+        if names is not None:
+            problem = problem.with_actions(list(names))
+            if problem.actions != self._problem.actions:
+                raise ValueError(f"names must be {self._models}, got {len(names)}")
+        if floor is not None:
+            floor = checks.real("floor", floor, 0.0, 1.0)
+        if holdout is not None:
+            holdout = checks.real("holdout", holdout, 0.0, 1.0)
+        self._problem = problem
+        self._floor = self._floor if floor is None else floor
+        self._holdout = self._holdout if holdout is None else holdout
+
     def table(self) -> list[Row]:
         """One row per action: plays, reports, expected outcome with an interval, what leads."""
         return stored.twin(self)._table()  # type: ignore[no-any-return]
@@ -801,7 +830,8 @@ class LinearSampler:
             blank[0, -1] = 1.0
             asked = asked if len(asked) else blank
             for n, x in enumerate(asked):
-                now[models] += self._policy(self._begun + n, x[None], models)[0] / len(asked)
+                now[models] += self._policy(self._begun + n, x[None], models)[0]
+            now /= len(asked)
         pool = self._exposure.share.mean(axis=0) if self._reports else self._exposure.share[0] * 0.0
         return Overview(rows, now, strongest, self._exposure.edges.copy(), pool, self._silence)
 

@@ -80,7 +80,7 @@ class Look:
 
 def look(agent: Agent) -> Look:
     """Look at an agent; nothing changes."""
-    retired = getattr(agent, "retired", frozenset())
+    retired: frozenset[int] = getattr(agent, "retired", frozenset())
     asked = getattr(agent, "overview", None)
     if asked is not None:
         seen: Overview = asked()
@@ -123,7 +123,7 @@ def report(
         "begun": books.begun,
         "pending": books.pending,
         "overdue": books.overdue,
-        "late": books.inbox.counts()["late"],
+        "late": books.tally.late,
         "words": WORDS,
         "now": now,
     }

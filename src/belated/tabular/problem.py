@@ -237,6 +237,10 @@ class Problem:
         start = int(self._first.argmax())
         return Trajectory(episode, np.full(H + 1, start), np.zeros(H, dtype=int))
 
+    def blank(self) -> int:
+        """The first state in which an episode can start."""
+        return int(np.argmax(self.start_probabilities > 0.0))
+
     def read(self, value: object) -> Trajectory | Costs | StepCost:
         """The record of which `to_state` or `to_json` gave this value."""
         return read(value)
