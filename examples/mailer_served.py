@@ -30,7 +30,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-from drawing import BLUE, ORANGE, VERMILION, axes, save, smooth
+from drawing import BLUE, ORANGE, VERMILION, axes, save
 
 import belated as bl
 from belated.client import Client
@@ -266,16 +266,19 @@ def second_opinion(run: Run, plan: Plan) -> list[tuple[str, object, float]]:
 def draw(served: Run, beside: Run, plan: Plan, opinion: list) -> Path:
     """Purchases per 100 mails through the days, and the second opinion."""
     figure, (left, right) = axes(2, width=11.5)
-    at = np.arange(len(served.value)) / PER_DAY
-    best, uniform = best_and_uniform(served, plan)
-    left.plot(at, 100 * smooth(beside.value, PER_DAY), color=ORANGE, linewidth=5, alpha=0.5,
-              label="in the library")  # fmt: skip
-    left.plot(at, 100 * smooth(served.value, PER_DAY), color=BLUE, label="through the server")
-    for level, label in ((best, "best line"), (uniform, "a line at random")):
-        left.plot(at, 100 * smooth(level, PER_DAY), color="0.6", linewidth=1, linestyle=":")
-        height = 100 * level[-PER_DAY:].mean()
-        left.annotate(label, (plan.days, height), xytext=(0, 4), textcoords="offset points",
-                      color="0.4", ha="right")  # fmt: skip
+    at = np.arange(plan.days)
+
+    def daily(values: np.ndarray) -> np.ndarray:
+        return 100 * values.reshape(plan.days, PER_DAY).mean(axis=1)
+
+    left.plot(at, daily(beside.value), color=ORANGE, linewidth=5, alpha=0.5, label="in the library")
+    left.plot(at, daily(served.value), color=BLUE, label="through the server")
+    for level, label in zip(
+        best_and_uniform(served, plan), ("best line", "at random"), strict=True
+    ):
+        left.plot(at, daily(level), color="0.6", linewidth=1, linestyle=":")
+        left.annotate(label, (plan.days, daily(level)[-1]), xytext=(0, 4),
+                      textcoords="offset points", color="0.4", ha="right")  # fmt: skip
     events = (
         (plan.crash, "killed"),
         (plan.story, "story\nadded"),
@@ -286,7 +289,7 @@ def draw(served: Run, beside: Run, plan: Plan, opinion: list) -> Path:
         left.annotate(label, (day, 3.2), xytext=(3, 0), textcoords="offset points",
                       color=VERMILION, fontsize=9, va="bottom")  # fmt: skip
     left.set(xlabel="day", ylabel="expected purchases per 100 mails", ylim=(3, 11))
-    left.legend(frameon=False, loc="upper left")
+    left.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.97))
     left.set_title("The learner behind HTTP is that of the library", fontsize=11)
     for place, (name, found, truth) in enumerate(opinion):
         ends = [[100 * (found.value - found.low)], [100 * (found.high - found.value)]]
