@@ -11,6 +11,7 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Floats
 from belated.core.contract import Key
+from belated.core.keywords import explained
 from belated.core.records import FeedbackError
 from belated.linear.features import Features, Scaling
 from belated.linear.reward import EVENT, Reward, read
@@ -21,6 +22,7 @@ LARGEST = 1e100
 """The largest feature."""
 
 
+@explained
 class Choice:
     """What a learner of decisions is told.
 

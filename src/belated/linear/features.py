@@ -11,6 +11,7 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats
+from belated.core.keywords import explained
 
 HASHED = 16
 """Places of an open category, unless a width is stated."""
@@ -18,6 +19,7 @@ FIRST = 100
 """Vectors whose numbers decide the scale; it stays after that."""
 
 
+@explained
 class Features:
     """How named values become a vector.
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints
 from belated.core.contract import call
+from belated.core.keywords import explained
 from belated.core.records import Decision, Episode, FeedbackError, Notes, chance
 from belated.linear import exposure as exposures
 from belated.linear import files, learning, life, sums
@@ -87,6 +88,7 @@ _FIELDS = (
 )
 
 
+@explained
 class LinearSampler:
     """A learner for decisions with features, late outcomes and silence.
 
