@@ -19,6 +19,7 @@ from belated.core.delays import none as no_delays
 from belated.core.delays.seen import Happened, SeeingModel
 from belated.core.delays.steps import PerStep, StepDelaysOf, of_episodes, of_paths
 from belated.core.inbox import Inbox
+from belated.core.keywords import explained
 from belated.core.memory import check_room
 from belated.core.records import Episode, altered
 from belated.core.score import score, verdict
@@ -88,6 +89,7 @@ class Best:
         return found
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """What happened in each episode. All values are exact, by dynamic programming.
@@ -315,6 +317,7 @@ def drive(
         agent.observe(now + line.release(k))
 
 
+@explained
 def simulate(
     world: World | DecisionWorld,
     agent: Agent,

@@ -112,11 +112,12 @@ def _like_dapo(agent: type[DAPO], about: str) -> Maker:
             tuned = tuning.dapo(told.problem, told.episodes, told.total_delay, dynamics=dynamics)
             learning_rate, episodes = tuned["learning_rate"], told.episodes
         rate = checks.real("scale", scale, 0.0, above=True) * learning_rate
+        horizon: int = told.problem.horizon
         if isinstance(exploration, str):
             checks.choice("exploration (if not a number)", exploration, ("tuned",))
-            exploration = 2.0 * learning_rate * told.problem.horizon
+            exploration = 2.0 * learning_rate * horizon
         elif exploration is None:
-            exploration = 2.0 * rate * told.problem.horizon
+            exploration = 2.0 * rate * horizon
         return agent(
             told.problem,
             transitions=known,
@@ -298,7 +299,7 @@ PARTS = {
     "explore": EXPLORES,
 }
 """Arguments of agents that are parts."""
-MADE = {
+MADE: dict[str, Maker] = {
     "DAPO": _like_dapo(DAPO, "`belated.DAPO`, for bandit feedback"),
     "DelayedFTRL": ftrl,
     "DelayedOPPO": oppo,
@@ -311,7 +312,7 @@ MADE = {
 
 def of_names(homes: Mapping[str, str], room: str) -> dict[str, Maker]:
     """The kinds of the agents whose modules are in a room of the package: tabular or linear."""
-    found = {}
+    found: dict[str, Maker] = {}
     for name, home in homes.items():
         if home.startswith(f"{room}."):
             agent = getattr(import_module(f"belated.{home}"), name)

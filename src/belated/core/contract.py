@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 
 from belated.core import checks
+from belated.core.keywords import explained
 from belated.core.records import Decision, Episode, Notes, chance
 from belated.core.rewards import Scale
 
@@ -228,6 +229,12 @@ class Deciding:
     """
 
     seed: int = 0
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Let the constructor of every agent say which argument it does not have."""
+        super().__init_subclass__(**given)
+        if "__init__" in vars(cls):
+            explained(cls)
 
     def decide(
         self: Any,

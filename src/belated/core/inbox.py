@@ -40,6 +40,7 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.contract import Agent, Information, Key, Wrapper, call, check_inside
+from belated.core.keywords import explained
 from belated.core.ledger import is_record, newest, read_record
 from belated.core.records import Episode, FeedbackError
 from belated.core.rewards import Scale
@@ -65,6 +66,7 @@ Facts = dict[Key, Any]
 """What is remembered of an episode; not changed any more once it is."""
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of one record.
@@ -90,6 +92,7 @@ class Outcome:
     used: bool = False
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Report:
     """What became of a batch.

@@ -13,6 +13,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
+from belated.core.keywords import explained
 
 if TYPE_CHECKING:
     from belated.core.contract import Problem
@@ -85,6 +86,7 @@ class Notes:
         self.void = self.void or not same
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Episode:
     """An episode to play.
@@ -190,6 +192,7 @@ class Episode:
         return Episode(number, self.policy, self.problem, self.notes)
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """What was decided in a problem of one step.

@@ -11,6 +11,7 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Floats
 from belated.core.contract import Key
+from belated.core.keywords import explained
 from belated.core.records import FeedbackError
 from belated.linear.features import Features, Scaling
 from belated.linear.reward import EVENT, Reward, read
@@ -21,6 +22,7 @@ LARGEST = 1e100
 """The largest feature."""
 
 
+@explained
 class Choice:
     """What a learner of decisions is told.
 
@@ -79,6 +81,10 @@ class Choice:
         if isinstance(self.features, Features):
             return self.features.labels()
         return [f"feature {place}" for place in range(self.width)]
+
+    def groups(self) -> list[range]:
+        """The places of the values of each category."""
+        return self.features.groups() if isinstance(self.features, Features) else []
 
     def index(self, name: str, action: object) -> int:
         """An action by its number or its name; name: of the argument."""

@@ -66,7 +66,7 @@ class Counts:
     @property
     def tally(self) -> counting.Tally:
         """The arrays, flat over rows, as kernels take them."""
-        if self._tally is None:
+        if self._tally is None or self._tally.counts.base is not self.counts:  # new, or a copy
             flat = (-1, self.width)
             self._tally = counting.Tally(
                 self.successors.reshape(flat),
@@ -99,7 +99,6 @@ class Counts:
         past = copy.copy(self)
         past.counts = self.counts.copy()
         past.visits = self.visits.copy()
-        past._tally = None
         if not newer:
             return past, np.zeros(0, dtype=np.int64)
         rows = np.concatenate([path[0] for path in newer])
@@ -111,7 +110,7 @@ class Counts:
         made = copy.copy(self)
         made.successors, made.known = self.successors.copy(), self.known.copy()
         made.counts, made.visits = self.counts.copy(), self.visits.copy()
-        made._recall, made._recent, made._tally = False, deque(), None
+        made._recall, made._recent = False, deque()
         return made
 
     def recall_from(self, arrived: int) -> None:
@@ -147,7 +146,6 @@ class Counts:
         self.counts = stored.copied("counts", read["counts"], np.int64, self.successors.shape)
         self.known = stored.copied("known", read["known"], np.int32, rows)
         self.visits = stored.copied("visits", read["visits"], np.int64, rows)
-        self._tally = None
         self.arrived = stored.count("arrived", read["arrived"])
         recent = stored.copied("recent", read["recent"], np.int64, (None, 2, self._steps))
         if len(recent) > (self.arrived if self._recall else 0):
@@ -193,7 +191,6 @@ class Counts:
         slots = min(self._problem.states, self.width + max(1, self.width // 2))
         self.successors = widened(self.successors, slots)
         self.counts = widened(self.counts, slots)
-        self._tally = None
 
 
 def widened(array: npt.NDArray[Scalar], slots: int) -> npt.NDArray[Scalar]:

@@ -9,9 +9,11 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Bools, Floats, Indices, frozen
+from belated.core.keywords import explained
 from belated.tabular.kernels.planning import Rows
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Transitions:
     """Where every (step, state, action) leads, as padded lists of successors.

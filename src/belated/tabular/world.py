@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
+from belated.core.keywords import explained
 from belated.core.records import unchecked
 from belated.tabular import policies
 from belated.tabular.costs import CostProcess, fixed
@@ -18,6 +19,7 @@ from belated.tabular.records import Trajectory
 from belated.tabular.transitions import Transitions
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class MDP:
     """True dynamics.
@@ -73,6 +75,7 @@ class MDP:
         return unchecked(Trajectory, episode, frozen(states), frozen(actions), None, None)
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class World:
     """An MDP and a cost process: everything that is hidden from the learner.

@@ -18,6 +18,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Bools, Floats, frozen
+from belated.core.keywords import explained
 from belated.core.stored import Array, Count, Learned, Maybe, Real
 from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
@@ -65,6 +66,7 @@ def no_exploration(part: ExplorePart | None) -> ExplorePart:
     return UniformShare(0.0) if part is None else part
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class UniformShare:
     """A share of uniform play in every state, so that nothing is left unobserved for ever.
@@ -110,6 +112,7 @@ class UniformShare:
         """Nothing depends on the phase."""
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class FewVisits:
     """Explicit exploration: play uniformly in states with too few observed visits.
