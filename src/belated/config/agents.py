@@ -112,16 +112,17 @@ def _like_dapo(agent: type[DAPO], about: str) -> Maker:
             tuned = tuning.dapo(told.problem, told.episodes, told.total_delay, dynamics=dynamics)
             learning_rate, episodes = tuned["learning_rate"], told.episodes
         rate = checks.real("scale", scale, 0.0, above=True) * learning_rate
+        gamma: float
         if isinstance(exploration, str):
             checks.choice("exploration (if not a number)", exploration, ("tuned",))
-            exploration = 2.0 * learning_rate * told.problem.horizon
-        elif exploration is None:
-            exploration = 2.0 * rate * told.problem.horizon
+            gamma = 2.0 * learning_rate * told.problem.horizon
+        else:
+            gamma = 2.0 * rate * told.problem.horizon if exploration is None else exploration
         return agent(
             told.problem,
             transitions=known,
             learning_rate=rate,
-            exploration=exploration,
+            exploration=gamma,
             episodes=episodes,
             scale=scale,
         )
@@ -298,7 +299,7 @@ PARTS = {
     "explore": EXPLORES,
 }
 """Arguments of agents that are parts."""
-MADE = {
+MADE: dict[str, Maker] = {
     "DAPO": _like_dapo(DAPO, "`belated.DAPO`, for bandit feedback"),
     "DelayedFTRL": ftrl,
     "DelayedOPPO": oppo,
