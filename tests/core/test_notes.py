@@ -234,3 +234,26 @@ def test_one_reading_of_the_clock_per_event():
     assert len(readings) == before + 3
     assert not inbox.is_pending()
     inbox.state()
+
+
+def test_costs_in_a_small_part_of_their_range_are_warned_of_once():
+    problem = bl.Problem(states=1, actions=2, horizon=1)
+    rng = np.random.default_rng(0)
+
+    def fed(costs):
+        inbox = bl.Inbox(bl.ThompsonSampling(problem))
+        for cost in costs:
+            episode = inbox.begin_episode()
+            episode.act(0, 0, rng)
+            inbox.take([bl.Costs(episode.number, [float(cost)])])
+
+    with pytest.warns(
+        UserWarning, match=r"between 0\.9\d* and 0\.9\d*.*rewards=\(low, high\)"
+    ) as told:
+        fed(0.9 + 0.04 * rng.random(300))
+    assert len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fed(0.9 + 0.06 * (np.arange(300) % 2))  # 6 % of the range
+        fed(np.ones(150))  # nothing but silence so far
+        fed([0.9, 0.91] * 49)  # too few to say
