@@ -134,7 +134,7 @@ class LinearSampler:
         self._changes = checks.flag("changes", changes)
         self._floor = checks.real("floor", floor, 0.0, 1.0)
         self._holdout = checks.real("holdout", holdout, 0.0, 1.0)
-        self.seed = checks.integer("seed", seed, 0, checks.LARGEST)
+        self.seed = checks.integer("seed", seed, 0, checks.LARGEST_INTEGER)
         d = problem.width + (0 if problem.shared else 1)
         diagonal = d > DIAGONAL if diagonal is None else checks.flag("diagonal", diagonal)
         self._diagonal = diagonal
@@ -1033,7 +1033,7 @@ class LinearSampler:
         self._nonzero = stored.copied("nonzero", read["nonzero"], np.float64, (d,))
         self._square = stored.copied("square", read["square"], np.float64, (d,))
         stored.between("nonzero", self._nonzero, 0.0, checks.MOST)
-        stored.between("square", self._square, 0.0, stored.LARGEST)
+        stored.between("square", self._square, 0.0, stored.LARGEST_FLOAT)
         self._plays = stored.copied("plays", read["plays"], np.int64, (A,))
         stored.between("plays", self._plays, 0, begun)
         self._raw = stored.copied("raw", read["raw"], np.float64, (2, A))
