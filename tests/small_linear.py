@@ -86,6 +86,9 @@ class Visits:
     def example(self, episode, information, *, outcome):
         return Paid(episode, 0.0, "example") if outcome else None
 
+    def blank(self):
+        return [0.0] * self.features
+
     def read(self, value):
         return Paid(**value)
 

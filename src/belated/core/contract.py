@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 
 from belated.core import checks
+from belated.core.keywords import explained
 from belated.core.records import Decision, Episode, Notes, chance
 from belated.core.rewards import Scale
 
@@ -142,6 +143,10 @@ class Problem(Protocol):
         """A record as it might come; None if there is none of that kind."""
         ...
 
+    def blank(self) -> Any:
+        """An observation as it might be at the beginning of an episode."""
+        ...
+
     def read(self, value: object) -> Any:
         """The record of which `to_state` or `to_json` gave this value."""
         ...
@@ -219,10 +224,17 @@ class Deciding:
     """An agent that can decide in one call, where an episode has one step.
 
     Attributes:
-        seed: of the draws that `decide` makes without a generator of the caller.
+        seed: of the draws that `decide` makes without a generator of the caller. An agent without
+            an argument of this name may be given another one at any time: `agent.seed = 7`.
     """
 
     seed: int = 0
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Let the constructor of every agent say which argument it does not have."""
+        super().__init_subclass__(**given)
+        if "__init__" in vars(cls):
+            explained(cls)
 
     def decide(
         self: Any,

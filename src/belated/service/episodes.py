@@ -20,16 +20,18 @@ from belated.core.arrays import Floats
 from belated.core.contract import Information
 from belated.core.inbox import OVERDUE, PASSED, TOO_LATE, Inbox, Outcome
 from belated.core.records import Asked
-from belated.service.events import Begun, Choice, Chosen, Decided, Event, Fed, Forgotten
+from belated.service.events import Begun, Changed, Choice, Chosen, Decided, Event, Fed, Forgotten
 from belated.service.recorder import Call, Recorder
 from belated.service.tally import Tally
-from belated.service.wire import Arrived, End
+from belated.service.wire import Arrived, End, Timed
 from belated.tabular.records import UNKNOWN, Trajectory
 
 HISTORY = 1000
 """How many of the newest episodes the page draws."""
 BUCKETS = 32
 """Of delays: the last has 2**30 seconds and more."""
+WAITED = "it happened after the deadline, or does not say when, and the default is learned"
+"""Why a record is late where a default waits."""
 REMEMBER = 10_000
 """Closed episodes that are remembered, to tell duplicates from conflicts."""
 
@@ -39,10 +41,11 @@ class Terms:
     """What decides how the books are kept.
 
     deadline: of an episode, in seconds or, unless `timed`, in episodes. default: the cost of a step
-    that has not reported by then; None: the episode is forgotten, after a grace if there is one.
+    that has not reported by then; None: the episode is forgotten. grace: how much later that is;
+    beside a default, what happened in time is taken until then, and nothing else.
     first: the number of the first episode. start: digest of the file that the agent came from.
     ends: whether episodes of one step wait for their last state, as in logs of format 2.
-    dated: whether the agent looks at the time at which outcomes come.
+    dated: whether the agent looks at the time at which outcomes come. rewards: where they lie.
     """
 
     problem: Any
@@ -57,6 +60,19 @@ class Terms:
     start: str | None = None
     ends: bool = False
     dated: bool = False
+    rewards: tuple[float, float] | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether a default waits for a grace, for what happened in time and comes later."""
+        return self.default is not None and self.grace is not None
+
+    @property
+    def inbox(self) -> tuple[float | None, float | None, float | None]:
+        """Deadline, default and grace of the inbox."""
+        if self.waits:
+            return (self.deadline or 0.0) + (self.grace or 0.0), self.default, None
+        return self.deadline, self.default, self.grace
 
 
 def digest(policy: Floats) -> str:
@@ -86,13 +102,14 @@ class Books:
         self.now = 0.0
         recorder = Recorder(terms.problem, terms.information, uses_paths=terms.uses_paths)
         recorder.start_at(terms.first)
+        deadline, default, grace = terms.inbox
         self._adopt(
             Inbox(
                 recorder,
-                deadline=terms.deadline,
-                default=terms.default,
+                deadline=deadline,
+                default=default,
                 clock=self._clock if terms.timed else None,
-                grace=terms.grace,
+                grace=grace,
                 remember=terms.remember,
             ),
             recorder,
@@ -195,12 +212,31 @@ class Books:
         elif isinstance(event, Forgotten):
             self.inbox.forget(event.episode)
             self._tidy(event.episode)
+        elif isinstance(event, Changed):
+            self._change(event)
         while self.opened and not self.inbox.is_open(oldest := next(iter(self.opened))):
             self._tidy(oldest)
-        while self.in_time and self.inbox.is_overdue(oldest := next(iter(self.in_time))):
+        while self.in_time and self._is_overdue(oldest := next(iter(self.in_time))):
             del self.in_time[oldest]
             self.answered.discard(oldest)
         return outcomes
+
+    def _is_overdue(self, episode: int) -> bool:
+        """Whether the deadline of an open episode has passed."""
+        if self.terms.waits:
+            return self.now - self.opened[episode] > (self.terms.deadline or 0.0)
+        return self.inbox.is_overdue(episode)
+
+    def _change(self, event: Changed) -> None:
+        terms = self.terms
+        if event.actions is not None:
+            terms = replace(terms, problem=terms.problem.with_actions(event.actions))
+        if "remember" in event.settings:
+            terms = replace(terms, remember=event.settings["remember"])
+        self.terms = terms
+        self._recorder.adopt(terms.problem)
+        self.inbox.problem = terms.problem
+        self.inbox.remember = terms.remember
 
     def _begin(self, event: Begun, policy: Floats) -> None:
         number = self.inbox.begin_episode().number
@@ -240,9 +276,12 @@ class Books:
         outcomes: list[Outcome | None] = []
         batch: list[Any] = []
         places: list[int | None] = []
-        for record in records:
-            own = self._own_outcome(record)
+        times: dict[int, float] = {}
+        for given in records:
+            record, time = given if isinstance(given, Timed) else (given, self.now)
+            own = self._own_outcome(record, time)
             if own is None:
+                times[len(batch)] = time
                 batch.append(record)
                 places.append(len(outcomes))
             elif isinstance(record, End) and own.used:
@@ -256,15 +295,17 @@ class Books:
             outcomes.append(own)
         if batch:
             found = self.inbox.take(batch).outcomes
-            for place, record, outcome in zip(places, batch, found, strict=True):
+            for i, (place, record, outcome) in enumerate(zip(places, batch, found, strict=True)):
                 if isinstance(record, Trajectory) and outcome.kind in ("taken", "late"):
                     self._note(record)
                 if place is not None:
-                    outcomes[place] = outcome
+                    outcomes[place] = self._judged(outcome, times[i])
         for number in sorted({item.episode for item in batch}):  # as when the log is read again
             self._tidy(number)
-        assert None not in outcomes
-        return outcomes  # type: ignore[return-value]
+        told = [outcome for outcome in outcomes if outcome is not None]
+        assert len(told) == len(outcomes)
+        self.tally.late += sum(outcome.kind == "late" for outcome in told)
+        return told
 
     def _note(self, path: Trajectory) -> None:
         """Know decisions and end of a path, so that nothing else is believed of them later."""
@@ -297,8 +338,25 @@ class Books:
         why = f"episode {number}, path: it ended in state {end}, got {record.states[-1]}"
         return Outcome("conflict", number, "path", why)
 
-    def _own_outcome(self, record: Arrived) -> Outcome | None:
-        """The outcome of what an inbox does not know: ends, and paths beside decisions."""
+    def _judged(self, outcome: Outcome, time: float) -> Outcome:
+        """The outcome of a record that happened at this time: in time, although it came late."""
+        if outcome.kind == "late" and outcome.used and not self._is_past(outcome.episode, time):
+            return Outcome("taken", outcome.episode, outcome.part, used=True)
+        return outcome
+
+    def _is_past(self, episode: int | None, time: float) -> bool:
+        """Whether an open episode had missed its deadline at a time. Only clocks can tell."""
+        began = self.opened.get(-1 if episode is None else episode)
+        if not self.terms.timed or began is None or self.terms.deadline is None:
+            return True
+        return min(time, self.now) - began > self.terms.deadline
+
+    def _own_outcome(self, record: Arrived, time: float) -> Outcome | None:
+        """The outcome of what an inbox does not know.
+
+        These are ends, paths beside decisions, and outcomes that happened after their deadline
+        while a default waits.
+        """
         number = record.episode
 
         def is_now(kind: Literal["invalid", "unknown", "late", "conflict"], why: str) -> Outcome:
@@ -312,6 +370,9 @@ class Books:
                     return is_now("conflict", why)
             if self._is_built_without_end(number):
                 return Outcome("duplicate", number, part, "its decision was noted before")
+        waits = self.terms.waits and number in self.opened and record.is_outcome
+        if waits and self._is_past(number, time):
+            return Outcome("late", number, record.part, f"episode {number}: {WAITED}")
         if not isinstance(record, End):
             return None
         part = "end"
@@ -438,10 +499,15 @@ class Books:
         made = cls(terms)
         inbox = Inbox.from_state(read["inbox"])
         recorder = inbox.agent
-        if not isinstance(recorder, Recorder) or not (recorder.problem == terms.problem):
-            raise ValueError("the snapshot must be of the same problem")
+        if not isinstance(recorder, Recorder):
+            raise ValueError("the snapshot must be of a learner of the service")
+        if recorder.problem != terms.problem:
+            actions = getattr(recorder.problem, "actions_listed", None)
+            if actions is None or terms.problem.with_actions(actions) != recorder.problem:
+                raise ValueError("the snapshot must be of the same problem")
+        made.terms = terms = replace(terms, problem=recorder.problem, remember=inbox.remember)
         before = (inbox.deadline, inbox.default, inbox.grace)
-        if before != (terms.deadline, terms.default, terms.grace):
+        if before != terms.inbox:
             raise ValueError(f"deadline, default and grace must stay as they were: {before}")
         inbox.clock = made._clock if terms.timed else None
         made._adopt(inbox, recorder)

@@ -20,7 +20,7 @@ from belated.core.contract import Agent
 from belated.core.rewards import Scale
 from belated.linear import life
 from belated.linear.life import Overview, Row
-from belated.service.episodes import Books
+from belated.service.episodes import Books, Terms
 from belated.service.tally import DAY, Sums
 
 WORDS = {
@@ -69,6 +69,13 @@ def unit_of(problem: Any, scale: Scale | None) -> Unit:
     return Unit("reward", problem.horizon * scale.high, scale.low - scale.high)
 
 
+def silence_of(terms: Terms, seen: Look, unit: Unit) -> float | None:
+    """The outcome of what never reports, as people see it; None if silence means nothing."""
+    if seen.overview is not None:
+        return seen.overview.silence
+    return None if terms.default is None else unit.shift + unit.factor * terms.default
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """An agent as it was when the report was asked for. overview: None if it has none."""
@@ -80,7 +87,7 @@ class Look:
 
 def look(agent: Agent) -> Look:
     """Look at an agent; nothing changes."""
-    retired = getattr(agent, "retired", frozenset())
+    retired: frozenset[int] = getattr(agent, "retired", frozenset())
     asked = getattr(agent, "overview", None)
     if asked is not None:
         seen: Overview = asked()
@@ -123,7 +130,7 @@ def report(
         "begun": books.begun,
         "pending": books.pending,
         "overdue": books.overdue,
-        "late": books.inbox.counts()["late"],
+        "late": books.tally.late,
         "words": WORDS,
         "now": now,
     }

@@ -79,6 +79,7 @@ class Tally:
         squares: of the holdout's weights w and totals t: the sums of w², w² t and w² t².
         delays: of first reports, in seconds.
         heard_at: when an outcome came last, in seconds; None before the first.
+        late: records that came too late.
     """
 
     def __init__(self) -> None:
@@ -89,6 +90,7 @@ class Tally:
         self.squares = [0.0, 0.0, 0.0]
         self.delays = Quantiles()
         self.heard_at: float | None = None
+        self.late = 0
 
     def __copy__(self) -> Tally:
         """A tally that says the same and stays as it is."""
@@ -177,13 +179,14 @@ class Tally:
             "squares": np.array(self.squares),
             "delays": self.delays.state(),
             "heard_at": self.heard_at,
+            "late": self.late,
         }
 
     @classmethod
     def from_state(cls, saved: object) -> Tally:
         """The tally that wrote the state."""
-        names = ("open", "days", "plays", "actions", "holdout", "squares", "delays", "heard_at")
-        read = stored.exact(saved, *names)
+        names = ("open", "days", "plays", "actions", "holdout", "squares", "delays")
+        read = stored.exact(saved, *names, "heard_at", "late")
         made = cls()
         for number, day, action, holdout, total, reports in _rows("open", read["open"], 6):
             made.open[int(number)] = Entry(int(day), int(action), holdout, total, int(reports))
@@ -199,13 +202,15 @@ class Tally:
         made.holdout = Sums(*_finite("holdout", read["holdout"], (len(fields(Sums)),)))
         made.squares = _finite("squares", read["squares"], (3,))
         made.delays.restore(read["delays"])
+        made.late = checks.integer("late", read["late"], 0)
         if read["heard_at"] is not None:
             made.heard_at = checks.real("heard_at", read["heard_at"], 0.0)
         return made
 
 
 def _rows(name: str, value: object, width: int) -> list[list[float]]:
-    return _finite(name, value, (None, width))
+    found: list[list[float]] = _finite(name, value, (None, width))
+    return found
 
 
 def _finite(name: str, value: object, shape: tuple[int | None, ...]) -> Any:
