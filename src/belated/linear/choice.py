@@ -82,6 +82,10 @@ class Choice:
             return self.features.labels()
         return [f"feature {place}" for place in range(self.width)]
 
+    def groups(self) -> list[range]:
+        """The places of the values of each category."""
+        return self.features.groups() if isinstance(self.features, Features) else []
+
     def index(self, name: str, action: object) -> int:
         """An action by its number or its name; name: of the argument."""
         if isinstance(action, str) and self.names is not None:
@@ -146,6 +150,17 @@ class Choice:
         if x is None and self.width == 0:
             return np.zeros((1, 0)), []
         return _numbers(x, self.width, self.shared), []
+
+    def matrix(self, observations: Iterable[object]) -> Floats:
+        """Features (n, width) of decisions in the order in which they were made."""
+        scaling = Scaling(len(self.features.numbers) if isinstance(self.features, Features) else 0)
+        found = []
+        for x in observations:
+            rows, raw = self.rows(x if self.width else None, scaling)
+            for numbers in raw:
+                scaling.note(numbers)
+            found.append(rows[0])
+        return np.array(found, dtype=np.float64).reshape(-1, self.width)
 
     def allowed(self, among: object, retired: Collection[int] = ()) -> list[int]:
         """The actions that may be taken, in order; among: those that the caller allows."""

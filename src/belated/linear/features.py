@@ -100,6 +100,18 @@ class Features:
                 found += [*(f"{name} = {value}" for value in kind), f"{name} = another"]
         return found
 
+    def groups(self) -> list[range]:
+        """The places of the values of each category; exactly one of them is 1."""
+        found, place = [], 0
+        for name, kind in self.fields.items():
+            if kind == "number":
+                place += 2
+            else:
+                width = (_hashed(name, kind) if isinstance(kind, str) else len(kind)) + 1
+                found.append(range(place, place + width))
+                place += width
+        return found
+
     def _place(self, name: str, kind: str | tuple[str, ...], value: object) -> int:
         """The place of a category's value within its field."""
         missing = value is None or (isinstance(value, float) and math.isnan(value))
@@ -201,7 +213,7 @@ class Scaling:
         self._square = stored.copied("square", read["square"], np.float64, shape)
         stored.between("seen", self._seen, 0.0, FIRST)
         stored.finite("mean", self._mean)
-        stored.between("square", self._square, 0.0, stored.LARGEST)
+        stored.between("square", self._square, 0.0, stored.LARGEST_FLOAT)
 
 
 def _hashed(name: str, kind: str) -> int:
