@@ -158,7 +158,7 @@ def curves(grid: Runs, inverted: Runs, clips: dict[str, float], path: Path) -> N
     if inverted:
         for c in CORRECTIONS:
             band(second, c, inverted[c, clips[c]], 2048)
-        second.set(title="InvertedPendulum, delay 3e3, out of order")
+        second.set(title="InvertedPendulum, delay 3e3, out of order", ylim=(0, 2048))
         second.set(xlabel="thousand steps", ylabel="steps between falls")
     else:
         second.set_axis_off()
