@@ -28,6 +28,7 @@ default_role = "code"
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+autodoc_mock_imports = ["stable_baselines3", "torch"]  # to read about the extra sb3
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 pygments_style = "tango"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import tomli_w
+import uvicorn
 
 from belated.core import saving
 from belated.service.config import from_table
@@ -214,3 +215,25 @@ class InProcess:
 
     def __exit__(self, *error):
         self.close()
+
+
+class Listening(InProcess):
+    """The same with an address, for browsers; `url` is where."""
+
+    async def _open(self):
+        await super()._open()
+        options = {"port": 0, "lifespan": "off", "log_level": "error"}
+        self._server = uvicorn.Server(uvicorn.Config(self.app, **options))
+        self._serving = asyncio.create_task(self._server.serve())
+        while not self._server.started:
+            await asyncio.sleep(0.01)
+        port = self._server.servers[0].sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+
+    def close(self):
+        async def end():
+            self._server.should_exit = True
+            await self._serving
+
+        self._call(end())
+        super().close()

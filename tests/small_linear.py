@@ -47,6 +47,7 @@ class Visits:
 
     actions: int
     features: int
+    states: ClassVar[None] = None
     horizon: ClassVar[int] = 1
     one_outcome: ClassVar[bool] = False
 
@@ -84,6 +85,9 @@ class Visits:
 
     def example(self, episode, information, *, outcome):
         return Paid(episode, 0.0, "example") if outcome else None
+
+    def blank(self):
+        return [0.0] * self.features
 
     def read(self, value):
         return Paid(**value)

@@ -1,38 +1,45 @@
-"""Count the files of the package that one recommended bandit episode runs through.
+"""Count the files of the package that one bandit episode and one HTTP feedback run through.
 
     python tools/walk.py
 
-The files are those of which `sys.setprofile` sees a function while the episode is begun, drawn,
-observed and learned from, when everything is imported and compiled.
+The files are those of which the profiler sees a function, in any thread, when everything is
+imported and compiled. CONTRIBUTING.md describes both walks; a test keeps them short.
 """
 
+import asyncio
 import sys
+import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import numpy as np
 
 import belated as bl
 
 PACKAGE = Path(bl.__file__).parent
+EPISODE, FEEDBACK = 18, 27
+"""The most files that a walk may run through."""
 
 
-def files(run: Callable[[], object]) -> list[str]:
-    """The distinct files of the package whose functions a call runs, in their order."""
-    seen: dict[str, None] = {}
+class Walk:
+    """The files of the package that run while `recording` is set, in their order."""
 
-    def note(frame: object, event: str, _: object) -> None:
-        if event == "call":
-            name = Path(frame.f_code.co_filename)  # type: ignore[attr-defined]
-            if name.is_relative_to(PACKAGE):
-                seen[str(name.relative_to(PACKAGE))] = None
+    def __init__(self) -> None:
+        self.recording = False
+        self._seen: dict[str, None] = {}
 
-    sys.setprofile(note)
-    try:
-        run()
-    finally:
-        sys.setprofile(None)
-    return list(seen)
+    def note(self, frame: FrameType, event: str, _: object) -> None:
+        """Called by the interpreter whenever a function is called."""
+        if self.recording and event == "call":
+            self._seen[frame.f_code.co_filename] = None
+
+    def files(self) -> list[str]:
+        """The files, relative to the package."""
+        paths = map(Path, self._seen)
+        return [str(p.relative_to(PACKAGE)) for p in paths if p.is_relative_to(PACKAGE)]
 
 
 def bandit_episode() -> list[str]:
@@ -46,11 +53,64 @@ def bandit_episode() -> list[str]:
             episode.act(h, 0, rng)
         agent.observe([bl.Costs(episode.number, [0.5, 0.5])])
 
-    for _ in range(3):
+    return _walked(lambda walk: _thrice(walk, play))
+
+
+def http_feedback() -> list[str]:
+    """The walk of the outcome of one decision: from the request to what the learner has learned."""
+    return _walked(lambda walk: asyncio.run(_served(walk)))
+
+
+def _thrice(walk: Walk, play: Callable[[], object]) -> None:
+    for last in (False, False, True):
+        walk.recording = last
         play()
-    return files(play)
+    walk.recording = False
+
+
+async def _served(walk: Walk) -> None:
+    import httpx  # noqa: PLC0415 - the service is an extra
+
+    from belated.service.config import from_table  # noqa: PLC0415
+    from belated.service.run import application  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as directory:
+        shop = {"name": "shop", "problem": {"states": 1, "actions": 3, "horizon": 1}}
+        app = application(from_table({"learners": [shop], "storage": directory}))
+        transport = httpx.ASGITransport(app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
+        ):
+
+            async def until(path: str, done: Callable[[Any], bool]) -> None:
+                while not done(await client.get(path)):
+                    await asyncio.sleep(0.01)
+
+            await until("/readyz", lambda answer: answer.status_code == 200)
+            base = "/v1/learners/shop"
+            for last in (False, False, True):
+                number = (await client.post(f"{base}/decide", json={})).json()["episode"]
+                walk.recording = last
+                sent = {"episode": number, "step": 0, "cost": 0.5}
+                answer = await client.post(f"{base}/feedback", json=sent)
+                walk.recording = False
+                assert answer.status_code == 200, answer.text
+
+
+def _walked(run: Callable[[Walk], object]) -> list[str]:
+    """The files that a program runs through while it records."""
+    walk = Walk()
+    threading.setprofile(walk.note)
+    sys.setprofile(walk.note)
+    try:
+        run(walk)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return walk.files()
 
 
 if __name__ == "__main__":
-    walk = bandit_episode()
-    print(f"{len(walk)} files:", *walk, sep="\n  ")
+    for name, walked in (("episode", bandit_episode()), ("HTTP feedback", http_feedback())):
+        print(f"one {name}: {len(walked)} files", *walked, sep="\n  ")

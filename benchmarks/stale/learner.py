@@ -6,14 +6,14 @@ probability ("out of order", so that delays are geometric with mean d). "lost" i
 each arrival is lost with probability 0.2. Every arrival that is not lost makes one PPO update.
 
 Seven corrections come from `belated.stale`. "waiting" updates only with rollouts of the very policy
-that it still plays and drops the others.
+that it still plays and drops the others. Two more take V-trace apart: "ratio alone" has its weight
+with the advantages of the time of the rollout, "values alone" has values and advantages of now, of
+lambda 1 as V-trace's are, without any ratio.
 """
 
 import os
 
-os.environ.setdefault(
-    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-)
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
 from functools import partial
 from typing import NamedTuple
@@ -21,12 +21,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
+from runs import CORRECTIONS, ORDERS, PARTS_OF_VTRACE
 from tasks import Task
 
 from belated import stale
 
-CORRECTIONS = (*stale.KINDS, "vtrace", "waiting")
-ORDERS = ("in order", "out of order", "lost")
+METHODS = (*CORRECTIONS, *PARTS_OF_VTRACE)
 ENVIRONMENTS, STEPS = 8, 64
 ROUND = ENVIRONMENTS * STEPS
 WIDTH, EPOCHS, PARTS, RATE = 32, 4, 4, 1e-3
@@ -52,7 +52,7 @@ class Setting(NamedTuple):
     """One run.
 
     Attributes:
-        correction: the place of its correction in CORRECTIONS.
+        correction: the place of its correction in METHODS.
         order: the place of its order in ORDERS.
         delay: d, in rounds, at most LONGEST.
         clip: epsilon of PPO.
@@ -66,6 +66,27 @@ class Setting(NamedTuple):
     key: Array
 
 
+def orthogonal(key: Array, rows: int, columns: int) -> Array:
+    """A random matrix with orthonormal columns, or rows where there are fewer of them.
+
+    It is `jax.nn.initializers.orthogonal` by Gram and Schmidt, twice over, in place of LAPACK's QR.
+    That one waits inside XLA's pool of threads for more work of the same pool: on two processors
+    two at once stand still for ever.
+    """
+    tall = jax.random.normal(key, (max(rows, columns), min(rows, columns)))
+    places = jnp.arange(tall.shape[1])
+
+    def step(i: Array, found: Array) -> Array:
+        vector = tall[:, i]
+        for _ in range(2):
+            vector = vector - found @ (found.T @ vector)
+        vector = vector / jnp.sqrt((vector**2).sum())
+        return jnp.where(places == i, vector[:, None], found)
+
+    found = jax.lax.fori_loop(0, tall.shape[1], step, jnp.zeros_like(tall))
+    return found if rows >= columns else found.T
+
+
 def initial(task: Task, key: Array) -> dict[str, list[Array] | Array]:
     """Two networks of WIDTH x WIDTH with orthogonal weights, and the logarithm of the spread."""
 
@@ -74,8 +95,7 @@ def initial(task: Task, key: Array) -> dict[str, list[Array] | Array]:
         layers = []
         for i, k in enumerate(jax.random.split(key, 3)):
             scale = gain if i == 2 else jnp.sqrt(2.0)
-            make = jax.nn.initializers.orthogonal(scale)
-            layers += [make(k, sizes[i : i + 2]), jnp.zeros(sizes[i + 1])]
+            layers += [scale * orthogonal(k, *sizes[i : i + 2]), jnp.zeros(sizes[i + 1])]
         return layers
 
     first, second = jax.random.split(key)
@@ -167,13 +187,20 @@ def corrected(task: Task, params, rollout: Rollout, setting: Setting):
         rollout.logp, now, rollout.reward, values, rollout.discount,
         next_values=jnp.concatenate([values[1:], after[None]]),
     )  # fmt: skip
+    plain = stale.vtrace(
+        now, now, rollout.reward, values, rollout.discount,
+        next_values=jnp.concatenate([values[1:], after[None]]),
+    )  # fmt: skip
     fixes = [stale.correct(rollout.logp, now, kind) for kind in stale.KINDS]
-    anchors = [fix.anchor for fix in fixes] + [now, now]
-    weights = [fix.weight for fix in fixes] + [traced.weight, jnp.ones_like(now)]
-    is_traced = setting.correction == CORRECTIONS.index("vtrace")
-    advantage = jnp.where(is_traced, traced.advantage, rollout.advantage)
-    target = jnp.where(is_traced, traced.target, rollout.target)
-    chosen = jax.nn.one_hot(setting.correction, len(CORRECTIONS))
+    ones = jnp.ones_like(now)
+    anchors = [fix.anchor for fix in fixes] + [now] * 4
+    weights = [fix.weight for fix in fixes] + [traced.weight, ones, traced.weight, ones]
+    advantage, target = rollout.advantage, rollout.target
+    for name, made in (("vtrace", traced), ("values alone", plain)):
+        here = setting.correction == METHODS.index(name)
+        advantage = jnp.where(here, made.advantage, advantage)
+        target = jnp.where(here, made.target, target)
+    chosen = jax.nn.one_hot(setting.correction, len(METHODS))
 
     def pick(options):
         return jnp.tensordot(chosen, jnp.stack(options), 1)
@@ -252,7 +279,7 @@ def learn(task: Task, rounds: int, setting: Setting):
         arrived = jax.tree.map(lambda x: x[chosen], waiting)
         lossy = setting.order == ORDERS.index("lost")
         used = full & (~lossy | (jax.random.uniform(losing) >= LOST))
-        waits = setting.correction == CORRECTIONS.index("waiting")
+        waits = setting.correction == METHODS.index("waiting")
         used = used & (~waits | (arrived.version == version))
         new, moved, measured = update(task, params, moments, arrived, setting, updating)
         params, moments = jax.tree.map(

@@ -1,6 +1,6 @@
 """Tables and figures of the sweeps: `python benchmarks/stale/report.py [folder for PNG copies]`.
 
-Reads tuning.csv, grid.csv and mujoco.csv beside this file. Writes benchmarks/STALE.md and
+Reads tuning.csv, grid.csv and inverted.csv beside this file. Writes benchmarks/STALE.md and
 docs/stale_selected.svg. Cells that are not complete are left out.
 """
 
@@ -13,18 +13,27 @@ import numpy as np
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from runs import (
+    CLIPS,
+    COMMON,
+    CORRECTIONS,
+    DELAYS,
+    GRID,
+    INVERTED,
+    ORDERS,
+    PARTS_OF_VTRACE,
+    PLACE,
+    SELECTING,
+    TUNING,
+    Runs,
+    read,
+    selected,
+)
 
-PLACE = Path(__file__).parent
 ROOT = PLACE.parent.parent
 DOCS = ROOT / "docs"
-CORRECTIONS = (
-    "behaviour", "current", "delay-adapted", "decoupled",
-    "truncated", "guarded", "vtrace", "waiting",
-)  # fmt: skip
-ORDERS = ("in order", "out of order", "lost")
 TASKS = ("CartPole", "Pendulum", "Acrobot")
-DELAYS = {2: "1e3", 20: "1e4", 78: "4e4"}
-CLIPS, COMMON, STEPS = (0.1, 0.2, 0.4), 0.2, 5120
+STEPS = 5120
 COLOURS = dict(
     zip(
         CORRECTIONS,
@@ -32,33 +41,9 @@ COLOURS = dict(
         strict=True,
     )
 )
-STYLES = dict(zip(CORRECTIONS, ("-", "-", "-", "--", "--", "-.", ":", ":"), strict=True))
-Runs = dict[tuple[str, int, str, str, float], np.ndarray]
-
-
-def read(name: str) -> Runs:
-    """The runs of a file: (seeds, 2 + windows), the first two effective sample size and drift."""
-    file = PLACE / name
-    found: dict[tuple[str, int, str, str, float], dict[int, list[float]]] = {}
-    if file.exists():
-        for line in file.read_text(encoding="utf-8").splitlines()[1:]:
-            task, delay, order, correction, clip, seed, *numbers = line.split(",")
-            key = (task, int(delay), order, correction, float(clip))
-            found.setdefault(key, {})[int(seed)] = [float(x) for x in numbers]
-    return {key: np.array([runs[s] for s in sorted(runs)]) for key, runs in found.items()}
-
-
-def tuned(tuning: Runs) -> dict[str, float]:
-    """The clip of each correction, by the same rule as sweep.py; empty without all runs."""
-    total = dict.fromkeys(((c, clip) for c in CORRECTIONS for clip in CLIPS), 0.0)
-    for task in ("Swing-up", "Docking"):
-        means = {k[3:]: runs[:, 2:].mean() for k, runs in tuning.items() if k[0] == task}
-        if set(means) != set(total):
-            return {}
-        low, high = min(means.values()), max(means.values())
-        for key, mean in means.items():
-            total[key] += (mean - low) / (high - low)
-    return {c: max(CLIPS, key=lambda clip: total[c, clip]) for c in CORRECTIONS}
+STYLES = dict(
+    zip(CORRECTIONS, ("-", "-", "-", "--", "--", "-.", (0, (4, 1, 1, 1, 1, 1)), ":"), strict=True)
+)
 
 
 def half_width(values: np.ndarray) -> np.ndarray:
@@ -99,13 +84,11 @@ def table(grid: Runs, clips: dict[str, float]) -> list[str]:
 
 def tuning_table(tuning: Runs) -> list[str]:
     """Both tasks of the tuning with every clip: 20 rounds, out of order."""
-    head = [f"{task}, clip {clip:g}" for task in ("Swing-up", "Docking") for clip in CLIPS]
+    head = [f"{task}, clip {clip:g}" for task in SELECTING for clip in CLIPS]
     lines = [f"| | {' | '.join(head)} |", f"|---|{'---|' * len(head)}"]
     for c in CORRECTIONS:
         made = [
-            cell(tuning[task, 20, "out of order", c, clip])
-            for task in ("Swing-up", "Docking")
-            for clip in CLIPS
+            cell(tuning[task, 20, "out of order", c, clip]) for task in SELECTING for clip in CLIPS
         ]
         lines.append(f"| {c} | {' | '.join(made)} |")
     return [*lines, ""]
@@ -132,96 +115,135 @@ def measures(grid: Runs, clips: dict[str, float]) -> list[str]:
     return [*lines, ""]
 
 
+def band(on: Axes, c: str, curve: np.ndarray, window: int) -> None:
+    """The mean over seeds and its interval (seeds, windows)."""
+    steps = (np.arange(curve.shape[1]) + 0.5) * window / 1000
+    mean, half = curve.mean(0), half_width(curve)
+    on.plot(steps, mean, color=COLOURS[c], linestyle=STYLES[c], linewidth=1.6, label=c)
+    on.fill_between(steps, mean - half, mean + half, color=COLOURS[c], alpha=0.10, linewidth=0)
+    on.spines[["top", "right"]].set_visible(False)
+
+
 def draw(on: Axes, grid: Runs, task: str, delay: int, order: str, clips: dict[str, float]) -> None:
     """Learning curves with bands over seeds."""
     for c in CORRECTIONS:
-        curve = grid[task, delay, order, c, clips[c]][:, 2:]
-        steps = (np.arange(curve.shape[1]) + 0.5) * STEPS / 1000
-        mean, half = curve.mean(0), half_width(curve)
-        on.plot(steps, mean, color=COLOURS[c], linestyle=STYLES[c], linewidth=1.6, label=c)
-        on.fill_between(steps, mean - half, mean + half, color=COLOURS[c], alpha=0.10, linewidth=0)
+        band(on, c, grid[task, delay, order, c, clips[c]][:, 2:], STEPS)
     low, high = {"CartPole": (0, 510), "Pendulum": (-1600, -100), "Acrobot": (-510, -60)}[task]
     on.set(title=f"{task}, delay {DELAYS[delay]}, {order}", ylim=(low, high))
     on.set(xlabel="thousand steps", ylabel="return of ended episodes")
     on.spines[["top", "right"]].set_visible(False)
 
 
-def curves(grid: Runs, clips: dict[str, float], path: Path) -> None:
-    """A row for each task and order, a column for each delay; unfinished cells are empty."""
+def curves(grid: Runs, inverted: Runs, clips: dict[str, float], path: Path) -> None:
+    """A row for each task and order, a column for each delay, and a row for the two other tasks."""
 
     def complete(task: str, delay: int, order: str) -> bool:
         return all((task, delay, order, c, clips[c]) in grid for c in CORRECTIONS)
 
-    rows = [
-        (task, order)
-        for task in TASKS
-        for order in ("in order", "out of order")
-        if any(complete(task, delay, order) for delay in DELAYS)
-    ]
-    if not rows:
-        return
+    rows = [(task, order) for task in TASKS[:2] for order in ORDERS[:2]]
     figure, axes = plt.subplots(
-        len(rows), 3, figsize=(12.0, 2.8 * len(rows) + 0.5), squeeze=False, layout="constrained"
+        len(rows) + 1, 3, figsize=(12.0, 2.8 * (len(rows) + 1)), layout="constrained"
     )
-    for across, (task, order) in zip(axes, rows, strict=True):
+    for across, (task, order) in zip(axes, rows, strict=False):
         for on, delay in zip(across, DELAYS, strict=True):
             if complete(task, delay, order):
                 draw(on, grid, task, delay, order, clips)
             else:
                 on.set_axis_off()
+    first, second, third = axes[-1]
+    if complete("Acrobot", 20, "out of order"):
+        draw(first, grid, "Acrobot", 20, "out of order", clips)
+    else:
+        first.set_axis_off()
+    if inverted:
+        for c in CORRECTIONS:
+            band(second, c, inverted[c, clips[c]], 2048)
+        second.set(title="InvertedPendulum, delay 3e3, out of order")
+        second.set(xlabel="thousand steps", ylabel="steps between falls")
+    else:
+        second.set_axis_off()
+    third.set_axis_off()
     drawn = next(on for on in axes.flat if on.lines)
     handles, names = drawn.get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False)
+    third.legend(handles, names, loc="center", frameon=False, fontsize=11)
     figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
     if len(sys.argv) > 1:
         figure.savefig(Path(sys.argv[1]) / f"{path.name}.png", dpi=100)
     plt.close(figure)
 
 
-def mujoco() -> list[str]:
-    """The table of mujoco.csv: mean over the run and the last fifth."""
-    file = PLACE / "mujoco.csv"
-    if not file.exists():
+def parts(grid: Runs, clips: dict[str, float]) -> list[str]:
+    """V-trace, its two parts, and current with the same clip where it was run: delay 1e4."""
+    clip = clips["vtrace"]
+    names = ("vtrace", *PARTS_OF_VTRACE, "current")
+    cells = [
+        (task, order)
+        for task in TASKS
+        for order in ORDERS
+        if all((task, 20, order, name, clip) in grid for name in names)
+    ]
+    if not cells:
         return []
-    found: dict[tuple[str, str], list[list[float]]] = {}
-    for line in file.read_text(encoding="utf-8").splitlines()[1:]:
-        correction, steps, _, *numbers = line.split(",")
-        found.setdefault((correction, steps), []).append([float(x) for x in numbers])
-    if not found:
+    lines = [f"| clip {clip:g} | {' | '.join(f'{t}, {o}' for t, o in cells)} |"]
+    lines.append(f"|---|{'---|' * len(cells)}")
+    for name in names:
+        made = [cell(grid[task, 20, order, name, clip]) for task, order in cells]
+        lines.append(f"| {name} | {' | '.join(made)} |")
+    return ["### V-trace taken apart, delay 1e4", "", *lines, ""]
+
+
+def read_inverted() -> dict[tuple[str, float], np.ndarray]:
+    """The runs of inverted.csv by correction and clip (seeds, parts); {} unless all are there."""
+    found: dict[tuple[str, float], list[list[float]]] = {}
+    if INVERTED.exists():
+        for line in INVERTED.read_text(encoding="utf-8").splitlines()[1:]:
+            correction, clip, _, *numbers = line.split(",")
+            found.setdefault((correction, float(clip)), []).append([float(x) for x in numbers])
+    fewest = min(map(len, found.values()), default=0)
+    if len(found) < len(CORRECTIONS) or fewest < 2:
+        return {}
+    return {key: np.array(runs[:fewest]) for key, runs in found.items()}
+
+
+def inverted_table(runs: dict[tuple[str, float], np.ndarray]) -> list[str]:
+    """Mean over the run with its interval, and the last fifth with its interval."""
+    if not runs:
         return []
-    lines = ["| correction | steps | seeds | all | last fifth |", "|---|---|---|---|---|"]
-    for (correction, steps), runs in found.items():
-        array = np.array(runs)
-        mean, last = array.mean(), array[:, -2:].mean()
-        lines.append(f"| {correction} | {steps} | {len(runs)} | {mean:.0f} | {last:.0f} |")
-    return ["## HalfCheetah-v5, delays of mean 6 rollouts, out of order", "", *lines, ""]
+    seeds = len(next(iter(runs.values())))
+    lines = ["| | whole run | last fifth |", "|---|---|---|"]
+    for (correction, clip), values in runs.items():
+        made = [
+            f"{part.mean():.0f} ± {half_width(part):.0f}"
+            for part in (values.mean(1), values[:, -2:].mean(1))
+        ]
+        lines.append(f"| {correction}, clip {clip:g} | {' | '.join(made)} |")
+    head = f"InvertedPendulum-v5, {seeds} seeds, 20,480 steps, geometric delays of mean 3,072 steps"
+    return [f"### {head}", "", *lines, ""]
 
 
 def main() -> None:
     plt.rcParams.update({"svg.hashsalt": "belated", "font.size": 9})
-    grid, tuning = read("grid.csv"), read("tuning.csv")
-    common = dict.fromkeys(CORRECTIONS, COMMON)
-    clips = tuned(tuning)
+    grid, tuning, inverted = read(GRID), read(TUNING), read_inverted()
+    common, clips = dict.fromkeys(CORRECTIONS, COMMON), selected(tuning)
     lines = [
         "# Stale rollouts",
         "",
         "Written by `python benchmarks/stale/report.py` from the files that `sweep.py` and "
-        "`mujoco.py` write. Mean return over the whole run, half of a 95 % interval over five "
+        "`inverted.py` write. Mean return over the whole run, half of a 95 % interval over five "
         "seeds, and mean of the last tenth. Delays are steps of the environment; a round is 512 "
         "steps, a run 153,600.",
         "",
     ]
-    if clips:
-        lines += ["## Clips selected on Swing-up and Docking", ""]
-        lines += ["Delay 1e4, out of order, 76,800 steps, three seeds.", "", *tuning_table(tuning)]
-        lines += ["Selected: " + ", ".join(f"{c} {x:g}" for c, x in clips.items()) + ".", ""]
-        lines += ["## With selected clips", "", *table(grid, clips)]
+    lines += ["## Clips selected on Swing-up and Docking", ""]
+    lines += ["Delay 1e4, out of order, 76,800 steps, three seeds.", "", *tuning_table(tuning)]
+    lines += ["Selected: " + ", ".join(f"{c} {x:g}" for c, x in clips.items()) + ".", ""]
+    lines += ["## With selected clips", "", *table(grid, clips)]
+    lines += inverted_table(inverted) + parts(grid, clips)
     lines += ["## With a clip of 0.2 for all", "", *table(grid, common)]
     lines += ["## Effective sample size and drift of what arrives, clip 0.2", ""]
-    lines += measures(grid, common) + mujoco()
+    lines += measures(grid, common)
     (PLACE.parent / "STALE.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
-    if clips:
-        curves(grid, clips, DOCS / "stale_selected")
+    curves(grid, inverted, clips, DOCS / "stale_selected")
     print("\n".join(lines))
 
 

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 from belated.core import checks
-from belated.core.contract import Agent, Information
+from belated.core.contract import PATHS, Agent, Information
 from belated.core.wrappers.skipping import Skipping
 from belated.linear.advice import explained, recommended
 from belated.linear.choice import Choice
@@ -44,7 +44,7 @@ from belated.tabular.parts.update import Softmax
 from belated.tabular.practice import practical
 from belated.tabular.problem import Problem
 from belated.tabular.transitions import Transitions
-from belated.tabular.tuning import PATHS, Parameters, Setting
+from belated.tabular.tuning import Parameters, Setting
 from belated.tabular.ucbvi import DelayedUCBVI, UCBVISetting
 
 WIDTH = 88
@@ -111,6 +111,11 @@ def advise(problem: Problem | Choice, **known: Any) -> Advice:
         True
     """
     told: Callable[..., Advice] = decisions if isinstance(problem, Choice) else tabular
+    if "only_successes" in known:
+        raise ValueError(
+            "only_successes is called silence now: say silence=1.0, the cost of an episode that "
+            "never reports"
+        )
     for name in known:
         checks.choice("keyword", name, getattr(told, "__kwdefaults__", None) or ())
     return told(problem, **known)
@@ -146,7 +151,7 @@ def tabular(
     max_delay: float | None = None,
     in_order: bool = False,
     lost: bool = False,
-    only_successes: bool = False,
+    silence: float | None = None,
     aim: str = "practice",
     seed: int = 0,
 ) -> Advice:
@@ -163,7 +168,8 @@ def tabular(
         max_delay: the largest delay, if known.
         in_order: feedback never overtakes earlier feedback, as with a constant delay.
         lost: some feedback never comes.
-        only_successes: only episodes that went well report; silence means a failure.
+        silence: the cost, in [0, 1], of an episode that never reports, such as 1.0 where only
+            successes report; None if silence says nothing.
         aim: "practice", or "guarantee" for the paper's agents with their bounds.
         seed: of an agent that draws; all others do not use it.
     """
@@ -189,7 +195,10 @@ def tabular(
         None if max_delay is None else checks.real("max_delay", max_delay, 0.0),
     )
     notes = _notes(
-        information, checks.flag("lost", lost), checks.flag("only_successes", only_successes)
+        problem,
+        information,
+        checks.flag("lost", lost),
+        None if silence is None else checks.real("silence", silence, 0.0, 1.0),
     )
     seed = checks.integer("seed", seed, 0, 2**64 - 1)
     if aim == "practice":
@@ -322,24 +331,36 @@ def _later(known: _Known) -> str:
     )
 
 
-def _notes(information: Information, lost: bool, only_successes: bool) -> tuple[str, ...]:
+def _notes(
+    problem: Problem, information: Information, lost: bool, silence: float | None
+) -> tuple[str, ...]:
     notes = []
     if lost:
         notes.append(
             "Nothing needs to be done about lost feedback: episodes that are overdue no longer "
             "count as missing. agent.forget(episode) frees the memory of one that will not report."
         )
-    if only_successes:
-        worst = (
-            "a cost of 1 at the step that should have reported"
-            if information == "bandit"
-            else ("the cost function that stands for a failure")
-        )
+    if silence is not None and information == "full":
         notes.append(
             "Silence is information here. Decide after how long an episode has failed, and then "
-            f"observe {worst}; do not forget it. Forgotten failures make every learner prefer "
-            "what reports least."
+            "observe the cost function that stands for a failure; do not forget it. Forgotten "
+            "failures make every learner prefer what reports least."
         )
+    elif silence is not None:
+        notes.append(
+            "Silence is information here: put the agent into bl.Inbox(agent, deadline=W, "
+            f"default={silence:g}, hold=True) with a deadline W that nearly all successes keep. "
+            "hold=True hands every outcome over at its deadline, so that successes that come early "
+            "do not mislead. Forgotten failures make every learner prefer what reports least."
+        )
+        if problem.horizon == 1:
+            features = f", features={problem.states}" if problem.states > 1 else ""
+            notes.append(
+                "An episode is one decision here: bl.recommend(bl.Choice(actions="
+                f"{problem.actions}{features}), silence=...) with outcomes in place of costs needs "
+                "no deadline and learns much faster where only successes report; a state becomes "
+                "a vector with a 1 in its place."
+            )
     return tuple(notes)
 
 
@@ -350,9 +371,9 @@ def _practice(known: _Known, notes: tuple[str, ...], seed: int) -> Advice:
             known.problem, known.information, known.transitions, changing=changing, seed=seed
         )
 
-    how = "regret matching+ and planning, weighted by what each would have cost"
-    if known.information == "bandit":
-        how = "it plans with memories of several lengths, weighted by what they predicted"
+    how = "it plans with memories of several lengths, weighted by what they predicted"
+    if known.information == "full":
+        how += ", and regret matching+ beside it, weighted by what each would have cost"
     reason = (
         f"It learns in practice: {how}. It needs neither K nor delays, and has no regret bound for "
         'unknown transitions or bandit feedback; aim="guarantee" gives agents that have one.'

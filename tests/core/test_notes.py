@@ -74,6 +74,30 @@ def test_notes_are_saved(tmp_path):
     assert np.array_equal(learner.begin_episode().policy, again.begin_episode().policy)
 
 
+def test_a_noted_path_joins_single_costs_of_an_inbox():
+    inbox, told, rng = bl.Inbox(agent(TWO)), agent(TWO), np.random.default_rng(0)
+    for k in range(10):
+        episode, other = inbox.begin_episode(), told.begin_episode()
+        assert np.array_equal(episode.policy, other.policy)
+        states, costs = rng.integers(0, 2, 2), rng.random(2)
+        actions = [episode.act(h, states[h], rng)[0] for h in range(2)]
+        assert inbox.take([bl.StepCost(k, 1, costs[1])]).pathless == ()
+        assert inbox.is_open(k)
+        assert inbox.take([bl.StepCost(k, 0, costs[0])]).pathless == ()
+        assert not inbox.is_open(k)
+        told.observe([bl.Trajectory(k, [*states, -1], actions), bl.Costs(k, costs)])
+
+
+def test_a_seed_decides_the_draws_and_is_saved(tmp_path):
+    learner, other = bl.ZimmertSeldin(ARMS), bl.ZimmertSeldin(ARMS)
+    learner.seed = 7
+    assert [learner.decide().action for _ in range(9)] != [other.decide().action for _ in range(9)]
+    bl.save(learner, tmp_path / "agent")
+    again = bl.load(tmp_path / "agent")
+    assert again.seed == 7
+    assert [learner.decide().action for _ in range(9)] == [again.decide().action for _ in range(9)]
+
+
 def test_decide_is_begin_act_and_path():
     learner = agent()
     first = learner.decide()
@@ -210,3 +234,26 @@ def test_one_reading_of_the_clock_per_event():
     assert len(readings) == before + 3
     assert not inbox.is_pending()
     inbox.state()
+
+
+def test_costs_in_a_small_part_of_their_range_are_warned_of_once():
+    problem = bl.Problem(states=1, actions=2, horizon=1)
+    rng = np.random.default_rng(0)
+
+    def fed(costs):
+        inbox = bl.Inbox(bl.ThompsonSampling(problem))
+        for cost in costs:
+            episode = inbox.begin_episode()
+            episode.act(0, 0, rng)
+            inbox.take([bl.Costs(episode.number, [float(cost)])])
+
+    with pytest.warns(
+        UserWarning, match=r"between 0\.9\d* and 0\.9\d*.*rewards=\(low, high\)"
+    ) as told:
+        fed(0.9 + 0.04 * rng.random(300))
+    assert len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fed(0.9 + 0.06 * (np.arange(300) % 2))  # 6 % of the range
+        fed(np.ones(150))  # nothing but silence so far
+        fed([0.9, 0.91] * 49)  # too few to say

@@ -34,7 +34,7 @@ EXPERIMENT = dataclasses.replace(
     against="delays.mean",
 )
 """A sweep of 12 settings, or of 8."""
-KILLS = 12 if FULL else 3
+KILLS = 12 if FULL else 2
 
 
 @pytest.fixture(scope="module")

@@ -94,7 +94,7 @@ def test_a_few_lost_records_hurt_pipeline_and_parallel_only(tmp_path_factory, pl
 def lower_bound(tmp_path_factory):
     experiment = named("lower-bound-delay")
     experiment = dataclasses.replace(
-        experiment, agents=experiment.agents[:1], seeds=60 if FULL else 10, episodes=256
+        experiment, agents=experiment.agents[:1], seeds=60 if FULL else 8, episodes=256
     )
     directory = tmp_path_factory.mktemp("lower-bound")
     run(experiment, directory)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.core import saving
+from belated.core import saving, stored
 from belated.evaluation import DecisionLog
+from belated.linear import life
 from belated.linear.chance import uniforms
 from belated.linear.features import Scaling
 from belated.testing import check_agent
@@ -231,3 +232,85 @@ def test_damaged_states_are_refused(field):
         state[field][name] = array
         with pytest.raises(ValueError, match=r"must|index"):
             bl.LinearSampler.from_state(state)
+
+
+def test_a_reported_decision_may_be_forgotten_before_the_unit_of_ages_is_fixed():
+    agent = bl.LinearSampler(bl.Choice(actions=2))
+    for n in range(3):
+        agent.decide(now=float(n))
+    agent.observe([bl.Reward(0, 1.0)], now=3.0)
+    agent.decide(now=4.0)
+    agent.forget(0)
+    assert stored.twin(agent).open_episodes() == [1, 2, 3]
+
+
+def test_names_floor_and_holdout_may_change_while_a_learner_learns():
+    agent = bl.LinearSampler(bl.Choice(actions=["a", "b"]), floor=0.0)
+    agent.change(names=["a", "c"], floor=0.5, holdout=0.25)
+    assert (agent.problem.names, agent.floor, agent.holdout) == (("a", "c"), 0.5, 0.25)
+    assert min(agent.decide().probabilities) >= 0.3
+    with pytest.raises(ValueError, match="names must be 2"):
+        agent.change(names=["a", "c", "d"], floor=0.0)
+    with pytest.raises(ValueError, match="keep their places"):
+        agent.change(names=["c", "a"])
+    assert agent.floor == 0.5
+
+
+def test_an_overview_has_the_table_the_probabilities_and_the_weights():
+    rng = np.random.default_rng(0)
+    features = bl.Features(age="number", country=["dk", "se"])
+    agent = bl.LinearSampler(bl.Choice(actions=["a", "b"], features=features), silence=None)
+    for _ in range(300):
+        age = float(rng.normal())
+        made = agent.decide({"age": age, "country": "dk"})
+        agent.observe([bl.Reward(made.number, (age if made.action else 0.0) + rng.normal() / 10)])
+    seen = agent.overview(most=3)
+    assert seen.rows == agent.table()
+    assert seen.probabilities.sum() == pytest.approx(1.0)
+    assert len(seen.weights) == 3
+    first = seen.weights[0]
+    assert (first.action, first.feature) == ("b", "age")
+    assert first.low < first.weight < first.high
+    assert first.weight == pytest.approx(1.0, abs=0.2)  # of a standard deviation, about 1 here
+
+
+def test_the_values_of_a_category_are_compared_with_the_average_visitor():
+    """Which is what group means say, where nothing else matters; each alone says nothing."""
+    rng = np.random.default_rng(0)
+    features = bl.Features(customer=["new", "loyal"])
+    agent = bl.LinearSampler(bl.Choice(["plain"], features), silence=None)
+    kinds, outcomes = [], []
+    for _ in range(600):
+        kind = "new" if rng.random() < 0.3 else "loyal"
+        outcome = rng.normal(2.0 if kind == "new" else 1.0, 0.5)
+        d = agent.decide({"customer": kind})
+        agent.observe([bl.Reward(d.number, outcome)])
+        kinds.append(kind)
+        outcomes.append(outcome)
+    kinds, outcomes = np.array(kinds), np.array(outcomes)
+    found = {one.feature: one for one in agent.overview().weights}
+    for kind in ("new", "loyal"):
+        expected = outcomes[kinds == kind].mean() - outcomes.mean()
+        one = found[f"customer = {kind}"]
+        assert abs(one.weight - expected) < 0.03
+        assert one.low < expected < one.high
+        assert one.high - one.low < 0.2
+
+
+def test_contrasts_are_those_of_brute_force():
+    rng = np.random.default_rng(1)
+    root = rng.normal(size=(2, 5, 5))
+    theta, spread = rng.normal(size=(2, 5)), root @ root.transpose(0, 2, 1)
+    average = np.array([0.4, 0.2, 0.5, 0.3, 1.0])
+    means, variances = life.contrasts(theta, spread, average, [range(1, 4)])
+    diagonal = np.einsum("aii->ai", spread)[..., None]
+    _, alone = life.contrasts(theta, diagonal, average, [range(1, 4)])
+    for a in range(2):
+        for u in range(5):
+            x = np.zeros(5)
+            x[u] = 1.0
+            if u in (1, 2, 3):
+                x[1:4] -= average[1:4]
+            assert means[a, u] == pytest.approx(theta[a] @ x)
+            assert variances[a, u] == pytest.approx(x @ spread[a] @ x)
+            assert alone[a, u] == pytest.approx((diagonal[a, :, 0] * x * x).sum())

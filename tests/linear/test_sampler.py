@@ -68,6 +68,20 @@ def test_a_clock_is_saved_too():
             twin = saving.from_bytes(saving.to_bytes(twin), "bytes")
 
 
+def test_a_learner_that_has_closed_what_reported_can_be_saved():
+    """Delays of first reports are kept until the unit of ages is fixed, of open decisions only."""
+    agent = bl.recommend(bl.Choice(actions=2), silence=0.0)
+    for k in range(5):
+        agent.decide(now=float(k))
+    agent.observe([bl.Reward(0, 1.0), bl.Reward(3, 1.0)], now=6.0)
+    agent.decide(now=7.0)
+    agent.forget(0)
+    agent = saving.from_bytes(saving.to_bytes(agent), "bytes")
+    for k in range(200):
+        agent.decide(now=8.0 + k)
+    assert agent.diagnostics()["reports"] == 2
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [

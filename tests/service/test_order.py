@@ -72,7 +72,7 @@ def test_episodes_begin_before_what_waits_is_learned_and_replay_knows(tmp_path, 
         time.sleep(0.01)
         learn(pupil)
 
-    table = config(tmp_path, learners=[ROBOT], limits={"snapshot": 40})
+    table = config(tmp_path, learners=[ROBOT], limits={"snapshot": 55})
     base = "/v1/learners/robot"
     with InProcess(table) as client:
         monkeypatch.setattr(Pupil, "learn", slowly)

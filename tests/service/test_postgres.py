@@ -255,6 +255,22 @@ def test_a_server_that_has_lost_its_learner_does_not_say_unknown(table, tmp_path
         url = f"http://127.0.0.1:{port}"
         servers.append(Server(directory, {**table, "port": port, "url": url}).ready())
     stopped, other = servers
+    bodies = [b'{"episode": %d, "costs": [0.5]}' % k for k in range(4)]
+    asked = [(b"POST", b"/feedback", body) for body in bodies] + [
+        (b"POST", b"/decide", b'{"episode": 4, "step": 0, "state": 0}'),
+        (b"DELETE", b"/episodes/5", b""),
+        (b"GET", b"/episodes/5/policy", b""),
+    ]
+    heads = [
+        b"%b %b%b HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        b"Content-Length: %d\r\n\r\n" % (method, BASE.encode(), address, len(body))
+        for method, address, body in asked
+    ]
+    links = [socket.create_connection(("127.0.0.1", ports[0])) for _ in asked]
+    for link, head, (_, _, body) in zip(links, heads, asked, strict=True):
+        if body:  # the head is read before the process is stopped; without a body it would answer
+            link.sendall(head)
+    time.sleep(0.5)
     stopped.process.send_signal(signal.SIGSTOP)
     try:
         with psycopg.connect(table["storage"], autocommit=True) as db:
@@ -266,22 +282,8 @@ def test_a_server_that_has_lost_its_learner_does_not_say_unknown(table, tmp_path
             until(lambda: web.get(BASE).status_code == 200)
             for k in range(6):
                 assert web.post(f"{BASE}/episodes", json={"key": f"k{k}"}).json()["episode"] == k
-        asked = [
-            b'POST %s/feedback HTTP/1.1\r\n{"episode": %d, "costs": [0.5]}' % (BASE.encode(), k)
-            for k in range(4)
-        ] + [
-            b'POST %s/decide HTTP/1.1\r\n{"episode": 4, "step": 0, "state": 0}' % BASE.encode(),
-            b"DELETE %s/episodes/5 HTTP/1.1\r\n" % BASE.encode(),
-            b"GET %s/episodes/5/policy HTTP/1.1\r\n" % BASE.encode(),
-        ]
-        links = []
-        for request in asked:  # they wait in the kernel until the process goes on
-            line, body = request.split(b"\r\n")
-            links.append(socket.create_connection(("127.0.0.1", ports[0])))
-            links[-1].sendall(
-                line + b"\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-                b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-            )
+        for link, head, (_, _, body) in zip(links, heads, asked, strict=True):
+            link.sendall(body or head)  # it waits in the kernel until the process goes on
     finally:
         stopped.process.send_signal(signal.SIGCONT)
     answers = [link.recv(65536).split(b"\r\n")[0] for link in links]

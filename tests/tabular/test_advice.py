@@ -88,8 +88,8 @@ def test_the_decision_table(about, name):
         assert practice.name == "DelayedPlanner"
         assert practice.call.endswith(f"changing={changing}, seed=0)")
     else:
-        assert practice.name == "DelayedOPPO"
-        assert "update=Blend(RegretMatching(hints=True), Planned(" in practice.call
+        assert practice.name == "InformedPlanner"
+        assert practice.call.endswith("seed=0)")
 
 
 def test_order_helps_under_full_information_only():
@@ -169,3 +169,22 @@ def test_later_algorithms_are_mentioned():
     assert "DelayedFTRL" in last(more, transitions=known)
     assert "Lazy" in last(more, costs="stochastic")
     assert "belated." not in str(advise(more, aim="guarantee").notes)
+
+
+def test_silence_is_said_with_its_cost():
+    problem = bl.Problem(3, 2, 4)
+    assert bl.advise(problem).notes == ()
+    (note,) = bl.advise(problem, silence=0.75).notes
+    assert "bl.Inbox(agent, deadline=W, default=0.75, hold=True)" in note
+    (note,) = bl.advise(problem, information="full", silence=1.0).notes
+    assert "the cost function that stands for a failure" in note
+    notes = bl.advise(bl.Problem(3, 2, 1, start=(0.5, 0.5, 0.0)), silence=1.0).notes
+    assert "bl.Choice(actions=2, features=3)" in notes[-1]
+    for wrong in (-0.1, 1.5, "yes"):
+        with pytest.raises(ValueError, match="silence must be"):
+            bl.advise(problem, silence=wrong)
+
+
+def test_the_old_word_is_refused_with_the_new_one():
+    with pytest.raises(ValueError, match=r"only_successes is called silence now: say silence=1\.0"):
+        bl.recommend(bl.Problem(1, 2, 1), only_successes=True)

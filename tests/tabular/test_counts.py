@@ -1,6 +1,8 @@
 """Counts, radii, and the model as it was."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -199,3 +201,16 @@ def test_observed_frequencies(homogeneous, episodes, seed):
         frequencies[model.counts.successors[row][:known]] = model.probabilities[row][:known]
         np.testing.assert_allclose(frequencies, dense[row] / max(n[row], 1), atol=1e-15)
         assert np.all(model.probabilities[row][known:] == 0)
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda counts: pickle.loads(pickle.dumps(counts))]
+)
+def test_a_copy_of_counts_counts_for_itself(copied):
+    problem = bl.Problem(2, 2, 1)
+    counts = Counts(problem)
+    path = bl.Trajectory(0, [0, 1], [1])
+    counts.add(path)
+    twin = copied(counts)
+    twin.add(path)
+    assert (counts.visits.sum(), twin.visits.sum(), twin.counts.sum()) == (1, 2, 2)

@@ -40,9 +40,9 @@ def deviation(sample):
     return (sample.mean() - exact_regret()) / (sample.std(ddof=1) / np.sqrt(len(sample)))
 
 
-SHORT = tuple(AGENTS)[::6]
+SHORT = tuple(AGENTS)[::12]
 TRIED = {name: make for name, make in AGENTS.items() if FULL or name in SHORT}
-"""All agents; without BELATED_FULL_TESTS=1 every sixth."""
+"""All agents; without BELATED_FULL_TESTS=1 every twelfth."""
 
 
 @pytest.mark.parametrize("make", TRIED.values(), ids=TRIED.keys())

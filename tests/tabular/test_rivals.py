@@ -10,24 +10,30 @@ from scipy import integrate, stats
 
 import belated as bl
 from belated import testing
-from belated.config import rivals as made
+from belated.config import AGENTS
 from belated.lab.poold import Poold, poold
 from belated.tabular import rivals
 
 poold_is_here = pytest.mark.skipif(
     importlib.util.find_spec("poold") is None, reason="poold is not installed"
 )
+
+
+def kind(name, **given):
+    return lambda told: AGENTS.kinds[name](told, **given)
+
+
 ANY = {
-    "q-learning": made.q_learning,
-    "q-learning, optimistic": lambda told: made.q_learning(told, 0.1, 0.05, True),
-    "actor-critic": made.actor_critic,
-    "posterior sampling": made.posterior_sampling,
-    "posterior sampling that forgets": lambda told: made.posterior_sampling(told, forget=0.99),
+    "q-learning": kind("q_learning"),
+    "q-learning, optimistic": kind("q_learning", learning_rate=0.1, epsilon=0.05, optimistic=True),
+    "actor-critic": kind("actor_critic"),
+    "posterior sampling": kind("posterior_sampling"),
+    "posterior sampling that forgets": kind("posterior_sampling", forget=0.99),
 }
 ARMS = {
-    "UCB1": made.ucb1,
-    "Thompson sampling": made.thompson_sampling,
-    "EXP3": made.exp3,
+    "UCB1": kind("ucb1"),
+    "Thompson sampling": kind("thompson_sampling"),
+    "EXP3": kind("exp3"),
 }
 POOLD = [pytest.param(name, marks=poold_is_here) for name in ("dorm+", "adahedged")]
 EASY = bl.environments.random_mdp(3, 2, 3, 2, homogeneous=False, seed=3)
@@ -105,7 +111,7 @@ def test_feedback_changes_what_is_played(world, make):
 @cases
 def test_rivals_print_as_the_call_that_makes_them(world, make):
     agent = fresh(world, make)
-    again = eval(repr(agent), {"Problem": bl.Problem, **vars(rivals)})
+    again = eval(repr(agent), {"Problem": bl.Problem, "Poold": Poold, **vars(rivals)})
     assert repr(again) == repr(agent)
     assert type(again) is type(agent)
 

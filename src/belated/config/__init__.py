@@ -1,42 +1,58 @@
 """The kinds that an experiment may name, in one registry per sort of part."""
 
 from belated.config.agents import AGENTS as AGENTS
+from belated.config.agents import DECIDERS as DECIDERS
 from belated.config.costs import COSTS as COSTS
 from belated.config.flights import flights
-from belated.config.registry import Registry, of_problem
+from belated.config.registry import Registry, by_name
 from belated.core import delays
-from belated.linear.sampler import LinearSampler
+from belated.linear import worlds
 from belated.tabular import environments
 
-DECIDERS = Registry({"linear_sampler": of_problem(LinearSampler)})
-"""Agents for decisions with features."""
+
+def of_world() -> None:
+    """When outcomes report by the world itself, such as flights that land."""
+
+
 ENVIRONMENTS = Registry(
-    {
-        "bandit": environments.bandit,
-        "bandit_lower_bound": environments.bandit_lower_bound,
-        "chain": environments.chain,
-        "deep_sea": environments.deep_sea,
-        "delay_lower_bound": environments.delay_lower_bound,
-        "dynamics_lower_bound": environments.dynamics_lower_bound,
-        "gridworld": environments.gridworld,
-        "gymnasium": environments.from_gymnasium,
-        "lock": environments.lock,
-        "random_mdp": environments.random_mdp,
-    }
+    by_name(
+        environments.bandit,
+        environments.bandit_lower_bound,
+        environments.chain,
+        environments.deep_sea,
+        environments.delay_lower_bound,
+        environments.dynamics_lower_bound,
+        environments.gridworld,
+    )
+    | {"gymnasium": environments.from_gymnasium}
+    | by_name(environments.lock, environments.random_mdp)
+    | by_name(
+        worlds.conversions,
+        worlds.items,
+        worlds.labelled,
+        worlds.landings,
+        worlds.mailer,
+        worlds.outcomes,
+    )
 )
 DELAYS = Registry(
-    {
-        "bursts": delays.bursts,
-        "fixed": delays.fixed,
-        "flights": flights,
-        "geometric": delays.geometric,
-        "heavy_tailed": delays.heavy_tailed,
-        "lost": delays.lost,
-        "monotone": delays.monotone,
-        "none": delays.none,
-        "poisson": delays.poisson,
-        "trace": delays.trace,
-        "uniform": delays.uniform,
-    },
-    same=("model", "otherwise", "within"),
+    by_name(
+        delays.bursts,
+        delays.by_action,
+        delays.by_outcome,
+        delays.fixed,
+        flights,
+        delays.geometric,
+        delays.heavy_tailed,
+        delays.lost,
+        delays.monotone,
+        delays.nightly,
+        delays.none,
+        of_world,
+        delays.per_step,
+        delays.poisson,
+        delays.trace,
+        delays.uniform,
+    ),
+    same=("model", "models", "otherwise", "within"),
 )

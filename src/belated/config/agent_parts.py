@@ -7,7 +7,7 @@ A word asks for what only the simulator can know: `transitions = "known"`, `epis
 from __future__ import annotations
 
 from belated.config.briefing import Told
-from belated.config.registry import Registry
+from belated.config.registry import Registry, by_name
 from belated.core import checks
 from belated.tabular.parts.blend import Blend
 from belated.tabular.parts.costs import Averaged, Revealed, Weighted
@@ -22,7 +22,8 @@ from belated.tabular.transitions import Transitions
 
 def known(told: Told, /) -> Transitions:
     """The true transitions."""
-    return told.transitions
+    transitions: Transitions = told.transitions
+    return transitions
 
 
 def confidence(
@@ -87,29 +88,7 @@ def few_visits(
     return FewVisits(threshold=threshold, max_delay=largest)
 
 
-TRANSITIONS = Registry(
-    {
-        "known": known,
-        "confidence": confidence,
-        "bonus": Bonus,
-        "observed": Observed,
-    }
-)
-COST_PARTS = Registry(
-    {
-        "revealed": Revealed,
-        "weighted": weighted,
-        "averaged": Averaged,
-        "predicted": Predicted,
-    }
-)
-UPDATES = Registry(
-    {
-        "softmax": softmax,
-        "regret_matching": RegretMatching,
-        "planned": Planned,
-        "blend": blend,
-    },
-    same=("updates",),
-)
-EXPLORES = Registry({"few_visits": few_visits, "uniform_share": UniformShare})
+TRANSITIONS = Registry(by_name(known, confidence, Bonus, Observed))
+COST_PARTS = Registry(by_name(Revealed, weighted, Averaged, Predicted))
+UPDATES = Registry(by_name(softmax, RegretMatching, Planned, blend), same=("updates",))
+EXPLORES = Registry(by_name(few_visits, UniformShare))

@@ -7,39 +7,37 @@ their share of the episodes and no delays.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, cast
+from importlib import import_module
+from typing import Literal, cast
 
 import numpy as np
 
-from belated import tuning
+from belated import names, tuning
 from belated.advice import recommend
 from belated.config.agent_parts import COST_PARTS, EXPLORES, TRANSITIONS, UPDATES
 from belated.config.briefing import Told
-from belated.config.build import Inner
+from belated.config.build import Inner, from_constructor
 from belated.config.part import Part
-from belated.config.registry import Registry
-from belated.config.rivals import RIVALS
+from belated.config.registry import Maker, Registry, by_name
 from belated.core import checks
 from belated.core.contract import Agent
 from belated.core.wrappers.parallel import Bold, Parallel
 from belated.core.wrappers.pipeline import Pipeline
 from belated.core.wrappers.skipping import Skipping
+from belated.linear.choice import Choice
 from belated.tabular.dapo import DAPO
 from belated.tabular.dilated import DilatedBonus
 from belated.tabular.doubling import Doubling, Restartable
 from belated.tabular.lazy import Lazy
 from belated.tabular.oppo import DelayedOPPO
 from belated.tabular.oreps import UOBREPS, DelayedFTRL, DelayedOREPS
-from belated.tabular.planner import DelayedPlanner
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
-from belated.tabular.ucbvi import DelayedUCBVI
-from belated.tabular.zimmert_seldin import ZimmertSeldin
 
 CONFIDENCE = Inner("transitions", Part("confidence"), TRANSITIONS)
 KNOWN = Inner("transitions", Part("known"), TRANSITIONS)
-AVERAGED = Inner("costs", Part("averaged"), COST_PARTS)
 SOFTMAX = Inner("update", Part("softmax"), UPDATES)
 UNTUNED = Parameters(1.0, 1.0, 1.0)
 """Stands for tuned parameters until the agent has said for which setting they are."""
@@ -95,84 +93,46 @@ def oreps(
     )
 
 
-def ucbvi(
-    told: Told,
-    /,
-    transitions: Inner = CONFIDENCE,
-    costs: Inner = AVERAGED,
-    explore: Inner | None = None,
-) -> Agent:
-    """`belated.DelayedUCBVI`, for bandit feedback."""
-    return DelayedUCBVI(
-        told.problem,
-        transitions=transitions(told),
-        costs=costs(told),
-        explore=None if explore is None else explore(told),
-    )
+def _like_dapo(agent: type[DAPO], about: str) -> Maker:
+    """The kind of an agent with the arguments of DAPO."""
 
+    def made(
+        told: Told,
+        /,
+        transitions: Inner | None = None,
+        learning_rate: float | Literal["tuned"] = "tuned",
+        exploration: float | Literal["tuned"] | None = None,
+        scale: float = 1.0,
+    ) -> Agent:
+        known = _if_known(told, transitions)
+        episodes = None
+        if isinstance(learning_rate, str):
+            checks.choice("learning_rate (if not a number)", learning_rate, ("tuned",))
+            dynamics = "unknown" if known is None else "known"
+            tuned = tuning.dapo(told.problem, told.episodes, told.total_delay, dynamics=dynamics)
+            learning_rate, episodes = tuned["learning_rate"], told.episodes
+        rate = checks.real("scale", scale, 0.0, above=True) * learning_rate
+        gamma: float
+        if isinstance(exploration, str):
+            checks.choice("exploration (if not a number)", exploration, ("tuned",))
+            gamma = 2.0 * learning_rate * told.problem.horizon
+        else:
+            gamma = 2.0 * rate * told.problem.horizon if exploration is None else exploration
+        return agent(
+            told.problem,
+            transitions=known,
+            learning_rate=rate,
+            exploration=gamma,
+            episodes=episodes,
+            scale=scale,
+        )
 
-def dapo(
-    told: Told,
-    /,
-    transitions: Inner | None = None,
-    learning_rate: float | Literal["tuned"] = "tuned",
-    exploration: float | Literal["tuned"] | None = None,
-    scale: float = 1.0,
-) -> Agent:
-    """`belated.DAPO`, for bandit feedback; transitions may be "known".
-
-    scale: factor on the learning rate. Without an exploration it is 2 eta H; "tuned" is that of the
-    learning rate without the factor.
-    """
-    return DAPO(told.problem, **_rates(told, transitions, learning_rate, exploration, scale))
-
-
-def dilated_bonus(
-    told: Told,
-    /,
-    transitions: Inner | None = None,
-    learning_rate: float | Literal["tuned"] = "tuned",
-    exploration: float | Literal["tuned"] | None = None,
-    scale: float = 1.0,
-) -> Agent:
-    """`DilatedBonus`, for bandit feedback without delay; transitions may be "known".
+    made.__doc__ = f"""{about}; transitions may be "known".
 
     scale: factor on the learning rate. Without an exploration it is 2 eta H; "tuned" is that of the
     learning rate without the factor.
     """
-    return DilatedBonus(
-        told.problem, **_rates(told, transitions, learning_rate, exploration, scale)
-    )
-
-
-def _rates(
-    told: Told,
-    transitions: Inner | None,
-    learning_rate: float | str,
-    exploration: float | str | None,
-    scale: float,
-) -> dict[str, Any]:
-    """What DAPO is made with, besides the problem."""
-    known = _if_known(told, transitions)
-    episodes = None
-    if isinstance(learning_rate, str):
-        checks.choice("learning_rate (if not a number)", learning_rate, ("tuned",))
-        dynamics = "unknown" if known is None else "known"
-        tuned = tuning.dapo(told.problem, told.episodes, told.total_delay, dynamics=dynamics)
-        learning_rate, episodes = tuned["learning_rate"], told.episodes
-    rate = checks.real("scale", scale, 0.0, above=True) * learning_rate
-    if isinstance(exploration, str):
-        checks.choice("exploration (if not a number)", exploration, ("tuned",))
-        exploration = 2.0 * learning_rate * told.problem.horizon
-    elif exploration is None:
-        exploration = 2.0 * rate * told.problem.horizon
-    return {
-        "transitions": known,
-        "learning_rate": rate,
-        "exploration": exploration,
-        "episodes": episodes,
-        "scale": scale,
-    }
+    return made
 
 
 def ftrl(
@@ -235,13 +195,6 @@ def uob_reps(
         radius_scale=radius_scale,
         scale=scale,
     )
-
-
-def zimmert_seldin(
-    told: Told, /, tuning: Literal["advanced", "simple"] = "advanced", scale: float = 1.0
-) -> Agent:
-    """`belated.ZimmertSeldin`, for arms under bandit feedback."""
-    return ZimmertSeldin(told.problem, tuning, scale=scale)
 
 
 def lazy(told: Told, /, agent: Inner, alpha: float) -> Agent:
@@ -312,8 +265,12 @@ def recommended(
     seed: int = 0,
 ) -> Agent:
     """`belated.recommend`: the agent recommended for what is seen; transitions may be "known"."""
+    if isinstance(told.problem, Choice):
+        if transitions is not None or aim != "practice":
+            raise ValueError("transitions and aim must be left out for decisions with features")
+        return cast(Agent, recommend(told.problem, silence=told.silence, seed=seed))
     known = _if_known(told, transitions)
-    return recommend(
+    made: Agent = recommend(
         told.problem,
         information=told.information,
         transitions=known,
@@ -321,18 +278,7 @@ def recommended(
         aim=aim,
         seed=seed,
     )
-
-
-def planner(
-    told: Told,
-    /,
-    transitions: Inner | None = None,
-    changing: bool = True,
-    seed: int = 0,
-) -> Agent:
-    """`belated.DelayedPlanner`, for bandit feedback; transitions may be "known"."""
-    known = _if_known(told, transitions)
-    return DelayedPlanner(told.problem, transitions=known, changing=changing, seed=seed)
+    return made
 
 
 def _if_known(told: Told, transitions: Inner | None) -> Transitions | None:
@@ -346,35 +292,46 @@ def _tuned(told: Told, setting: Setting) -> Parameters:
     return setting.at(told.problem, told.episodes, told.total_delay)
 
 
+PARTS = {
+    "transitions": TRANSITIONS,
+    "costs": COST_PARTS,
+    "update": UPDATES,
+    "explore": EXPLORES,
+}
+"""Arguments of agents that are parts."""
+MADE: dict[str, Maker] = {
+    "DAPO": _like_dapo(DAPO, "`belated.DAPO`, for bandit feedback"),
+    "DelayedFTRL": ftrl,
+    "DelayedOPPO": oppo,
+    "DelayedOREPS": oreps,
+    "DilatedBonus": _like_dapo(DilatedBonus, "`DilatedBonus`, for bandit feedback without delay"),
+    "UOBREPS": uob_reps,
+}
+"""Agents that may be told more than their problem. All others follow from their constructor."""
+
+
+def of_names(homes: Mapping[str, str], room: str) -> dict[str, Maker]:
+    """The kinds of the agents whose modules are in a room of the package: tabular or linear."""
+    found: dict[str, Maker] = {}
+    for name, home in homes.items():
+        if home.startswith(f"{room}."):
+            agent = getattr(import_module(f"belated.{home}"), name)
+            found[names.kind(name)] = MADE.get(name) or from_constructor(agent, PARTS)
+    return dict(sorted(found.items()))
+
+
 AGENTS = Registry(
     {
-        "bold": bold,
-        "dapo": dapo,
-        "dilated_bonus": dilated_bonus,
-        "doubling": doubling,
-        "ftrl": ftrl,
-        "lazy": lazy,
-        "oppo": oppo,
-        "oreps": oreps,
-        "parallel": parallel,
-        "pipeline": pipeline,
-        "planner": planner,
-        "recommended": recommended,
-        "skipping": skipping,
-        "ucbvi": ucbvi,
-        "uob_reps": uob_reps,
-        "zimmert_seldin": zimmert_seldin,
-        **RIVALS,
+        **by_name(bold, doubling, lazy, parallel, pipeline, recommended, skipping),
+        **of_names(names.AGENTS, "tabular"),
+        **of_names(names.RIVALS, "tabular"),
     },
     same=("agent",),
-    others={
-        "transitions": TRANSITIONS,
-        "costs": COST_PARTS,
-        "update": UPDATES,
-        "explore": EXPLORES,
-    },
+    others=PARTS,
     waits=True,
 )
+DECIDERS = Registry(of_names(names.AGENTS, "linear"))
+"""Agents for decisions with features."""
 COPIES = ("bold", "parallel")
 """Kinds whose agents inside are told of no delays."""
 RESTARTS = ("doubling",)

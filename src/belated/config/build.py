@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from belated.config.registry import (
     names,
 )
 from belated.config.user_code import is_session
+from belated.names import kind as kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,29 @@ class Inner:
     def asks(self, word: str) -> bool:
         """Whether this is the value of a parameter, here or in a part inside."""
         return _holds(self.part, word)
+
+
+def from_constructor(agent: Maker, parts: Mapping[str, Registry]) -> Maker:
+    """The kind of an agent, with the arguments and the first line of its constructor.
+
+    The agent is told its problem and nothing else, unless a part inside asks for more.
+    """
+
+    def made(told: Any, /, **given: Any) -> Any:
+        values = {n: v(told) if isinstance(v, Inner) else v for n, v in given.items()}
+        return agent(getattr(told, "problem", told), **values)
+
+    def default(p: inspect.Parameter) -> inspect.Parameter:
+        if p.name not in parts or p.default in (None, p.empty):
+            return p
+        kind = Part(kind_of(type(p.default).__name__))
+        return p.replace(default=Inner(p.name, kind, parts[p.name]))
+
+    problem, *rest = inspect.signature(agent).parameters.values()
+    handed = problem.replace(kind=problem.POSITIONAL_ONLY)
+    made.__signature__ = inspect.Signature([handed, *map(default, rest)])  # type: ignore[attr-defined]
+    made.__doc__ = (inspect.getdoc(agent) or "").partition("\n")[0]
+    return made
 
 
 def _holds(value: object, word: str) -> bool:

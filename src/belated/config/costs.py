@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from belated.config.registry import Registry
+from belated.config.registry import Registry, by_name
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.tabular import costs
@@ -123,14 +123,4 @@ def _around(process: costs.CostProcess, noise: str | None) -> costs.CostProcess:
     return process if noise is None else costs.noisy(process, noise)
 
 
-COSTS = Registry(
-    {
-        "blocks": blocks,
-        "drifting": drifting,
-        "improving": improving,
-        "moving_goal": moving_goal,
-        "random": random,
-        "switching": switching,
-        "walking": walking,
-    }
-)
+COSTS = Registry(by_name(blocks, drifting, improving, moving_goal, random, switching, walking))

@@ -13,6 +13,7 @@ from typing import Any
 
 from belated.config.part import Part, as_part
 from belated.core import checks
+from belated.names import kind as kind_of
 
 Maker = Callable[..., Any]
 
@@ -43,17 +44,9 @@ class Registry:
         return self if name in self.same else self.others.get(name)
 
 
-def of_problem(agent: Maker) -> Maker:
-    """A kind from an agent's constructor: the problem is handed over, a file gives the rest."""
-
-    def made(problem: Any, /, **given: Any) -> Any:
-        return agent(problem, **given)
-
-    problem, *rest = inspect.signature(agent).parameters.values()
-    handed = problem.replace(kind=problem.POSITIONAL_ONLY)
-    made.__signature__ = inspect.Signature([handed, *rest])  # type: ignore[attr-defined]
-    made.__doc__ = (inspect.getdoc(agent) or "").partition("\n")[0]
-    return made
+def by_name(*makers: Maker) -> dict[str, Maker]:
+    """Functions and classes as kinds: what a file calls each follows from its name."""
+    return {kind_of(maker.__name__): maker for maker in makers}
 
 
 def is_own(kind: object) -> bool:

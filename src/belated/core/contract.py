@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 
 from belated.core import checks
+from belated.core.keywords import explained
 from belated.core.records import Decision, Episode, Notes, chance
 from belated.core.rewards import Scale
 
@@ -82,6 +83,11 @@ class Problem(Protocol):
         ...
 
     @property
+    def states(self) -> int | None:
+        """How many states there are; None if features take their place."""
+        ...
+
+    @property
     def horizon(self) -> int:
         """Steps of an episode."""
         ...
@@ -135,6 +141,10 @@ class Problem(Protocol):
 
     def example(self, episode: int, information: Information, *, outcome: bool) -> Any | None:
         """A record as it might come; None if there is none of that kind."""
+        ...
+
+    def blank(self) -> Any:
+        """An observation as it might be at the beginning of an episode."""
         ...
 
     def read(self, value: object) -> Any:
@@ -214,10 +224,17 @@ class Deciding:
     """An agent that can decide in one call, where an episode has one step.
 
     Attributes:
-        seed: of the draws that `decide` makes without a generator of the caller.
+        seed: of the draws that `decide` makes without a generator of the caller. An agent without
+            an argument of this name may be given another one at any time: `agent.seed = 7`.
     """
 
     seed: int = 0
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Let the constructor of every agent say which argument it does not have."""
+        super().__init_subclass__(**given)
+        if "__init__" in vars(cls):
+            explained(cls)
 
     def decide(
         self: Any,

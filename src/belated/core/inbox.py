@@ -40,9 +40,11 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.contract import Agent, Information, Key, Wrapper, call, check_inside
-from belated.core.ledger import is_record, newest, read_record
+from belated.core.keywords import explained
+from belated.core.ledger import in_a_list, is_record, newest, read_record
 from belated.core.records import Episode, FeedbackError
 from belated.core.rewards import Scale
+from belated.core.waiting import is_past
 
 Kind = Literal["taken", "duplicate", "conflict", "late", "unknown", "invalid"]
 KINDS: tuple[Kind, ...] = ("taken", "duplicate", "conflict", "late", "unknown", "invalid")
@@ -64,6 +66,7 @@ Facts = dict[Key, Any]
 """What is remembered of an episode; not changed any more once it is."""
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of one record.
@@ -89,6 +92,7 @@ class Outcome:
     used: bool = False
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Report:
     """What became of a batch.
@@ -293,12 +297,7 @@ class Inbox(Wrapper):
         The report also names the episodes that the deadline has closed since the last report: now,
         or when an episode began.
         """
-        try:
-            batch = list(records)
-        except TypeError:
-            raise FeedbackError(
-                f"records must be a list of records, got {checks.show(records)}"
-            ) from None
+        batch = in_a_list(records)
         self._expire(self.begun - 1, now)
         found = self._sort(batch)
         self._enter(found, found.records, now)
@@ -507,7 +506,7 @@ class Inbox(Wrapper):
         return self._now if self._timed else now
 
     def _date(self) -> None:
-        """Let the episodes without a date have begun now."""
+        """Date the episodes that have no date: they count as begun now."""
         if self._timed:
             missing = self.begun - self._kept_from - len(self._began)
             self._began.extend([self._now] * missing)
@@ -542,7 +541,7 @@ class Inbox(Wrapper):
         if self._timed:
             place = number - self._kept_from
             return place < len(self._began) and self._now - self._began[place] > limit
-        return episode - number > limit
+        return is_past(number, episode, limit)
 
     def _end(self, number: int, now: float | None) -> None:
         """Forget an episode, or give the default to the steps that have not reported."""

@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, get_type_h
 
 import numpy as np
 
-from belated.core import stored
+from belated.core import checks, stored
 from belated.core.arrays import Floats
 from belated.core.contract import Information, call
 from belated.core.ledger import Ledger, Ledgered, Open
 from belated.core.records import Episode
+from belated.core.versions import KeptPolicy, Versions
 
 Memory = TypeVar("Memory")
 
@@ -68,6 +69,7 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
         self.problem = problem
         self._arguments = arguments
         self._ledger: Ledger[Memory] = Ledger(problem, self.information, uses_paths=self.uses_paths)
+        self._versions = Versions()
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and a copy of the policy (H, S, A) to play in it."""
@@ -92,17 +94,25 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
         """What the ledger says."""
         return self._ledger.diagnostics()
 
+    @property
+    def open_bytes(self) -> int:
+        """What is kept of an open episode, at most."""
+        return stored.size(self._remembered())
+
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent."""
         return {"problem": self.problem, **self._arguments}
 
     def state(self) -> stored.State:
         """The arguments, the open episodes and what was learned."""
-        return {
+        told = {
             "configuration": self.configuration(),
             "ledger": self._ledger.state(self._remembered().write),
             **super().state(),
         }
+        if self.seed and "seed" not in self._arguments:
+            told["seed"] = self.seed
+        return told
 
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
@@ -115,7 +125,10 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
             kept = {n: v for n, v in arguments.items() if not cls._was(n, v)}
             arguments = {**cls.added, **kept}
         agent = cls(**stored.exact(arguments, *given))
-        agent.restore({name: value for name, value in state.items() if name != "configuration"})
+        others = {name: value for name, value in state.items() if name != "configuration"}
+        if "seed" in others and "seed" not in given:
+            agent.seed = checks.integer("seed", others.pop("seed"), 0, 2**64 - 1)
+        agent.restore(others)
         return agent
 
     @classmethod
@@ -158,12 +171,15 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
             entry.memory = None
 
     def _memory(self, policy: Floats) -> Any:
-        """What to remember of the episode that begins now: by default the policy that it plays."""
-        return policy
+        """What to remember of the episode that begins now: by default the policy that it plays.
+
+        `versions.whole` gives that policy again.
+        """
+        return self._versions.keep(policy)
 
     def _remembered(self) -> stored.Field:
         """The declaration of what is remembered of an episode."""
-        return stored.Distributions(self.problem.shape)
+        return KeptPolicy(self.problem.shape)
 
 
 def generator(seed: int, episode: int) -> np.random.Generator:

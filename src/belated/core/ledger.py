@@ -123,6 +123,10 @@ class Ledger(Generic[Memory]):
         """Whether feedback of this episode can still be taken."""
         return number in self._open
 
+    def adopt(self, problem: Problem) -> None:
+        """Go on with a problem under which all that came is right, such as one action more."""
+        self._problem = problem
+
     def begin(
         self, memory: Memory, policy: Floats | None = None, notes: Notes | None = None
     ) -> int:
@@ -161,7 +165,8 @@ class Ledger(Generic[Memory]):
             elif self._uses_paths:
                 self._check_path(record, entry, paths)
         noted = self._from_notes(paths, outcomes)
-        for number, path in (paths | noted).items():
+        new_paths = paths | noted if noted else paths
+        for number, path in new_paths.items():
             entry = self._open[number]
             entry.path_came = True
             if entry.settled:
@@ -170,9 +175,8 @@ class Ledger(Generic[Memory]):
                 entry.path = path
         for number, new in outcomes.items():
             self._enter(self._open[number], new)
-        self._paths += len(paths) + len(noted)
-        touched = sorted((paths.keys() | outcomes.keys()) & self._open.keys())
-        new_paths = paths | noted
+        self._paths += len(new_paths)
+        touched = sorted((new_paths.keys() | outcomes.keys()) & self._open.keys())
         return [new_paths[n] for n in sorted(new_paths)], [self._open[n] for n in touched]
 
     def _enter(self, entry: Open[Memory], outcomes: list[Any]) -> None:
@@ -571,14 +575,19 @@ def is_record(value: object) -> bool:
     return not isinstance(value, type) and hasattr(value, "is_outcome") and hasattr(value, "facts")
 
 
-def listed(records: Iterable[Any]) -> list[Any]:
-    """The records as a list; raises `FeedbackError` if one of them is no record."""
+def in_a_list(records: Iterable[Any]) -> list[Any]:
+    """What claims to be records, as a list; raises `FeedbackError` if there is no list."""
     try:
-        batch = list(records)
+        return list(records)
     except TypeError:
         raise FeedbackError(
             f"records must be a list of records, got {checks.show(records)}"
         ) from None
+
+
+def listed(records: Iterable[Any]) -> list[Any]:
+    """The records as a list; raises `FeedbackError` if one of them is no record."""
+    batch = in_a_list(records)
     for record in batch:
         if not is_record(record):
             raise FeedbackError(

@@ -13,6 +13,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
+from belated.core.keywords import explained
 
 if TYPE_CHECKING:
     from belated.core.contract import Problem
@@ -31,6 +32,14 @@ class FeedbackError(ValueError):
         ...     print(error)
         Costs of episode 7: episode must be one that was begun (none has been begun)
     """
+
+
+def unchecked(kind: type[Item], *values: object) -> Item:
+    """A frozen record with these fields, in their order, of which nothing is checked."""
+    made = object.__new__(kind)
+    for name, value in zip(kind.__slots__, values, strict=True):  # type: ignore[attr-defined]
+        object.__setattr__(made, name, value)
+    return made
 
 
 def altered(record: Item, **fields: object) -> Item:
@@ -77,6 +86,7 @@ class Notes:
         self.void = self.void or not same
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Episode:
     """An episode to play.
@@ -182,6 +192,7 @@ class Episode:
         return Episode(number, self.policy, self.problem, self.notes)
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """What was decided in a problem of one step.
@@ -214,8 +225,9 @@ def in_table(observation: object, states: int, among: object = None) -> int:
     """The row of a table that an observation asks for; a table of one row need not be told."""
     if among is not None:
         raise ValueError(
-            "among must be left out: a table holds every action; let the state say which actions "
-            f"are allowed, got {checks.show(among)}"
+            "among must be left out: agents with tables learn by the probabilities of their own "
+            "policy, which a choice among fewer actions would change; let the state say which "
+            f"actions are allowed, got {checks.show(among)}"
         )
     if observation is None and states == 1:
         return 0

@@ -49,3 +49,7 @@ class Scale:
             raise ValueError(f"{name} must {allowed}, got {first:g}")
         costs: Floats = np.clip((self.high - array) / (self.high - self.low), 0.0, 1.0)
         return costs
+
+    def total(self, cost: float, steps: int) -> float:
+        """The sum of the rewards of so many steps with this total cost."""
+        return steps * self.high - cost * (self.high - self.low)

@@ -32,6 +32,7 @@ import numpy.typing as npt
 from belated import names
 from belated.core import checks, files, stored
 from belated.core.contract import Agent, check_is_agent
+from belated.core.keywords import explained
 
 MARK = b"belated\n"
 VERSION = 2
@@ -91,6 +92,7 @@ def _name_of(cls: type) -> str | None:
     return next((name for name, own in _OWN.items() if own is cls), None)
 
 
+@explained
 def save(agent: Agent, path: str | os.PathLike[str]) -> None:
     """Write an agent, open episodes included, to a file: complete, or not at all.
 
@@ -109,6 +111,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
     files.write(Path(path), to_bytes(agent))
 
 
+@explained
 def load(path: str | os.PathLike[str]) -> Agent:
     """Read an agent back; it continues bit for bit. Raises `SavedFileError` on any other file.
 

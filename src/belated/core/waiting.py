@@ -23,6 +23,7 @@ docs/derivation.md has the proof.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,23 @@ from belated.core.contract import Problem
 
 SLACK = 8
 """Episodes that are always waited for, before anything is known about delays."""
+
+
+def is_past(episode: int, newest: int, limit: float) -> bool:
+    """Whether an episode has waited for longer than a limit when this one is the newest.
+
+    This is the one rule by which waiting ends, whoever sets the limit.
+    """
+    return newest - episode > limit
+
+
+def pop_past(waiting: dict[int, Any], newest: int, limit: float) -> list[int]:
+    """Remove and return the episodes that have waited for too long; the oldest is the first key."""
+    past = []
+    while waiting and is_past(first := next(iter(waiting)), newest, limit):
+        del waiting[first]
+        past.append(first)
+    return past
 
 
 class Reported:
@@ -63,7 +81,7 @@ class Reported:
         return np.unpackbits(bits, count=begun, bitorder="little").astype(np.bool_)
 
 
-class Waiting:
+class Waiting(stored.Declared):
     """Counts the episodes that may still report.
 
     Attributes:
@@ -74,18 +92,30 @@ class Waiting:
         late: those among them that reported after all.
     """
 
+    _counted: dict[int, None]  # oldest first
+    _begun: int
+    largest: int
+    arrived: int
+    _delays: int
+    total: int
+    given_up: int
+    late: int
+
     def __init__(self, problem: Problem, choices: int | None = None) -> None:
         """Count for a learner that chooses between so many; by default, between the actions."""
         choices = (problem.actions or 2) if choices is None else choices
         self._patience = 8.0 / math.log(choices) if choices > 1 else math.inf
-        self._counted: dict[int, None] = {}  # oldest first
-        self._begun = 0
-        self.largest = 0
-        self.arrived = 0
-        self._delays = 0
-        self.total = 0
-        self.given_up = 0
-        self.late = 0
+        sums = stored.Count(checks.MOST**2)
+        self.declare(
+            _counted=stored.Episodes(),
+            _begun=stored.Count(),
+            largest=stored.Count(),
+            arrived=stored.Count(),
+            _delays=sums,
+            total=sums,
+            given_up=stored.Count(),
+            late=stored.Count(),
+        )
 
     @property
     def missing(self) -> int:
@@ -100,9 +130,7 @@ class Waiting:
     def begin(self) -> int:
         """Begin the next episode. Returns how many earlier ones are missing."""
         threshold = min(2 * self.largest + SLACK, math.sqrt(self._patience * (self.total + 1)))
-        while self._counted and self._begun - next(iter(self._counted)) > threshold:
-            del self._counted[next(iter(self._counted))]
-            self.given_up += 1
+        self.given_up += len(pop_past(self._counted, self._begun, threshold))
         missing = self.missing
         self._counted[self._begun] = None
         self._begun += 1
@@ -124,31 +152,14 @@ class Waiting:
         """The costs of an episode will not come."""
         self._counted.pop(episode, None)
 
-    def state(self) -> stored.State:
-        """Every count."""
-        return {
-            "counted": list(self._counted),
-            "begun": self._begun,
-            "largest": self.largest,
-            "arrived": self.arrived,
-            "delays": self._delays,
-            "total": self.total,
-            "given_up": self.given_up,
-            "late": self.late,
-        }
-
-    def restore(self, saved: stored.State, begun: int) -> None:
+    def restore(self, saved: stored.State, begun: int = 0) -> None:
         """Continue from a saved state of an agent that has begun so many episodes."""
-        names = ("begun", "largest", "arrived", "delays", "total", "given_up", "late")
-        read = stored.exact(saved, "counted", *names)
-        squares = begun * (begun + 1)
-        most = (begun, begun, begun, squares, squares, begun, begun)
-        numbers = [stored.count(name, read[name], n) for name, n in zip(names, most, strict=True)]
-        if numbers[0] != begun:
-            raise ValueError(f"begun must be {begun}, as for the agent, got {numbers[0]}")
-        self._begun, self.largest, self.arrived, self._delays = numbers[:4]
-        self.total, self.given_up, self.late = numbers[4:]
-        counted = stored.items("counted", read["counted"])
-        self._counted = {checks.integer("counted", k, 0, self._begun - 1): None for k in counted}
-        if list(self._counted) != sorted(counted):
-            raise ValueError("counted must be episodes in their order, each once")
+        super().restore(saved)
+        if self._begun != begun:
+            raise ValueError(f"begun must be {begun}, as for the agent, got {self._begun}")
+        for name in ("largest", "arrived", "given_up", "late"):
+            checks.integer(name, getattr(self, name), 0, begun)
+        for name in ("_delays", "total"):
+            checks.integer(name.lstrip("_"), getattr(self, name), 0, begun * (begun + 1))
+        for episode in self._counted:
+            checks.integer("counted", episode, 0, begun - 1)

@@ -19,8 +19,9 @@ from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.core.contract import PATHS, Agent, check_is_agent
 from belated.core.delays import DelayModel, missing_feedback
+from belated.core.delays.steps import of_episodes
 from belated.core.records import Episode
-from belated.simulation import Progress, drawn_delays, drive
+from belated.simulation import Progress, check_steps, drawn_delays, drive
 from belated.tabular.environments.gymnasium import Rewards, make, sizes, table_rewards
 from belated.tabular.records import Costs, Trajectory
 
@@ -65,7 +66,8 @@ def gym_loop(
     Args:
         env: an environment with Discrete observations and actions, or its id.
         agent: a fresh agent for bandit feedback, made for `environments.gym_problem(env, horizon)`.
-        delays: a model, or (K,) whole numbers. By default there are no delays.
+        delays: a model, or (K,) whole numbers, or (K, H), one for every step. By default there are
+            no delays.
         episodes: K.
         rewards: the least and the largest reward of one step (the range is extended to contain
             0); by default those of the environment's transition table. A reward outside the range
@@ -100,6 +102,8 @@ def gym_loop(
         checks.integer("seed", seed, 0)
     ).spawn(3)
     drawn = drawn_delays(delays, episodes, np.random.default_rng(delay_seed))
+    check_steps(agent, drawn)
+    known = of_episodes(drawn)
     rng = np.random.default_rng(action_seed)
     first_seed = int(env_seed.generate_state(1)[0])
 
@@ -110,9 +114,7 @@ def gym_loop(
     def source(episode: Episode) -> tuple[Trajectory, Costs]:
         k = episode.number
         states, actions, got = play(made, episode.policy, rng, seed=first_seed if k == 0 else None)
-        costs = np.full(H, to_cost.cost(0.0))
-        for h, reward in enumerate(got):
-            costs[h] = to_cost.cost(reward)
+        costs = to_cost.costs(np.append(got, np.zeros(H - len(got))))  # 0 after the end
         realised[k] = costs.sum()
         returns[k] = sum(got)
         lengths[k] = len(got)
@@ -121,7 +123,7 @@ def gym_loop(
     with contextlib.closing(made) if isinstance(env, str) else contextlib.nullcontext():
         drive(agent, source, drawn, paths=paths, progress=progress)
     return GymRun(
-        realised, returns, lengths, drawn, missing_feedback(drawn), dict(agent.diagnostics())
+        realised, returns, lengths, known, missing_feedback(known), dict(agent.diagnostics())
     )
 
 

@@ -17,6 +17,13 @@ COMMON = (
     "Every agent is told the numbers of states, actions and steps, the start, and whether the "
     "dynamics are the same at every step. An agent that draws gets a seed of its run."
 )
+DECISIONS = (
+    "Every agent is told the actions, how many features there are, and which outcome silence "
+    "stands for, if any; an agent that draws gets a seed of its run. Costs are outcomes with the "
+    "sign turned, and scores compare with the best action for every visitor."
+)
+WORLDS = ("conversions", "items", "labelled", "landings", "mailer", "outcomes")
+"""Kinds of worlds of decisions."""
 TUNED = "the number of episodes and the total delay, from which its parameters are tuned"
 TOLD = {
     ("transitions", "known"): "the true transitions",
@@ -42,7 +49,10 @@ REPLACED = ("learning_rate", "exploration")
 def sentences(experiment: Experiment) -> list[str]:
     """What all agents are told, then one sentence for each agent."""
     told = (_sentence(experiment, learner) for learner in experiment.learners)
-    return [COMMON, *_by_case(experiment), *told]
+    scenes = [experiment.scene(case) for case in experiment.case_names()]
+    decisions = [scene.environment.kind in WORLDS for scene in scenes]
+    common = [COMMON] * (not all(decisions)) + [DECISIONS] * any(decisions)
+    return [*common, *_by_case(experiment), *told]
 
 
 def _by_case(experiment: Experiment) -> list[str]:
@@ -57,7 +67,7 @@ def _by_case(experiment: Experiment) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class Given:
     """A parameter of an agent, or of a part inside it.
 
     Attributes:
@@ -97,7 +107,7 @@ def _sentence(experiment: Experiment, learner: Learner) -> str:
     return f"{learner.name} is also given {_list(items)}. {seen}"
 
 
-def _told(item: Value) -> str | None:
+def _told(item: Given) -> str | None:
     """What an agent is told by a parameter, if anything."""
     if item.name == "kind" and is_own(item.value):
         return f"what {item.value} asks for, which may be the true transitions and the delays"
@@ -107,11 +117,11 @@ def _told(item: Value) -> str | None:
 
 def _values(
     key: str, part: Part, registry: Registry, *, copied: bool = False, restarted: bool = False
-) -> Iterator[Value]:
+) -> Iterator[Given]:
     """All parameters of a part and of the parts inside, with their defaults."""
     own = is_own(part.kind)
     defaults = with_defaults(Part(part.kind), registry)
-    yield Value(f"{key}kind", part.kind, None, copied)
+    yield Given(f"{key}kind", part.kind, None, copied)
     for name, given in (defaults | part.values).items():
         inside = registry.inside(name)
         value = given.part if isinstance(given, Inner) else given
@@ -119,7 +129,7 @@ def _values(
             value = as_part(value)
         parts = [item for item in _listed(value) if isinstance(item, Part)]
         for item in parts:
-            yield Value(f"{key}{name}", item.kind, None, copied)
+            yield Given(f"{key}{name}", item.kind, None, copied)
             yield from _values(
                 f"{key}{name}.",
                 item,
@@ -128,7 +138,7 @@ def _values(
                 restarted=restarted or part.kind in RESTARTS,
             )
         if not parts and not (restarted and name in REPLACED):
-            yield Value(f"{key}{name}", value, defaults.get(name), copied)
+            yield Given(f"{key}{name}", value, defaults.get(name), copied)
 
 
 def _listed(value: Any) -> tuple[Any, ...]:

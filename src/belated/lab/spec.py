@@ -17,7 +17,7 @@ from belated.config.part import Part, plain, read, table
 from belated.config.registry import check, own, unknown_key
 from belated.core import checks
 from belated.core.contract import PATHS, Information
-from belated.lab import sweep
+from belated.lab import deciders, sweep
 from belated.lab.names import check_different, check_line, check_name, slug
 from belated.lab.poold import poold
 from belated.lab.sweep import Axes, Select, Variant
@@ -29,6 +29,8 @@ SELECT_CASES = ("each", "together")
 REGISTRIES = {"environment": kinds.ENVIRONMENTS, "costs": kinds.COSTS, "delays": kinds.DELAYS}
 """The kinds of the parts that make a scene, by key."""
 kinds.AGENTS.add("poold", poold)  # it cannot be saved, so the service has no use for it
+for _name, _maker in deciders.KINDS.items():
+    kinds.AGENTS.add(_name, _maker)
 MOST_EPISODES = 10**8
 MOST_RUNS = 10**6
 

@@ -9,7 +9,7 @@ import numpy as np
 from belated.config.part import shown
 from belated.core.arrays import Floats
 from belated.lab import sweep
-from belated.lab.selection import Choice
+from belated.lab.selection import Selected
 from belated.lab.spec import SCORE, Experiment
 from belated.lab.statistics import Difference, Exponent, Line, score_table
 from belated.lab.table import Cell, Score, Table
@@ -52,13 +52,22 @@ def results(experiment: Experiment, lines: Sequence[Line], title: str) -> Table:
     return costs(lines, title, brief=True)
 
 
-def warnings(lines: Sequence[Line]) -> list[str]:
-    """One line for every agent that has not learned, with the cases."""
+def warnings(lines: Sequence[Line], hopeless: Sequence[str] = ()) -> list[str]:
+    """One line for every agent that has not learned, with the cases.
+
+    hopeless: cases in which nobody can learn; one sentence says so instead.
+    """
     found: dict[tuple[str, str], list[str]] = {}
     for line in lines:
-        if line.verdict:
+        if line.verdict and line.case not in hopeless:
             found.setdefault((line.agent, line.verdict), []).append(line.case)
-    return [f"WARNING: {agent}{_in(cases)}: {verdict}" for (agent, verdict), cases in found.items()]
+    told = [f"WARNING: {agent}{_in(cases)}: {verdict}" for (agent, verdict), cases in found.items()]
+    if any(line.verdict and line.case in hopeless for line in lines):
+        told.append(
+            f"Nobody can learn{_in(hopeless)}: feedback comes when its block is over, so that "
+            "every agent has the same expected regret, that of the lower bound."
+        )
+    return told
 
 
 def _in(cases: Sequence[str]) -> str:
@@ -115,7 +124,7 @@ def swept(experiment: Experiment, lines: Sequence[Line], path: str, title: str) 
     return Table(title, head, tuple(cells), 1)
 
 
-def choices(found: Sequence[Choice], title: str) -> Table:
+def choices(found: Sequence[Selected], title: str) -> Table:
     """Which setting of every agent was chosen, and its cost on the seeds it was chosen on."""
     head = ["case", "agent", "chosen", "among", "cost per episode", "seeds"]
     cells: list[list[Cell]] = [

@@ -7,7 +7,9 @@ the best fixed policy in hindsight), uniform (exact expected cost of uniform pla
 and delay (-1 if the feedback is lost). Then the same for mean costs, which are the costs themselves
 where these have no noise: mean_value, mean_comparator, mean_uniform; best_each (the least expected
 cost of the episode) and best_so_far (that of all episodes up to this one, by one fixed policy).
-Last diagnostics: the agent's own numbers after some episodes, as JSON; null after the others.
+For decisions with features costs are outcomes with the sign turned, and the best policy is the
+best action for every visitor. Last diagnostics: the agent's own numbers after some episodes, as
+JSON; null after the others.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from belated.lab import build
 from belated.lab.spec import Experiment, Task
 from belated.simulation import Run, simulate
 from belated.tabular.planning import occupancy
+from belated.tabular.world import World
 
 COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("experiment", "case", "agent", "parameters"), pl.String()),
@@ -40,7 +43,7 @@ COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("missing", "delay"), pl.Int64()),
     **dict.fromkeys(("mean_value", "mean_comparator", "mean_uniform"), pl.Float64()),
     **dict.fromkeys(("best_each", "best_so_far"), pl.Float64()),
-    "diagnostics": pl.String(),
+    **dict.fromkeys(("diagnostics", "step_delays"), pl.String()),
 }
 
 
@@ -80,7 +83,8 @@ def perform(experiment: Experiment, task: Task) -> Result:
     )
     seconds = time.process_time() - begun
     visits = None
-    if task.seed == experiment.first_seed and scene.environment.kind == "gridworld":
+    first = task.seed == experiment.first_seed
+    if first and isinstance(world, World) and scene.environment.kind == "gridworld":
         with contextlib.suppress(Exception):  # an agent may refuse to begin another episode
             visits = _array(occupancy(world.mdp, agent.begin_episode().policy).sum(axis=0))
     buffer = io.BytesIO()
@@ -152,15 +156,24 @@ def _frame(experiment: Experiment, task: Task, run: Run, watched: Watched) -> pl
             "mean_uniform": means.uniform,
             **_best(run),
             "diagnostics": pl.Series([watched.found.get(k) for k in range(K)], dtype=pl.String),
+            "step_delays": pl.Series(_of_steps(run), dtype=pl.String),
         }
     )
+
+
+def _of_steps(run: Run) -> list[str | None]:
+    """The delays of the single costs of every episode, as JSON."""
+    if run.step_delays is None:
+        return [None] * len(run.values)
+    told = np.where(run.step_delays == NEVER, -1, run.step_delays)
+    return [json.dumps(row) for row in told.tolist()]
 
 
 def _best(run: Run) -> dict[str, Floats]:
     """What the best policies cost, on mean costs."""
     best = (run.means or run).best
-    if best is None:
-        raise ValueError("run must be one of `simulate`")
+    if best is None:  # decisions: the comparator is the best action of every visitor
+        return {"best_each": run.comparator, "best_so_far": np.cumsum(run.comparator)}
     return {"best_each": best.each, "best_so_far": best.so_far}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Floats
 from belated.core.contract import Key
+from belated.core.keywords import explained
 from belated.core.records import FeedbackError
 from belated.linear.features import Features, Scaling
 from belated.linear.reward import EVENT, Reward, read
@@ -21,6 +22,7 @@ LARGEST = 1e100
 """The largest feature."""
 
 
+@explained
 class Choice:
     """What a learner of decisions is told.
 
@@ -34,6 +36,7 @@ class Choice:
             decision hands in one row per action, and one model is shared by all.
     """
 
+    states = None
     horizon = 1
     one_outcome = False
 
@@ -73,6 +76,16 @@ class Choice:
         """What people call an action."""
         return str(action) if self.names is None else self.names[action]
 
+    def labels(self) -> list[str]:
+        """What people call the features, (width,)."""
+        if isinstance(self.features, Features):
+            return self.features.labels()
+        return [f"feature {place}" for place in range(self.width)]
+
+    def groups(self) -> list[range]:
+        """The places of the values of each category."""
+        return self.features.groups() if isinstance(self.features, Features) else []
+
     def index(self, name: str, action: object) -> int:
         """An action by its number or its name; name: of the argument."""
         if isinstance(action, str) and self.names is not None:
@@ -93,6 +106,36 @@ class Choice:
             raise ValueError(f"name must be a text, got {checks.show(name)}")
         return Choice([*self.names, name], self.features)
 
+    def with_actions(self, actions: int | list[str]) -> Choice:
+        """The choice among these actions: those of now, perhaps called otherwise, and more."""
+        made = Choice(actions, self.features)
+        if (
+            self.actions is None
+            or made.actions is None
+            or (made.names is None) != (self.names is None)
+        ):
+            raise ValueError(
+                f"actions must be listed as before, {checks.show(self.actions_listed)}, "
+                f"got {checks.show(actions)}"
+            )
+        if made.actions < self.actions:
+            raise ValueError(
+                f"actions must keep all {self.actions}, got {made.actions}; retire those that are "
+                "not to be played any more"
+            )
+        for place, name in enumerate(self.names or ()):
+            if name in (made.names or ())[:place] + (made.names or ())[place + 1 :]:
+                raise ValueError(
+                    f"actions must keep their places: {name!r} is number {place}, "
+                    f"got {checks.show(actions)}"
+                )
+        return made
+
+    @property
+    def actions_listed(self) -> int | list[str] | None:
+        """The argument `actions`."""
+        return self.actions if self.names is None else list(self.names)
+
     def rows(self, x: object, scaling: Scaling) -> tuple[Floats, list[Floats]]:
         """Features (1, d), or (n, d) where they describe the actions, checked.
 
@@ -107,6 +150,17 @@ class Choice:
         if x is None and self.width == 0:
             return np.zeros((1, 0)), []
         return _numbers(x, self.width, self.shared), []
+
+    def matrix(self, observations: Iterable[object]) -> Floats:
+        """Features (n, width) of decisions in the order in which they were made."""
+        scaling = Scaling(len(self.features.numbers) if isinstance(self.features, Features) else 0)
+        found = []
+        for x in observations:
+            rows, raw = self.rows(x if self.width else None, scaling)
+            for numbers in raw:
+                scaling.note(numbers)
+            found.append(rows[0])
+        return np.array(found, dtype=np.float64).reshape(-1, self.width)
 
     def allowed(self, among: object, retired: Collection[int] = ()) -> list[int]:
         """The actions that may be taken, in order; among: those that the caller allows."""
@@ -200,7 +254,7 @@ class Choice:
     def state(self) -> stored.State:
         """The arguments."""
         return {
-            "actions": self.actions if self.names is None else list(self.names),
+            "actions": self.actions_listed,
             "features": stored.kept(self.features)
             if isinstance(self.features, Features)
             else self.features,
@@ -214,10 +268,7 @@ class Choice:
 
     def configuration(self) -> dict[str, Any]:
         """The arguments, for people and files."""
-        return {
-            "actions": self.actions if self.names is None else list(self.names),
-            "features": self.features,
-        }
+        return {"actions": self.actions_listed, "features": self.features}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Choice):

@@ -11,6 +11,7 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats
+from belated.core.keywords import explained
 
 HASHED = 16
 """Places of an open category, unless a width is stated."""
@@ -18,6 +19,7 @@ FIRST = 100
 """Vectors whose numbers decide the scale; it stays after that."""
 
 
+@explained
 class Features:
     """How named values become a vector.
 
@@ -84,6 +86,31 @@ class Features:
             if kind != "number":
                 vector[self._places[name] + self._place(name, kind, given.get(name))] = 1.0
         return vector, raw
+
+    def labels(self) -> list[str]:
+        """What people call each place of the vector, (width,)."""
+        found = []
+        for name, kind in self.fields.items():
+            if kind == "number":
+                found += [name, f"{name} missing"]
+            elif isinstance(kind, str):
+                places = range(_hashed(name, kind))
+                found += [*(f"{name} in group {place}" for place in places), f"{name} missing"]
+            else:
+                found += [*(f"{name} = {value}" for value in kind), f"{name} = another"]
+        return found
+
+    def groups(self) -> list[range]:
+        """The places of the values of each category; exactly one of them is 1."""
+        found, place = [], 0
+        for name, kind in self.fields.items():
+            if kind == "number":
+                place += 2
+            else:
+                width = (_hashed(name, kind) if isinstance(kind, str) else len(kind)) + 1
+                found.append(range(place, place + width))
+                place += width
+        return found
 
     def _place(self, name: str, kind: str | tuple[str, ...], value: object) -> int:
         """The place of a category's value within its field."""
@@ -186,7 +213,7 @@ class Scaling:
         self._square = stored.copied("square", read["square"], np.float64, shape)
         stored.between("seen", self._seen, 0.0, FIRST)
         stored.finite("mean", self._mean)
-        stored.between("square", self._square, 0.0, stored.LARGEST)
+        stored.between("square", self._square, 0.0, stored.LARGEST_FLOAT)
 
 
 def _hashed(name: str, kind: str) -> int:

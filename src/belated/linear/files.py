@@ -100,7 +100,7 @@ def _check(state: State, begun: int, blocks: int) -> None:
         raise ValueError("delays must have at most as many that came as were at risk")
     stored.between("delays", state.delays, 0.0, checks.MOST)
     stored.between("tally", state.tally[[sums.PLAYS, sums.HITS]], 0.0, checks.MOST)
-    stored.between("sizes", state.sizes, 0.0, stored.LARGEST)
+    stored.between("sizes", state.sizes, 0.0, stored.LARGEST_FLOAT)
     stored.between("shares of delays", state.delays[:, sums.SHARE], 0.0, 1.0)
     stored.between("shares", state.shares, 0.0, 1.0)
     stored.between("discounts", state.memory[sums.DISCOUNT], 0.9, 1.0)
@@ -130,7 +130,7 @@ def read_log(
     x = stored.copied("x", given["x"], np.float64, (kept, width))
     log = stored.copied("log", given["log"], np.float64, (kept, 3))
     for name, part in (("x", x), ("log", log)):
-        stored.between(name, part, -stored.LARGEST, stored.LARGEST)
+        stored.between(name, part, -stored.LARGEST_FLOAT, stored.LARGEST_FLOAT)
     marks = stored.copied("marks", given["marks"], np.int32, (kept, 3))
     stored.between("models", marks[:, MODEL], 0, models - 1)
     stored.between("bins", marks[:, BIN], -1, EDGES - 1)

@@ -42,6 +42,91 @@ class Row:
     retired: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """What a feature adds to the outcome of an action.
+
+    Attributes:
+        action: its name, or its number; "all" where one model is shared.
+        feature: what it is called. A number counts in its standard deviations.
+        weight: added to the outcome where the feature is 1; where it is a value of a category,
+            compared with the mixture of values that visitors have had.
+        low: of its 95 % interval.
+        high: of its 95 % interval.
+    """
+
+    action: str
+    feature: str
+    weight: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A learner as people see it.
+
+    Attributes:
+        rows: one per action.
+        probabilities: of each action now, averaged over the newest decisions, (A,); empty where
+            the actions vary.
+        weights: of the features, the one that surely matters most first.
+        ages: (E,), by the clock or in decisions.
+        shares: of the reports that have come at these ages, all actions together, (E,).
+        silence: the outcome of decisions that never report; None if all report.
+    """
+
+    rows: list[Row]
+    probabilities: Floats
+    weights: list[Weight]
+    ages: Floats
+    shares: Floats
+    silence: float | None
+
+
+def contrasts(
+    theta: Floats, spread: Floats, average: Floats, groups: list[range]
+) -> tuple[Floats, Floats]:
+    """What each feature adds to each action, and the variance of that, (A, d) each.
+
+    The values of a category add up to 1, as the constant does, so the weight of one value alone
+    says nothing: it is compared with the average visitor's.
+
+    Args:
+        theta: weights, (A, d).
+        spread: their covariances, (A, d, d), or variances (A, d, 1).
+        average: visitor, (d,).
+        groups: the places of the values of each category.
+    """
+    change = np.eye(theta.shape[1])  # row u: what is added to a visitor for feature u, (d, d)
+    for group in groups:
+        places = slice(group.start, group.stop)
+        change[places, places] -= average[places]
+    if spread.shape[2] == 1:
+        return theta @ change.T, spread[..., 0] @ (change * change).T
+    return theta @ change.T, np.stack([((change @ one) * change).sum(axis=1) for one in spread])
+
+
+def weights(
+    actions: list[str], labels: list[str], theta: Floats, error: Floats, most: int
+) -> list[Weight]:
+    """At most so many weights; theta, error: (A, d), of which the labels name the first."""
+    d = len(labels)
+    found = [(a, u) for a in range(len(actions)) for u in range(d)]
+    sure = np.abs(theta[:, :d]) - Z * error[:, :d]
+    order = np.argsort(-sure.ravel(), kind="stable")[:most]
+    return [
+        Weight(
+            actions[a],
+            labels[u],
+            float(theta[a, u]),
+            float(theta[a, u] - Z * error[a, u]),
+            float(theta[a, u] + Z * error[a, u]),
+        )
+        for a, u in (found[place] for place in order)
+    ]
+
+
 def means(exposed: Floats, raw: Floats, hits: Floats) -> tuple[Floats, Floats]:
     """Mean outcome of each action and its standard error, (A,) each.
 
@@ -99,8 +184,11 @@ def table(
     ]
 
 
-def verdict(rows: list[Row], begun: int, span: float | None) -> str:
-    """Which action leads, in words. span: time that the decisions took, if there is a clock."""
+def verdict(rows: list[Row], begun: int, span: float | None, unit: str = "") -> str:
+    """Which action leads, in words.
+
+    span: time that the decisions took, if there is a clock. unit: of that time, such as "days".
+    """
     active = sorted((row for row in rows if not row.retired), key=lambda row: -row.leads)
     if len(active) == 1:
         return f"{active[0].action} is the only action."
@@ -118,7 +206,8 @@ def verdict(rows: list[Row], begun: int, span: float | None) -> str:
     more = max(math.ceil((factor - 1.0) * begun), 1)
     needed = f"about {_rounded(more):,} more decisions needed"
     if span is not None and span > 0.0:
-        needed += f" (a time of {_rounded(more * span / begun):,})"
+        time = f"{_rounded(more * span / begun):,}"
+        needed += f" ({time} {unit})" if unit else f" (a time of {time})"
     return f"{share}; {needed}."
 
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from belated.core import checks
+from belated.core.keywords import explained
 from belated.core.records import FeedbackError, altered
 
 EVENT = "event"
 """The key of the one event without a name; the others begin with "="."""
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Reward:
     """An outcome of a decision, or a part of it, in any unit.

@@ -20,6 +20,7 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints
 from belated.core.contract import call
+from belated.core.keywords import explained
 from belated.core.records import Decision, Episode, FeedbackError, Notes
 from belated.linear import exposure as exposures
 from belated.linear import files, learning, life, sums
@@ -29,7 +30,7 @@ from belated.linear.exposure import BIN, CLOCK, MODEL, STATUS, TOTAL
 from belated.linear.features import Features, Scaling
 from belated.linear.fitting import WIDE, quadratic
 from belated.linear.learning import BEGIN, CHOOSE, CLOSED, FIT, NOTE, REPORTED, UNDECIDED
-from belated.linear.life import Row
+from belated.linear.life import Overview, Row
 from belated.linear.logs import DecisionLog
 from belated.linear.reward import EVENT, Reward
 
@@ -50,6 +51,7 @@ _FIELDS = (
 )
 
 
+@explained
 class LinearSampler:
     """A learner for decisions with features, late outcomes and silence.
 
@@ -98,7 +100,7 @@ class LinearSampler:
         self._floor = checks.real("floor", floor, 0.0, 1.0)
         self._holdout = checks.real("holdout", holdout, 0.0, 1.0)
         self._reference = None if reference is None else _reference(reference, problem)
-        self.seed = checks.integer("seed", seed, 0, checks.LARGEST)
+        self.seed = checks.integer("seed", seed, 0, checks.LARGEST_INTEGER)
         d = problem.width + (0 if problem.shared else 1)
         self._diagonal = d > DIAGONAL if diagonal is None else checks.flag("diagonal", diagonal)
         self._close_at = None if close_at is None else checks.real("close_at", close_at, 0.9, 1.0)
@@ -177,6 +179,21 @@ class LinearSampler:
     def problem(self) -> Choice:
         """What the agent was told."""
         return self._problem
+
+    @property
+    def floor(self) -> float:
+        """Probability that is shared out among all actions at hand."""
+        return self._floor
+
+    @property
+    def holdout(self) -> float:
+        """Share of the decisions that play the reference policy, by default all actions alike."""
+        return self._holdout
+
+    @property
+    def retired(self) -> frozenset[int]:
+        """Actions that are not played any more."""
+        return frozenset(self._retired)
 
     @property
     def begun(self) -> int:
@@ -590,6 +607,32 @@ class LinearSampler:
             raise ValueError(f"action must leave one that is played, got {action!r}, the last one")
         self._retired.add(number)
 
+    def change(
+        self,
+        *,
+        names: Sequence[str] | None = None,
+        floor: float | None = None,
+        holdout: float | None = None,
+    ) -> None:
+        """Change what may change while the learner learns; what is None stays.
+
+        names: what the actions are called from now on, all of them.
+        """
+        problem = self._problem
+        if names is not None:
+            problem = problem.with_actions(list(names))
+            if problem.actions != self._problem.actions:
+                raise ValueError(f"names must be {self._models}, got {len(names)}")
+        if floor is not None:
+            floor = checks.real("floor", floor, 0.0, 1.0)
+        if holdout is not None:
+            holdout = checks.real("holdout", holdout, 0.0, 1.0)
+        self._problem = problem
+        self._floor = self._floor if floor is None else floor
+        self._holdout = self._holdout if holdout is None else holdout
+        self._parts.level[sums.FLOOR] = self._floor
+        self._parts.level[sums.HOLDOUT] = self._holdout
+
     def table(self) -> list[Row]:
         """One row per action: plays, reports, expected outcome with an interval, what leads."""
         return stored.twin(self)._table()  # type: ignore[no-any-return]
@@ -628,22 +671,67 @@ class LinearSampler:
             self._retired,
         )
 
+    def overview(self, most: int = 40, newest: int = 100) -> Overview:
+        """The table, the probabilities now, and the weights of the features that matter.
+
+        most: weights at most. newest: decisions whose features stand for those to come.
+        """
+        return stored.twin(self)._overview(most, newest)  # type: ignore[no-any-return]
+
+    def _overview(self, most: int, newest: int) -> Overview:
+        """See `overview`; asked of a copy."""
+        rows = self._table()
+        parts, groups = self._parts, self._problem.groups()
+        d = parts.theta.shape[1]
+        average = parts.features[2] / max(self._begun, 1)
+        spread = np.stack([_matrix(one, d) for one in parts.spread])
+        adds, variances = life.contrasts(parts.theta, spread, average, groups)
+        errors = parts.level[sums.SIGMA] * np.sqrt(np.maximum(variances, 0.0))
+        names = [row.action for row in rows]
+        reports = int(self._whole[sums.REPORTS])
+        strongest = life.weights(
+            names, self._problem.labels(), adds, errors, most if reports else 0
+        )
+        kept = self._begun - self._base
+        asked = self._x[max(kept - newest, 0) : kept]
+        asked = asked[self._marks[max(kept - newest, 0) : kept, STATUS] != UNDECIDED]
+        now = np.zeros(0 if self._problem.shared else self._models)
+        if len(now):
+            models = np.array(self._problem.allowed(None, self._retired), dtype=np.int64)
+            asked = asked if len(asked) else np.zeros((1, self._problem.width))
+            out = np.empty(len(models))
+            for n, x in enumerate(asked):
+                self._given[0] = x
+                self._run(CHOOSE, self._begun + n, self._given, models, out)
+                now[models] += out
+            now /= len(asked)
+        pool = parts.delays[:, sums.SHARE].mean(axis=0)
+        pool = pool if reports else 0.0 * pool
+        return Overview(rows, now, strongest, parts.edges.copy(), pool, self._silence)
+
     def verdict(self) -> str:
         """Which action leads, how sure that is, and what it would take to be sure."""
         span = self._clock.time - float(self._log[0, CLOCK]) if self._clock.told else None
         return life.verdict(self.table(), self._begun, span)
 
-    def replay(self, log: DecisionLog) -> None:
+    def replay(self, log: DecisionLog, observations: Sequence[object] | None = None) -> None:
         """Begin with a log of decisions that were made elsewhere; only a fresh learner can.
 
         They get the numbers from 0 on; rewards that come later are reported under these.
+
+        Args:
+            log: the decisions.
+            observations: what each of them was asked with, instead of the features of the log, so
+                that numbers get the scale that later decisions will have.
         """
         checks.instance("log", log, DecisionLog)
         if self._begun:
             raise ValueError(f"the learner must be fresh, got one with {self._begun} decisions")
         if self._problem.shared:
             raise ValueError("a log can be replayed only where actions are listed; here they vary")
-        if log.x.shape[1] != self._problem.width:
+        if observations is not None and len(observations) != len(log):
+            raise ValueError(f"observations must be {len(log)}, got {len(observations)}")
+        if observations is None and log.x.shape[1] != self._problem.width:
             raise ValueError(f"log must have {self._problem.width} features, got {log.x.shape[1]}")
         if len(log) and int(log.actions.max()) >= self._models:
             raise ValueError(f"log must have actions below {self._models}, got {log.actions.max()}")
@@ -658,7 +746,13 @@ class LinearSampler:
                 place += 1
             self.observe(ready, now if log.clocked else None)
             self._begin(now if log.clocked else None)
-            self._note(number, log.x[number], int(log.actions[number]))
+            row = log.x[number]
+            if observations is not None:
+                given, raw = self._rows(observations[number])
+                row = given[0]
+                for numbers in raw:
+                    self._scaling.note(numbers)
+            self._note(number, row, int(log.actions[number]))
         rest = [_logged(log, int(number)) for number in came[place:]]
         self.observe(rest, log.until if log.clocked else None)
 
@@ -855,6 +949,15 @@ def _logged(log: DecisionLog, number: int) -> Reward:
     return Reward(
         number, float(log.rewards[number]), at=float(log.reported[number]) if log.clocked else None
     )
+
+
+def _matrix(packed: Floats, d: int) -> Floats:
+    """A symmetric matrix (d, d) from the rows of its upper triangle, or a diagonal (d, 1)."""
+    if len(packed) == d:
+        return packed[:, None]
+    upper: Floats = np.zeros((d, d))
+    upper[np.triu_indices(d)] = packed
+    return upper + np.triu(upper, 1).T
 
 
 def _reference(given: object, problem: Choice) -> list[float]:

@@ -119,27 +119,50 @@ def outcomes(
 
 
 def items(
-    at_hand: int = 8, features: int = 8, *, rate: float = 0.1, contrast: float = 1.0, seed: int = 0
+    at_hand: int = 8,
+    features: int = 8,
+    *,
+    rate: float = 0.1,
+    contrast: float = 1.0,
+    change: Change = "none",
+    noise: float | None = None,
+    seed: int = 0,
 ) -> DecisionWorld:
     """Other items at every decision, described by their features; one model fits them all.
 
     >>> import belated as bl
     >>> bl.environments.items().problem
     Choice(features=8)
+
+    Args:
+        at_hand: how many items.
+        features: d.
+        rate: the typical probability that an item is taken; only then it reports.
+        contrast: how much features move its log-odds, or the outcome.
+        change: see `conversions`.
+        noise: if given, every outcome reports: it is linear in the features, with Gaussian noise of
+            this standard deviation.
+        seed: decides the model.
     """
     n, d = checks.integer("at_hand", at_hand, 1), checks.integer("features", features, 1)
     base = checks.real("rate", rate, 0.0, 1.0, above=True)
     scale = checks.real("contrast", contrast, 0.0)
+    checks.choice("change", change, CHANGES)
+    sigma = None if noise is None else checks.real("noise", noise, 0.0)
     rng = np.random.default_rng(checks.integer("seed", seed, 0))
-    slope = rng.normal(0.0, scale / np.sqrt(d), d)
+    slopes = rng.normal(0.0, scale / np.sqrt(d), (2, d))
     offset = np.log(base / (1.0 - base))
 
     def draw(episodes: int, rng: np.random.Generator) -> Visits:
         x = rng.normal(size=(episodes, n, d))
-        rates = _sigmoid(x @ slope + offset)
+        linear = np.einsum("knd,kd->kn", x, _over_time(slopes, change, episodes))
+        if sigma is not None:
+            return Visits(x, linear, linear + sigma * rng.normal(size=linear.shape))
+        rates = _sigmoid(linear + offset)
         return Visits(x, rates, (rng.random(rates.shape) < rates).astype(float))
 
-    return DecisionWorld(Choice(features=d), draw)
+    silence = 0.0 if sigma is None else None
+    return DecisionWorld(Choice(features=d), draw, silence=silence)
 
 
 def mailer() -> DecisionWorld:

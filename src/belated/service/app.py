@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import math
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
@@ -13,17 +15,18 @@ from urllib.parse import quote
 import numpy as np
 from fastapi import Body, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from belated import __version__
 from belated.core import checks
 from belated.core.inbox import Outcome
-from belated.service import metrics, page
+from belated.service import export, metrics, page
 from belated.service.errors import Refusal, busy
 from belated.service.fast_path import LONGEST, LONGEST_KEY, Handle, Quick
 from belated.service.gate import NO_TOKEN, Gate, Rate
+from belated.service.report import report, silence_of, unit_of
 from belated.service.session import Asked, Session
 from belated.service.storage import StorageError
 from belated.service.supervisor import Live
@@ -58,6 +61,7 @@ EXAMPLES: Any = {
 }
 
 
+NUMBER = re.compile(r"[0-9]{1,9}")
 LONGEST_JSON = 100_000
 """Numbers of a policy that are written as JSON, which others wait for."""
 
@@ -142,6 +146,20 @@ class BatchBody(_Strict):
     """Records, each as in /feedback."""
 
     records: list[Any]
+
+
+class ActionBody(_Strict):
+    """An action to be added. name: required exactly where actions have names."""
+
+    name: Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)] | None = None
+
+
+class Action(BaseModel):
+    """An action. changed: False if it was so before."""
+
+    action: int
+    name: str
+    changed: bool
 
 
 class Begun(BaseModel):
@@ -343,7 +361,7 @@ async def _decided(live: Live, episode: int, step: int, state: int) -> Response:
 
 async def _chosen(live: Live, asked: list[Asked]) -> list[dict[str, Any]]:
     found = await live.session().choose(asked)
-    names = getattr(live.terms.problem, "names", None)
+    names = getattr(live.session().books.terms.problem, "names", None)
     told = []
     for episode, action, probability, created in found:
         item = {"episode": episode, "step": 0, "action": action, "probability": probability}
@@ -516,6 +534,42 @@ def _add_learners(app: FastAPI, server: Server) -> None:
         """Forget an episode: it will not report."""
         return Answer(_told(await live.session().forget(episode)))
 
+    @app.post("/v1/learners/{name}/actions", response_model=Action, tags=["operation"])
+    async def add_action(live: MayAdmin, body: ActionBody | None = None) -> Response:
+        """Add an action to a learner that runs. With a name that is there, nothing changes."""
+        session, wanted = live.session(), None if body is None else body.name
+
+        def more(problem: Any) -> Any:
+            if wanted is not None and wanted in (getattr(problem, "names", None) or ()):
+                return None
+            if getattr(problem, "with_action", None) is None:
+                raise ValueError("the actions of this learner are fixed")
+            return problem.with_action(wanted).actions_listed
+
+        event = await session.change(more)
+        problem = session.books.terms.problem
+        action = problem.actions - 1 if event else problem.index("name", wanted)
+        told = {"action": action, "name": problem.name(action), "changed": event is not None}
+        return Answer(told)
+
+    @app.delete("/v1/learners/{name}/actions/{action}", response_model=Action, tags=["operation"])
+    async def retire_action(
+        live: MayAdmin, action: Annotated[str, Path(max_length=LONGEST_KEY)]
+    ) -> Response:
+        """Retire an action, by name or number: it is not played any more, and still learned of."""
+        session = live.session()
+        problem = session.books.terms.problem
+        try:
+            if getattr(problem, "index", None) is None:
+                raise ValueError("the actions of this learner are fixed")
+            numbered = action not in (problem.names or ()) and NUMBER.fullmatch(action)
+            number = problem.index("action", int(action) if numbered else action)
+        except ValueError as error:
+            raise Refusal(404, str(error), outcome="unknown", field="action") from None
+        event = await session.change(retire=number)
+        told = {"action": number, "name": problem.name(number), "changed": event is not None}
+        return Answer(told)
+
     @app.post("/v1/learners/{name}/snapshot", status_code=202, tags=["operation"])
     async def snapshot(live: MayAdmin) -> Response:
         """Write a snapshot soon, so that the next start is quick."""
@@ -565,7 +619,61 @@ def _add_reading(app: FastAPI) -> None:
     @app.get("/v1/learners/{name}", tags=["learners"])
     async def status(live: MayRead) -> Response:
         """How a learner is doing: counts, diagnostics, what came lately."""
-        return Answer(described(live, live.session()))
+        session = live.session()
+        session.tick()
+        return Answer(described(live, session))
+
+    @app.get("/v1/learners/{name}/report", tags=["learners"])
+    async def report_(live: MayRead) -> Response:
+        """Which action leads, outcomes per day, delays, what matters, and warnings."""
+        session = live.session()
+        session.tick()
+        seen = await session.look()
+        told = report(
+            session.books,
+            seen,
+            scale=live.rewards,
+            counts=session.counts,
+            holdout=session.holdout,
+            differing=session.differing,
+            now=session.clock(),
+        )
+        return Answer({"name": live.name, **told})
+
+    @app.get("/v1/learners/{name}/decisions", tags=["learners"])
+    async def decisions(live: MayAdmin, format: Literal["csv", "parquet"] = "csv") -> Response:
+        """The decision log with propensities, as a table; see the documentation for its columns.
+
+        It has what was known of every visitor, so it needs the verb `admin`.
+        """
+        session = live.session()
+        await session.committer.durable()
+        problem = session.books.terms.problem
+        if format == "csv":
+            pieces = export.as_csv(session.rows, problem)
+            return StreamingResponse(pieces, media_type="text/csv")
+        try:
+            pieces = await asyncio.to_thread(export.as_parquet, session.rows, problem)
+        except ValueError as error:
+            raise Refusal(422, str(error), outcome="invalid", field="format") from None
+        return StreamingResponse(pieces, media_type="application/vnd.apache.parquet")
+
+    @app.get("/v1/learners/{name}/evaluation", tags=["learners"])
+    async def evaluation(live: MayRead) -> Response:
+        """What uniform play and each action alone would have been worth, from the decision log."""
+        session = live.session()
+        seen = await session.look()
+        await session.committer.durable()
+        terms = session.books.terms
+        unit = unit_of(terms.problem, live.rewards)
+        silence = silence_of(terms, seen, unit)
+        try:
+            told = await asyncio.to_thread(
+                export.evaluation, session.rows, terms.problem, seen.retired, unit, silence
+            )
+        except ValueError as error:
+            raise Refusal(422, str(error), outcome="invalid") from None
+        return Answer({"name": live.name, **told})
 
     @app.get("/v1/learners/{name}/episodes", tags=["learners"])
     async def episodes(
@@ -590,7 +698,7 @@ def _add_reading(app: FastAPI) -> None:
 
 def described(live: Live, session: Session) -> dict[str, Any]:
     """What the page and the client read."""
-    books, terms = session.books, live.terms
+    books, terms = session.books, session.books.terms
     problem = terms.problem
     return {
         "name": live.name,
@@ -606,7 +714,9 @@ def described(live: Live, session: Session) -> dict[str, Any]:
         "grace": terms.grace,
         "begun": books.begun,
         "open": len(books.opened),
-        "overdue": len(books.opened) - len(books.in_time),
+        "pending": books.pending,
+        "overdue": books.overdue,
+        "late": books.tally.late,
         "waiting": session.learning.waiting,
         "events": session.committer.number,
         "differing": session.differing,

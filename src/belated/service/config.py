@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
+from belated.config.build import make
 from belated.config.part import Part, read
-from belated.config.registry import check, unknown_key
+from belated.config.registry import Registry, accepted, check, is_own, unknown_key
 from belated.core import checks
 from belated.core.contract import Agent, Information
 from belated.core.rewards import Scale
@@ -29,6 +30,8 @@ POSTGRES = ("postgresql://", "postgres://")
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 RECOMMENDED = Part("recommended")
 CHOICE = ("actions", "features")
+PROBLEM = ("actions", "states", "horizon", "one_outcome", "check", "check_observation", "read")
+"""Names that a problem of one's own must have, and others of `core.contract.Problem`."""
 LARGEST_POLICY = 10_000_000
 """Entries of a policy."""
 
@@ -83,7 +86,8 @@ class LearnerConfig:
     Attributes:
         name: in addresses and as a file: lower-case letters, digits and dashes.
         problem: states, actions, horizon, start, homogeneous; or, for decisions without states, a
-            `Choice`, which a file describes by `actions` and `features` of the learner.
+            `Choice`, which a file describes by `actions` and `features` of the learner; or one of
+            your own code.
         information: "bandit" or "full".
         agent: a kind of the lab.
         start: a file of `belated.save`, instead: the agent goes on from there. It must stay.
@@ -95,10 +99,11 @@ class LearnerConfig:
         default_reward: the reward of a step that has not reported by the deadline, instead of
             `default`, which is a cost.
         remember: closed episodes of which duplicates are known.
+        holdout: share of the decisions that play uniformly, for an honest comparison.
     """
 
     name: str
-    problem: Problem | Choice
+    problem: Any
     information: str = "bandit"
     agent: Part = RECOMMENDED
     start: str | None = None
@@ -110,6 +115,7 @@ class LearnerConfig:
     clip: bool = False
     default_reward: float | None = None
     remember: int = REMEMBER
+    holdout: float | None = None
 
     @property
     def scale(self) -> Scale | None:
@@ -150,6 +156,7 @@ class LearnerConfig:
             agent.begun,
             start,
             dated=bool(getattr(agent, "reads_delays", False)),
+            rewards=self.rewards,
         )
 
 
@@ -285,6 +292,8 @@ def _learner(key: str, given: object) -> LearnerConfig:
     if "start" in values and "agent" in values:
         raise ValueError(f"{key} must have an agent or a start, got both")
     values["agent"] = read(f"{key}.agent", values.get("agent", agents.usual(values["problem"])))
+    if values.get("holdout") is not None:
+        values["agent"] = _with_holdout(key, values)
     check(f"{key}.agent", values["agent"], agents.registry(values["problem"]))
     _check_deadline(key, values)
     if values.get("rewards") is not None:
@@ -300,8 +309,42 @@ def _learner(key: str, given: object) -> LearnerConfig:
     return LearnerConfig(**values)
 
 
-def _problem(key: str, given: object) -> Problem:
+def _with_holdout(key: str, values: Mapping[str, Any]) -> Part:
+    """The agent with the learner's holdout."""
+    share = checks.real(f"{key}.holdout", values["holdout"], 0.0, 1.0)
+    agent: Part = values["agent"]
+    kinds = agents.registry(values["problem"]).kinds
+    if "start" in values or "holdout" not in accepted(kinds.get(agent.kind, LearnerConfig)):
+        able = [name for name, maker in kinds.items() if "holdout" in accepted(maker)]
+        raise ValueError(
+            f"{key}.holdout needs an agent that plays one, "
+            f"{' or '.join(able) or 'linear_sampler of a learner with actions'}, "
+            f"got {'start' if 'start' in values else agent.kind!r}"
+        )
+    if "holdout" in agent.values:
+        raise ValueError(f"{key} must have a holdout or an agent.holdout, got both")
+    return agent.replaced("holdout", share)
+
+
+def _own_problem(key: str, table: Mapping[str, Any]) -> Any:
+    """A problem of one's own code, `kind = "module:function"`."""
+    part = read(key, table)
+    if not is_own(part.kind):
+        raise ValueError(
+            f"{key}.kind must be code of your own, module:function, got {checks.show(part.kind)}; "
+            "without a kind, a problem has states, actions and a horizon"
+        )
+    found = make(key, part, Registry({}))
+    for name in PROBLEM:
+        if not hasattr(found, name):
+            raise ValueError(f"{key} must be a problem, got {checks.show(found)} without {name}")
+    return found
+
+
+def _problem(key: str, given: object) -> Any:
     table = dict(_table(key, given))
+    if "kind" in table:
+        return _own_problem(key, table)
     names = tuple(each.name for each in fields(Problem) if each.init)
     for name, value in table.items():
         if name not in names:
@@ -337,9 +380,8 @@ def _check_default_reward(key: str, values: dict[str, Any]) -> None:
         return
     if values.get("rewards") is None:
         raise ValueError(f"{key}.default_reward needs rewards = [low, high]")
-    for other in ("default", "grace"):
-        if values.get(other) is not None:
-            raise ValueError(f"{key} must have a default_reward or a {other}, got both")
+    if values.get("default") is not None:
+        raise ValueError(f"{key} must have a default_reward or a default, got both")
     low, high = values["rewards"]
     reward = checks.real(f"{key}.default_reward", values["default_reward"], low, high)
     values["default_reward"] = reward
@@ -358,10 +400,10 @@ def _check_deadline(key: str, values: dict[str, Any]) -> None:
     for name, value in (("default", default), ("default_reward", reward), ("grace", grace)):
         if value is not None and seconds is None and episodes is None:
             raise ValueError(f"{key}.{name} needs a deadline_seconds or deadline_episodes")
-    if default is not None and grace is not None:
+    if (default is not None or reward is not None) and grace is not None and seconds is None:
         raise ValueError(
-            f"{key} must have a default or a grace, got both: the default is learned from at the "
-            "deadline, and what comes later cannot replace it"
+            f"{key} must have a default or a grace, got both: without a clock, what happened in "
+            "time and comes later cannot be told from what is late (see deadline_seconds)"
         )
     if default is not None:
         values["default"] = checks.real(f"{key}.default", default, 0.0, 1.0)

@@ -20,15 +20,18 @@ from belated.core.arrays import Floats
 from belated.core.contract import Information
 from belated.core.inbox import OVERDUE, PASSED, TOO_LATE, Inbox, Outcome
 from belated.core.records import Asked
-from belated.service.events import Begun, Choice, Chosen, Decided, Event, Fed, Forgotten
+from belated.service.events import Begun, Changed, Choice, Chosen, Decided, Event, Fed, Forgotten
 from belated.service.recorder import Call, Recorder
-from belated.service.wire import Arrived, End
+from belated.service.tally import Tally
+from belated.service.wire import Arrived, End, Timed
 from belated.tabular.records import UNKNOWN, Trajectory
 
 HISTORY = 1000
 """How many of the newest episodes the page draws."""
 BUCKETS = 32
 """Of delays: the last has 2**30 seconds and more."""
+WAITED = "it happened after the deadline, or does not say when, and the default is learned"
+"""Why a record is late where a default waits."""
 REMEMBER = 10_000
 """Closed episodes that are remembered, to tell duplicates from conflicts."""
 
@@ -38,10 +41,11 @@ class Terms:
     """What decides how the books are kept.
 
     deadline: of an episode, in seconds or, unless `timed`, in episodes. default: the cost of a step
-    that has not reported by then; None: the episode is forgotten, after a grace if there is one.
+    that has not reported by then; None: the episode is forgotten. grace: how much later that is;
+    beside a default, what happened in time is taken until then, and nothing else.
     first: the number of the first episode. start: digest of the file that the agent came from.
     ends: whether episodes of one step wait for their last state, as in logs of format 2.
-    dated: whether the agent looks at the time at which outcomes come.
+    dated: whether the agent looks at the time at which outcomes come. rewards: where they lie.
     """
 
     problem: Any
@@ -56,6 +60,19 @@ class Terms:
     start: str | None = None
     ends: bool = False
     dated: bool = False
+    rewards: tuple[float, float] | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether a default waits for a grace, for what happened in time and comes later."""
+        return self.default is not None and self.grace is not None
+
+    @property
+    def inbox(self) -> tuple[float | None, float | None, float | None]:
+        """Deadline, default and grace of the inbox."""
+        if self.waits:
+            return (self.deadline or 0.0) + (self.grace or 0.0), self.default, None
+        return self.deadline, self.default, self.grace
 
 
 def digest(policy: Floats) -> str:
@@ -72,10 +89,12 @@ class Books:
         decisions: state and action by step, of the open episodes.
         opened: when an open episode began, oldest first.
         in_time: the same of those whose deadline has not passed.
+        answered: those in time of which an outcome came, and perhaps not all.
         chosen: action and probability of decisions, while their key is known.
         keys: episodes by the client's key.
         history: time, cost and whether the deadline spoke, of the newest complete episodes.
         delays: how many costs came after 2**i seconds.
+        tally: sums per action and per day.
     """
 
     def __init__(self, terms: Terms) -> None:
@@ -83,13 +102,14 @@ class Books:
         self.now = 0.0
         recorder = Recorder(terms.problem, terms.information, uses_paths=terms.uses_paths)
         recorder.start_at(terms.first)
+        deadline, default, grace = terms.inbox
         self._adopt(
             Inbox(
                 recorder,
-                deadline=terms.deadline,
-                default=terms.default,
+                deadline=deadline,
+                default=default,
                 clock=self._clock if terms.timed else None,
-                grace=terms.grace,
+                grace=grace,
                 remember=terms.remember,
             ),
             recorder,
@@ -100,12 +120,14 @@ class Books:
         self._closed_ends: dict[int, int] = {}  # in the order in which episodes were closed
         self.opened: dict[int, float] = {}
         self.in_time: dict[int, float] = {}
+        self.answered: set[int] = set()
         self.chosen: dict[int, tuple[int, float]] = {}
         self.keys: dict[str, int] = {}
         self._key_of: dict[int, str] = {}
         self._old_keys: deque[str] = deque()
         self.history: deque[tuple[float, float, bool]] = deque(maxlen=HISTORY)
         self.delays = [0] * BUCKETS
+        self.tally = Tally()
         self._by_deadline = False
 
     def __copy__(self) -> Books:
@@ -116,9 +138,10 @@ class Books:
         made: Books = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         for name, value in self.__dict__.items():
-            if isinstance(value, dict | deque | list):
+            if isinstance(value, dict | deque | list | set):
                 setattr(made, name, value.copy())
         made.decisions = {number: steps.copy() for number, steps in self.decisions.items()}
+        made.tally = copy.copy(self.tally)
         made.inbox = copy.copy(self.inbox)
         made.inbox.agent = made._recorder = copy.copy(self._recorder)
         return made
@@ -151,7 +174,7 @@ class Books:
         return now - next(iter(self.opened.values())) > deadline + (self.terms.grace or 0)
 
     @property
-    def pending(self) -> bool:
+    def untold(self) -> bool:
         """Whether there are calls that nobody has read."""
         return bool(self._recorder.calls)
 
@@ -177,6 +200,7 @@ class Books:
             self._by_deadline = False
             known = self.decisions.setdefault(event.episode, {})
             known[event.step] = (event.state, event.action)
+            self._note_action(event.episode)
             built = self._built(event.episode)
             if built is not None:
                 self.inbox.take([built])
@@ -188,11 +212,31 @@ class Books:
         elif isinstance(event, Forgotten):
             self.inbox.forget(event.episode)
             self._tidy(event.episode)
+        elif isinstance(event, Changed):
+            self._change(event)
         while self.opened and not self.inbox.is_open(oldest := next(iter(self.opened))):
             self._tidy(oldest)
-        while self.in_time and self.inbox.is_overdue(oldest := next(iter(self.in_time))):
+        while self.in_time and self._is_overdue(oldest := next(iter(self.in_time))):
             del self.in_time[oldest]
+            self.answered.discard(oldest)
         return outcomes
+
+    def _is_overdue(self, episode: int) -> bool:
+        """Whether the deadline of an open episode has passed."""
+        if self.terms.waits:
+            return self.now - self.opened[episode] > (self.terms.deadline or 0.0)
+        return self.inbox.is_overdue(episode)
+
+    def _change(self, event: Changed) -> None:
+        terms = self.terms
+        if event.actions is not None:
+            terms = replace(terms, problem=terms.problem.with_actions(event.actions))
+        if "remember" in event.settings:
+            terms = replace(terms, remember=event.settings["remember"])
+        self.terms = terms
+        self._recorder.adopt(terms.problem)
+        self.inbox.problem = terms.problem
+        self.inbox.remember = terms.remember
 
     def _begin(self, event: Begun, policy: Floats) -> None:
         number = self.inbox.begin_episode().number
@@ -200,6 +244,7 @@ class Books:
         assert number == event.episode
         self.policies[number] = policy
         self.opened[number] = self.in_time[number] = self.now
+        self.tally.begin(number, self.now)
         if event.key is not None:
             self.keys[event.key] = number
             self._key_of[number] = event.key
@@ -212,6 +257,8 @@ class Books:
         assert number == choice.episode
         episode.notes.add(0, Asked(choice.observation, choice.action, choice.probability))
         self.opened[number] = self.in_time[number] = self.now
+        self.tally.begin(number, self.now)
+        self.tally.act(number, choice.action, choice.holdout)
         if choice.key is not None:
             self.keys[choice.key] = number
             self._key_of[number] = choice.key
@@ -229,9 +276,12 @@ class Books:
         outcomes: list[Outcome | None] = []
         batch: list[Any] = []
         places: list[int | None] = []
-        for record in records:
-            own = self._own_outcome(record)
+        times: dict[int, float] = {}
+        for given in records:
+            record, time = given if isinstance(given, Timed) else (given, self.now)
+            own = self._own_outcome(record, time)
             if own is None:
+                times[len(batch)] = time
                 batch.append(record)
                 places.append(len(outcomes))
             elif isinstance(record, End) and own.used:
@@ -245,15 +295,17 @@ class Books:
             outcomes.append(own)
         if batch:
             found = self.inbox.take(batch).outcomes
-            for place, record, outcome in zip(places, batch, found, strict=True):
+            for i, (place, record, outcome) in enumerate(zip(places, batch, found, strict=True)):
                 if isinstance(record, Trajectory) and outcome.kind in ("taken", "late"):
                     self._note(record)
                 if place is not None:
-                    outcomes[place] = outcome
+                    outcomes[place] = self._judged(outcome, times[i])
         for number in sorted({item.episode for item in batch}):  # as when the log is read again
             self._tidy(number)
-        assert None not in outcomes
-        return outcomes  # type: ignore[return-value]
+        told = [outcome for outcome in outcomes if outcome is not None]
+        assert len(told) == len(outcomes)
+        self.tally.late += sum(outcome.kind == "late" for outcome in told)
+        return told
 
     def _note(self, path: Trajectory) -> None:
         """Know decisions and end of a path, so that nothing else is believed of them later."""
@@ -264,6 +316,12 @@ class Books:
         pairs = zip(path.states.tolist(), path.actions.tolist(), strict=False)
         self.decisions[number] = dict(enumerate(pairs))
         self.ends[number] = end
+        self._note_action(number)
+
+    def _note_action(self, episode: int) -> None:
+        """Count the action of an episode of one step, once it is known."""
+        if self.terms.problem.horizon == 1 and episode in self.decisions:
+            self.tally.act(episode, self.decisions[episode][0][1])
 
     def contradiction(self, record: Arrived) -> Outcome | None:
         """A conflict, if a path ends elsewhere than was said before.
@@ -280,8 +338,25 @@ class Books:
         why = f"episode {number}, path: it ended in state {end}, got {record.states[-1]}"
         return Outcome("conflict", number, "path", why)
 
-    def _own_outcome(self, record: Arrived) -> Outcome | None:
-        """The outcome of what an inbox does not know: ends, and paths beside decisions."""
+    def _judged(self, outcome: Outcome, time: float) -> Outcome:
+        """The outcome of a record that happened at this time: in time, although it came late."""
+        if outcome.kind == "late" and outcome.used and not self._is_past(outcome.episode, time):
+            return Outcome("taken", outcome.episode, outcome.part, used=True)
+        return outcome
+
+    def _is_past(self, episode: int | None, time: float) -> bool:
+        """Whether an open episode had missed its deadline at a time. Only clocks can tell."""
+        began = self.opened.get(-1 if episode is None else episode)
+        if not self.terms.timed or began is None or self.terms.deadline is None:
+            return True
+        return min(time, self.now) - began > self.terms.deadline
+
+    def _own_outcome(self, record: Arrived, time: float) -> Outcome | None:
+        """The outcome of what an inbox does not know.
+
+        These are ends, paths beside decisions, and outcomes that happened after their deadline
+        while a default waits.
+        """
         number = record.episode
 
         def is_now(kind: Literal["invalid", "unknown", "late", "conflict"], why: str) -> Outcome:
@@ -295,6 +370,9 @@ class Books:
                     return is_now("conflict", why)
             if self._is_built_without_end(number):
                 return Outcome("duplicate", number, part, "its decision was noted before")
+        waits = self.terms.waits and number in self.opened and record.is_outcome
+        if waits and self._is_past(number, time):
+            return Outcome("late", number, record.part, f"episode {number}: {WAITED}")
         if not isinstance(record, End):
             return None
         part = "end"
@@ -338,12 +416,16 @@ class Books:
         began = self.opened.get(outcome.episode)
         if began is None:
             return
+        if outcome.episode in self.in_time:
+            self.answered.add(outcome.episode)
         if not self._by_deadline:
-            waited = int(max(0.0, self.now - began))
-            self.delays[min(waited.bit_length(), BUCKETS - 1)] += 1
+            seconds = int(max(0.0, self.now - began))
+            self.delays[min(seconds.bit_length(), BUCKETS - 1)] += 1
         if self.terms.information == "bandit":
             amount = float(sum(outcome.facts().values()))
             self.history.append((self.now, amount, self._by_deadline))
+            waited = None if self._by_deadline else self.now - began
+            self.tally.hear(outcome.episode, amount, self.now, waited)
 
     def _tidy(self, episode: int) -> None:
         """Let go of what is not needed of a closed episode."""
@@ -351,6 +433,8 @@ class Books:
             return
         del self.opened[episode]
         self.in_time.pop(episode, None)
+        self.answered.discard(episode)
+        self.tally.close(episode)
         self.policies.pop(episode, None)
         self.decisions.pop(episode, None)
         if episode in self.ends:
@@ -367,6 +451,16 @@ class Books:
         self._closed_ends[episode] = state
         while len(self._closed_ends) > self.terms.remember:
             del self._closed_ends[next(iter(self._closed_ends))]
+
+    @property
+    def pending(self) -> int:
+        """Open episodes within their deadline of which no outcome came."""
+        return len(self.in_time) - len(self.answered)
+
+    @property
+    def overdue(self) -> int:
+        """Open episodes past their deadline."""
+        return len(self.opened) - len(self.in_time)
 
     def counts(self) -> Counter[str]:
         """What the deadline did to episodes, since the beginning."""
@@ -391,22 +485,29 @@ class Books:
             "old_keys": list(self._old_keys),
             "history": np.array([(t, c, float(d)) for t, c, d in self.history]).reshape(-1, 3),
             "delays": np.array(self.delays, dtype=np.int64),
+            "tally": self.tally.state(),
         }
 
     @classmethod
     def from_state(cls, terms: Terms, saved: stored.State) -> Books:
         """The books that wrote the state, kept on these terms."""
         names = ("inbox", "now", "open", "opened", "policies", "chosen", "decisions", "ends")
-        if isinstance(saved, dict):  # there were no decisions in one request before
-            saved = {"chosen": [], **saved}
-        read = stored.exact(saved, *names, "closed_ends", "keys", "old_keys", "history", "delays")
+        if isinstance(saved, dict):  # there were neither decisions in one request nor sums before
+            saved = {"chosen": [], "tally": None, **saved}
+        more = ("closed_ends", "keys", "old_keys", "history", "delays", "tally")
+        read = stored.exact(saved, *names, *more)
         made = cls(terms)
         inbox = Inbox.from_state(read["inbox"])
         recorder = inbox.agent
-        if not isinstance(recorder, Recorder) or not (recorder.problem == terms.problem):
-            raise ValueError("the snapshot must be of the same problem")
+        if not isinstance(recorder, Recorder):
+            raise ValueError("the snapshot must be of a learner of the service")
+        if recorder.problem != terms.problem:
+            actions = getattr(recorder.problem, "actions_listed", None)
+            if actions is None or terms.problem.with_actions(actions) != recorder.problem:
+                raise ValueError("the snapshot must be of the same problem")
+        made.terms = terms = replace(terms, problem=recorder.problem, remember=inbox.remember)
         before = (inbox.deadline, inbox.default, inbox.grace)
-        if before != (terms.deadline, terms.default, terms.grace):
+        if before != terms.inbox:
             raise ValueError(f"deadline, default and grace must stay as they were: {before}")
         inbox.clock = made._clock if terms.timed else None
         made._adopt(inbox, recorder)
@@ -447,4 +548,11 @@ class Books:
         ).tolist():
             made.history.append((at, cost, bool(late)))
         made.delays = stored.array("delays", read["delays"], np.int64, (BUCKETS,)).tolist()
+        if read["tally"] is not None:
+            made.tally = Tally.from_state(read["tally"])
+        else:
+            for number, at in made.opened.items():
+                made.tally.begin(number, at)
+        answered = (n for n, entry in made.tally.open.items() if entry.reports)
+        made.answered = {n for n in answered if n in made.in_time}
         return made

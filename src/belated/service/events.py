@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from belated.core import checks
@@ -78,7 +78,10 @@ class Decided:
 
 
 class Choice(NamedTuple):
-    """One decision. observation: what the client knew. among: the actions that it allowed."""
+    """One decision. observation: what the client knew. among: the actions that it allowed.
+
+    holdout: the probability that the holdout has drawn it.
+    """
 
     episode: int
     key: str | None
@@ -86,6 +89,7 @@ class Choice(NamedTuple):
     among: Any
     action: int
     probability: float
+    holdout: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +122,29 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True)
+class Changed:
+    """The learner was changed while it learned.
+
+    learned: as of `Begun`. actions: all actions from now on, their number or their names; None if
+    they stay. retire: the number of an action that is not played any more. settings: of the agent
+    and of the books, by name.
+    """
+
+    at: float
+    learned: int
+    actions: int | list[str] | None = None
+    retire: int | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """The time at which a deadline had passed."""
 
     at: float
 
 
-Event = Made | Begun | Decided | Chosen | Fed | Forgotten | Tick
+Event = Made | Begun | Decided | Chosen | Fed | Forgotten | Changed | Tick
 KINDS: dict[str, type[Event]] = {
     "made": Made,
     "begin": Begun,
@@ -132,6 +152,7 @@ KINDS: dict[str, type[Event]] = {
     "choose": Chosen,
     "feedback": Fed,
     "forget": Forgotten,
+    "change": Changed,
     "tick": Tick,
 }
 NAMES = {kind: name for name, kind in KINDS.items()}

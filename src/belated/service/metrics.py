@@ -23,7 +23,8 @@ class _Collected(Collector):
             name: GaugeMetricFamily(f"belated_{name}", about, labels=["learner"])
             for name, about in (
                 ("episodes_begun", "episodes that have begun"),
-                ("episodes_open", "episodes that wait for feedback"),
+                ("episodes_open", "episodes that are open"),
+                ("episodes_pending", "those within their deadline of which no outcome came"),
                 ("episodes_overdue", "those past their deadline, within the grace"),
                 ("calls_waiting", "calls that wait for the agent"),
                 ("log_events", "events in the log"),
@@ -53,7 +54,8 @@ class _Collected(Collector):
             values = {
                 "episodes_begun": session.books.begun,
                 "episodes_open": len(session.books.opened),
-                "episodes_overdue": len(session.books.opened) - len(session.books.in_time),
+                "episodes_pending": session.books.pending,
+                "episodes_overdue": session.books.overdue,
                 "calls_waiting": session.learning.waiting,
                 "log_events": session.committer.number,
                 "policies_differing": session.differing,

@@ -52,6 +52,11 @@ class Recorder(Ledgered):
         """Let the first episode have this number."""
         self._ledger.begun = number
 
+    def adopt(self, problem: Problem) -> None:
+        """Go on with a problem that has more actions, or other names of them."""
+        self.problem = problem
+        self._ledger.adopt(problem)
+
     def begin_episode(self, now: float | None = None) -> Episode:
         """Open the next episode; its policy is the agent's business."""
         notes = Notes()

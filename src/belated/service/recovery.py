@@ -14,10 +14,15 @@ from belated.core.saving import SavedFileError
 from belated.service import events as log
 from belated.service import snapshot
 from belated.service.episodes import Books, Terms, digest
-from belated.service.events import Begun, Chosen, Event, LogError, Made
+from belated.service.events import Begun, Changed, Chosen, Event, LogError, Made
 from belated.service.storage import Storage, checked
 from belated.service.wire import reread
-from belated.service.worker import Pupil
+from belated.service.worker import SETTINGS, Pupil
+
+WAY_OUT = (
+    "put it back, or give the changed learner another name; it can begin with what this one has "
+    "learned (belated extract writes a file for start)"
+)
 
 
 @dataclass(slots=True)
@@ -26,7 +31,7 @@ class Restored:
 
     number, checksum: of the last event. snapshot: the event after which the snapshot was made, 0 if
     there is none. differing: policies that came out otherwise than they were handed out, as may
-    happen on another machine.
+    happen on another machine. wanted: the change that the configuration asks for, if any.
     """
 
     books: Books
@@ -35,18 +40,23 @@ class Restored:
     checksum: int = 0
     snapshot: int = 0
     differing: int = 0
+    wanted: Changed | None = None
 
 
 def restore(storage: Storage, terms: Terms, make: Callable[[], Agent]) -> Restored:
     """The learner after the last event. make: a fresh agent.
 
-    Raises `LogError` if the learner was made on other terms: the log means nothing on these.
+    Names and number of the actions, the settings of the agent that may change, and how much is
+    remembered may differ from the terms on which the learner was made. Raises `LogError` if
+    anything else does: the log means nothing on other terms.
     """
-    fresh = make()
+    fresh = given = make()
+    asked = terms
     for row in checked(storage.events(0), 0, 0):
         made = log.read(row.written, row.format)
         if isinstance(made, Made):  # a learner of an earlier release goes on as it was made
             terms = replace(terms, ends=bool(made.terms.get("ends", terms.ends)))
+            terms, fresh = _as_made(terms, fresh, made.terms)
         _check_same(made, described(terms, fresh))
         break
     restored = _newest(storage, terms) or Restored(Books(terms), Pupil(fresh))
@@ -54,6 +64,8 @@ def restore(storage: Storage, terms: Terms, make: Callable[[], Agent]) -> Restor
     for row in rows:
         happen(restored, log.read(row.written, row.format, partial(reread, terms.problem)))
         restored.number, restored.checksum = row.number, row.checksum
+    if restored.number:
+        restored.wanted = _wanted(restored, asked, given)
     if restored.differing:
         logging.getLogger("belated.service").warning(
             "%d policies differ from those handed out: another machine or other versions?",
@@ -67,6 +79,60 @@ def described(terms: Terms, agent: Agent) -> dict[str, Any]:
     return {**saving.configuration(terms), "agent": saving.configuration(agent)}
 
 
+def _as_made(terms: Terms, agent: Agent, made: dict[str, Any]) -> tuple[Terms, Agent]:
+    """Terms and a fresh agent as they were when the learner was made, where they may differ."""
+    terms = replace(terms, remember=made.get("remember", terms.remember))
+    if not hasattr(agent, "change") or agent.begun:
+        return terms, agent
+    given: dict[str, Any] = agent.configuration()  # type: ignore[attr-defined]
+    before = made.get("agent", {})
+    for name in SETTINGS:
+        if name in before:
+            given[name] = before[name]
+    problem = given["problem"]
+    listed = made.get("problem", {}).get("actions")
+    if listed is not None and listed != problem.actions_listed:
+        try:
+            problem = type(problem)(listed, problem.features)
+            problem.with_actions(given["problem"].actions_listed)
+        except ValueError as error:
+            raise LogError(f"{error}; {WAY_OUT}") from None
+    try:
+        return replace(terms, problem=problem), type(agent)(**{**given, "problem": problem})
+    except (ValueError, TypeError) as error:
+        raise LogError(f"the learner cannot be made as it was: {error}") from None
+
+
+def _wanted(restored: Restored, terms: Terms, given: Agent) -> Changed | None:
+    """The change from the learner as it is to the one that is asked for; None if there is none.
+
+    Actions that were added by a request stay, whether the configuration lists them or not.
+    """
+    agent, now = restored.pupil.agent, restored.books.terms
+    settings: dict[str, Any] = {}
+    if terms.remember != now.remember:
+        settings["remember"] = terms.remember
+    actions = None
+    if hasattr(given, "change") and not given.begun:
+        for name in SETTINGS:
+            if getattr(given, name) != getattr(agent, name):
+                settings[name] = getattr(given, name)
+        before, listed = agent.problem.actions_listed, given.problem.actions_listed
+        if isinstance(before, list) and isinstance(listed, list):
+            listed = [*listed, *before[len(listed) :]]
+        elif isinstance(before, int) and isinstance(listed, int):
+            listed = max(before, listed)
+        if listed != before:
+            actions = listed
+            try:
+                agent.problem.with_actions(actions)
+            except ValueError as error:
+                raise LogError(f"{error}; {WAY_OUT}") from None
+    if actions is None and not settings:
+        return None
+    return Changed(restored.books.now, restored.pupil.learned, actions, None, settings)
+
+
 def _check_same(made: Event, now: dict[str, Any]) -> None:
     if not isinstance(made, Made):
         raise LogError("the first event of the log must say how the learner was made")
@@ -74,7 +140,7 @@ def _check_same(made: Event, now: dict[str, Any]) -> None:
         if not _agrees(before, now.get(name)):
             raise LogError(
                 f"{name} must stay as it was when the learner was made: {checks.show(before)}, "
-                f"got {checks.show(now.get(name))}; a changed learner needs another name"
+                f"got {checks.show(now.get(name))}; {WAY_OUT}"
             )
 
 
@@ -101,6 +167,11 @@ def happen(restored: Restored, event: Event) -> None:
         restored.differing += digest(policy) != event.policy
     elif isinstance(event, Chosen):
         _decide_again(restored, event)
+    elif isinstance(event, Changed):
+        if event.learned > pupil.learned + len(pupil.waiting):
+            raise LogError("the learner was changed with more than there was to learn")
+        pupil.learn_up_to(event.learned)
+        pupil.change(event.actions, event.retire, event.settings)
     books.apply(event, policy)
     pupil.waiting.extend(books.calls())
 

@@ -13,9 +13,9 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from belated.service.episodes import Books, digest
 from belated.service.errors import Refusal, busy
 from belated.service.events import (
     Begun,
+    Changed,
     Choice,
     Chosen,
     Decided,
@@ -39,15 +40,23 @@ from belated.service.events import (
     Tick,
 )
 from belated.service.recorder import Call
-from belated.service.recovery import Restored, described
-from belated.service.storage import Storage, StorageError
+from belated.service.recovery import Restored, described, happen
+from belated.service.report import Look, look
+from belated.service.storage import Row, Storage, StorageError
 from belated.service.wire import Arrived, End, RecordError
 from belated.service.worker import Learning, Pupil
 from belated.tabular.records import Trajectory
 
 WITHOUT_STATES = "this learner has no states; POST /decide with what is known begins and decides"
+Result = TypeVar("Result")
 MINUTES = 60
 """Of which arrivals are counted."""
+LOOKING = 20
+"""A look at the agent is kept for so many times the time that it took."""
+SOON = 0.1
+"""Seconds that a look may take without being kept."""
+WAIT = 60.0
+"""Seconds after which somebody who waits for a look is turned away."""
 
 
 class Clock:
@@ -124,13 +133,18 @@ class Session:
         self._choosing: dict[str, asyncio.Future[dict[str, int]]] = {}
         self._coming: dict[asyncio.Future[Any], int] = {}  # and how many episodes each asks for
         self._snapshot = restored.snapshot
+        self._looked: tuple[float, float, Any, Look | None] = (0.0, 0.0, None, None)
         self._writing: threading.Thread | None = None
         at = (restored.number, restored.checksum)
         self.committer = Committer(storage, *at, failed, bounds.log)
-        self.learning = Learning(restored.pupil, self._capture, self._agent_failed)
         if restored.number == 0:
             terms = described(self.books.terms, restored.pupil.agent)
             self.committer.append(Made(self.clock(), terms))
+        elif restored.wanted is not None:
+            event = replace(restored.wanted, at=self.clock())
+            happen(restored, event)
+            self.committer.append(event)
+        self.learning = Learning(restored.pupil, self._capture, self._agent_failed)
 
     async def begin(self, key: str | None) -> tuple[int, bool]:
         """Begin an episode; with a key that was used, find it. Returns whether it is new."""
@@ -141,7 +155,7 @@ class Session:
                 return number, False
             if key in self._beginning:
                 return await self._handed(self._beginning[key]), False
-        if not hasattr(self.books.terms.problem, "shape"):
+        if self.books.terms.problem.states is None:
             raise Refusal(422, WITHOUT_STATES, outcome="invalid")
         self._check_open(1)
         future: asyncio.Future[int] = self._loop.create_future()
@@ -211,7 +225,7 @@ class Session:
             for one in () if error else asked:
                 found = pupil.decide(one.observation, one.among, now)
                 told = (one.key, one.observation, one.among, found.action, found.probability)
-                made.append(Choice(found.number, *told))
+                made.append(Choice(found.number, *told, pupil.holdout(found)))
             event = Chosen(0.0, now, pupil.learned, tuple(made))
             self._call(lambda: self._entered(keys, future, event, error))
 
@@ -268,7 +282,7 @@ class Session:
     async def decide(self, episode: int, step: int, state: int) -> tuple[int, float]:
         """Draw an action, or repeat the one that was drawn before. Returns its probability too."""
         problem = self.books.terms.problem
-        if not hasattr(problem, "shape"):
+        if problem.states is None:
             raise Refusal(422, WITHOUT_STATES, outcome="invalid", field="episode")
         if step >= problem.horizon:
             why = f"step must be below {problem.horizon}, got {step}"
@@ -341,6 +355,82 @@ class Session:
         self._check_told()
         return outcomes
 
+    def rows(self) -> Iterator[Row]:
+        """All events that are on disk; in any thread."""
+        return self._storage.beside()
+
+    @property
+    def holdout(self) -> float:
+        """The share of decisions that play uniformly."""
+        share: float = getattr(self._pupil.agent, "holdout", 0.0)
+        return share
+
+    async def look(self) -> Look:
+        """The agent as it is now; as it was a while ago if looking takes long."""
+        now = (self._pupil.learned, self.books.begun)
+        at, seconds, known, seen = self._looked
+        if seen is not None and (known == now or time.monotonic() - at < LOOKING * seconds):
+            return seen
+        future: asyncio.Future[Look] = self._loop.create_future()
+
+        def ask(pupil: Pupil) -> None:
+            began = time.monotonic()
+            seen = look(pupil.agent)
+            took = time.monotonic() - began
+            self._looked = (began + took, took if took > SOON else 0.0, now, seen)
+            self._call(lambda: _settle(future, seen))
+
+        self.learning.ask(ask)
+        return await asyncio.wait_for(future, WAIT)
+
+    async def change(
+        self,
+        actions: Callable[[Any], Any] = lambda problem: None,
+        retire: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Changed | None:
+        """Change the learner; None if it is so already.
+
+        Args:
+            actions: from the problem as it is to all actions from now on, or None.
+            retire: an action that is not played any more.
+            settings: of the agent and of the books, by name.
+        """
+        self._check_room(1)
+        future: asyncio.Future[Changed | None] = self._loop.create_future()
+        self._coming[future] = 0
+        given = dict(settings or {})
+
+        def ask(pupil: Pupil) -> None:
+            error, event = None, None
+            try:
+                wanted = actions(pupil.agent.problem)
+                known = retire in getattr(pupil.agent, "retired", ())
+                if wanted is not None or given or (retire is not None and not known):
+                    pupil.change(wanted, None if known else retire, given)
+                    event = Changed(0.0, pupil.learned, wanted, None if known else retire, given)
+            except ValueError as wrong:
+                error = Refusal(422, str(wrong), outcome="invalid", field="action")
+            self._call(lambda: self._changed(future, event, error))
+
+        self.learning.ask(ask)
+        event = await asyncio.shield(future)
+        await self.committer.durable()
+        return event
+
+    def _changed(
+        self, future: asyncio.Future[Changed | None], event: Changed | None, error: Refusal | None
+    ) -> None:
+        self._coming.pop(future, None)
+        try:
+            if error is not None:
+                raise error
+            if event is not None:
+                self._happen(replace(event, at=self._tick()))
+            _settle(future, event)
+        except Exception as refused:
+            _give_up(future, refused)
+
     async def forget(self, episode: int) -> Outcome:
         """Let go of an episode."""
         now = self._tick()
@@ -377,7 +467,7 @@ class Session:
 
     def _check_told(self) -> None:
         """Give up if the books have calls for the agent that no event of the log explains."""
-        if self.books.pending:
+        if self.books.untold:
             why = "the books are ahead of the log"
             self._failed(why)
             raise StorageError(why)
@@ -494,11 +584,16 @@ class Session:
         self._storage.close()
 
 
-def _give_up(future: asyncio.Future[int], error: Exception) -> None:
+def _give_up(future: asyncio.Future[Any], error: Exception) -> None:
     """Tell those who wait, if there are any."""
     if not future.done():
         future.add_done_callback(lambda done: done.exception())
         future.set_exception(error)
+
+
+def _settle(future: asyncio.Future[Result], result: Result) -> None:
+    if not future.done():
+        future.set_result(result)
 
 
 def _one_place_each(

@@ -31,12 +31,11 @@ logger = logging.getLogger("belated.service")
 
 def rehearse(agent: Agent) -> None:
     """Play two episodes with an agent that is thrown away, so that what it needs is compiled."""
-    blank = getattr(agent.problem, "blank", None)
     for _ in range(2):
-        if blank is None:
+        if agent.problem.states is not None:
             number = agent.begin_episode().number
         else:
-            number = Pupil(agent).decide(blank(), None, 0.0).number
+            number = Pupil(agent).decide(agent.problem.blank(), None, 0.0).number
         for outcome in (False, True):
             record = agent.problem.example(number, agent.information, outcome=outcome)
             agent.observe([record] if record is not None and (outcome or agent.uses_paths) else [])
@@ -101,7 +100,8 @@ class Live:
 
     def reader(self) -> Reader:
         """What reads the records of the learner."""
-        return Reader(self.terms.problem, self.rewards, self.session().books.keys)
+        books = self.session().books
+        return Reader(books.terms.problem, self.rewards, books.keys)
 
     def start(self) -> None:
         """Open it, and keep it open."""

@@ -7,16 +7,20 @@
     {"episode": 3, "rewards": [8, 1], "range": [0, 10]}    turned into costs
     {"episode": 3, "step": 0, "reward": 8, "range": [0, 10]}
     {"key": "visitor 7", "reward": 12.5, "event": "order-17"}    the key instead of the episode
+    {"key": "visitor 7", "reward": 12.5, "time": "2026-03-01T09:30:00+01:00"}    when it happened
 
 A cost is in [0, 1]. A reward r in [low, high] is the cost (high - r) / (high - low). A learner of
-decisions takes rewards in any unit, and those of several events of one decision add up.
+decisions takes rewards in any unit, and those of several events of one decision add up. A time is
+that of the event itself, in seconds since 1970 or as ISO 8601 with a zone: it decides whether the
+deadline was met.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from datetime import datetime
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -28,6 +32,10 @@ from belated.tabular.records import Costs, StepCost, Trajectory
 
 VALUES = ("path", "costs", "cost", "end", "rewards", "reward")
 """What a record tells; each tells one of them."""
+OUTCOMES = ("costs", "cost", "rewards", "reward")
+"""Of these a time may be told."""
+LATEST = 1e11
+"""A time in seconds that no clock shows; milliseconds since 1970 are above it."""
 LARGEST = 2**53
 """Whole numbers above it are not exact in JSON of other programs."""
 
@@ -50,8 +58,28 @@ class End:
         return {"episode": self.episode, "end": self.state}
 
 
+class Timed(NamedTuple):
+    """An outcome that says when it happened, in seconds since 1970."""
+
+    record: Any
+    time: float
+
+    @property
+    def episode(self) -> int:
+        """That of the record."""
+        return int(self.record.episode)
+
+    def dated(self, at: float | None) -> Timed:
+        """The same, arrived at this time."""
+        return Timed(self.record.dated(at), self.time)
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as a JSON value."""
+        return {**self.record.to_json(), "time": self.time}
+
+
 Arrived = Any
-"""A record of the learner's problem, or an `End`."""
+"""A record of the learner's problem, one that is `Timed`, or an `End`."""
 
 
 class RecordError(ValueError):
@@ -106,6 +134,9 @@ def reread(problem: Any, given: Any) -> Any:
     """The record that an event of the log has."""
     if isinstance(given, dict) and "end" in given:
         return parse(given)
+    if isinstance(given, dict) and "time" in given:
+        rest = {name: value for name, value in given.items() if name != "time"}
+        return Timed(problem.read(rest), seconds(given["time"]))
     return problem.read(given)
 
 
@@ -115,6 +146,8 @@ def parse(given: object, reader: Reader = PLAIN) -> Any:
         raise RecordError("record", f"a record must be an object, got {checks.show(given)}")
     episode = reader.episode(given)
     told = [name for name in VALUES if name in given]
+    if not told and reader.problem is not None and reader.problem.states is None:
+        return _own_record(episode, given, reader)
     if len(told) != 1:
         raise RecordError(
             told[1] if told else "record",
@@ -127,6 +160,8 @@ def parse(given: object, reader: Reader = PLAIN) -> Any:
         allowed.add("step")
     if name in ("reward", "rewards"):
         allowed.add("range")
+    if name in OUTCOMES:
+        allowed.add("time")
     if name == "reward" and reader.rewards is None:
         allowed.add("event")
     unknown = sorted(set(given) - allowed)
@@ -134,7 +169,8 @@ def parse(given: object, reader: Reader = PLAIN) -> Any:
         why = f"unknown key {checks.show(unknown[0])} beside {name}"
         raise RecordError(str(unknown[0])[:80], why, episode)
     try:
-        return _made(episode, name, given, reader)
+        made = _made(episode, name, given, reader)
+        return Timed(made, seconds(given["time"])) if "time" in given else made
     except FeedbackError as error:
         raise RecordError(name, str(error), episode) from None
     except RecordError as error:
@@ -166,6 +202,17 @@ def _made(episode: int, name: str, given: Mapping[str, Any], reader: Reader) -> 
         return made
     reward = np.array(_number("reward", value))
     return StepCost(episode, step, float(_costs("reward", reward, given, reader)))
+
+
+def _own_record(episode: int, given: Mapping[str, Any], reader: Reader) -> Any:
+    """A record that the problem alone can read; a time may stand beside it."""
+    rest = {name: value for name, value in given.items() if name not in ("key", "time")}
+    try:
+        made = reader.problem.read({**rest, "episode": episode})
+        reader.problem.check(made, "bandit")
+    except (ValueError, TypeError, KeyError) as error:
+        raise RecordError("record", str(error), episode) from None
+    return Timed(made, seconds(given["time"])) if "time" in given else made
 
 
 def _own_reward(episode: int, reward: float, given: Mapping[str, Any], reader: Reader) -> Any:
@@ -208,6 +255,23 @@ def _integer(name: str, value: object) -> int:
         return checks.integer(name, value, 0, LARGEST)
     except ValueError as error:
         raise RecordError(name, str(error)) from None
+
+
+def seconds(value: object) -> float:
+    """A time in seconds since 1970, from such a number or from ISO 8601 with a zone."""
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value[:64])
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None:
+            why = f"time must be ISO 8601 with a zone, or seconds, got {checks.show(value)}"
+            raise RecordError("time", why)
+        return moment.timestamp()
+    try:
+        return checks.real("time", value, -LATEST, LATEST)
+    except ValueError as error:
+        raise RecordError("time", f"{error} (seconds since 1970)") from None
 
 
 def _number(name: str, value: object) -> float:

@@ -23,6 +23,8 @@ from belated.core.contract import Agent, Deciding
 from belated.core.records import Decision
 from belated.service.recorder import Call
 
+SETTINGS = ("floor", "holdout")
+"""What may change of an agent while it learns."""
 LOOK = 0.5
 """Seconds between two looks at the diagnostics."""
 Ask = Callable[["Pupil"], None]
@@ -59,6 +61,38 @@ class Pupil:
         decide = getattr(self.agent, "decide", None) or partial(Deciding.decide, self.agent)
         made: Decision = decide(observation, among=among, now=now)
         return made
+
+    def holdout(self, made: Decision) -> float:
+        """The probability that the holdout has drawn a decision, and not the learner."""
+        share: float = getattr(self.agent, "holdout", 0.0)
+        return share and share / (np.count_nonzero(made.probabilities) * made.probability)
+
+    def change(self, actions: Any, retire: int | None, settings: Mapping[str, Any]) -> None:
+        """Change the agent as an event says; raises `ValueError` if it cannot be, unchanged."""
+        own = {name: value for name, value in settings.items() if name in SETTINGS}
+        wanted = {
+            "add_action": actions is not None,
+            "retire": retire is not None,
+            "change": actions is not None or own,
+        }
+        agent: Any = self.agent
+        for name, asked in wanted.items():
+            if asked and not hasattr(agent, name):
+                raise ValueError(
+                    "the agent of this learner can neither add nor retire actions nor change its "
+                    "settings; linear_sampler can"
+                )
+        if actions is not None:
+            agent.problem.with_actions(actions)  # raises an error before anything has changed
+            names = actions if isinstance(actions, list) else [None] * actions
+            for added in names[agent.problem.actions :]:
+                agent.add_action(added)
+            if isinstance(actions, list):
+                agent.change(names=actions)
+        if retire is not None:
+            agent.retire(retire)
+        if own:
+            agent.change(**own)
 
     def learn(self) -> None:
         """Pass on the oldest call."""

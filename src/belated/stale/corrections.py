@@ -36,6 +36,7 @@ from belated.stale.libraries import (
 )
 
 KINDS = ("behaviour", "current", "delay-adapted", "decoupled", "truncated", "guarded")
+"""The corrections that `correct` knows."""
 CAP = 2.0
 LIMIT = 0.03
 

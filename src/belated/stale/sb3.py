@@ -215,18 +215,21 @@ class DelayedPPO(PPO):
             due = number + delay
             ended = np.array(self._last_episode_starts, dtype=np.bool_)
             self._waiting.add(Rollout(number, due, self._n_updates, made, last, ended))
-        collecting, normalised = self.rollout_buffer, self.normalize_advantage
-        try:
-            for rollout in self._waiting.release(number):
-                self.rollout_buffer = self._corrected(rollout)
-                self.normalize_advantage = False  # it has been done before the weight
-                self.logger.record("stale/age", number - rollout.number)
-                super().train()
-                self.normalize_advantage = normalised
-        finally:
-            self.rollout_buffer, self.normalize_advantage = collecting, normalised
+        for rollout in self._waiting.release(number):
+            self._use(rollout)
         self.logger.record("stale/waiting", len(self._waiting))
         self.logger.record("stale/lost", self.lost)
+
+    def _use(self, rollout: Rollout) -> None:
+        """Update the policy with a rollout that has arrived."""
+        collecting, normalised = self.rollout_buffer, self.normalize_advantage
+        try:
+            self.rollout_buffer = self._corrected(rollout)
+            self.normalize_advantage = False  # it has been done before the weight
+            self.logger.record("stale/age", self.collected - 1 - rollout.number)
+            super().train()
+        finally:
+            self.rollout_buffer, self.normalize_advantage = collecting, normalised
 
     def _setup_model(self) -> None:
         super()._setup_model()

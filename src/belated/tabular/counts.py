@@ -56,6 +56,7 @@ class Counts:
         self._recent: deque[tuple[Ints, Ints]] = deque()  # the newest trajectories, if recalled
         T_step = np.minimum(np.arange(problem.horizon), T - 1)
         self._row_of_step: Ints = T_step * problem.states * problem.actions
+        self._tally: counting.Tally | None = None
 
     @property
     def width(self) -> int:
@@ -65,13 +66,15 @@ class Counts:
     @property
     def tally(self) -> counting.Tally:
         """The arrays, flat over rows, as kernels take them."""
-        flat = (-1, self.width)
-        return counting.Tally(
-            self.successors.reshape(flat),
-            self.counts.reshape(flat),
-            self.known.reshape(-1),
-            self.visits.reshape(-1),
-        )
+        if self._tally is None or self._tally.counts.base is not self.counts:  # new, or a copy
+            flat = (-1, self.width)
+            self._tally = counting.Tally(
+                self.successors.reshape(flat),
+                self.counts.reshape(flat),
+                self.known.reshape(-1),
+                self.visits.reshape(-1),
+            )
+        return self._tally
 
     def add(self, path: Trajectory) -> Ints:
         """Take a trajectory in. Returns the rows that changed, (steps,), flat over (T, S, A)."""

@@ -20,15 +20,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
 
 import numpy as np
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Ints
 from belated.core.contract import Agent, Information, call, check_inside
-from belated.core.ledger import Ledger, Ledgered, listed, read_held
+from belated.core.ledger import Ledger, Ledgered, listed
 from belated.core.records import Episode
+from belated.core.stored import Array, Count
+from belated.core.wrappers.around import Around, HeldRecords, OpenEpisodes
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record, Trajectory
 
@@ -36,7 +37,7 @@ EQUAL = 1.0 - 1e-12
 """A product that is smaller only by rounding counts as equal."""
 
 
-class Lazy(Ledgered):
+class Lazy(Around, Ledgered):
     """An agent that learns at the start of every epoch.
 
     Args:
@@ -54,6 +55,12 @@ class Lazy(Ledgered):
 
     once = True
     holds_feedback = math.inf
+    arguments = ("alpha",)
+
+    _held: dict[int, list[Record]]
+    _before: Ints  # visits at the start of the epoch
+    _since: Ints
+    _epochs: int
 
     def __init__(self, agent: Agent, alpha: float) -> None:
         self._wrap(agent, alpha)
@@ -72,14 +79,18 @@ class Lazy(Ledgered):
         if not (isinstance(alpha, float) and alpha == math.inf):
             alpha = checks.real("alpha", alpha, 1.0)
         self.alpha = alpha
-        self._ledger: Ledger[bool] = Ledger(self.problem, self.information, uses_paths=True)
-        self._held: dict[int, list[Record]] = {}
+        ledger: Ledger[bool] = Ledger(self.problem, self.information, uses_paths=True)
         H, S, A = self.problem.shape
         steps = 1 if self.problem.homogeneous else H
         self._steps: Ints = np.minimum(np.arange(H), steps - 1)
-        self._before: Ints = np.zeros((steps, S, A), dtype=np.int64)  # at the start of the epoch
-        self._since: Ints = np.zeros((steps, S, A), dtype=np.int64)
-        self._epochs = 0
+        visits = Array((steps, S, A), np.int64, low=0, high=checks.MOST)
+        self.declare(
+            _ledger=OpenEpisodes(ledger),
+            _held=HeldRecords(agent, ledger),
+            _before=visits,
+            _since=visits,
+            _epochs=Count(),
+        )
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Begin a new epoch if it is time, then the next episode."""
@@ -119,40 +130,6 @@ class Lazy(Ledgered):
         """Those of the agent inside, the epochs, and the episodes whose feedback is held."""
         own = {"epochs": self._epochs, "held": len(self._held)}
         return {**self.agent.diagnostics(), **self._ledger.tally(), **own}
-
-    def configuration(self) -> dict[str, Any]:
-        """The arguments that make this agent."""
-        return {"agent": self.agent, "alpha": self.alpha}
-
-    def state(self) -> stored.State:
-        """The agent inside, the counts and the records that are held."""
-        return {
-            "agent": stored.kept(self.agent),
-            "alpha": self.alpha,
-            "ledger": self._ledger.state(bool),
-            "held": [record.to_state() for held in self._held.values() for record in held],
-            "before": self._before.copy(),
-            "since": self._since.copy(),
-            "epochs": self._epochs,
-        }
-
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The agent that wrote the state."""
-        names = ("agent", "alpha", "ledger", "held", "before", "since", "epochs")
-        read = stored.exact(state, *names)
-        agent = stored.made(read["agent"])
-        made = cls.__new__(cls)
-        made._wrap(agent, read["alpha"], fresh=False)
-        made._ledger.restore(read["ledger"], bool)
-        made._held = read_held(agent, made._ledger, read["held"])
-        shape = made._before.shape
-        made._before = stored.copied("before", read["before"], np.int64, shape)
-        made._since = stored.copied("since", read["since"], np.int64, shape)
-        for name, visits in (("before", made._before), ("since", made._since)):
-            stored.between(name, visits, 0, checks.MOST)
-        made._epochs = stored.count("epochs", read["epochs"])
-        return made
 
     def __repr__(self) -> str:
         return call(self, self.agent, self.alpha)

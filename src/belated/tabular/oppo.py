@@ -47,8 +47,9 @@ from belated.core import checks
 from belated.core.arrays import Bools, Floats, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.stored import Count, Distributions, Field, Inside, Maybe, Real, Several
-from belated.core.waiting import Waiting
+from belated.core.stored import Count, Field, Inside, Maybe, Real, Several
+from belated.core.versions import Kept, KeptPolicy, Versions, whole
+from belated.core.waiting import Waiting, is_past
 from belated.tabular.oppo_tuning import Arms, BanditFeedback, FullInformation, Stochastic
 from belated.tabular.parts.composition import judge
 from belated.tabular.parts.costs import REVEALED, CostsPart, Observation
@@ -70,7 +71,7 @@ class PlayedPolicy(NamedTuple):
         arrived: how many trajectories had arrived when it began.
     """
 
-    policy: Floats
+    policy: Kept
     mask: Bools | None
     arrived: int
 
@@ -127,6 +128,9 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         self._waits_for_paths = bandit or self._explore_part.needs_paths
         super().__init__(problem, **parts)
         self._dynamics = "known" if isinstance(transitions, Transitions) else "unknown"
+        if isinstance(transitions, Transitions):
+            ever = transitions.reachable(problem.start_probabilities, problem.horizon)
+            self._versions = Versions(np.flatnonzero(ever))
         self._explores = explore is not None and self._explore_part.needs_paths
         self._waiting = Waiting(problem)
         self._costs: Any = costs.start(problem)
@@ -205,7 +209,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         outlook = Outlook(missing, coming, self._model, self._cost_part, self._costs)
         policy = frozen(self._update_part.policy(self._update, outlook))
         mask = self._explore_part.mask(self._explore)
-        self._now = PlayedPolicy(policy, mask, self._model.arrived)
+        self._now = PlayedPolicy(self._versions.keep(policy), mask, self._model.arrived)
         return self._explore_part.mixed(policy, mask)
 
     def _memory(self, policy: Floats) -> PlayedPolicy:
@@ -217,7 +221,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         return Several(
             PlayedPolicy,
             {
-                "policy": Distributions(self.problem.shape),
+                "policy": KeptPolicy(self.problem.shape),
                 "mask": Maybe(mask_of(self.problem)),
                 "arrived": Count(self._model.arrived, earliest),
             },
@@ -229,23 +233,24 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         lesson: what the cost part said when it learned from the episode.
         """
         played, costs = entry.memory, entry.costs
-        too_late = self.begun - 1 - entry.number > self._threshold
+        too_late = is_past(entry.number, self.begun - 1, self._threshold)
         if played is None or costs is None or too_late:
             return
         if self._explore_part.met(played.mask, entry.path):
             self._explored += 1
             return
+        policy = whole(played.policy)
         model = self._model.as_of(played.arrived) if self._cost_part.weighted else self._model
         seen = Observation(
             costs.values,
             entry.path,
-            lambda: frozen(self._explore_part.mixed(played.policy, played.mask)),
+            lambda: frozen(self._explore_part.mixed(policy, played.mask)),
             model,
             self.begun,
             lesson,
         )
         estimate = frozen(self._cost_part.estimate(self._costs, seen))
-        self._update_part.learn(self._update, Arrival(played.policy, estimate, model))
+        self._update_part.learn(self._update, Arrival(policy, estimate, model))
 
     def _begin_phase(self, parameters: Parameters, update: str) -> None:
         """Hand new parameters to the parts. update: what its rule does, restart or retune."""

@@ -11,6 +11,7 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information, Key
+from belated.core.keywords import explained
 from belated.core.records import FeedbackError, Notes, in_table
 from belated.core.rewards import Scale
 from belated.tabular.records import DIGEST, Costs, StepCost, Steps, Trajectory, noted, read
@@ -35,6 +36,7 @@ def start_distribution(start: object, states: int) -> int | tuple[float, ...]:
     return tuple(float(p) for p in array)
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Problem:
     """States, actions, steps and the start; never the transitions.
@@ -116,18 +118,18 @@ class Problem:
 
     def _check_path(self, path: Trajectory) -> None:
         H, S, A = self.shape
-        where = f"Trajectory of episode {path.episode}"
+        first = path.states[0]
         if len(path.actions) != H:
-            raise FeedbackError(f"{where}: actions must have length {H}, got {len(path.actions)}")
-        if path.states.max() >= S:
-            raise FeedbackError(f"{where}: states must be below {S}, got {path.states.max()}")
-        if path.actions.max() >= A:
-            raise FeedbackError(f"{where}: actions must be below {A}, got {path.actions.max()}")
-        first = int(path.states[0])
-        if self._first[first] == 0.0:
-            raise FeedbackError(
-                f"{where}: states[0] must be a state that episodes can start in, got {first}"
-            )
+            wrong = f"actions must have length {H}, got {len(path.actions)}"
+        elif (largest := np.maximum.reduce(path.states)) >= S:
+            wrong = f"states must be below {S}, got {largest}"
+        elif (largest := np.maximum.reduce(path.actions)) >= A:
+            wrong = f"actions must be below {A}, got {largest}"
+        elif self._first[first] == 0.0:
+            wrong = f"states[0] must be a state that episodes can start in, got {first}"
+        else:
+            return
+        raise FeedbackError(f"Trajectory of episode {path.episode}: {wrong}")
 
     def _check_costs(self, costs: Costs, information: Information) -> None:
         H, S, A = self.shape
@@ -236,6 +238,10 @@ class Problem:
             return Costs(episode, np.zeros((H,) if information == "bandit" else (1, S, A)))
         start = int(self._first.argmax())
         return Trajectory(episode, np.full(H + 1, start), np.zeros(H, dtype=int))
+
+    def blank(self) -> int:
+        """The first state in which an episode can start."""
+        return int(np.argmax(self.start_probabilities > 0.0))
 
     def read(self, value: object) -> Trajectory | Costs | StepCost:
         """The record of which `to_state` or `to_json` gave this value."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
+from belated.core.keywords import explained
 from belated.core.records import FeedbackError, Notes, altered
 
 UNKNOWN = -1
@@ -38,6 +39,7 @@ class _Recorded:
         return _plain(self.to_state())  # type: ignore[attr-defined, no-any-return]
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Trajectory(_Recorded):
     """The path of an episode, copied and made read-only.
@@ -113,6 +115,7 @@ class Trajectory(_Recorded):
         return _timed({"episode": self.episode, "path": path}, self.at)
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Costs(_Recorded):
     """What an episode cost, in [0, 1], copied and made read-only.
@@ -163,6 +166,7 @@ class Costs(_Recorded):
         return _timed({"episode": self.episode, "costs": self.values.copy()}, self.at)
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class StepCost(_Recorded):
     """What one step, counted from 0, of an episode cost, in [0, 1]; for an `Inbox`.
@@ -322,8 +326,7 @@ class Steps:
 
 def suffered(costs: Floats, trajectory: Trajectory) -> Floats:
     """The costs (H,) that a path met in a cost function (1 or H, S, A)."""
-    H = len(trajectory.actions)
-    steps = np.minimum(np.arange(H), costs.shape[0] - 1)
+    steps = 0 if len(costs) == 1 else np.arange(len(trajectory.actions))
     met: Floats = costs[steps, trajectory.states[:-1], trajectory.actions]
     return met
 

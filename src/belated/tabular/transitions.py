@@ -8,10 +8,12 @@ from typing import ClassVar, Self
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats, Indices, frozen
+from belated.core.arrays import Bools, Floats, Indices, frozen
+from belated.core.keywords import explained
 from belated.tabular.kernels.planning import Rows
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Transitions:
     """Where every (step, state, action) leads, as padded lists of successors.
@@ -75,6 +77,16 @@ class Transitions:
     def rows(self) -> Rows:
         """The arrays as kernels take them."""
         return Rows(self.successors, self.probabilities)
+
+    def reachable(self, start: Floats, horizon: int) -> Bools:
+        """Whether some policy comes to a state at a step, (H, S). start: (S,) probabilities."""
+        found: Bools = np.zeros((horizon, self.states), dtype=np.bool_)
+        found[0] = start > 0.0
+        for h in range(horizon - 1):
+            t = min(h, self.steps - 1)
+            rows = found[h]
+            found[h + 1, self.successors[t, rows][self.probabilities[t, rows] > 0.0]] = True
+        return found
 
     def dense(self) -> Floats:
         """The same as one array (T, S, A, S)."""

@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from belated.core import checks
-from belated.core.arrays import Floats
+from belated.core.arrays import Floats, frozen
+from belated.core.keywords import explained
+from belated.core.records import unchecked
 from belated.tabular import policies
 from belated.tabular.costs import CostProcess, fixed
 from belated.tabular.kernels import planning
@@ -17,6 +19,7 @@ from belated.tabular.records import Trajectory
 from belated.tabular.transitions import Transitions
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class MDP:
     """True dynamics.
@@ -61,17 +64,18 @@ class MDP:
     def play(self, policy: Floats, rng: np.random.Generator, episode: int = 0) -> Trajectory:
         """Play one episode with a policy (H, S, A)."""
         checked = policies.checked("policy", policy, self.problem.shape)
-        if not isinstance(rng, np.random.Generator):
-            raise ValueError(f"rng must be a numpy.random.Generator, got {checks.show(rng)}")
-        states, actions = planning.sample(
-            self.transitions.rows,
-            checked,
-            self.problem.start_probabilities,
-            rng.random(2 * self.horizon + 1),
-        )
-        return Trajectory(episode, states, actions)
+        checks.generator("rng", rng)
+        return self.sampled(checked, rng, checks.episode(episode))
+
+    def sampled(self, policy: Floats, rng: np.random.Generator, episode: int) -> Trajectory:
+        """Play one episode; nothing is checked."""
+        uniforms = rng.random(2 * self.horizon + 1)
+        start = self.problem.start_probabilities
+        states, actions = planning.sample(self.transitions.rows, policy, start, uniforms)
+        return unchecked(Trajectory, episode, frozen(states), frozen(actions), None, None)
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class World:
     """An MDP and a cost process: everything that is hidden from the learner.

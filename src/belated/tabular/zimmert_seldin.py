@@ -34,6 +34,7 @@ from belated.core.arrays import Floats, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
 from belated.core.stored import Array, Count, Distributions, Episodes, Field
+from belated.core.waiting import pop_past
 from belated.tabular.kernels import hybrid
 from belated.tabular.problem import Problem, check_arms
 
@@ -92,9 +93,7 @@ class ZimmertSeldin(Learner[Floats]):
         factor = 2.0 if self.tuning == "simple" else 1.0
         entropy = math.sqrt(factor * self._total / math.log(A))
         if self.tuning == "advanced":
-            while self._counted and t - next(iter(self._counted)) > entropy:
-                del self._counted[next(iter(self._counted))]
-                self._given_up += 1
+            self._given_up += len(pop_past(self._counted, t, entropy))
         return entropy
 
     def _learn(self, entry: Open[Floats]) -> None:

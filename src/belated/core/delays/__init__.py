@@ -23,6 +23,7 @@ from belated.core.delays.models import (
 from belated.core.delays.nightly import nightly
 from belated.core.delays.recorded import trace
 from belated.core.delays.seen import by_action, by_outcome, delay_of, is_oblivious
+from belated.core.delays.steps import of_episodes, per_step
 
 __all__ = [
     "NEVER",
@@ -43,6 +44,8 @@ __all__ = [
     "monotone",
     "nightly",
     "none",
+    "of_episodes",
+    "per_step",
     "poisson",
     "total_delay",
     "trace",

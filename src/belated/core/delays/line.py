@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 from belated.core import checks
 from belated.core.delays.arithmetic import NEVER
+from belated.core.keywords import explained
 
 
 class Numbered(Protocol):
@@ -25,6 +26,7 @@ R = TypeVar("R", bound=Numbered)
 _BY_EPISODE = itemgetter(1, 2)  # of what waits: the episode, then the order of coming
 
 
+@explained
 class DelayLine(Generic[R]):
     """A queue of records: a record of episode k with delay d comes out of `release(k + d)`.
 

@@ -13,10 +13,12 @@ from typing import Any, Self
 
 from belated.core import stored
 from belated.core.contract import Agent, Information, call, check_inside
+from belated.core.keywords import explained
 from belated.core.ledger import listed
 from belated.core.records import Decision, Episode
 
 
+@explained
 class Locked:
     """An agent whose calls wait for each other, so that threads can share it.
 

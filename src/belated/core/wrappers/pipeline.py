@@ -16,15 +16,18 @@ at once, paths="at once" hands them on at once, and only the costs wait.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Any
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.contract import PATHS, Agent, Information, call, check_inside
-from belated.core.ledger import Ledger, Ledgered, listed, read_held, split
+from belated.core.ledger import Ledger, Ledgered, listed, split
 from belated.core.records import Episode
+from belated.core.stored import Count
+from belated.core.waiting import is_past
+from belated.core.wrappers.around import Around, HeldRecords, OpenEpisodes
 
 
-class Pipeline(Ledgered):
+class Pipeline(Around, Ledgered):
     """An agent whose feedback is always used `max_delay` episodes later.
 
     Args:
@@ -43,6 +46,10 @@ class Pipeline(Ledgered):
 
     once = True
     reads_delays = True
+    arguments = ("max_delay", "paths")
+
+    _held: dict[int, list[Any]]
+    _late: int
 
     def __init__(self, agent: Agent, max_delay: int, *, paths: str = "late") -> None:
         self._wrap(agent, max_delay, paths)
@@ -56,11 +63,8 @@ class Pipeline(Ledgered):
         self.problem = agent.problem
         self.information: Information = agent.information
         self.uses_paths = agent.uses_paths
-        self._ledger: Ledger[bool] = Ledger(
-            self.problem, self.information, uses_paths=self.uses_paths
-        )
-        self._held: dict[int, list[Any]] = {}
-        self._late = 0
+        ledger: Ledger[bool] = Ledger(self.problem, self.information, uses_paths=self.uses_paths)
+        self.declare(_ledger=OpenEpisodes(ledger), _held=HeldRecords(agent, ledger), _late=Count())
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Use the feedback whose time has come, then begin the next episode."""
@@ -74,7 +78,7 @@ class Pipeline(Ledgered):
         return episode
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
-        """Put records in line until their time has come."""
+        """Queue records until they are due."""
         kept_from = self.begun - 1 - self.max_delay
         records = [record.dated(now) for record in listed(records)]
         in_time, late = split(records, self.problem, self.information, self.begun, kept_from)
@@ -101,34 +105,10 @@ class Pipeline(Ledgered):
         """Those of the agent inside, the episodes as they are outside, and costs too late."""
         return {**self.agent.diagnostics(), **self._ledger.tally(), "late": self._late}
 
-    def configuration(self) -> dict[str, Any]:
-        """The arguments that make this agent."""
-        return {"agent": self.agent, "max_delay": self.max_delay, "paths": self.paths}
-
-    def state(self) -> stored.State:
-        """The agent inside, and the records that wait."""
-        return {
-            "agent": stored.kept(self.agent),
-            "max_delay": self.max_delay,
-            "paths": self.paths,
-            "ledger": self._ledger.state(bool),
-            "held": [record.to_state() for held in self._held.values() for record in held],
-            "late": self._late,
-        }
-
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The agent that wrote the state."""
-        read = stored.exact(state, "agent", "max_delay", "paths", "ledger", "held", "late")
-        agent = stored.made(read["agent"])
-        made = cls.__new__(cls)
-        made._wrap(agent, read["max_delay"], read["paths"], fresh=False)
-        made._ledger.restore(read["ledger"], bool)
-        made._held = read_held(agent, made._ledger, read["held"])
-        if any(episode < made.begun - 1 - made.max_delay for episode in made._held):
+    def restored(self) -> None:
+        """What is held has not come to its time."""
+        if any(is_past(episode, self.begun - 1, self.max_delay) for episode in self._held):
             raise ValueError("held must be records whose time has not come")
-        made._late = stored.count("late", read["late"])
-        return made
 
     def __repr__(self) -> str:
         return call(self, self.agent, self.max_delay, paths=self.paths)

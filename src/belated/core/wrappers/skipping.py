@@ -24,15 +24,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Any
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.contract import Agent, Information, Wrapper, call, check_inside
 from belated.core.ledger import split
 from belated.core.records import Episode
+from belated.core.stored import Count
+from belated.core.waiting import is_past
+from belated.core.wrappers.around import Around
 
 
-class Skipping(Wrapper):
+class Skipping(Around, Wrapper):
     """An agent that uses only feedback with a delay of at most `threshold`.
 
     Args:
@@ -49,6 +52,10 @@ class Skipping(Wrapper):
     """
 
     reads_delays = True
+    arguments = ("threshold",)
+
+    _kept_from: int  # episodes before this one have been let go
+    _skipped: int
 
     def __init__(self, agent: Agent, threshold: float) -> None:
         self._wrap(agent, threshold)
@@ -63,18 +70,17 @@ class Skipping(Wrapper):
         self.threshold = self.longest_delay = (
             threshold if threshold == math.inf else math.floor(threshold)
         )
-        self._kept_from = 0  # episodes before this one have been let go
-        self._skipped = 0
+        self.declare(_kept_from=Count(self.begun), _skipped=Count())
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Let go of the episodes that are now too old, then begin the next."""
-        while self._kept_from < self.begun - self.threshold:
+        while is_past(self._kept_from, self.begun, self.threshold):
             self.agent.forget(self._kept_from)
             self._kept_from += 1
         return self.agent.begin_episode(now)
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
-        """Hand on what is in time."""
+        """Hand the records that are in time to the agent inside."""
         in_time, late = split(records, self.problem, self.information, self.begun, self._kept_from)
         self.agent.observe(in_time, now)
         self._skipped += sum(record.is_outcome for record in late)
@@ -87,30 +93,10 @@ class Skipping(Wrapper):
         """Those of the agent inside, and how many costs came too late."""
         return {**self.agent.diagnostics(), "skipped": self._skipped}
 
-    def configuration(self) -> dict[str, Any]:
-        """The arguments that make this agent."""
-        return {"agent": self.agent, "threshold": self.threshold}
-
-    def state(self) -> stored.State:
-        """The agent inside, and what was let go."""
-        return {
-            "agent": stored.kept(self.agent),
-            "threshold": self.threshold,
-            "kept_from": self._kept_from,
-            "skipped": self._skipped,
-        }
-
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The agent that wrote the state."""
-        read = stored.exact(state, "agent", "threshold", "kept_from", "skipped")
-        made = cls.__new__(cls)
-        made._wrap(stored.made(read["agent"]), read["threshold"], fresh=False)
-        made._kept_from = stored.count("kept_from", read["kept_from"], made.begun)
-        if made._kept_from < made.begun - 1 - made.threshold:
-            raise ValueError(f"kept_from must have followed begun, got {made._kept_from}")
-        made._skipped = stored.count("skipped", read["skipped"])
-        return made
+    def restored(self) -> None:
+        """What was let go has followed the episodes."""
+        if is_past(self._kept_from, self.begun - 1, self.threshold):
+            raise ValueError(f"kept_from must have followed begun, got {self._kept_from}")
 
     def __repr__(self) -> str:
         return call(self, self.agent, self.threshold)

@@ -15,6 +15,7 @@ from typing import Any
 from belated.config.part import Part, part, shown
 from belated.core import checks
 from belated.lab.catalogue.bandit_feedback import LATER
+from belated.lab.catalogue.decisions import DECISIONS
 from belated.lab.catalogue.suite import SUITES
 from belated.lab.spec import Case, Experiment, Learner
 from belated.tabular.environments.gridworld import PAPER_WALLS
@@ -317,6 +318,7 @@ EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
     "oreps-oppo": oreps_oppo,
     **LATER,
     **SUITES,
+    **DECISIONS,
 }
 
 

@@ -49,6 +49,8 @@ AGENTS = (
     Learner("guarantee", part("recommended", aim="guarantee")),
 )
 """Agents that are told nothing about the world, costs and delays; they are run in every case."""
+SEEN = ("4 arms, rare late successes", "rare late successes")
+"""Cases whose delays depend on the outcome: nobody can be told their total."""
 LARGE = ("the paper's grid", "400 states", "full: goal, fixed delay of 40")
 """Cases that are too large for agents with bounds or measures over all states and steps."""
 
@@ -60,13 +62,14 @@ def later_agents(cases: tuple[Case, ...]) -> tuple[Learner, ...]:
     """
     factors = later.chosen()
     every = tuple(case.name for case in cases)
-    small = tuple(name for name in every if name not in LARGE)
+    drawn = tuple(name for name in every if name not in SEEN)
+    small = tuple(name for name in drawn if name not in LARGE)
     arms = tuple(c.name for c in cases if c.environment and c.environment.kind == "bandit")
     return (
         Learner("Lazy UCBVI", factors["Lazy UCBVI"], "bandit", cases=every),
         Learner("DAPO, unknown", factors["DAPO, unknown"], "bandit", cases=small),
         Learner("UOB-REPS, unknown", factors["UOB-REPS, unknown"], "bandit", cases=small),
-        Learner("DAPO, known", factors["DAPO, known"], "bandit", cases=every),
+        Learner("DAPO, known", factors["DAPO, known"], "bandit", cases=drawn),
         Learner("BOLD, known", factors["BOLD, known"], "bandit", cases=every),
         Learner("FTRL, known", factors["FTRL, known"], "bandit", cases=small),
         Learner("Zimmert-Seldin", later.zimmert_seldin(), "bandit", cases=arms),
@@ -276,8 +279,12 @@ def _bandit(K: int) -> tuple[Case, ...]:
             part("blocks", length=40),
             part("fixed", delay=19),
         ),
+        Case("4 arms, rare late successes", _arms(4),
+             part("random", seed=37, low=0.9, high=0.96), _rare(1, 200)),
+        Case("rare late successes", _mdp(4, 4, 3, 317),
+             part("random", seed=38, low=0.92, high=1.0), _rare(3, 150)),
         *_deep(K),
-    ]
+    ]  # fmt: skip
     if has_gymnasium():
         lake = part("gymnasium", env="FrozenLake-v1", horizon=25)
         cases.append(Case("FrozenLake", lake, delays=_late(10)))
@@ -357,6 +364,16 @@ def _arms(number: int) -> Part:
 
 def _late(mean: float) -> Part:
     return part("geometric", mean=mean)
+
+
+def _rare(steps: int, deadline: int) -> Part:
+    """A success comes late; that there was none is known at the deadline."""
+    return part(
+        "by_outcome",
+        model=part("fixed", delay=deadline),
+        otherwise=_late(deadline / 4),
+        threshold=steps - 0.5,
+    )
 
 
 def _heavy(index: float) -> Part:

@@ -28,13 +28,20 @@ JOINS = ("arrival", "window", "at once")
 class Pending:
     """A decision that is not learned from yet, or not for good."""
 
-    __slots__ = ("action", "events", "features", "total")
+    __slots__ = ("action", "events", "probability", "rows", "total")
 
-    def __init__(self, features: Floats, action: int) -> None:
-        self.features = features
+    def __init__(self, rows: Floats, action: int, probability: float) -> None:
+        self.rows = rows
         self.action = action
+        self.probability = probability
         self.events: dict[str | None, float] = {}
         self.total = 0.0
+
+    @property
+    def features(self) -> Floats:
+        """Of the chosen action, (d,)."""
+        row: Floats = self.rows[self.action]
+        return row
 
 
 class Begun:
@@ -69,7 +76,7 @@ class Begun:
         level = (rival._rng if rng is None else rng).random() * policy.sum() if note else 0.0
         action = min(int(np.searchsorted(np.cumsum(policy), level)), len(rows) - 1)
         if note:
-            rival._note(self.number, rows[action], action)
+            rival._note(self.number, Pending(rows, action, float(policy[action])))
         return Decision(self.number, action, float(policy[action]), policy)
 
 
@@ -155,11 +162,11 @@ class DecisionRival(ABC):
             entry.total += record.value
             if self._join == "arrival":
                 if first:
-                    self._learn(entry.features, entry.action, record.value, 1.0)
+                    self._learn_from(entry, record.value, 1.0)
                     self._used += 1
             elif self._join == "at once":
                 gain = record.value - (self._silence if first else 0.0)
-                self._learn(entry.features, entry.action, gain, 0.0)
+                self._learn_from(entry, gain, 0.0)
                 self._used += first
 
     def forget(self, episode: int) -> None:
@@ -182,22 +189,26 @@ class DecisionRival(ABC):
         assert actions is not None
         return np.tile(np.append(given, 1.0), (actions, 1))
 
-    def _note(self, number: int, features: Floats, action: int) -> None:
-        self._open[number] = Pending(features, action)
+    def _note(self, number: int, entry: Pending) -> None:
+        self._open[number] = entry
         if self._join == "at once":
-            self._learn(features, action, self._silence, 1.0)
+            self._learn_from(entry, self._silence, 1.0)
 
     def _close(self, last: int) -> None:
         """Learn from every decision up to this one, with what has come."""
         while self._open and (number := next(iter(self._open))) <= last:
             entry = self._open.pop(number)
             outcome = entry.total if entry.events else self._silence
-            self._learn(entry.features, entry.action, outcome, 1.0)
+            self._learn_from(entry, outcome, 1.0)
             self._used += 1
 
     @abstractmethod
     def _probabilities(self, rows: Floats) -> Floats:
         """The policy (n,) for actions with features (n, d)."""
+
+    def _learn_from(self, entry: Pending, outcome: float, weight: float) -> None:
+        """Add a decision with its outcome; see `_learn`."""
+        self._learn(entry.features, entry.action, outcome, weight)
 
     @abstractmethod
     def _learn(self, features: Floats, action: int, outcome: float, weight: float) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
+from belated.core.rewards import Scale
 from belated.tabular.problem import Problem
 from belated.tabular.transitions import Transitions
 from belated.tabular.world import MDP, World
@@ -52,22 +53,27 @@ class Rewards:
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 
-    @property
-    def width(self) -> float:
-        """The difference high - low, or 1 if both are 0."""
-        return self.high - self.low or 1.0
+    def costs(self, rewards: Any) -> Floats:
+        """The costs in [0, 1] of rewards; a reward outside [low, high] is an error."""
+        given = np.atleast_1d(np.asarray(rewards, dtype=np.float64))
+        inside = (given >= self.low) & (given <= self.high)
+        if not inside.all():
+            wrong = checks.show(float(given[~inside][0]))
+            raise ValueError(f"reward must be from {self.low:g} to {self.high:g}, got {wrong}")
+        return self._scale.costs("reward", rewards)
 
     def cost(self, reward: float) -> float:
-        """The cost in [0, 1] of a reward; a reward outside [low, high] is an error."""
-        if not self.low <= reward <= self.high:
-            raise ValueError(
-                f"reward must be from {self.low:g} to {self.high:g}, got {checks.show(reward)}"
-            )
-        return (self.high - reward) / self.width
+        """The cost in [0, 1] of one reward."""
+        return float(self.costs(reward))
 
     def total(self, cost: float, horizon: int) -> float:
         """The sum of the rewards of an episode of `horizon` steps with this total cost."""
-        return horizon * self.high - cost * self.width
+        return self._scale.total(cost, horizon)
+
+    @property
+    def _scale(self) -> Scale:
+        """The map; the width is 1 if low and high are both 0."""
+        return Scale(self.low if self.low < self.high else self.high - 1.0, self.high)
 
 
 def from_gymnasium(

@@ -43,6 +43,16 @@ class Costs(NamedTuple):
     span: float
 
 
+def exactly(costs: Floats) -> Costs:
+    """Costs (1 or H, S, A) without uncertainty."""
+    T, S, A = costs.shape
+    nothing, one = np.zeros((S, A)), np.ones((S, A))
+    if T == 1:
+        return Costs(costs[0], nothing, nothing, one, np.zeros((0, S, A)), nothing[None][:0], 1.0)
+    endless = np.full((T, S, A), np.inf)  # so many visits that nothing is uncertain
+    return Costs(nothing, nothing, one, one, costs, endless, 1.0)
+
+
 @njit(cache=True)
 def trust(visits: Ints, pending: Floats, made: Trust) -> None:
     """Write how far observed frequencies are trusted; visits on their way count as visits.

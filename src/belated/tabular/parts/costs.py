@@ -18,6 +18,7 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information
+from belated.core.keywords import explained
 from belated.core.stored import Array, Learned, Real
 from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
@@ -111,6 +112,7 @@ class Unlearned:
         """Nothing depends on the phase."""
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Revealed(Unlearned):
     """Full information: the whole cost function of an episode comes back.
@@ -138,6 +140,7 @@ REVEALED = Revealed()
 """Where costs come from by default."""
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Weighted(Unlearned):
     """Bandit feedback, any costs: a suffered cost is divided by the probability of seeing it.
@@ -210,6 +213,7 @@ def importance_weighted(
     return frozen(costs)
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Averaged:
     """Bandit feedback, costs from fixed laws: observed means, less a deviation.

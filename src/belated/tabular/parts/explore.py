@@ -18,6 +18,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Bools, Floats, frozen
+from belated.core.keywords import explained
 from belated.core.stored import Array, Count, Learned, Maybe, Real
 from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
@@ -29,9 +30,6 @@ class ExplorePart(Protocol):
     """A setting that changes the policy before it is played.
 
     A part of one's own may leave out `restart` where it does not go into `Doubling`.
-
-    Attributes:
-        needs_paths: whether an episode can be used only once its trajectory is known.
     """
 
     @property
@@ -65,6 +63,7 @@ def no_exploration(part: ExplorePart | None) -> ExplorePart:
     return UniformShare(0.0) if part is None else part
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class UniformShare:
     """A share of uniform play in every state, so that nothing is left unobserved for ever.
@@ -110,6 +109,7 @@ class UniformShare:
         """Nothing depends on the phase."""
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class FewVisits:
     """Explicit exploration: play uniformly in states with too few observed visits.

@@ -25,6 +25,7 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information
+from belated.core.keywords import explained
 from belated.core.stored import Array, Learned
 from belated.tabular.kernels import memories
 from belated.tabular.parts.costs import SMALLEST, Observation
@@ -47,6 +48,7 @@ class Lesson(NamedTuple):
     error: Floats  # (H,)
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Predicted:
     """Bandit feedback, any costs: a prediction, corrected where the path went.

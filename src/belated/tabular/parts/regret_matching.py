@@ -36,6 +36,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
+from belated.core.keywords import explained
 from belated.core.stored import Array, Distributions, Flag, Learned, Real
 from belated.tabular.kernels import matching
 from belated.tabular.parts.costs import CostsPart
@@ -47,6 +48,7 @@ NEWEST = 0.25
 """Weight of the newest regrets in the hints."""
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class RegretMatching:
     """Play in proportion to positive regrets; nothing to tune.

@@ -16,6 +16,7 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen, one_hot
 from belated.core.contract import Information
+from belated.core.keywords import explained
 from belated.core.stored import Declared, Inside, Learned, State, count, exact, items
 from belated.tabular.counts import (
     LOG_TERM,
@@ -129,6 +130,7 @@ SETS = ("newest", "printed", "doubled")
 """Which counts confidence sets are made of."""
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Confidence:
     """Unknown transitions: the most favourable ones of a confidence set.
@@ -199,6 +201,7 @@ CONFIDENCE = Confidence()
 """How agents of the paper treat unknown transitions by default."""
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Bonus:
     """Unknown transitions: observed frequencies, and costs reduced by scale / sqrt(visits).
@@ -227,6 +230,7 @@ class Bonus:
         return FrequencyModel(problem, self.scale, Bonuses(last=True, free=True, clip=True))
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Observed:
     """Unknown transitions: observed frequencies, and costs reduced by bonus / sqrt(visits).

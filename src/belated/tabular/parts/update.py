@@ -18,6 +18,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
+from belated.core.keywords import explained
 from belated.core.stored import Array, Count, Distributions, Flag, Learned, Maybe, Real
 from belated.tabular.kernels.weights import softmax
 from belated.tabular.parts.costs import CostsPart
@@ -116,6 +117,7 @@ class UpdatePart(Protocol):
         ...
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Softmax:
     """Exponential weights: softmax(-eta * sum of Q), the paper's update.

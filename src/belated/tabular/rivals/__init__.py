@@ -1,7 +1,6 @@
 """What people would otherwise use, each fed late feedback the obvious way: when it arrives.
 
-None of these methods knows of delays. They are here to be compared with; `lab.kinds.rivals` makes
-them for an experiment.
+None of these methods knows of delays. They are here to be compared with.
 """
 
 from belated.tabular.rivals.actor_critic import ActorCritic

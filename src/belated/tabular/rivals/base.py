@@ -1,4 +1,4 @@
-"""What the rivals share: they learn from the path, the costs and the policy of an episode."""
+"""What the rivals share: they learn from the path and the costs of an episode."""
 
 from __future__ import annotations
 
@@ -11,28 +11,33 @@ from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.stored import LARGEST, Array
+from belated.core.stored import LARGEST_FLOAT, Array, Field, Flag
 from belated.tabular.problem import Problem, check_arms
 from belated.tabular.records import Trajectory
 
 
-class Rival(Learner[Floats]):
+class Rival(Learner[bool]):
     """An agent under bandit feedback that learns from an episode once all of it has arrived."""
 
     def __init__(self, problem: Problem, **arguments: Any) -> None:
         checks.instance("problem", problem, Problem)
         super().__init__(problem, **arguments)
 
-    def _learn(self, entry: Open[Floats]) -> None:
-        path, costs, policy = entry.path, entry.costs, entry.memory
-        assert path is not None
-        assert costs is not None
-        assert policy is not None
-        self._learn_from(path, costs.values, policy)
+    def _learn(self, entry: Open[bool]) -> None:
+        assert entry.path is not None
+        assert entry.costs is not None
+        self._learn_from(entry.path, entry.costs.values)
+
+    def _memory(self, policy: Floats) -> Any:
+        """That the episode will be learned from; the policy is not needed."""
+        return True
+
+    def _remembered(self) -> Field:
+        return Flag()
 
     @abstractmethod
-    def _learn_from(self, path: Trajectory, costs: Floats, policy: Floats) -> None:
-        """Learn from a path, the costs (H,) suffered on it and the policy that was played."""
+    def _learn_from(self, path: Trajectory, costs: Floats) -> None:
+        """Learn from a path and the costs (H,) suffered on it."""
 
 
 class ArmsRival(Rival):
@@ -52,7 +57,7 @@ class ArmsRival(Rival):
         if np.any(self._sums > self._visits):
             raise ValueError("sums must be at most visits")
 
-    def _learn_from(self, path: Trajectory, costs: Floats, policy: Floats) -> None:
+    def _learn_from(self, path: Trajectory, costs: Floats) -> None:
         self._sums[path.actions[0]] += costs[0]
         self._visits[path.actions[0]] += 1.0
 
@@ -65,5 +70,5 @@ def greedy(values: Floats) -> Floats:
 
 SEEDS = 2**63 - 1
 """The largest seed."""
-STEEPEST = LARGEST / 1e6
+LARGEST_SUM = LARGEST_FLOAT / 1e6
 """The largest sum of estimates: multiples by step sizes stay finite."""

@@ -14,16 +14,17 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.stored import Array
+from belated.core.learner import Learner
+from belated.core.ledger import Open
+from belated.core.stored import Array, Distributions, Field
 from belated.tabular.problem import Problem, check_arms
-from belated.tabular.records import Trajectory
-from belated.tabular.rivals.base import STEEPEST, Rival
+from belated.tabular.rivals.base import LARGEST_SUM
 
 SMALLEST = 1e-100
 """Floor of a probability that a cost is divided by, so that sums of estimates stay finite."""
 
 
-class Exp3(Rival):
+class Exp3(Learner[Floats]):
     """Exponential weights over importance-weighted costs.
 
     Args:
@@ -41,7 +42,7 @@ class Exp3(Rival):
             else checks.real("learning_rate", learning_rate, 0.0, 1e6, above=True)
         )
         super().__init__(problem, learning_rate=self._rate)
-        self.declare(_losses=Array((problem.actions,), low=0.0, high=STEEPEST))
+        self.declare(_losses=Array((problem.actions,), low=0.0, high=LARGEST_SUM))
 
     def _next_policy(self) -> Floats:
         A = self.problem.actions
@@ -51,6 +52,14 @@ class Exp3(Rival):
         weights = np.exp(-rate * (self._losses - self._losses.min()))
         return frozen((weights / weights.sum())[None, None])
 
-    def _learn_from(self, path: Trajectory, costs: Floats, policy: Floats) -> None:
-        arm = path.actions[0]
-        self._losses[arm] += costs[0] / max(policy[0, 0, arm], SMALLEST)
+    def _memory(self, policy: Floats) -> Floats:
+        weights: Floats = policy[0, 0]
+        return weights
+
+    def _remembered(self) -> Field:
+        return Distributions((self.problem.actions,))
+
+    def _learn(self, entry: Open[Floats]) -> None:
+        assert entry.memory is not None
+        arm = entry.path.actions[0]
+        self._losses[arm] += entry.costs.values[0] / max(entry.memory[arm], SMALLEST)

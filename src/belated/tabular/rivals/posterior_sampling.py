@@ -94,7 +94,7 @@ class PosteriorSampling(Rival):
         costs = rng.beta(1.0 + self._sums, 1.0 + self._visits - self._sums)
         return weights / weights.sum(axis=-1, keepdims=True), costs
 
-    def _learn_from(self, path: Trajectory, costs: Floats, policy: Floats) -> None:
+    def _learn_from(self, path: Trajectory, costs: Floats) -> None:
         if self._keep < 1.0:
             self._sums *= self._keep
             self._visits *= self._keep

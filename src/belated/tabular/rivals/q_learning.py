@@ -59,7 +59,7 @@ class QLearning(Rival):
         even = self._epsilon / self.problem.actions
         return frozen((1.0 - self._epsilon) * greedy(self._q[:-1]) + even)
 
-    def _learn_from(self, path: Trajectory, costs: Floats, policy: Floats) -> None:
+    def _learn_from(self, path: Trajectory, costs: Floats) -> None:
         q, states, actions = self._q, path.states, path.actions
         for h in range(self.problem.horizon - 1, -1, -1):
             target = costs[h] + q[h + 1, states[h + 1]].min()

@@ -1,0 +1,52 @@
+"""The files of the sweeps: what they hold, and which clip it selects for each correction."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+
+PLACE = Path(__file__).parent
+TUNING, GRID, INVERTED = (PLACE / f"{name}.csv" for name in ("tuning", "grid", "inverted"))
+CORRECTIONS = (
+    "behaviour", "current", "delay-adapted", "decoupled",
+    "truncated", "guarded", "vtrace", "waiting",
+)  # fmt: skip
+PARTS_OF_VTRACE = ("ratio alone", "values alone")
+CLIPS, COMMON = (0.1, 0.2, 0.4), 0.2
+SELECTING = ("Swing-up", "Docking")
+"""The tasks on which clips are selected."""
+ORDERS = ("in order", "out of order", "lost")
+DELAYS = {2: "1e3", 20: "1e4", 78: "4e4"}
+"""Rounds of 512 steps, and the steps that they stand for."""
+Cell = tuple[str, int, str, str, float]
+Runs = dict[Cell, np.ndarray]
+
+
+def read(file: Path) -> Runs:
+    """The runs of a file by task, delay, order, correction and clip.
+
+    Each is (seeds, 2 + windows): effective sample size, drift, and the returns.
+    """
+    found: dict[Cell, dict[int, list[float]]] = {}
+    if file.exists():
+        with file.open(encoding="utf-8", newline="") as lines:
+            for task, delay, order, correction, clip, seed, *numbers in list(csv.reader(lines))[1:]:
+                key = (task, int(delay), order, correction, float(clip))
+                found.setdefault(key, {})[int(seed)] = [float(x) for x in numbers]
+    return {key: np.array([runs[s] for s in sorted(runs)]) for key, runs in found.items()}
+
+
+def selected(tuning: Runs) -> dict[str, float]:
+    """The clip of each correction: the best mean over the curve on average over both tasks.
+
+    The means of a task are brought to [0, 1], from the worst to the best of all settings.
+    """
+    total = dict.fromkeys(((c, clip) for c in CORRECTIONS for clip in CLIPS), 0.0)
+    for task in SELECTING:
+        means = {key[3:]: runs[:, 2:].mean() for key, runs in tuning.items() if key[0] == task}
+        if set(means) != set(total):
+            raise ValueError(f"{TUNING.name} must hold every setting on {task}: run sweep.py tune")
+        low, high = min(means.values()), max(means.values())
+        for key, mean in means.items():
+            total[key] += (mean - low) / (high - low)
+    return {c: max(CLIPS, key=lambda clip: total[c, clip]) for c in CORRECTIONS}

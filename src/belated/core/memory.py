@@ -1,0 +1,102 @@
+"""How much memory a run will need for its open episodes, and whether there is as much."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from belated.core.arrays import Ints
+from belated.core.contract import Agent, nested
+from belated.core.delays.arithmetic import NEVER, missing_feedback
+
+LIMITS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    (
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+    ),
+)
+"""Where Linux says how much the processes of a container may use, and how much they do."""
+
+
+def open_bytes(agent: object) -> int:
+    """What an agent keeps of an open episode, at most; 0 where it does not say.
+
+    An agent says it with `open_bytes`; a wrapper need not, if the agent inside does.
+    """
+    told = [getattr(one, "open_bytes", None) for one in nested(agent)]
+    return next((int(number) for number in told if number is not None), 0)
+
+
+def needed(agent: Agent, delays: Ints, record_bytes: int) -> tuple[int, int]:
+    """How many bytes the open episodes of a run take: for certain, and at most.
+
+    What waits to be delivered is certain. What the agent keeps may be less than it says, since
+    policies are shared by version and kept by difference.
+
+    Args:
+        agent: who will learn.
+        delays: (K,) of the feedback.
+        record_bytes: size of the records of one episode.
+    """
+    waiting = most_open(np.where(delays == NEVER, 0, delays))  # what is lost is not delivered
+    certain = waiting * record_bytes
+    return certain, certain + most_open(delays) * open_bytes(agent)
+
+
+def most_open(delays: Ints) -> int:
+    """How many episodes are open at once, at most, for delays (K,)."""
+    return 1 + int(missing_feedback(delays).max(initial=0))
+
+
+def available() -> int | None:
+    """The bytes that this process may still take; None where the system does not say."""
+    found = []
+    for limit, used in LIMITS:
+        numbers = [_number(limit), _number(used)]
+        if numbers[0] is not None and numbers[1] is not None:
+            found.append(max(0, numbers[0] - numbers[1]))
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free = {line.split(":")[0]: line.split()[1] for line in lines}
+        found.append(1024 * int(free["MemAvailable"]))
+    except (OSError, KeyError, ValueError, IndexError):
+        pass
+    return min(found, default=None)
+
+
+def check_room(agent: Agent, delays: Ints, record_bytes: int, *, runs: int = 1) -> None:
+    """Raise `ValueError` if a run cannot fit into memory; warn if it may not.
+
+    runs: how many such runs there will be at once.
+    """
+    certain, most = (runs * number for number in needed(agent, delays, record_bytes))
+    room = available()
+    if room is None or most <= room:
+        return
+    opened = most_open(delays)
+    where = f"{opened} open episodes" if runs == 1 else f"{opened} open episodes in {runs} runs"
+    free = f"{_gigabytes(room)} of memory are free"
+    if certain > room:
+        raise ValueError(
+            f"delays must leave fewer episodes open: the records of {where} take "
+            f"{_gigabytes(certain)}, and {free}"
+        )
+    warnings.warn(
+        f"up to {where} may take up to {_gigabytes(most)}, and {free}; shorter delays or a smaller "
+        "problem need less",
+        stacklevel=3,
+    )
+
+
+def _number(place: str) -> int | None:
+    try:
+        return int(Path(place).read_text(encoding="ascii"))
+    except (OSError, ValueError):  # "max" stands for no limit
+        return None
+
+
+def _gigabytes(number: int) -> str:
+    return f"{number / 1e9:.2g} GB"

@@ -1,0 +1,142 @@
+"""Policies of open episodes: one per version, and of a large one the rows that are its own.
+
+An episode whose feedback is late needs the policy that it played. Consecutive policies often share
+most of their rows: those of states that nobody has seen stay what they were at first. So a large
+policy is kept as its difference from an earlier one, row by row and bit by bit, and made again when
+it is needed. An agent that has not learned between two episodes holds one policy for both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from belated.core import stored
+from belated.core.arrays import Floats, Ints, frozen, same_memory
+from belated.core.stored import Distributions, State
+
+LARGE = 2**16
+"""A policy with at least this many numbers is kept as a difference."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Difference:
+    """A policy that differs from another one in some rows.
+
+    Attributes:
+        base: the other policy (..., A), read-only, which many differences share.
+        rows: (R,) the rows that differ, flat, in rising order.
+        values: (R, A) what stands there.
+    """
+
+    base: Floats
+    rows: npt.NDArray[np.uint32]
+    values: Floats
+
+    def whole(self) -> Floats:
+        """The policy, read-only."""
+        made = self.base.copy()
+        made.reshape(-1, made.shape[-1])[self.rows] = self.values
+        return frozen(made)
+
+
+Kept = Floats | Difference
+"""A policy as it is kept."""
+
+
+def whole(kept: Kept) -> Floats:
+    """A policy that was kept, read-only."""
+    return kept.whole() if isinstance(kept, Difference) else kept
+
+
+class Versions:
+    """Turns the policies that an agent plays into what is kept of them.
+
+    Args:
+        rows: (R,) the only rows, flat and rising, that are ever looked at; None: all of them. The
+            others are kept as those of the first policy.
+    """
+
+    def __init__(self, rows: Ints | None = None) -> None:
+        self._rows = rows
+        self._base: Floats | None = None
+        self._policy: Floats | None = None  # the newest one
+        self._kept: Kept | None = None
+
+    def keep(self, policy: Floats) -> Kept:
+        """What to keep of a read-only policy (..., A); one object as long as it is the same."""
+        if self._kept is not None and self._policy is not None:
+            if same_memory(policy, self._policy):
+                return self._kept
+            before = self._policy
+        else:
+            before = policy
+        self._kept = policy if policy.size < LARGE else self._compared(policy, before)
+        self._policy = policy
+        return self._kept
+
+    def _compared(self, policy: Floats, before: Floats) -> Kept:
+        """The difference from the base, or from the policy before where that is much less."""
+        if self._base is None:
+            self._base = policy
+            return policy
+        rows = self._differing(self._base, policy)
+        count = policy.size // policy.shape[-1]
+        if 2 * len(rows) > count and before is not self._base:
+            nearer = self._differing(before, policy)
+            if 2 * len(nearer) < len(rows):
+                self._base, rows = before, nearer
+        if len(rows) == count:
+            return policy
+        flat = policy.reshape(-1, policy.shape[-1])
+        return Difference(self._base, rows.astype(np.uint32), frozen(flat[rows]))
+
+    def _differing(self, first: Floats, second: Floats) -> Ints:
+        """The rows in which two policies differ, bit by bit."""
+        unequal = np.flatnonzero(first.view(np.int64) != second.view(np.int64))
+        rows: Ints = unequal // first.shape[-1]
+        rows = rows[np.flatnonzero(np.diff(rows, prepend=-1))]
+        if self._rows is None:
+            return rows
+        looked: Ints = np.intersect1d(rows, self._rows, assume_unique=True)
+        return looked
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptPolicy:
+    """The declaration of a policy that is kept whole or as a difference."""
+
+    shape: tuple[int, ...]
+    _bases: list[Floats] = field(default_factory=list)  # that were read and are right
+
+    def fresh(self) -> Kept:
+        """Uniform rows."""
+        return Distributions(self.shape).fresh()
+
+    def write(self, value: Kept) -> Any:
+        """The policy, or the parts of the difference; none of these ever change."""
+        if not isinstance(value, Difference):
+            return value
+        return {"base": value.base, "rows": value.rows.astype(np.int64), "values": value.values}
+
+    def read(self, name: str, saved: Any) -> Kept:
+        """The policy, if its rows are distributions."""
+        if not isinstance(saved, dict):
+            return self._base(name, saved)
+        read: State = stored.exact(saved, "base", "rows", "values")
+        rows = stored.array("rows", read["rows"], np.int64, (None,))
+        stored.within("rows", rows, int(np.prod(self.shape[:-1])))
+        if np.any(np.diff(rows) <= 0):
+            raise ValueError("rows must rise, each once")
+        values = Distributions((len(rows), self.shape[-1])).read("values", read["values"])
+        return Difference(self._base("base", read["base"]), rows.astype(np.uint32), values)
+
+    def _base(self, name: str, saved: Any) -> Floats:
+        """The policy itself; one that many episodes share is checked once."""
+        checked = any(saved is base for base in self._bases)
+        found: Floats = saved if checked else Distributions(self.shape).read(name, saved)
+        self._bases[:] = [found]
+        return found

@@ -1,0 +1,364 @@
+"""What people ask of a learner: which action leads, how sure that is, and what is wrong.
+
+An agent that has an `overview` of its own is asked for it, and so knows what is still to come. For
+every other one the sums of the service tell what has come. `WORDS` says what the counts mean; the
+status, the report, the page and the metrics use them in this sense alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from belated.core import stored
+from belated.core.arrays import Floats
+from belated.core.contract import Agent
+from belated.core.rewards import Scale
+from belated.linear import life
+from belated.linear.life import Overview, Row
+from belated.service.episodes import Books, Terms
+from belated.service.tally import DAY, Sums
+
+WORDS = {
+    "pending": "decided, within the deadline, and no outcome has come",
+    "overdue": "past the deadline and still open, for as long as the grace lasts",
+    "late": "records that came after the deadline of their episode, since the beginning",
+}
+SILENT_DAYS = 2.0
+"""Days without a report after which that is a warning."""
+EXPECTED = 7.0
+"""Reports that an action must be expected to have before it is said never to report."""
+LEAST_SHARE = 0.05
+"""Exposure below which a day's outcome is not estimated."""
+SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+RECENT = 7
+"""Days of which the recent share of traffic is."""
+UNKNOWN_SHARE = 0.05
+"""Share of records with unknown episodes from which that is a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What an amount of the tally is to people: shift + factor * amount.
+
+    name: "reward" or "cost". sign: 1 if more is better, -1 if less is.
+    """
+
+    name: str
+    shift: float = 0.0
+    factor: float = 1.0
+    sign: float = 1.0
+
+    def sums(self, given: Sums) -> tuple[float, float]:
+        """Sums of what people see and of its squares, with the sign by which more is better."""
+        a, b, n = self.shift, self.factor, given.reports
+        total = a * n + b * given.total
+        return self.sign * total, a * a * n + 2 * a * b * given.total + b * b * given.square
+
+
+def unit_of(problem: Any, scale: Scale | None) -> Unit:
+    """How people see the outcomes of a learner."""
+    if problem.states is None:
+        return Unit("reward")
+    if scale is None:
+        return Unit("cost", sign=-1.0)
+    return Unit("reward", problem.horizon * scale.high, scale.low - scale.high)
+
+
+def silence_of(terms: Terms, seen: Look, unit: Unit) -> float | None:
+    """The outcome of what never reports, as people see it; None if silence means nothing."""
+    if seen.overview is not None:
+        return seen.overview.silence
+    return None if terms.default is None else unit.shift + unit.factor * terms.default
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """An agent as it was when the report was asked for. overview: None if it has none."""
+
+    overview: Overview | None
+    probabilities: Floats | None
+    retired: frozenset[int]
+
+
+def look(agent: Agent) -> Look:
+    """Look at an agent; nothing changes."""
+    retired: frozenset[int] = getattr(agent, "retired", frozenset())
+    asked = getattr(agent, "overview", None)
+    if asked is not None:
+        seen: Overview = asked()
+        return Look(seen, seen.probabilities if len(seen.probabilities) else None, retired)
+    problem = agent.problem
+    if problem.horizon > 1 or problem.states is None:
+        return Look(None, None, retired)
+    policy = stored.twin(agent).begin_episode().policy
+    return Look(None, problem.start_probabilities @ policy[0], retired)
+
+
+def report(
+    books: Books,
+    seen: Look,
+    *,
+    scale: Scale | None,
+    counts: dict[str, int],
+    holdout: float,
+    differing: int,
+    now: float,
+) -> dict[str, Any]:
+    """Everything for the page. counts: of records since the start of the server."""
+    problem, tally = books.terms.problem, books.tally
+    unit = unit_of(problem, scale)
+    rows = _rows(books, seen, unit)
+    days = sorted(tally.days)
+    span = (now - days[0] * DAY) / DAY if days else None
+    silence = None if seen.overview is None else seen.overview.silence
+    told = {
+        "unit": unit.name,
+        "higher_is_better": unit.sign > 0,
+        "decides": problem.horizon == 1,
+        "verdict": life.verdict(rows, books.begun, span, "days") if rows else "",
+        "warnings": _warnings(books, rows, counts, differing, now),
+        "actions": _actions(books, seen, rows, unit, days),
+        "features": [asdict(weight) for weight in seen.overview.weights] if seen.overview else [],
+        "days": _days(books, seen, unit, silence, now),
+        "holdout": _holdout(books, unit, silence, holdout),
+        "delays": _delays(books, seen),
+        "begun": books.begun,
+        "pending": books.pending,
+        "overdue": books.overdue,
+        "late": books.tally.late,
+        "words": WORDS,
+        "now": now,
+    }
+    return told
+
+
+def _rows(books: Books, seen: Look, unit: Unit) -> list[Row]:
+    """A row per action, of which more is better; none where episodes have several steps."""
+    if seen.overview is not None:
+        return seen.overview.rows
+    problem, tally = books.terms.problem, books.tally
+    if problem.horizon > 1 or problem.actions is None:
+        return []
+    sums = [tally.actions.get(a, Sums()) for a in range(problem.actions)]
+    raw = np.array([unit.sums(one) for one in sums]).T
+    reports = np.array([one.reports for one in sums])
+    plays = np.array([int(one.decisions) for one in sums])
+    names = [_name(problem, a) for a in range(problem.actions)]
+    rows = life.table(names, plays, reports, reports, raw, 0.0, None, set(seen.retired))
+    default = books.terms.default
+    if default is None:
+        return rows
+    silent = unit.sign * (unit.shift + unit.factor * default)
+    return [_with_pending(row, silent) for row in rows]
+
+
+def _with_pending(row: Row, silent: float) -> Row:
+    """The interval, so wide that all that is pending may stay silent."""
+    waiting = row.plays - row.reports
+    if not (waiting > 0 and row.reports):
+        return row
+    mean = (row.reports * row.mean + waiting * silent) / row.plays
+    half = (row.high - row.low) / 2.0
+    return replace(row, low=min(row.low, mean - half), high=max(row.high, mean + half))
+
+
+def _name(problem: Any, action: int) -> str:
+    names = getattr(problem, "names", None)
+    return str(action) if names is None else str(names[action])
+
+
+def _actions(
+    books: Books, seen: Look, rows: list[Row], unit: Unit, days: list[int]
+) -> list[dict[str, Any]]:
+    """The table of actions as people read it."""
+    played = sum(row.plays for row in rows)
+    recent: dict[int, int] = {}
+    for day in days[-RECENT:]:
+        for action, count in books.tally.days[day].plays.items():
+            recent[action] = recent.get(action, 0) + count
+    lately = sum(recent.values())
+    found = []
+    for a, row in enumerate(rows):
+        ends = sorted((unit.sign * row.low, unit.sign * row.high))
+        now = seen.probabilities
+        found.append(
+            {
+                "action": a,
+                "name": row.action,
+                "plays": row.plays,
+                "reports": row.reports,
+                "exposed": row.exposed,
+                "mean": unit.sign * row.mean if row.reports else None,
+                "low": ends[0] if row.reports else None,
+                "high": ends[1] if row.reports else None,
+                "leads": row.leads,
+                "probability": None if now is None else float(now[a]),
+                "share": row.plays / played if played else None,
+                "recent_share": recent.get(a, 0) / lately if lately else None,
+                "retired": row.retired,
+            }
+        )
+    return found
+
+
+def _exposure(seen: Look, age: float) -> float:
+    """The share of the outcomes that can have come at an age in seconds."""
+    if seen.overview is None or seen.overview.silence is None:
+        return 1.0
+    return float(np.interp(age, seen.overview.ages, seen.overview.shares))
+
+
+def _days(
+    books: Books, seen: Look, unit: Unit, silence: float | None, now: float
+) -> list[dict[str, Any]]:
+    """Outcome per day of decision, oldest first.
+
+    so_far: per decision, of what has come. mean: with what is still to come; None if too little
+    can have come.
+    """
+    found = []
+    for number, day in sorted(books.tally.days.items()):
+        age = max(now - (number + 0.5) * DAY, 0.5 * (now - number * DAY))
+        exposed = _exposure(seen, age)
+        item = {
+            "day": (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=number)).date().isoformat(),
+            "exposed": exposed,
+            **_day(day.all, unit, silence, exposed),
+            "holdout": None,
+        }
+        if day.holdout.decisions > 0.0:
+            item["holdout"] = _day(day.holdout, unit, silence, exposed)
+        found.append(item)
+    return found
+
+
+def _day(sums: Sums, unit: Unit, silence: float | None, exposed: float) -> dict[str, Any]:
+    mean = _mean(sums, unit, silence, exposed) if exposed >= LEAST_SHARE else None
+    return {
+        "decisions": sums.decisions,
+        "reports": sums.reports,
+        "so_far": _mean(sums, unit, silence, 1.0),
+        "mean": mean,
+    }
+
+
+def _mean(sums: Sums, unit: Unit, silence: float | None, exposed: float) -> float | None:
+    """The outcome per decision; of those that have reported where silence means nothing."""
+    total = unit.sign * unit.sums(sums)[0]
+    if silence is None:
+        return total / sums.reports if sums.reports > 0.0 else None
+    if not sums.decisions > 0.0:
+        return None
+    return silence + (total - silence * sums.reports) / (sums.decisions * exposed)
+
+
+def _holdout(
+    books: Books, unit: Unit, silence: float | None, share: float
+) -> dict[str, Any] | None:
+    """What the holdout and all decisions brought so far, since the beginning."""
+    tally = books.tally
+    held = tally.holdout
+    if not (share or held.decisions):
+        return None
+    mean = _mean(held, unit, silence, 1.0)
+    error = math.inf
+    mass = held.decisions if silence is not None else held.reports
+    if mean is not None and mass > 0.0:
+        w, wt, wtt = tally.squares  # relative to silence, which adds nothing to the spread
+        m = mean - (silence or 0.0)
+        error = math.sqrt(max(wtt - 2 * m * wt + m * m * w, 0.0)) / mass
+    everyone = Sums()
+    for sums in tally.actions.values():
+        everyone.decisions += sums.decisions
+        everyone.reports += sums.reports
+        everyone.total += sums.total
+        everyone.square += sums.square
+    return {
+        "share": share,
+        "decisions": held.decisions,
+        "reports": held.reports,
+        "mean": mean,
+        "low": None if mean is None else mean - life.Z * error,
+        "high": None if mean is None else mean + life.Z * error,
+        "all_mean": _mean(everyone, unit, silence, 1.0),
+    }
+
+
+def _delays(books: Books, seen: Look) -> dict[str, Any]:
+    """Quantiles of the delays of first reports, in days.
+
+    corrected: for reports that are still to come; else of those that came.
+    """
+    quantiles = books.tally.delays
+    count = quantiles.count
+    corrected = seen.overview is not None and bool(seen.overview.shares.any()) and count > 0
+    if corrected:
+        assert seen.overview is not None
+        ages, shares = seen.overview.ages, seen.overview.shares
+        at = [float(np.interp(share, shares, ages)) for share in SHARES]
+    else:
+        at = [float(seconds) for seconds in quantiles.at(*SHARES)]
+    found = [
+        {"share": share, "days": seconds / DAY} for share, seconds in zip(SHARES, at, strict=False)
+    ]
+    words = "" if not at else f"half within {_time(at[2])}, 9 of 10 within {_time(at[4])}"
+    return {"count": count, "quantiles": found, "words": words, "corrected": corrected}
+
+
+def _time(seconds: float) -> str:
+    """A time as people say it."""
+    for size, name in ((DAY, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {name}"
+    return f"{seconds:.0f} seconds"
+
+
+def _warnings(
+    books: Books, rows: list[Row], counts: dict[str, int], differing: int, now: float
+) -> list[dict[str, str]]:
+    """What somebody should look at, in words, most urgent first."""
+    found = []
+
+    def warn(kind: str, text: str) -> None:
+        found.append({"kind": kind, "text": text})
+
+    tally = books.tally
+    heard, taken = tally.delays.count, books.inbox.counts()["taken"]
+    began = min(books.opened.values(), default=now)
+    if taken and not heard and books.begun:
+        awaited = books.awaited(next(iter(books.opened))) if books.opened else []
+        what = f"; the oldest open episode waits for {', '.join(map(str, awaited))}"
+        warn(
+            "not_learned",
+            f"Has not learned: {taken:,} records came and no outcome is complete"
+            f"{what if awaited else ''}.",
+        )
+    elif books.begun and not heard and now - began > SILENT_DAYS * DAY:
+        days = f"{(now - began) / DAY:.1f}"
+        warn(
+            "not_learned", f"Has not learned: nothing has reported, and it decides for {days} days."
+        )
+    silent = now - (tally.heard_at if tally.heard_at is not None else now)
+    if silent > SILENT_DAYS * DAY:
+        warn("silent", f"Nothing has reported for {silent / DAY:.1f} days.")
+    played = sum(row.exposed for row in rows if row.reports)
+    rate = sum(row.reports for row in rows) / played if played else 0.0
+    for a, row in enumerate(rows):
+        plays = tally.actions[a].decisions if a in tally.actions else 0.0
+        expected = rate * (row.exposed if row.exposed else plays)
+        if not row.reports and expected >= EXPECTED:
+            text = f"{row.action} never reports: {row.plays:,} plays, about {expected:.0f} reports"
+            warn("never_reports", f"{text} were to be expected.")
+    known = sum(counts.get(kind, 0) for kind in ("taken", "duplicate", "late", "conflict"))
+    unknown = counts.get("unknown", 0)
+    if unknown > UNKNOWN_SHARE * (known + unknown):
+        warn("unknown", f"{unknown:,} records were of decisions that are not known.")
+    if differing:
+        text = f"{differing:,} decisions came out otherwise when the log was read again"
+        warn("differing", f"{text}: another machine or other versions.")
+    return found

@@ -1,0 +1,275 @@
+"""Planning under late full information, with regret matching+ beside it.
+
+    1  when an episode begins:
+    2      expected costs: memories of several speeds, weighted in every cell by how well they
+           predicted                                                              (foresight)
+    3      the plan: Q = cost + next value - (lean - xi) * deviation of the next value, clipped to
+           [0, steps left], backwards; visits on their way count as visits        (deep_planning)
+    4      mix the policies of regret matching+ and of the plan by their occupancy measures, with
+           weights w proportional to exp(l), and play that
+    5      remember the two policies and what the memories said
+    6  when the costs c of an episode have arrived:
+    7      judge both policies of that episode: l_i = KEEP l_i - (RATE / H) value of pi_i for c,
+           shifted so that the largest is 0, and at least log LEAST_WEIGHT
+    8      judge every memory by what it said when the episode began, then let it learn c
+    9      regret matching+ learns from the Q of the policy that was played
+
+xi(s, a) ~ N(0, noise^2) is drawn anew for every episode by a counter-based generator. With known
+transitions nothing deviates, and the plan is the best policy for the expected costs. All means of
+costs are those of whole cost functions, so only transitions are explored. There is no regret bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from belated.core import checks
+from belated.core.arrays import Floats, frozen
+from belated.core.contract import Information
+from belated.core.learner import Learner, generator
+from belated.core.ledger import Open
+from belated.core.stored import Array, Distributions, Field, Inside, Learned, Several
+from belated.core.waiting import Waiting
+from belated.tabular.kernels import deep_planning, foresight, mixing
+from belated.tabular.kernels.beliefs import LEAST
+from belated.tabular.kernels.planning import Rows
+from belated.tabular.parts.costs import REVEALED
+from belated.tabular.parts.pending import Pending
+from belated.tabular.parts.regret_matching import RegretMatching
+from belated.tabular.parts.transitions import FrequencyModel, KnownModel, Observed, matching
+from belated.tabular.parts.update import Arrival, Outlook
+from belated.tabular.planner import LEAN, noise_of
+from belated.tabular.problem import Problem
+from belated.tabular.records import Record
+from belated.tabular.transitions import Transitions
+
+KEEP = (1.0, 0.995, 0.97, 0.8)
+"""What an arrival leaves of the weight of older cost functions, memory by memory."""
+KEEP_SCORES = 0.995
+"""What an arrival leaves of the log weights of regret matching+ and the plan."""
+RATE = 2.0
+"""How fast the one that costs more loses weight."""
+LEAST_WEIGHT = 0.01
+"""The least weight of the other one, relative to the better one."""
+
+
+class Suggested(NamedTuple):
+    """What is remembered of an episode.
+
+    Attributes:
+        policy: (H, S, A) what was played.
+        matched: (H, S, A) what regret matching+ suggested.
+        planned: (H, S, A) what the plan was.
+        said: (M, 1 or H, S, A) what the memories said of the costs.
+    """
+
+    policy: Floats
+    matched: Floats
+    planned: Floats
+    said: Floats
+
+
+class InformedPlanner(Learner[Suggested]):
+    """An optimistic plan for expected costs, mixed with regret matching+; for full information.
+
+    Args:
+        problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
+        transitions: the true dynamics, if they are known.
+        changing: whether costs may change. If not, nothing is forgotten.
+        seed: of the agent's own draws.
+
+    Example:
+        >>> from belated.tabular.informed import InformedPlanner
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> agent = InformedPlanner(world.problem)
+        >>> run = bl.simulate(world, agent, delays=bl.delays.fixed(2), episodes=20)
+        >>> run.diagnostics['begun']
+        20
+    """
+
+    information: Information = "full"
+    _means: Floats  # (M, 1 or H, S, A)
+    _weights: Floats  # (M,)
+    _memory_scores: Floats  # (M,)
+    _local: Floats  # (M, S, A)
+    _scores: Floats  # (2,), log weights of regret matching+ and the plan
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        transitions: Transitions | None = None,
+        changing: bool = True,
+        seed: int = 0,
+    ) -> None:
+        checks.instance("problem", problem, Problem)
+        if transitions is not None:
+            checks.instance("transitions", transitions, Transitions)
+            matching(problem, transitions)
+        seed = checks.integer("seed", seed, 0, 2**64 - 1)
+        changing = checks.flag("changing", changing)
+        self.uses_paths = transitions is None
+        super().__init__(problem, transitions=transitions, changing=changing, seed=seed)
+        self._seed = seed
+        H, S, A = problem.shape
+        self._keep = np.array(KEEP if changing else KEEP[:1])
+        M = len(self._keep)
+        known = transitions is not None
+        self._transitions = transitions
+        self._model: KnownModel | FrequencyModel = (
+            KnownModel(problem, transitions)
+            if transitions is not None
+            else Observed().start(problem, REVEALED)
+        )
+        T = len(self._rows.successors)
+        self._trust = deep_planning.Trust(
+            np.full((T, S, A), float(known)), np.zeros((T, S, A)), np.zeros((T, S, A))
+        )
+        self._match = RegretMatching()
+        self._matched: Learned = self._match.start(problem, REVEALED)
+        self._pending = Pending((T, S, A))
+        self._waiting = Waiting(problem)
+        self._said: Floats | None = None  # what the memories say now, if it was asked for
+        self.declare(
+            _model=Inside(self._model),
+            _matched=Inside(self._matched),
+            _means=Array((M, (1, H), S, A), low=0.0, high=1.0, fill=0.5),
+            _weights=Array((M,), low=0.0, high=checks.MOST),
+            _memory_scores=Array((M,), low=LEAST, high=0.0),
+            _local=Array((M, S, A), low=LEAST, high=0.0),
+            _scores=Array((2,), low=math.log(LEAST_WEIGHT), high=0.0),
+            _pending=Inside(self._pending, last=True),
+            _waiting=Inside(self._waiting, last=True),
+        )
+
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
+        """Count the paths, then learn from every episode whose costs have come."""
+        paths, entries = self._ledger.take(records)
+        self._model.learn(paths, self.begun)
+        for path in paths:
+            self._pending.take_out(path.episode)  # its rows are counted now
+        for entry in entries:
+            if entry.costs is not None:
+                if entry.memory is not None:
+                    self._learn(entry)
+                self._waiting.arrive(entry.number)
+                self._ledger.settle(entry)
+
+    def forget(self, episode: int) -> None:
+        """Let go of an episode: no feedback of it will be used, and its visits do not come."""
+        super().forget(episode)
+        self._waiting.forget(episode)
+        self._pending.take_out(episode)
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """What the ledger says, the weight of the plan, and those of the memories."""
+        memories = np.exp(self._memory_scores)
+        memories /= memories.sum()
+        counts = self._model.counts
+        return {
+            **super().diagnostics(),
+            **({} if counts is None else {"visited": float(np.mean(counts.visits > 0))}),
+            "weight_plan": float(self._mixing()[1]),
+            **{f"weight_{m}": float(weight) for m, weight in enumerate(memories)},
+        }
+
+    def restored(self) -> None:
+        """Check that visits on their way are those of open episodes."""
+        self._pending.check({e.number: True for e in self._ledger if not e.path_came})
+        self._said = None
+
+    def _next_policy(self) -> Floats:
+        self._pending.give_up(self.begun)
+        missing = self._waiting.begin()
+        coming = min(float(missing), self._waiting.mean_delay)
+        outlook = Outlook(missing, coming, self._model, REVEALED, None)
+        matched = frozen(self._match.policy(self._matched, outlook))
+        planned = self._plan()
+        played = self._mixed(matched, planned)
+        if self._said is None:
+            self._said = frozen(self._means.copy())
+        self._now = Suggested(played, matched, planned, self._said)
+        if self.uses_paths:
+            visits = np.zeros(self._pending.totals[0].shape)
+            start = self.problem.start_probabilities
+            cells = np.zeros(visits.shape[1:])
+            deep_planning.expected_visits(self._rows, self._trust, played, start, visits, cells)
+            self._pending.put_in(self.begun, frozen(visits))
+        return played
+
+    def _plan(self) -> Floats:
+        """The optimistic plan for the expected costs."""
+        H, S, A = self.problem.shape
+        rng = generator(self._seed, self.begun)
+        lean = LEAN - noise_of(self.problem) * rng.standard_normal((S, A))
+        costs = np.empty(self._means.shape[1:])
+        foresight.expected(self._learned, costs)
+        if self._model.counts is not None:
+            deep_planning.trust(self._model.counts.visits, self._pending.totals[0], self._trust)
+        policy = np.zeros((H, S, A))
+        nothing = np.zeros((S, A))
+        deep_planning.plan(
+            self._rows,
+            self._trust,
+            deep_planning.exactly(costs),
+            nothing,
+            lean,
+            policy,
+        )
+        return frozen(policy)
+
+    def _mixing(self) -> Floats:
+        """The weights (2,) of regret matching+ and the plan."""
+        weights: Floats = np.exp(self._scores)
+        weights /= weights.sum()
+        return weights
+
+    def _mixed(self, matched: Floats, planned: Floats) -> Floats:
+        """The policy of the mixture of both occupancy measures."""
+        mixed = np.empty(self.problem.shape)
+        start = self.problem.start_probabilities
+        mixing.mix(self._rows, matched, planned, self._mixing()[0], start, mixed)
+        return frozen(mixed)
+
+    def _memory(self, policy: Floats) -> Suggested:
+        return self._now
+
+    def _remembered(self) -> Field:
+        H, S, A = self.problem.shape
+        policy = Distributions((H, S, A))
+        said = Array((len(self._keep), (1, H), S, A), low=0.0, high=1.0, shared=True)
+        fields: dict[str, Field] = {"policy": policy, "matched": policy, "planned": policy}
+        return Several(Suggested, {**fields, "said": said})
+
+    def _learn(self, entry: Open[Suggested]) -> None:
+        """Judge what was suggested and said, then learn."""
+        assert entry.memory is not None
+        assert entry.costs is not None
+        costs = frozen(entry.costs.values)
+        played, matched, planned, said = entry.memory
+        H = self.problem.horizon
+        values = np.array([self._model.value(costs, policy) for policy in (matched, planned)])
+        scores = KEEP_SCORES * self._scores - RATE / H * values
+        self._scores = np.maximum(scores - scores.max(), math.log(LEAST_WEIGHT))
+        if len(costs) > self._means.shape[1]:
+            self._means = np.repeat(self._means, len(costs), axis=1)
+        foresight.learn(self._learned, self._keep, said, costs, H)
+        self._match.learn(self._matched, Arrival(played, costs, self._model))
+        self._pending.note(self.begun - 1 - entry.number)
+        self._said = None
+
+    @property
+    def _rows(self) -> Rows:
+        if self._transitions is not None:
+            return self._transitions.rows
+        assert isinstance(self._model, FrequencyModel)
+        counts = self._model.counts
+        return Rows(frozen(counts.successors), frozen(self._model.model.probabilities))
+
+    @property
+    def _learned(self) -> foresight.Means:
+        return foresight.Means(self._means, self._weights, self._memory_scores, self._local)

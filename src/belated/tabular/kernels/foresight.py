@@ -1,0 +1,86 @@
+"""What is expected of revealed costs: means of several speeds, weighted by how well they predicted.
+
+M memories hold means (M, T, S, A) of the cost functions that came, T is 1 or H. Memory 0 never
+forgets and wins ties: all others pay a toll. Memories are weighted in every cell (s, a) by a common
+score and one of the cell; one at its floor does not count.
+"""
+
+import math
+from typing import NamedTuple
+
+from numba import njit
+
+from belated.core.arrays import Floats
+from belated.tabular.kernels.beliefs import LEAST, RATE
+
+TOLL = 0.002
+"""Squared error that is added for all memories but the slowest, which wins ties by that."""
+
+
+class Means(NamedTuple):
+    """Everything that is learned about revealed costs."""
+
+    means: Floats  # (M, 1 or H, S, A)
+    weights: Floats  # (M,), how many cost functions a mean is made of
+    scores: Floats  # (M,), log weights of the memories, the largest is 0
+    local: Floats  # (M, S, A), the same for every cell
+
+
+@njit(cache=True)
+def expected(learned: Means, costs: Floats) -> None:
+    """Write the expected costs (1 or H, S, A)."""
+    means, scores, local = learned.means, learned.scores, learned.local
+    M, T, S, A = means.shape
+    for s in range(S):
+        for a in range(A):
+            best = scores[0] + local[0, s, a]
+            for m in range(1, M):
+                best = max(best, scores[m] + local[m, s, a])
+            total = 0.0
+            for t in range(T):
+                costs[t, s, a] = 0.0
+            for m in range(M):
+                score = scores[m] + local[m, s, a] - best
+                if score > LEAST:
+                    w = math.exp(score)
+                    total += w
+                    for t in range(T):
+                        costs[t, s, a] += w * means[m, t, s, a]
+            for t in range(T):
+                costs[t, s, a] /= total
+
+
+@njit(cache=True)
+def learn(learned: Means, keep: Floats, said: Floats, costs: Floats, horizon: int) -> None:
+    """Judge the memories by what they said when the episode began, then let them learn.
+
+    keep: (M,). said: (M, 1 or H, S, A). costs: (1 or H, S, A); the means have as many steps, or
+    more.
+    """
+    means, weights, scores, local = learned
+    M, T, S, A = means.shape
+    rate = RATE * math.sqrt(horizon) / (S * A)
+    for s in range(S):
+        for a in range(A):
+            best = -math.inf
+            for m in range(M):
+                error = 0.0 if m == 0 else TOLL
+                for t in range(T):
+                    there = min(t, said.shape[1] - 1)
+                    error += (
+                        costs[min(t, costs.shape[0] - 1), s, a] - said[m, there, s, a]
+                    ) ** 2 / T
+                scores[m] -= rate * error
+                local[m, s, a] -= RATE * error
+                best = max(best, local[m, s, a])
+            for m in range(M):
+                local[m, s, a] = max(local[m, s, a] - best, LEAST)
+    best = scores.max()
+    for m in range(M):
+        scores[m] = max(scores[m] - best, LEAST)
+        weights[m] = weights[m] * keep[m] + 1.0
+        for t in range(T):
+            for s in range(S):
+                for a in range(A):
+                    cost = costs[min(t, costs.shape[0] - 1), s, a]
+                    means[m, t, s, a] += (cost - means[m, t, s, a]) / weights[m]

@@ -1,0 +1,254 @@
+"""Policies of open episodes: shared by version, kept by difference, equal to the last bit."""
+
+import hashlib
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import belated as bl
+import recorded
+from belated.core import memory, saving, versions
+from belated.core.versions import Difference, KeptPolicy, Versions, whole
+from belated.lab import experiment, run
+from belated.parts import Bonus, Softmax
+from registry import AGENTS
+
+
+@pytest.fixture
+def by_difference(monkeypatch):
+    monkeypatch.setattr(versions, "LARGE", 0)
+
+
+def policy(rng, rows=6, actions=3):
+    return bl.core.arrays.frozen(rng.dirichlet(np.ones(actions), size=(2, rows // 2)))
+
+
+def test_a_policy_that_did_not_change_is_one_object(by_difference):
+    rng, kept = np.random.default_rng(0), Versions()
+    first = policy(rng)
+    assert kept.keep(first) is kept.keep(first)
+    other = policy(rng)
+    assert kept.keep(other) is kept.keep(other)
+    assert kept.keep(other) is not kept.keep(first)
+
+
+def test_a_policy_is_made_again_to_the_last_bit(by_difference):
+    rng, kept = np.random.default_rng(1), Versions()
+    played, found = [], []
+    last = np.full((4, 5, 3), 1 / 3)
+    for k in range(40):
+        last = last.copy()
+        last[rng.integers(4), rng.integers(5)] = rng.dirichlet(np.ones(3))
+        if k == 20:
+            last[:] = rng.dirichlet(np.ones(3), size=(4, 5))
+        played.append(bl.core.arrays.frozen(last))
+        found.append(kept.keep(played[-1]))
+    for given, one in zip(played, found, strict=True):
+        assert whole(one).tobytes() == given.tobytes()
+    sizes = [len(one.rows) for one in found if isinstance(one, Difference)]
+    assert len(sizes) > 30
+    assert np.mean(sizes) < 10  # of 20 rows
+
+
+def test_the_sign_of_zero_is_kept(by_difference):
+    kept = Versions()
+    kept.keep(bl.core.arrays.frozen(np.array([[[0.0, 1.0], [0.5, 0.5]]])))
+    found = kept.keep(bl.core.arrays.frozen(np.array([[[-0.0, 1.0], [0.5, 0.5]]])))
+    assert np.signbit(whole(found)[0, 0, 0])
+
+
+def test_rows_that_are_never_looked_at_are_not_kept(by_difference):
+    kept, rng = Versions(np.array([0, 4])), np.random.default_rng(2)
+    kept.keep(policy(rng))
+    given = policy(rng)
+    found = kept.keep(given)
+    assert found.rows.tolist() == [0, 4]
+    flat = whole(found).reshape(-1, 3)
+    np.testing.assert_array_equal(flat[[0, 4]], given.reshape(-1, 3)[[0, 4]])
+
+
+KNOWING = ("known", "mixture")
+"""Names of agents that know the transitions, and need no row that these never come to."""
+
+
+OTHERS = ("oreps", "ftrl", "uob", "ucbvi", "posterior", "q learning", "actor", "dilated")
+"""Names of agents that remember something else."""
+
+
+@pytest.mark.parametrize("name", [n for n in AGENTS if not any(word in n for word in OTHERS)])
+def test_every_agent_plays_the_same_whatever_is_kept(name, monkeypatch):
+    world, _ = recorded.worlds()["per step"]
+    everything = recorded.played(world, AGENTS[name](world))
+    monkeypatch.setattr(versions, "LARGE", 0)
+    found = recorded.played(world, AGENTS[name](world))
+    start = world.problem.start_probabilities
+    looked = world.mdp.transitions.reachable(start, world.problem.horizon)
+    if not any(word in name for word in KNOWING):
+        looked[:] = True
+    assert found[:, looked].tobytes() == everything[:, looked].tobytes()
+
+
+def test_reachable_states_are_those_that_occupancies_reach():
+    world = bl.environments.gridworld(size=5, horizon=7)
+    found = world.mdp.transitions.reachable(world.problem.start_probabilities, 7)
+    rows, columns = np.divmod(np.arange(25), 5)
+    for h in range(7):  # in h steps, as far as h cells
+        np.testing.assert_array_equal(found[h], rows + columns <= h)
+
+
+def grid(size=6, horizon=8, delay=25, episodes=80, **arguments):
+    """The policies of the paper's agent on a grid, and the agent."""
+    world = bl.environments.gridworld(size=size, horizon=horizon)
+    agent = bl.DelayedOPPO(world.problem, transitions=Bonus(), update=Softmax(0.2), **arguments)
+    line, rng, digest = bl.DelayLine(), np.random.default_rng(0), hashlib.sha256()
+    costs = world.costs.at(0)
+    for k in range(episodes):
+        played = agent.begin_episode().policy
+        digest.update(played.tobytes())
+        line.push([world.mdp.play(played, rng, k), bl.Costs(k, costs)], delay)
+        agent.observe(line.release(k))
+    return digest.hexdigest(), agent
+
+
+def test_a_grid_is_learned_bit_for_bit_from_a_part_of_its_rows(monkeypatch):
+    everything, _ = grid()
+    monkeypatch.setattr(versions, "LARGE", 0)
+    found, agent = grid()
+    assert found == everything
+    kept = [entry.memory.policy for entry in agent._ledger if entry.memory]
+    assert len(kept) == 25
+    rows = [len(one.rows) for one in kept if isinstance(one, Difference)]
+    assert len(rows) == 25
+    assert np.mean(rows) < 0.5 * 6 * 6 * 8
+
+
+def test_episodes_between_two_lessons_share_a_policy():
+    world = bl.environments.gridworld(size=3, horizon=4)
+    agent = bl.DelayedOPPO(world.problem, transitions=Bonus(), update=Softmax(0.2))
+    for _ in range(5):
+        agent.begin_episode()
+    entries = list(agent._ledger)
+    assert all(entry.memory.policy is entries[0].memory.policy for entry in entries)
+
+
+@pytest.mark.parametrize("name", ["oppo bonus full", "dapo known", "oppo confidence bandit"])
+def test_a_saved_agent_continues_from_differences(name, by_difference):
+    world, _ = recorded.worlds()["per step"]
+    agent = AGENTS[name](world)
+    recorded.played(world, agent)
+    twin = saving.from_bytes(saving.to_bytes(agent), "here")
+    assert any(isinstance(e.memory.policy, Difference) for e in twin._ledger if e.memory)
+    costs = np.full(3, 0.5) if agent.information == "bandit" else np.full((1, 4, 2), 0.5)
+    for number in agent.open_episodes():
+        for one in (agent, twin):
+            path = bl.Trajectory(number, np.zeros(4, int), np.zeros(3, int))
+            entry = next(e for e in one._ledger if e.number == number)
+            told = [] if entry.path_came else [path]
+            one.observe([*told, *([] if entry.costs_came else [bl.Costs(number, costs)])])
+    first, second = agent.begin_episode().policy, twin.begin_episode().policy
+    assert first.tobytes() == second.tobytes()
+
+
+BASE = np.full((2, 3, 2), 0.5)
+GOOD = {"base": BASE, "rows": np.array([1, 4]), "values": np.array([[0.25, 0.75], [1.0, 0.0]])}
+
+
+def test_a_difference_of_a_file_is_read():
+    found = KeptPolicy((2, 3, 2)).read("policy", GOOD)
+    expected = BASE.copy()
+    expected[0, 1], expected[1, 1] = GOOD["values"]
+    np.testing.assert_array_equal(whole(found), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("rows", np.array([1, 6]), "index from 0 to 5"),
+        ("rows", np.array([4, 1]), "must rise"),
+        ("rows", np.array([1, 1]), "must rise"),
+        ("rows", np.array([1.0, 4.0]), "rows must be"),
+        ("values", np.array([[0.5, 0.6], [1.0, 0.0]]), "sum to 1"),
+        ("values", np.array([[0.5, 0.5]]), "values must be"),
+        ("values", np.array([[2.0, -1.0], [1.0, 0.0]]), "from 0 to 1"),
+        ("base", np.full((2, 3, 3), 1 / 3), "base must be"),
+        ("base", np.full((2, 3, 2), 0.6), "sum to 1"),
+    ],
+)
+def test_a_forged_difference_is_refused(name, value, why):
+    with pytest.raises(ValueError, match=why):
+        KeptPolicy((2, 3, 2)).read("policy", {**GOOD, name: value})
+
+
+def test_the_estimate_counts_open_episodes_and_records():
+    problem = bl.Problem(states=10, actions=2, horizon=5)
+    agent = bl.DelayedOPPO(problem, transitions=Bonus(), update=Softmax(0.2))
+    delays = np.array([3, 3, bl.NEVER, 3, 3, 3, 3, 3])
+    certain, most = memory.needed(agent, delays, 1000)
+    assert certain == 4000  # an episode and the three before it
+    assert most == certain + 5 * memory.open_bytes(agent)  # and the one that is lost
+    assert memory.open_bytes(agent) >= 8 * 5 * 10 * 2
+    assert memory.open_bytes(bl.Inbox(agent)) == memory.open_bytes(agent)
+
+
+def test_a_run_that_cannot_fit_is_refused_in_one_sentence(monkeypatch):
+    world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+    agent = bl.DelayedOPPO(world.problem, transitions=Bonus(), update=Softmax(0.2))
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    with pytest.raises(ValueError, match=r"delays must leave fewer episodes open.* GB of memory"):
+        bl.simulate(world, agent, delays=bl.delays.fixed(20), episodes=50)
+    monkeypatch.setattr(memory, "available", lambda: 4000)
+    with pytest.warns(UserWarning, match="21 open episodes may take up to"):
+        bl.simulate(world, agent, delays=bl.delays.fixed(20), episodes=50)
+
+
+def test_an_experiment_that_cannot_fit_is_refused_before_it_runs(monkeypatch, tmp_path):
+    monkeypatch.setattr(memory, "available", lambda: 10_000)
+    planned = experiment(
+        environment={"kind": "gridworld", "size": 3, "horizon": 4},
+        agents={"oppo": {"kind": "oppo"}},
+        delays={"kind": "fixed", "delay": 200},
+        episodes=300,
+        seeds=2,
+    )
+    with pytest.raises(ValueError, match="open episodes in 2 runs"):
+        run(planned, tmp_path / "out", jobs=2)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_the_system_says_is_a_number_or_nothing():
+    found = memory.available()
+    assert found is None or found > 0
+
+
+BIG = """
+import json, resource, sys
+sys.path.insert(0, sys.argv[1])
+from belated.core import versions
+if sys.argv[2] == "everything":
+    versions.LARGE = 2**60
+from test_versions import grid
+found, agent = grid(size=50, horizon=50, delay=1000, episodes=2100)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(json.dumps([found, peak]))
+"""
+
+
+@pytest.mark.long
+def test_a_thousand_open_policies_of_a_large_grid_fit_into_a_gigabyte(request):
+    """S = 2,500, A = 4, H = 50, fixed delay 1,000: 4 GB of policies if all are kept."""
+    room = memory.available()
+    if room is not None and room < 8e9:
+        pytest.skip("the run that keeps everything needs 6 GB")
+    found = {}
+    for what in ("rows", "everything"):
+        place = str(request.path.parent)
+        done = subprocess.run(
+            [sys.executable, "-c", BIG, place, what], capture_output=True, check=True, text=True
+        )
+        found[what] = json.loads(done.stdout.splitlines()[-1])
+    assert found["rows"][0] == found["everything"][0]
+    assert found["rows"][1] < 1e9
+    assert found["everything"][1] > 4e9

@@ -1,0 +1,167 @@
+"""The planner for full information once more: dense, slow, written from its docstrings."""
+
+import math
+
+import numpy as np
+
+KEEPS = (1.0, 0.995, 0.97, 0.8)
+FLOOR = math.log(0.01)
+
+
+class InformedTwin:
+    """known: dense transitions (H, S, A, S) or None."""
+
+    def __init__(self, problem, known=None, changing=True, seed=0):
+        self.problem, self.known, self.seed = problem, known, seed
+        self.keeps = KEEPS if changing else KEEPS[:1]
+        H, S, A = problem.shape
+        self.sums = [np.zeros((H, S, A)) for _ in self.keeps]
+        self.weights = [0.0] * len(self.keeps)
+        self.g = np.zeros(len(self.keeps))
+        self.local = np.zeros((len(self.keeps), S, A))
+        self.log_weights = np.zeros(2)
+        self.R, self.hint = np.zeros((H, S, A)), np.zeros((H, S, A))
+        self.n = np.zeros((H, S, A, S))  # of the rows of a step; all steps together if homogeneous
+        self.suggested, self.coming, self.delays = {}, {}, []
+        self.counted, self.total = [], 0
+
+    def means(self):
+        return [
+            total / weight if weight else np.full(total.shape, 0.5)
+            for total, weight in zip(self.sums, self.weights, strict=True)
+        ]
+
+    def counts(self, h):
+        return self.n.sum(0) if self.problem.homogeneous else self.n[h]
+
+    def frequencies(self, h):
+        if self.known is not None:
+            return self.known[h]
+        n = self.counts(h)
+        return n / np.maximum(n.sum(2, keepdims=True), 1)
+
+    def begin(self, k):
+        A = self.problem.actions
+        if self.delays:
+            limit = 2 * np.mean(self.delays) + 5
+            self.coming = {j: v for j, v in self.coming.items() if k - j <= limit}
+        ahead = 1 + self.expected_reports(k)
+        lean = np.maximum(self.R + ahead * self.hint, 0)
+        total = lean.sum(2, keepdims=True)
+        matched = np.where(total > 0, lean / np.where(total > 0, total, 1), 1 / A)
+        planned = self.plan(k)
+        w = np.exp(self.log_weights)
+        w /= w.sum()
+        reach = [self.reach(matched), self.reach(planned)]
+        both = w[0] * reach[0] * matched + w[1] * reach[1] * planned
+        mass = both.sum(2, keepdims=True)
+        plain = w[0] * matched + w[1] * planned
+        played = np.where(mass > 1e-12, both / np.where(mass > 1e-12, mass, 1), plain)
+        self.suggested[k] = played, matched, planned, self.means()
+        self.coming[k] = self.visits(played)
+        return played
+
+    def expected_reports(self, k):
+        """How many reports are on their way: those missing, or by Little's law the mean delay."""
+        A = self.problem.actions
+        limit = min(
+            2 * max(self.delays, default=0) + 8,
+            math.sqrt(8 / math.log(A) * (self.total + 1)),
+        )
+        self.counted = [j for j in self.counted if k - j <= limit]
+        missing = len(self.counted)
+        self.counted.append(k)
+        self.total += 1 + missing
+        return min(missing, np.mean(self.delays) if self.delays else math.inf)
+
+    def plan(self, k):
+        H, S, A = self.problem.shape
+        rng = np.random.Generator(np.random.Philox(key=self.seed, counter=(0, 0, 0, k)))
+        lean = 0.8 - max(0.05, 0.3 / H) * rng.standard_normal((S, A))
+        score = self.g[:, None, None] + self.local
+        score -= score.max(0)
+        w = np.where(score > FLOOR, np.exp(score), 0)
+        w /= w.sum(0)
+        costs = sum(w[m] * mean for m, mean in enumerate(self.means()))
+        policy, V = np.zeros((H, S, A)), np.zeros(S)
+        pend = sum(self.coming.values(), np.zeros((H, S, A)))
+        for h in reversed(range(H)):
+            Q = np.zeros((S, A))
+            for s in range(S):
+                for a in range(A):
+                    e, variance = self.next_value(h, s, a, V, pend[h, s, a])
+                    Q[s, a] = costs[h, s, a] + e - lean[s, a] * math.sqrt(variance)
+            Q = np.clip(Q, 0, H - h)
+            policy[h, np.arange(S), Q.argmin(1)] = 1
+            V = Q.min(1)
+        return policy
+
+    def next_value(self, h, s, a, V, pend):
+        if self.known is not None:
+            return self.known[h, s, a] @ V, 0.0
+        n = self.counts(h)[s, a]
+        if not n.any():
+            return V.mean() * pend / (1 + pend), 0.0
+        p = (n + 0.3 / len(V)) / (n.sum() + 0.3)
+        return p @ V, max(p @ V**2 - (p @ V) ** 2, 0) / (n.sum() + pend + 1.3) / 4
+
+    def reach(self, policy):
+        mass, found = self.problem.start_probabilities, []
+        for h in range(self.problem.horizon):
+            found.append(mass)
+            mass = np.einsum("s,sa,sat->t", mass, policy[h], self.frequencies(h))
+        return np.array(found)[:, :, None]
+
+    def visits(self, policy):
+        """Expected visits of the rows of every step (H, S, A), equal over steps if homogeneous."""
+        rows = self.reach(policy) * policy
+        if self.problem.homogeneous:
+            rows = np.broadcast_to(rows.sum(0), rows.shape)
+        return np.floor(np.minimum(rows, 1) * 2**20) / 2**20
+
+    def observe(self, paths, costs, k):
+        H, S, A = self.problem.shape
+        for path in paths.values():
+            for h in range(H):
+                self.n[h, path.states[h], path.actions[h], path.states[h + 1]] += 1
+            self.coming.pop(path.episode, None)
+        for j in sorted(costs):
+            self.learn(j, np.broadcast_to(costs[j], (H, S, A)))
+            self.counted = [i for i in self.counted if i != j]
+            self.delays.append(k - j)
+
+    def learn(self, j, costs):
+        H = self.problem.horizon
+        played, matched, planned, said = self.suggested[j]
+        values = [self.value(costs, policy) for policy in (matched, planned)]
+        scores = 0.995 * self.log_weights - 2 / H * np.array(values)
+        self.log_weights = np.maximum(scores - scores.max(), FLOOR)
+        errors = np.array([((costs - mean) ** 2).mean(0) for mean in said])  # (M, S, A)
+        errors[1:] += 0.002
+        self.g = self.g - 2 * math.sqrt(H) * errors.mean((1, 2))
+        self.g = np.maximum(self.g - self.g.max(), FLOOR)
+        self.local = self.local - 2 * errors
+        self.local = np.maximum(self.local - self.local.max(0), FLOOR)
+        for m, keep in enumerate(self.keeps):
+            self.sums[m] = keep * self.sums[m] + costs
+            self.weights[m] = keep * self.weights[m] + 1
+        Q = self.q(costs, played)
+        r = (played * Q).sum(2, keepdims=True) - Q
+        self.R = np.maximum(self.R + r, 0)
+        self.hint = self.hint + (r - self.hint) / 4
+
+    def value(self, costs, policy):
+        return (self.reach(policy) * policy * costs).sum()
+
+    def q(self, costs, policy):
+        """With 0.3 / sqrt(n) less where something follows; clipped if transitions are unknown."""
+        H, S, A = self.problem.shape
+        Q, V = np.zeros((H, S, A)), np.zeros(S)
+        for h in reversed(range(H)):
+            Q[h] = costs[h] + self.frequencies(h) @ V
+            if self.known is None:
+                n = np.maximum(self.counts(h).sum(2), 1)
+                Q[h] -= 0.3 / np.sqrt(n) * (h < H - 1)
+                Q[h] = np.clip(Q[h], 0, H - h)
+            V = (policy[h] * Q[h]).sum(1)
+        return Q

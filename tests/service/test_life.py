@@ -1,0 +1,221 @@
+"""The life of a learner: actions come and go, settings change, records say when they happened."""
+
+import json
+
+import numpy as np
+import pytest
+
+from belated.service.config import from_table
+from belated.service.events import LogError
+from serving import InProcess, books_fingerprint, config, fingerprint, restored
+
+MAIL = {"name": "mail", "actions": ["plain", "question"], "features": 2}
+BASE = "/v1/learners/mail"
+
+
+def same(table, name="mail"):
+    """From the snapshot and from the log alone, the learner is the same; returns it."""
+    stopped, rows = restored(table, name)
+    never, _ = restored(table, name, snapshots=False)
+    assert fingerprint(stopped.pupil.agent) == fingerprint(never.pupil.agent)
+    assert books_fingerprint(stopped.books) == books_fingerprint(never.books)
+    return stopped, [json.loads(row.written) for row in rows]
+
+
+def play(client, n, rng):
+    """Decide n times, and report some of them; returns the names of the actions."""
+    names = []
+    for _ in range(n):
+        told = client.post(f"{BASE}/decide", json={"features": rng.normal(size=2).tolist()}).json()
+        names.append(told["name"])
+        if rng.random() < 0.5:
+            record = {"episode": told["episode"], "reward": float(rng.normal())}
+            assert client.post(f"{BASE}/feedback", json=record).json()["outcome"] == "taken"
+    return names
+
+
+def test_actions_are_added_and_retired_while_a_learner_runs(tmp_path):
+    table = config(tmp_path, learners=[MAIL], limits={"snapshot": 10})
+    rng = np.random.default_rng(0)
+    with InProcess(table) as client:
+        play(client, 10, rng)
+        added = client.post(f"{BASE}/actions", json={"name": "video"}).json()
+        assert added == {"action": 2, "name": "video", "changed": True}
+        again = client.post(f"{BASE}/actions", json={"name": "video"}).json()
+        assert again == {**added, "changed": False}
+        assert "video" in play(client, 30, rng)
+        assert client.delete(f"{BASE}/actions/plain").json()["changed"]
+        assert not client.delete(f"{BASE}/actions/0").json()["changed"]
+        assert "plain" not in play(client, 10, rng)
+        only = client.post(f"{BASE}/decide", json={"features": [0, 0], "among": ["video"]})
+        assert only.json()["name"] == "video"
+        assert client.delete(f"{BASE}/actions/nothing").status_code == 404
+        assert client.delete(f"{BASE}/actions/7").status_code == 404
+        assert client.post(f"{BASE}/actions", json={}).status_code == 422
+        assert client.delete(f"{BASE}/actions/question").json()["changed"]
+        last = client.delete(f"{BASE}/actions/video")
+        assert (last.status_code, last.json()["outcome"]) == (422, "invalid")
+        rows = client.get(f"{BASE}/report").json()["actions"]
+        assert [(row["name"], row["retired"]) for row in rows] == [
+            ("plain", True), ("question", True), ("video", False)
+        ]  # fmt: skip
+        assert [row["probability"] for row in rows] == [0.0, 0.0, 1.0]
+    found, events = same(table)
+    assert [event["do"] for event in events].count("change") == 3
+    assert found.books.terms.problem.names == ("plain", "question", "video")
+    with InProcess(table) as client:  # the file does not list the new action, and it stays
+        play(client, 10, rng)
+        assert client.get(BASE).json()["problem"]["names"] == ["plain", "question", "video"]
+    same(table)
+
+
+def test_a_learner_with_states_keeps_its_actions(tmp_path):
+    with InProcess(config(tmp_path)) as client:
+        added = client.post("/v1/learners/shop/actions", json={})
+        assert (added.status_code, added.json()["outcome"]) == (422, "invalid")
+        assert client.delete("/v1/learners/shop/actions/1").status_code == 404
+
+
+def test_a_safe_change_of_the_configuration_is_an_event(tmp_path):
+    table = config(tmp_path, learners=[MAIL], limits={"snapshot": 10})
+    rng = np.random.default_rng(1)
+    with InProcess(table) as client:
+        play(client, 12, rng)
+    changed = {
+        **MAIL,
+        "actions": ["simple", "question", "discount"],
+        "holdout": 0.5,
+        "agent": {"kind": "linear_sampler", "floor": 0.1},
+        "remember": 50,
+    }
+    table["learners"] = [changed]
+    with InProcess(table) as client:
+        assert client.get(BASE).json()["problem"]["names"] == changed["actions"]
+        play(client, 25, rng)
+        assert client.get(f"{BASE}/report").json()["holdout"]["share"] == 0.5
+    found, events = same(table)
+    (event,) = [event for event in events if event["do"] == "change"]
+    assert event["actions"] == changed["actions"]
+    assert event["settings"] == {"floor": 0.1, "holdout": 0.5, "remember": 50}
+    agent = found.pupil.agent
+    assert (agent.floor, agent.holdout, found.books.inbox.remember) == (0.1, 0.5, 50)
+    assert found.wanted is None
+    table["learners"] = [MAIL]  # put back: names, floor and holdout; the third action stays
+    found, _ = restored(table, "mail")
+    assert found.wanted.actions == ["plain", "question", "discount"]
+    assert found.wanted.settings == {"floor": 0.01, "holdout": 0.0, "remember": 10_000}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"actions": ["question", "plain"]}, "actions must keep their places"),
+        ({"actions": ["plain"]}, "actions must keep all 2, got 1"),
+        ({"actions": 2}, "actions must be listed as before"),
+        ({"features": 3}, "problem must stay as it was"),
+        ({"agent": {"kind": "linear_sampler", "silence": 1.0}}, "agent must stay as it was"),
+        ({"deadline_seconds": 5.0}, "deadline must stay as it was"),
+    ],
+)
+def test_any_other_change_is_refused_with_the_way_out(tmp_path, change, said):
+    table = config(tmp_path, learners=[MAIL])
+    with InProcess(table) as client:
+        play(client, 2, np.random.default_rng(0))
+    table["learners"] = [{**MAIL, **change}]
+    with pytest.raises(LogError, match=said) as refused:
+        restored(table, "mail")
+    assert "another name" in str(refused.value)
+    assert "belated extract" in str(refused.value)
+
+
+def test_a_holdout_needs_an_agent_that_plays_one(tmp_path):
+    with pytest.raises(ValueError, match="holdout needs an agent that plays one"):
+        from_table(config(tmp_path, learners=[{
+            "name": "shop", "problem": {"states": 1, "actions": 2, "horizon": 1}, "holdout": 0.1
+        }]))  # fmt: skip
+    with pytest.raises(ValueError, match="holdout"):
+        from_table(config(tmp_path, learners=[{**MAIL, "holdout": 2.0}]))
+
+
+class Hours:
+    """A clock that a test sets forward."""
+
+    def __init__(self):
+        self.now = 1_000_000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.mark.parametrize("timed", ["number", "text"])
+def test_what_happened_before_the_deadline_is_in_time(tmp_path, monkeypatch, timed):
+    """A nightly batch comes after the deadline, within the grace; events say when they happened."""
+    clock = Hours()
+    monkeypatch.setattr("belated.service.session.Clock", lambda after: clock)
+    learner = {**MAIL, "deadline_seconds": 100.0, "grace": 1000.0}
+    table = config(tmp_path, learners=[learner])
+
+    def moment(seconds):
+        if timed == "number":
+            return 1_000_000.0 + seconds
+        return f"1970-01-12T13:{46 + int((40 + seconds) // 60)}:{int((40 + seconds) % 60):02}+00:00"
+
+    with InProcess(table) as client:
+        for i in range(5):
+            client.post(f"{BASE}/decide", json={"features": [0, 0], "key": f"k{i}"})
+        clock.now += 500.0
+
+        def feed(**record):
+            told = client.post(f"{BASE}/feedback", json=record).json()
+            return told["outcome"], told.get("used")
+
+        assert feed(key="k0", reward=1, time=moment(90)) == ("taken", None)
+        assert feed(key="k1", reward=1, time=moment(110)) == ("late", True)
+        assert feed(key="k2", reward=1) == ("late", True)
+        assert feed(key="k0", reward=1, time=moment(90)) == ("duplicate", None)
+        for wrong in ("yesterday", "2026-01-01T00:00:00", True, 1e13):
+            told = client.post(f"{BASE}/feedback", json={"key": "k3", "reward": 1, "time": wrong})
+            assert (told.status_code, told.json()["field"]) == (422, "time")
+        clock.now += 700.0  # past the grace
+        assert feed(key="k3", reward=1, time=moment(90)) == ("late", False)
+        told = client.get(f"{BASE}/report").json()
+        assert (told["pending"], told["overdue"], told["late"]) == (0, 0, 3)
+    found, events = same(table)
+    assert found.pupil.agent.diagnostics()["reports"] == 3  # what came within the grace
+    first = next(event for event in events if event["do"] == "feedback")
+    assert first["records"][0]["time"] == 1_000_090.0
+
+
+def test_a_default_waits_for_what_happened_in_time(tmp_path, monkeypatch):
+    clock = Hours()
+    monkeypatch.setattr("belated.service.session.Clock", lambda after: clock)
+    shop = {
+        "name": "shop",
+        "problem": {"states": 1, "actions": 2, "horizon": 1},
+        "deadline_seconds": 100.0,
+        "grace": 1000.0,
+        "rewards": [0, 10],
+        "default_reward": 0,
+    }
+    table = config(tmp_path, learners=[shop])
+    base = "/v1/learners/shop"
+    with InProcess(table) as client:
+        for i in range(3):
+            client.post(f"{base}/decide", json={"state": 0, "key": f"k{i}"})
+
+        def feed(**record):
+            told = client.post(f"{base}/feedback", json=record).json()
+            return told["outcome"], told.get("used")
+
+        clock.now += 500.0
+        status = client.get(base).json()
+        assert (status["pending"], status["overdue"]) == (0, 3)
+        assert feed(key="k0", reward=10, time=1_000_050.0) == ("taken", None)
+        assert feed(key="k1", reward=10) == ("late", False)
+        assert feed(key="k1", reward=10, time=1_000_200.0) == ("late", False)
+        clock.now += 601.0
+        status = client.get(base).json()
+        assert (status["open"], status["counts"]["defaulted"]) == (0, 2)
+        rows = client.get(f"{base}/report").json()["actions"]
+        assert sum(row["reports"] for row in rows) == 3
+    same(table, "shop")
