@@ -12,6 +12,7 @@ FIGURES = [
     "first_run",
     "flights",
     "mailer",
+    "mailer_served",
     "moving_goal",
     "own_environment",
     "robot",
@@ -23,6 +24,7 @@ FIGURES = [
 SMALLER = {
     "flights": "it.SEEDS, it.flights = 2, lambda whole=it.flights: whole().head(3000)",
     "mailer": "sys.argv[1:] = ['--days', '6', '--seeds', '1']",
+    "mailer_served": "it.PER_DAY, it.main.__defaults__ = 60, (it.Plan(12, 3, 4, 9),)",
     "moving_goal": "it.SEEDS, it.EPISODES = 2, 200",
     "robot": "it.SEEDS, it.EPISODES = 2, 120",
     "served": "it.SEEDS, it.SIMULATED = 1, 8",

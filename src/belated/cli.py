@@ -295,6 +295,7 @@ def table_(
     *,
     which: str = "results",
     form: Annotated[str, Parameter(name="--format")] = "markdown",
+    baseline: str | None = None,
 ) -> None:
     """Print a table of a directory of results, for a paper or a spreadsheet.
 
@@ -302,13 +303,14 @@ def table_(
         directory: Where `belated run` put the results.
         which: results (what `belated run` prints), costs, differences or selected.
         form: markdown, latex (with the rules of booktabs) or csv (numbers in full).
+        baseline: For differences: the agent that all others are compared with, not all pairs.
     """
     from belated.lab.results import Results  # noqa: PLC0415
     from belated.lab.table import FORMS  # noqa: PLC0415
 
     with _input():
         checks.choice("--format", form, FORMS)
-        found = Results(directory).table(which)
+        found = Results(directory).table(which, baseline=baseline)
     sys.stdout.write(FORMS[form](found))
 
 

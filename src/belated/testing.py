@@ -9,6 +9,7 @@ The problem of the agent says in which world it is tried. Every rule below is a 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -63,13 +64,21 @@ class Step(NamedTuple):
     forget: bool = False
 
 
-def check_agent(make_agent: MakeAgent, trial: Trial | None = None, *, seed: int = 0) -> None:
+def check_agent(
+    make_agent: MakeAgent,
+    trial: Trial | None = None,
+    *,
+    seed: int = 0,
+    progress: Callable[[str], object] | None = None,
+) -> None:
     """Check that agents keep the contract; raise AssertionError with the rule that is broken.
 
     Args:
         make_agent: makes a fresh agent; called many times.
         trial: where it plays; by default a random world of the agent's problem.
         seed: decides the random world and the schedules of feedback.
+        progress: told every rule before it is tried, such as `print`; by default a terminal shows
+            them on its error output.
     """
     if not callable(make_agent):
         raise ValueError(
@@ -81,11 +90,18 @@ def check_agent(make_agent: MakeAgent, trial: Trial | None = None, *, seed: int 
         raise ValueError("make_agent must make a fresh agent in every call, got the same one twice")
     _same("a fresh agent must have begun no episode", agent.begun, 0)
     chosen = agent.problem.trial(seed) if trial is None else trial
-    for rule in RULES:
+    shown = progress or (_to_terminal if sys.stderr.isatty() else None)
+    for number, rule in enumerate(RULES, start=1):
+        if shown is not None:
+            shown(f"check_agent: {number} of {len(RULES)}, {_name(rule)}")
         try:
             rule(make_agent, chosen, np.random.default_rng(seed))
         except FeedbackError as error:
             raise AssertionError(f"{_name(rule)}: a right record was refused: {error}") from error
+
+
+def _to_terminal(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def drive(

@@ -293,3 +293,14 @@ def test_every_agent_runs_in_both_kinds_of_cases(agent):
         rival = learner.agent.kind != "recommended"
         assert made.information == ("bandit" if rival or name == cases[0] else "full")
         assert np.isfinite(bl.simulate(world, made, delays=delays, episodes=15).values).all()
+
+
+def test_where_nobody_can_learn_one_sentence_says_so():
+    lines = [line("blocks", "a", 1.0, "it has not learned"), line("blocks", "b", 1.0, "neither")]
+    found = tables.warnings([*lines, line("noise", "a", 1.0, "it has not learned")], ["blocks"])
+    assert found[0] == "WARNING: a (in noise): it has not learned"
+    assert found[1].startswith(
+        "Nobody can learn (in blocks): feedback comes when its block is over"
+    )
+    assert len(found) == 2
+    assert len(tables.warnings([line("blocks", "a", 0.1, "")], ["blocks"])) == 0

@@ -7,6 +7,7 @@ import belated as bl
 from belated.core import saving, stored
 from belated.core.records import chance
 from belated.evaluation import DecisionLog
+from belated.linear import life
 from belated.linear.features import Scaling
 from belated.testing import check_agent
 from linear.playing import play, world
@@ -238,3 +239,45 @@ def test_an_overview_has_the_table_the_probabilities_and_the_weights():
     assert (first.action, first.feature) == ("b", "age")
     assert first.low < first.weight < first.high
     assert first.weight == pytest.approx(1.0, abs=0.2)  # of a standard deviation, about 1 here
+
+
+def test_the_values_of_a_category_are_compared_with_the_average_visitor():
+    """Which is what group means say, where nothing else matters; each alone says nothing."""
+    rng = np.random.default_rng(0)
+    features = bl.Features(customer=["new", "loyal"])
+    agent = bl.LinearSampler(bl.Choice(["plain"], features), silence=None)
+    kinds, outcomes = [], []
+    for _ in range(600):
+        kind = "new" if rng.random() < 0.3 else "loyal"
+        outcome = rng.normal(2.0 if kind == "new" else 1.0, 0.5)
+        d = agent.decide({"customer": kind})
+        agent.observe([bl.Reward(d.number, outcome)])
+        kinds.append(kind)
+        outcomes.append(outcome)
+    kinds, outcomes = np.array(kinds), np.array(outcomes)
+    found = {one.feature: one for one in agent.overview().weights}
+    for kind in ("new", "loyal"):
+        expected = outcomes[kinds == kind].mean() - outcomes.mean()
+        one = found[f"customer = {kind}"]
+        assert abs(one.weight - expected) < 0.03
+        assert one.low < expected < one.high
+        assert one.high - one.low < 0.2
+
+
+def test_contrasts_are_those_of_brute_force():
+    rng = np.random.default_rng(1)
+    root = rng.normal(size=(2, 5, 5))
+    theta, spread = rng.normal(size=(2, 5)), root @ root.transpose(0, 2, 1)
+    average = np.array([0.4, 0.2, 0.5, 0.3, 1.0])
+    means, variances = life.contrasts(theta, spread, average, [range(1, 4)])
+    diagonal = np.einsum("aii->ai", spread)[..., None]
+    _, alone = life.contrasts(theta, diagonal, average, [range(1, 4)])
+    for a in range(2):
+        for u in range(5):
+            x = np.zeros(5)
+            x[u] = 1.0
+            if u in (1, 2, 3):
+                x[1:4] -= average[1:4]
+            assert means[a, u] == pytest.approx(theta[a] @ x)
+            assert variances[a, u] == pytest.approx(x @ spread[a] @ x)
+            assert alone[a, u] == pytest.approx((diagonal[a, :, 0] * x * x).sum())

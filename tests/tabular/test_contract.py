@@ -149,3 +149,10 @@ def test_check_agent_makes_a_world_for_any_problem(shape):
     problem = bl.Problem(states, actions, horizon, homogeneous=True)
     check_agent(lambda: bl.DelayedOPPO(problem))
     check_policy(problem, bl.DelayedOPPO(problem).begin_episode().policy)
+
+
+def test_check_agent_tells_every_rule_before_it_is_tried():
+    told = []
+    check_agent(lambda: Broken(None), progress=told.append)
+    assert len(told) == len(RULES)
+    assert told[0] == f"check_agent: 1 of {len(RULES)}, any feedback is taken"

@@ -14,7 +14,7 @@ import polars as pl
 
 from belated.config.part import shown
 from belated.core import checks
-from belated.lab import selection, statistics, store, sweep, tables
+from belated.lab import exact, selection, statistics, store, sweep, tables
 from belated.lab.catalogue import paper as experiments
 from belated.lab.selection import Choice
 from belated.lab.spec import Experiment
@@ -120,7 +120,12 @@ class Results:
     @property
     def warnings(self) -> list[str]:
         """What to beware of: agents that have not learned, and slopes that say nothing."""
-        found = tables.warnings(self.lines)
+        hopeless = [
+            case
+            for case in self.experiment.case_names()
+            if exact.delay_lower_bound(self.experiment.scene(case)) is not None
+        ]
+        found = tables.warnings(self.lines, hopeless)
         return found + [f"WARNING: {one.warning}" for one in self.exponents if one.warning]
 
     def table(

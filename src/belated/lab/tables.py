@@ -52,13 +52,22 @@ def results(experiment: Experiment, lines: Sequence[Line], title: str) -> Table:
     return costs(lines, title, brief=True)
 
 
-def warnings(lines: Sequence[Line]) -> list[str]:
-    """One line for every agent that has not learned, with the cases."""
+def warnings(lines: Sequence[Line], hopeless: Sequence[str] = ()) -> list[str]:
+    """One line for every agent that has not learned, with the cases.
+
+    hopeless: cases in which nobody can learn; one sentence says so instead.
+    """
     found: dict[tuple[str, str], list[str]] = {}
     for line in lines:
-        if line.verdict:
+        if line.verdict and line.case not in hopeless:
             found.setdefault((line.agent, line.verdict), []).append(line.case)
-    return [f"WARNING: {agent}{_in(cases)}: {verdict}" for (agent, verdict), cases in found.items()]
+    told = [f"WARNING: {agent}{_in(cases)}: {verdict}" for (agent, verdict), cases in found.items()]
+    if any(line.verdict and line.case in hopeless for line in lines):
+        told.append(
+            f"Nobody can learn{_in(hopeless)}: feedback comes when its block is over, so that "
+            "every agent has the same expected regret, that of the lower bound."
+        )
+    return told
 
 
 def _in(cases: Sequence[str]) -> str:

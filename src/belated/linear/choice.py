@@ -82,6 +82,10 @@ class Choice:
             return self.features.labels()
         return [f"feature {place}" for place in range(self.width)]
 
+    def groups(self) -> list[range]:
+        """The places of the values of each category."""
+        return self.features.groups() if isinstance(self.features, Features) else []
+
     def index(self, name: str, action: object) -> int:
         """An action by its number or its name; name: of the argument."""
         if isinstance(action, str) and self.names is not None:

@@ -100,6 +100,18 @@ class Features:
                 found += [*(f"{name} = {value}" for value in kind), f"{name} = another"]
         return found
 
+    def groups(self) -> list[range]:
+        """The places of the values of each category; exactly one of them is 1."""
+        found, place = [], 0
+        for name, kind in self.fields.items():
+            if kind == "number":
+                place += 2
+            else:
+                width = (_hashed(name, kind) if isinstance(kind, str) else len(kind)) + 1
+                found.append(range(place, place + width))
+                place += width
+        return found
+
     def _place(self, name: str, kind: str | tuple[str, ...], value: object) -> int:
         """The place of a category's value within its field."""
         missing = value is None or (isinstance(value, float) and math.isnan(value))

@@ -49,7 +49,8 @@ class Weight:
     Attributes:
         action: its name, or its number; "all" where one model is shared.
         feature: what it is called. A number counts in its standard deviations.
-        weight: added to the outcome where the feature is 1.
+        weight: added to the outcome where the feature is 1; where it is a value of a category,
+            compared with the mixture of values that visitors have had.
         low: of its 95 % interval.
         high: of its 95 % interval.
     """
@@ -81,6 +82,29 @@ class Overview:
     ages: Floats
     shares: Floats
     silence: float | None
+
+
+def contrasts(
+    theta: Floats, spread: Floats, average: Floats, groups: list[range]
+) -> tuple[Floats, Floats]:
+    """What each feature adds to each action, and the variance of that, (A, d) each.
+
+    The values of a category add up to 1, as the constant does, so the weight of one value alone
+    says nothing: it is compared with the average visitor's.
+
+    Args:
+        theta: weights, (A, d).
+        spread: their covariances, (A, d, d), or variances (A, d, 1).
+        average: visitor, (d,).
+        groups: the places of the values of each category.
+    """
+    change = np.eye(theta.shape[1])  # row u: what is added to a visitor for feature u, (d, d)
+    for group in groups:
+        places = slice(group.start, group.stop)
+        change[places, places] -= average[places]
+    if spread.shape[2] == 1:
+        return theta @ change.T, spread[..., 0] @ (change * change).T
+    return theta @ change.T, np.stack([((change @ one) * change).sum(axis=1) for one in spread])
 
 
 def weights(

@@ -817,10 +817,13 @@ class LinearSampler:
     def _overview(self, most: int, newest: int) -> Overview:
         """See `overview`; asked of a copy."""
         rows = self._table()
-        errors = self._level.sigma * np.sqrt(np.maximum(_diagonals(self._model.spread), 0.0))
+        average = self._sum / max(self._begun, 1)
+        model, groups = self._model, self._problem.groups()
+        adds, variances = life.contrasts(model.average, model.spread, average, groups)
+        errors = self._level.sigma * np.sqrt(np.maximum(variances, 0.0))
         names = [row.action for row in rows]
         strongest = life.weights(
-            names, self._problem.labels(), self._model.average, errors, most if self._reports else 0
+            names, self._problem.labels(), adds, errors, most if self._reports else 0
         )
         kept = self._begun - self._base
         asked = self._log.x[max(kept - newest, 0) : kept]
@@ -1094,12 +1097,6 @@ class Policy:
         """The probability of every action for the features at hand."""
         checks.integer("step", step, 0, 0)
         return self._agent._asked(self._number, observation, among)
-
-
-def _diagonals(spread: Floats) -> Floats:
-    """Variances (A, d) of a spread (A, d, d), or (A, d, 1) where that is all there is."""
-    diagonals: Floats = spread[..., 0] if spread.shape[-1] == 1 else np.einsum("aii->ai", spread)
-    return diagonals
 
 
 def _wider(array: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:

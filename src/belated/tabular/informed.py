@@ -34,8 +34,9 @@ from belated.core.learner import Learner, generator
 from belated.core.ledger import Open
 from belated.core.stored import Array, Distributions, Field, Inside, Learned, Several
 from belated.core.waiting import Waiting
-from belated.tabular.kernels import deep_planning, foresight, planning
+from belated.tabular.kernels import deep_planning, foresight, mixing
 from belated.tabular.kernels.beliefs import LEAST
+from belated.tabular.kernels.planning import Rows
 from belated.tabular.parts.costs import REVEALED
 from belated.tabular.parts.pending import Pending
 from belated.tabular.parts.regret_matching import RegretMatching
@@ -54,9 +55,6 @@ RATE = 2.0
 """How fast the one that costs more loses weight."""
 LEAST_WEIGHT = 0.01
 """The least weight of the other one, relative to the better one."""
-
-SMALL = 1e-12
-"""Where a state is less likely, the policies are mixed as they are."""
 
 
 class Suggested(NamedTuple):
@@ -232,15 +230,9 @@ class InformedPlanner(Learner[Suggested]):
 
     def _mixed(self, matched: Floats, planned: Floats) -> Floats:
         """The policy of the mixture of both occupancy measures."""
-        weights, start = self._mixing(), self.problem.start_probabilities
-        plain, pairs = np.zeros(self.problem.shape), np.zeros(self.problem.shape)
-        for weight, policy in zip(weights, (matched, planned), strict=True):
-            reach = planning.state_occupancy(self._rows, policy, start)
-            pairs += weight * reach[:, :, None] * policy
-            plain += weight * policy
-        mass = pairs.sum(axis=2, keepdims=True)
-        mixed: Floats = np.where(mass > SMALL, pairs / np.where(mass > SMALL, mass, 1.0), plain)
-        mixed /= mixed.sum(axis=2, keepdims=True)
+        mixed = np.empty(self.problem.shape)
+        start = self.problem.start_probabilities
+        mixing.mix(self._rows, matched, planned, self._mixing()[0], start, mixed)
         return frozen(mixed)
 
     def _memory(self, policy: Floats) -> Suggested:
@@ -271,12 +263,12 @@ class InformedPlanner(Learner[Suggested]):
         self._said = None
 
     @property
-    def _rows(self) -> planning.Rows:
+    def _rows(self) -> Rows:
         if self._transitions is not None:
             return self._transitions.rows
         assert isinstance(self._model, FrequencyModel)
         counts = self._model.counts
-        return planning.Rows(frozen(counts.successors), frozen(self._model.model.probabilities))
+        return Rows(frozen(counts.successors), frozen(self._model.model.probabilities))
 
     @property
     def _learned(self) -> foresight.Means:

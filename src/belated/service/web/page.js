@@ -148,7 +148,7 @@ function delays(parent, told) {
 }
 function features(parent, told) {
   if (!told.features.length) return;
-  const box = card(parent, "Features that matter", `What a feature adds to the ${told.unit} of an action, with its 95 % interval; a number counts in its standard deviations.`);
+  const box = card(parent, "Features that matter", `What a feature adds to the ${told.unit} of an action, with its 95 % interval. A number counts in its standard deviations, a value of a category beside the average visitor.`);
   const matters = one => one.low > 0 || one.high < 0, sure = told.features.filter(matters).length;
   if (!sure) el("p", "None surely so far.", box);
   const draw = (parent, wanted) => {
