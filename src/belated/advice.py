@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 from belated.core import checks
-from belated.core.contract import Agent, Information
+from belated.core.contract import PATHS, Agent, Information
 from belated.core.wrappers.skipping import Skipping
 from belated.linear.advice import explained, recommended
 from belated.linear.choice import Choice
@@ -44,7 +44,7 @@ from belated.tabular.parts.update import Softmax
 from belated.tabular.practice import practical
 from belated.tabular.problem import Problem
 from belated.tabular.transitions import Transitions
-from belated.tabular.tuning import PATHS, Parameters, Setting
+from belated.tabular.tuning import Parameters, Setting
 from belated.tabular.ucbvi import DelayedUCBVI, UCBVISetting
 
 WIDTH = 88

@@ -1,7 +1,7 @@
 """What another policy would have been worth, from a log of decisions whose outcomes come late.
 
 With w_k = pi(a_k | x_k) / p_k, r_k what has come so far, F_k the exposure of decision k under its
-action's delays, and q a model of the outcome:
+action's delays, and q a model of the outcome::
 
     ratio           sum_k w_k r_k / sum_k w_k F_k
     doubly robust   mean_k [ sum_a pi(a | x_k) q(x_k, a)

@@ -1,5 +1,6 @@
 """The parameters that the papers prove their bounds with; every row is beside its algorithm."""
 
+from belated.core.contract import PATHS
 from belated.tabular.dapo import DAPOSetting, dapo
 from belated.tabular.oppo_tuning import (
     Arms,
@@ -13,7 +14,7 @@ from belated.tabular.oppo_tuning import (
 from belated.tabular.oreps.agent import OREPSSetting, oreps
 from belated.tabular.oreps.ftrl import PRACTICE, FTRLSetting, ftrl
 from belated.tabular.oreps.uob import UOBSetting, layered, uob_reps
-from belated.tabular.tuning import PATHS, Parameters, Setting, exploration_threshold
+from belated.tabular.tuning import Parameters, Setting, exploration_threshold
 from belated.tabular.ucbvi import UCBVISetting
 
 __all__ = [

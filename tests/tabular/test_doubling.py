@@ -82,7 +82,7 @@ def test_arms_equal_an_independent_twin(literal):
 @pytest.mark.parametrize("costs", COSTS)
 def test_forgotten_episodes_equal_an_independent_twin(costs, monkeypatch):
     """One delay is far beyond four times the others: its record is dropped, and counts once."""
-    monkeypatch.setattr("belated.tabular.doubling.LEAST", 6)
+    monkeypatch.setattr("belated.tabular.doubling.SHORTEST_WAIT", 6)
     rng = np.random.default_rng(8)
     world, K = oracles.random_world(rng, 2, 3, 2, start=(0.6, 0.4, 0.0)), 90
     delays = oracles.random_delays(rng, K, 0.1, 2)
@@ -187,7 +187,7 @@ def test_dapo_counts_what_is_too_late_and_does_not_follow_it(known):
 @pytest.mark.parametrize("least", [1000, 5])
 def test_an_episode_counts_once(literal, least, monkeypatch):
     """Its costs come again in every later episode: phases stay those of a run without them."""
-    monkeypatch.setattr("belated.tabular.doubling.LEAST", least)
+    monkeypatch.setattr("belated.tabular.doubling.SHORTEST_WAIT", least)
     problem, seen = bl.Problem(1, 2, 1), []
     t = bl.Transitions.from_dense(np.ones((1, 2, 1)))
     for again in (False, True):
@@ -212,7 +212,7 @@ def test_an_episode_counts_once(literal, least, monkeypatch):
 
 def test_memory_stays_bounded_when_feedback_is_lost(monkeypatch):
     """Nothing is skipped in this setting, so only the rule for forgetting bounds what is open."""
-    monkeypatch.setattr("belated.tabular.doubling.LEAST", 100)
+    monkeypatch.setattr("belated.tabular.doubling.SHORTEST_WAIT", 100)
     problem = bl.Problem(1, 50, 1)
     t = bl.Transitions.from_dense(np.ones((1, 50, 1)))
     agent = bl.wrappers.Doubling(bl.DelayedOPPO(problem, transitions=t))
@@ -234,7 +234,7 @@ def test_memory_stays_bounded_when_feedback_is_lost(monkeypatch):
 
 def test_delays_beyond_what_is_remembered_are_learned(monkeypatch):
     """The first ones are forgotten; what they report makes the memory long enough."""
-    monkeypatch.setattr("belated.tabular.doubling.LEAST", 10)
+    monkeypatch.setattr("belated.tabular.doubling.SHORTEST_WAIT", 10)
     rng = np.random.default_rng(0)
     world = bl.World(oracles.random_world(rng).mdp, bl.costs.sequence(rng.random((300, 3, 4, 3))))
     agent = agent_of(world, "revealed", known=False, paths="late")
@@ -280,7 +280,7 @@ def test_a_new_phase_begins_anew_only_where_the_proof_needs_it(costs, literal):
 
 
 def test_saving_keeps_what_has_reported(monkeypatch, tmp_path):
-    monkeypatch.setattr("belated.tabular.doubling.LEAST", 5)
+    monkeypatch.setattr("belated.tabular.doubling.SHORTEST_WAIT", 5)
     world = oracles.random_world(np.random.default_rng(0), 2, 3, 2)
     agent = agent_of(world, "averaged", known=True)
     bl.simulate(world, agent, delays=bl.delays.lost(0.3, bl.delays.fixed(2)), episodes=40)

@@ -112,17 +112,17 @@ def _like_dapo(agent: type[DAPO], about: str) -> Maker:
             tuned = tuning.dapo(told.problem, told.episodes, told.total_delay, dynamics=dynamics)
             learning_rate, episodes = tuned["learning_rate"], told.episodes
         rate = checks.real("scale", scale, 0.0, above=True) * learning_rate
-        horizon: int = told.problem.horizon
+        gamma: float
         if isinstance(exploration, str):
             checks.choice("exploration (if not a number)", exploration, ("tuned",))
-            exploration = 2.0 * learning_rate * horizon
-        elif exploration is None:
-            exploration = 2.0 * rate * horizon
+            gamma = 2.0 * learning_rate * told.problem.horizon
+        else:
+            gamma = 2.0 * rate * told.problem.horizon if exploration is None else exploration
         return agent(
             told.problem,
             transitions=known,
             learning_rate=rate,
-            exploration=exploration,
+            exploration=gamma,
             episodes=episodes,
             scale=scale,
         )

@@ -17,7 +17,7 @@ from typing import Any, Self
 from belated.core import checks
 
 KEYS = ("file", "sha256")
-"""Of the table that stands for a file whose content is known."""
+"""Keys of the table that stands for a file whose content is known."""
 
 
 @dataclass(frozen=True, slots=True)

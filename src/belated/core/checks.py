@@ -10,7 +10,7 @@ import numpy as np
 from belated.core.arrays import Floats, Ints, frozen
 
 ROW_TOLERANCE = 1e-8
-LARGEST = 2**62
+LARGEST_INTEGER = 2**62
 """The largest whole number that is taken; as a delay it is `belated.NEVER`."""
 MOST = 2**53
 """The most that is counted of anything; floats are exact up to here."""
@@ -38,13 +38,13 @@ def integer(name: str, value: object, low: int, high: int | None = None) -> int:
     except TypeError:
         pass
     allowed = f"of at least {low}" if high is None else f"from {low} to {high}"
-    if high == LARGEST:
+    if high == LARGEST_INTEGER:
         allowed = f"of at least {low} (and at most belated.NEVER)"
     raise ValueError(f"{name} must be a whole number {allowed}, got {show(value)}")
 
 
 def episode(value: object) -> int:
-    """The number of an episode."""
+    """Check the number of an episode."""
     try:
         return integer("episode", value, 0)
     except ValueError as error:
@@ -158,7 +158,7 @@ def whole_numbers(name: str, value: object, low: int, high: int | None = None) -
         raise ValueError(
             f"{name} must be a one-dimensional array of whole numbers {allowed}, got {show(value)}"
         ) from None
-    most = LARGEST if high is None else high
+    most = LARGEST_INTEGER if high is None else high
     least, largest = np.minimum.reduce, np.maximum.reduce  # faster than min() and max() when small
     if raw.size and (least(raw) < low or largest(raw) > most):
         i = int(np.argmax((raw < low) | (raw > most)))
@@ -176,7 +176,7 @@ def instance(name: str, value: object, kind: type, hint: str = "") -> None:
 
 
 def generator(name: str, value: object) -> None:
-    """A random generator, and not the seed of one."""
+    """Check that the value is a random generator and not a seed."""
     if not isinstance(value, np.random.Generator):
         raise ValueError(
             f"{name} must be a Generator such as numpy.random.default_rng(0), got {show(value)}"
@@ -184,7 +184,7 @@ def generator(name: str, value: object) -> None:
 
 
 def in_unit_interval(name: str, array: Floats) -> None:
-    """Every entry is in [0, 1]; NaN is not."""
+    """Check that every entry is in [0, 1]; NaN is refused."""
     least, most = np.minimum.reduce, np.maximum.reduce  # faster than min() and max() when small
     if array.size and not (least(array, axis=None) >= 0.0 and most(array, axis=None) <= 1.0):
         wrong = np.argwhere(~((array >= 0.0) & (array <= 1.0)))[0]

@@ -41,7 +41,7 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.contract import Agent, Information, Key, Wrapper, call, check_inside
 from belated.core.keywords import explained
-from belated.core.ledger import is_record, newest, read_record
+from belated.core.ledger import in_a_list, is_record, newest, read_record
 from belated.core.records import Episode, FeedbackError
 from belated.core.rewards import Scale
 from belated.core.waiting import is_past
@@ -297,12 +297,7 @@ class Inbox(Wrapper):
         The report also names the episodes that the deadline has closed since the last report: now,
         or when an episode began.
         """
-        try:
-            batch = list(records)
-        except TypeError:
-            raise FeedbackError(
-                f"records must be a list of records, got {checks.show(records)}"
-            ) from None
+        batch = in_a_list(records)
         self._expire(self.begun - 1, now)
         found = self._sort(batch)
         self._enter(found, found.records, now)
@@ -511,7 +506,7 @@ class Inbox(Wrapper):
         return self._now if self._timed else now
 
     def _date(self) -> None:
-        """Let the episodes without a date have begun now."""
+        """Date the episodes that have no date: they count as begun now."""
         if self._timed:
             missing = self.begun - self._kept_from - len(self._began)
             self._began.extend([self._now] * missing)

@@ -575,14 +575,19 @@ def is_record(value: object) -> bool:
     return not isinstance(value, type) and hasattr(value, "is_outcome") and hasattr(value, "facts")
 
 
-def listed(records: Iterable[Any]) -> list[Any]:
-    """The records as a list; raises `FeedbackError` if one of them is no record."""
+def in_a_list(records: Iterable[Any]) -> list[Any]:
+    """What claims to be records, as a list; raises `FeedbackError` if there is no list."""
     try:
-        batch = list(records)
+        return list(records)
     except TypeError:
         raise FeedbackError(
             f"records must be a list of records, got {checks.show(records)}"
         ) from None
+
+
+def listed(records: Iterable[Any]) -> list[Any]:
+    """The records as a list; raises `FeedbackError` if one of them is no record."""
+    batch = in_a_list(records)
     for record in batch:
         if not is_record(record):
             raise FeedbackError(

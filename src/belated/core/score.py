@@ -11,7 +11,7 @@ import numpy as np
 from belated.core.arrays import Floats
 
 NOTHING = 0.95
-"""A score from here on in the last quarter of a run counts as uniform play."""
+"""A score of at least this in the last quarter of a run counts as uniform play."""
 IMPROVED = 0.01
 """An improvement of the score by less than this counts as none."""
 GOOD = 0.1

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from belated.core import checks
 from belated.core.arrays import frozen
 
-LARGEST = 1e280
+LARGEST_FLOAT = 1e280
 """The largest number that a learned array may hold."""
 
 State = dict[str, Any]
@@ -65,8 +65,8 @@ class Array:
 
     shape: tuple[int | tuple[int, ...] | None, ...]
     dtype: Any = np.float64
-    low: float = -LARGEST
-    high: float = LARGEST
+    low: float = -LARGEST_FLOAT
+    high: float = LARGEST_FLOAT
     fill: float = 0.0
     shared: bool = False
 
@@ -153,7 +153,7 @@ class Real(_Plain):
 
     first: float = 0.0
     low: float = 0.0
-    high: float = LARGEST
+    high: float = LARGEST_FLOAT
     above: bool = False
     endless: bool = False
 
@@ -207,7 +207,7 @@ class Episodes:
         return {}
 
     def write(self, value: dict[int, None]) -> list[int]:
-        """A list of the numbers."""
+        """The episode numbers as a list."""
         return list(value)
 
     def read(self, name: str, saved: Any) -> dict[int, None]:
@@ -251,7 +251,7 @@ class Each:
         return [field.write(item) for field, item in zip(self.fields, value, strict=True)]
 
     def read(self, name: str, saved: Any) -> list[Any]:
-        """As many values as there are fields."""
+        """The object, if there are as many values as fields."""
         found = items(name, saved)
         if len(found) != len(self.fields):
             raise ValueError(f"{name} must be {len(self.fields)}, got {len(found)}")
@@ -271,7 +271,7 @@ class Several:
     fields: Mapping[str, Field]
 
     def fresh(self) -> Any:
-        """An object of first values."""
+        """An object whose fields have their first values."""
         return self.make(**{name: field.fresh() for name, field in self.fields.items()})
 
     def write(self, value: Any) -> State:
@@ -459,7 +459,7 @@ def within(name: str, value: npt.NDArray[Any], high: int) -> None:
 
 def finite(name: str, value: npt.NDArray[np.float64]) -> None:
     """Check that no entry is NaN, infinite, or so large that sums might become infinite."""
-    between(name, value, -LARGEST, LARGEST)
+    between(name, value, -LARGEST_FLOAT, LARGEST_FLOAT)
 
 
 def between(name: str, value: npt.NDArray[Any], low: float, high: float) -> None:

@@ -19,7 +19,7 @@ from belated.core.arrays import Floats, Ints, frozen, one_hot, same_memory
 from belated.core.stored import Distributions, State
 
 LARGE = 2**16
-"""From so many numbers on, a policy is kept as a difference."""
+"""A policy with at least this many numbers is kept as a difference."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -67,7 +67,7 @@ def _by_case(experiment: Experiment) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class Given:
     """A parameter of an agent, or of a part inside it.
 
     Attributes:
@@ -107,7 +107,7 @@ def _sentence(experiment: Experiment, learner: Learner) -> str:
     return f"{learner.name} is also given {_list(items)}. {seen}"
 
 
-def _told(item: Value) -> str | None:
+def _told(item: Given) -> str | None:
     """What an agent is told by a parameter, if anything."""
     if item.name == "kind" and is_own(item.value):
         return f"what {item.value} asks for, which may be the true transitions and the delays"
@@ -117,11 +117,11 @@ def _told(item: Value) -> str | None:
 
 def _values(
     key: str, part: Part, registry: Registry, *, copied: bool = False, restarted: bool = False
-) -> Iterator[Value]:
+) -> Iterator[Given]:
     """All parameters of a part and of the parts inside, with their defaults."""
     own = is_own(part.kind)
     defaults = with_defaults(Part(part.kind), registry)
-    yield Value(f"{key}kind", part.kind, None, copied)
+    yield Given(f"{key}kind", part.kind, None, copied)
     for name, given in (defaults | part.values).items():
         inside = registry.inside(name)
         value = given.part if isinstance(given, Inner) else given
@@ -129,7 +129,7 @@ def _values(
             value = as_part(value)
         parts = [item for item in _listed(value) if isinstance(item, Part)]
         for item in parts:
-            yield Value(f"{key}{name}", item.kind, None, copied)
+            yield Given(f"{key}{name}", item.kind, None, copied)
             yield from _values(
                 f"{key}{name}.",
                 item,
@@ -138,7 +138,7 @@ def _values(
                 restarted=restarted or part.kind in RESTARTS,
             )
         if not parts and not (restarted and name in REPLACED):
-            yield Value(f"{key}{name}", value, defaults.get(name), copied)
+            yield Given(f"{key}{name}", value, defaults.get(name), copied)
 
 
 def _listed(value: Any) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ from belated.config.part import shown
 from belated.core import checks
 from belated.lab import exact, selection, statistics, store, sweep, tables
 from belated.lab.catalogue import paper as experiments
-from belated.lab.selection import Choice
+from belated.lab.selection import Selected
 from belated.lab.spec import Experiment
 from belated.lab.statistics import Difference, Exponent, Line
 from belated.lab.table import Table
@@ -79,7 +79,7 @@ class Results:
         return pl.DataFrame(rows, schema=("case", "agent", "seed", "seconds"), orient="row")
 
     @cached_property
-    def choices(self) -> list[Choice]:
+    def choices(self) -> list[Selected]:
         """Which settings were selected; empty if the experiment selects none."""
         return selection.choose(self.experiment, self._read)
 

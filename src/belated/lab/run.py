@@ -11,7 +11,7 @@ from belated.config.user_code import portable
 from belated.core import checks, files
 from belated.lab import build, store
 from belated.lab.engines import cluster, here, local
-from belated.lab.engines.outcome import Outcome
+from belated.lab.engines.outcome import Attempt
 from belated.lab.spec import Experiment
 
 ENGINES = {"local": local.opened, "ray": cluster.opened, "here": here.opened}
@@ -31,7 +31,7 @@ class Done:
 
     found: int
     done: int
-    failed: tuple[Outcome, ...]
+    failed: tuple[Attempt, ...]
 
 
 def execute(
@@ -43,7 +43,7 @@ def execute(
     source: str = "",
     begun: Callable[[int], None] | None = None,
     meanwhile: Callable[[], object] | None = None,
-    progress: Callable[[Outcome], None] | None = None,
+    progress: Callable[[Attempt], None] | None = None,
 ) -> Done:
     """Run an experiment in a directory, or continue one that was stopped.
 
@@ -70,7 +70,7 @@ def execute(
             'not in a module or a script; got "local"'
         )
     tasks = store.unfinished(directory, experiment)
-    failed: list[Outcome] = []
+    failed: list[Attempt] = []
     with ENGINES[engine](experiment, min(jobs, len(tasks))) as perform:
         build.rehearse(experiment, source, 1 if engine == "ray" else jobs)  # while workers start
         store.open_for(directory, experiment)

@@ -22,7 +22,7 @@ from belated.lab.statistics import Interval, Line, summary
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Selected:
     """The setting of an agent that was chosen in a case.
 
     Attributes:
@@ -51,7 +51,7 @@ def chosen_on(experiment: Experiment, rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(pl.col("seed") < experiment.first_seed + experiment.select.seeds)
 
 
-def choose(experiment: Experiment, rows: pl.DataFrame) -> list[Choice]:
+def choose(experiment: Experiment, rows: pl.DataFrame) -> list[Selected]:
     """The best setting of every swept agent, by case; settings with a seed missing do not count.
 
     Of settings that are equally good it is the first.
@@ -97,13 +97,13 @@ def mean_score(lines: Sequence[Line]) -> float:
     return float(np.mean(scores)) if scores else np.inf
 
 
-def _choice(experiment: Experiment, agent: str, line: Line, among: int) -> Choice:
+def _choice(experiment: Experiment, agent: str, line: Line, among: int) -> Selected:
     at = experiment.variants("", line.agent)[-1].at
     setting = ", ".join(f"{sweep.label(experiment, path)} = {shown(v)}" for path, v in at)
-    return Choice(line.case, agent, line.agent, setting, among, line.seeds, line.cost)
+    return Selected(line.case, agent, line.agent, setting, among, line.seeds, line.cost)
 
 
-def reported(experiment: Experiment, rows: pl.DataFrame, choices: list[Choice]) -> pl.DataFrame:
+def reported(experiment: Experiment, rows: pl.DataFrame, choices: list[Selected]) -> pl.DataFrame:
     """The rows that are reported: with a selection, the chosen settings on the other seeds."""
     if experiment.select is None:
         return rows

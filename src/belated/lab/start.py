@@ -14,7 +14,7 @@ from belated.config.part import Part, read
 from belated.core import checks
 from belated.lab import spec
 from belated.lab.catalogue.paper import named
-from belated.lab.engines.outcome import Outcome
+from belated.lab.engines.outcome import Attempt
 from belated.lab.progress import bar
 from belated.lab.results import Results
 from belated.lab.run import LOCAL, execute, unportable
@@ -31,7 +31,7 @@ class RunsFailed(RuntimeError):
         failed: what failed and why, with tracebacks; they are in the directory as well.
     """
 
-    def __init__(self, message: str, failed: tuple[Outcome, ...]) -> None:
+    def __init__(self, message: str, failed: tuple[Attempt, ...]) -> None:
         super().__init__(message)
         self.failed = failed
 

@@ -9,7 +9,7 @@ import numpy as np
 from belated.config.part import shown
 from belated.core.arrays import Floats
 from belated.lab import sweep
-from belated.lab.selection import Choice
+from belated.lab.selection import Selected
 from belated.lab.spec import SCORE, Experiment
 from belated.lab.statistics import Difference, Exponent, Line, score_table
 from belated.lab.table import Cell, Score, Table
@@ -124,7 +124,7 @@ def swept(experiment: Experiment, lines: Sequence[Line], path: str, title: str) 
     return Table(title, head, tuple(cells), 1)
 
 
-def choices(found: Sequence[Choice], title: str) -> Table:
+def choices(found: Sequence[Selected], title: str) -> Table:
     """Which setting of every agent was chosen, and its cost on the seeds it was chosen on."""
     head = ["case", "agent", "chosen", "among", "cost per episode", "seeds"]
     cells: list[list[Cell]] = [

@@ -213,7 +213,7 @@ class Scaling:
         self._square = stored.copied("square", read["square"], np.float64, shape)
         stored.between("seen", self._seen, 0.0, FIRST)
         stored.finite("mean", self._mean)
-        stored.between("square", self._square, 0.0, stored.LARGEST)
+        stored.between("square", self._square, 0.0, stored.LARGEST_FLOAT)
 
 
 def _hashed(name: str, kind: str) -> int:

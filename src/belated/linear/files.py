@@ -53,7 +53,7 @@ def read_exposure(state: object, sizes: Sizes, begun: int) -> Exposure:
     """The counts that `write_exposure` wrote."""
     saved = stored.exact(state, *Exposure._fields)
     counts = (sizes.models, EDGES)
-    edges = _array(saved, "edges", (EDGES,), 0.0, stored.LARGEST)
+    edges = _array(saved, "edges", (EDGES,), 0.0, stored.LARGEST_FLOAT)
     if not (edges[0] == 0.0 and (np.diff(edges) > 0.0).all()):
         raise ValueError("edges must increase from 0")
     came = _array(saved, "came", counts, 0.0, checks.MOST)
@@ -85,7 +85,9 @@ def read_young(state: object, fresh: Young, sizes: Sizes, begun: int) -> int:
         if name in ("low", "high"):
             column[:blocks] = _whole(saved, name, shape, 0, begun)
         else:
-            column[:blocks] = _array(saved, name, shape, -stored.LARGEST, stored.LARGEST)
+            column[:blocks] = _array(
+                saved, name, shape, -stored.LARGEST_FLOAT, stored.LARGEST_FLOAT
+            )
     high = fresh.high[:blocks]
     follow = blocks == 0 or (
         bool((fresh.low[1:blocks] == high[:-1]).all())
@@ -106,7 +108,7 @@ def read_old(state: object, fresh: Old) -> Old:
     """The settled sums."""
     saved = stored.exact(state, *Old._fields)
     arrays = {
-        name: _array(saved, name, column.shape, -stored.LARGEST, stored.LARGEST)
+        name: _array(saved, name, column.shape, -stored.LARGEST_FLOAT, stored.LARGEST_FLOAT)
         for name, column in fresh._asdict().items()
     }
     stored.between("scale", arrays["scale"], 1e-200, 1.0)
@@ -127,7 +129,7 @@ def read_model(state: object, fresh: Model, begun: int) -> Model:
     shapes = {name: column.shape for name, column in fresh._asdict().items()}
     shapes["predicted"] = (rows, shapes["predicted"][1])
     arrays = {
-        name: _array(saved, name, shape, -stored.LARGEST, stored.LARGEST)
+        name: _array(saved, name, shape, -stored.LARGEST_FLOAT, stored.LARGEST_FLOAT)
         for name, shape in shapes.items()
     }
     fresh.predicted[:rows] = arrays["predicted"]
@@ -155,7 +157,7 @@ def read_log(state: object, sizes: Sizes, kept: int) -> Log:
             stored.between(name, read, -1 if name == "bin" else 0, most[name])
             arrays[name] = read if name == "model" else read.astype(np.int8)
         else:
-            arrays[name] = _array(saved, name, shape, -stored.LARGEST, stored.LARGEST)
+            arrays[name] = _array(saved, name, shape, -stored.LARGEST_FLOAT, stored.LARGEST_FLOAT)
     return Log(**arrays)
 
 
@@ -179,7 +181,7 @@ def read_tails(state: object, fresh: Tails) -> None:
     if first + len(count) > size:
         raise ValueError(f"count must have at most {size - first} entries, got {len(count)}")
     stored.between("count", count, 0.0, checks.MOST)
-    square = _array(saved, "square", count.shape, 0.0, stored.LARGEST)
+    square = _array(saved, "square", count.shape, 0.0, stored.LARGEST_FLOAT)
     if len(count):
         fresh.number[first : first + len(count)] = count
         fresh.square[first : first + len(count)] = square

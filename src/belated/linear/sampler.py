@@ -134,7 +134,7 @@ class LinearSampler:
         self._changes = checks.flag("changes", changes)
         self._floor = checks.real("floor", floor, 0.0, 1.0)
         self._holdout = checks.real("holdout", holdout, 0.0, 1.0)
-        self.seed = checks.integer("seed", seed, 0, checks.LARGEST)
+        self.seed = checks.integer("seed", seed, 0, checks.LARGEST_INTEGER)
         d = problem.width + (0 if problem.shared else 1)
         diagonal = d > DIAGONAL if diagonal is None else checks.flag("diagonal", diagonal)
         self._diagonal = diagonal
@@ -845,17 +845,24 @@ class LinearSampler:
         span = self._clock.time - float(self._log.clock[0]) if self._clock.told else None
         return life.verdict(self.table(), self._begun, span)
 
-    def replay(self, log: DecisionLog) -> None:
+    def replay(self, log: DecisionLog, observations: Sequence[object] | None = None) -> None:
         """Begin with a log of decisions that were made elsewhere; only a fresh learner can.
 
         They get the numbers from 0 on; rewards that come later are reported under these.
+
+        Args:
+            log: the decisions.
+            observations: what each of them was asked with, instead of the features of the log, so
+                that numbers get the scale that later decisions will have.
         """
         checks.instance("log", log, DecisionLog)
         if self._begun:
             raise ValueError(f"the learner must be fresh, got one with {self._begun} decisions")
         if self._problem.shared:
             raise ValueError("a log can be replayed only where actions are listed; here they vary")
-        if log.x.shape[1] != self._problem.width:
+        if observations is not None and len(observations) != len(log):
+            raise ValueError(f"observations must be {len(log)}, got {len(observations)}")
+        if observations is None and log.x.shape[1] != self._problem.width:
             raise ValueError(f"log must have {self._problem.width} features, got {log.x.shape[1]}")
         if len(log) and int(log.actions.max()) >= self._models:
             raise ValueError(f"log must have actions below {self._models}, got {log.actions.max()}")
@@ -870,8 +877,13 @@ class LinearSampler:
                 place += 1
             self.observe(ready, now if log.clocked else None)
             self._begin(now if log.clocked else None)
-            rows = np.ones((1, self._problem.width + 1))
-            rows[0, :-1] = log.x[number]
+            if observations is None:
+                rows = np.ones((1, self._problem.width + 1))
+                rows[0, :-1] = log.x[number]
+            else:
+                rows, raw = self._rows(observations[number])
+                for numbers in raw:
+                    self._scaling.note(numbers)
             action = int(log.actions[number])
             _, means, factors = self._policy(number, rows, np.array([action]))
             self._note(number, action, rows[0], float(means[0]), float(factors[0]))
@@ -1021,7 +1033,7 @@ class LinearSampler:
         self._nonzero = stored.copied("nonzero", read["nonzero"], np.float64, (d,))
         self._square = stored.copied("square", read["square"], np.float64, (d,))
         stored.between("nonzero", self._nonzero, 0.0, checks.MOST)
-        stored.between("square", self._square, 0.0, stored.LARGEST)
+        stored.between("square", self._square, 0.0, stored.LARGEST_FLOAT)
         self._plays = stored.copied("plays", read["plays"], np.int64, (A,))
         stored.between("plays", self._plays, 0, begun)
         self._raw = stored.copied("raw", read["raw"], np.float64, (2, A))

@@ -18,9 +18,9 @@ With unknown transitions q^j in lines 5 and 6 is the upper bound, upper and lowe
 those of (s, a), and line 7 takes the largest over P^j. With known ones upper = lower.
 
     paper                 here
-    pi^k, pi^j            `_policy`, `PlayedPolicy.policy`           (H, S, A)
+    pi^k, pi^j            `_policy`, `PolicyAndSet.policy`           (H, S, A)
     sum of Q - B          `_total`                               (H, S, A)
-    q^j, upper, lower     `PlayedPolicy.bounds`                       (H, S)
+    q^j, upper, lower     `PolicyAndSet.bounds`                       (H, S)
     P^j                   `ConfidenceSet.as_of`
     eta, gamma            learning_rate, exploration
 
@@ -60,14 +60,14 @@ from belated.tabular.parts.transitions import NO_TOTAL, matching
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
-from belated.tabular.tuning import DYNAMICS, Parameters, Setting, both
+from belated.tabular.tuning import DynamicsSetting, Parameters, Setting, both
 
 LEAST_EXPLORATION = 1e-100
 """With this much exploration no sum of estimates is infinite."""
 
 
 @dataclass(slots=True, eq=False)
-class PlayedPolicy:
+class PolicyAndSet:
     """What is remembered of an episode; episodes with the same policy and the same set share it.
 
     Attributes:
@@ -84,13 +84,10 @@ class PlayedPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DAPOSetting(Setting):
+class DAPOSetting(DynamicsSetting):
     """How DAPO is tuned: Theorems B.1 and C.1 and Remark C.2 of its paper.
 
     The eta is (H^2 S A K + H^4 (K + D))^(-1/2), times H if transitions are unknown.
-
-    Attributes:
-        dynamics: "known" or "unknown".
 
     Example:
         >>> problem = bl.Problem(states=3, actions=2, horizon=4)
@@ -98,12 +95,6 @@ class DAPOSetting(Setting):
         >>> row.proved, row.at(problem, episodes=1000).threshold
         (False, 0.0)
     """
-
-    dynamics: str = "unknown"
-
-    def __post_init__(self) -> None:
-        super(DAPOSetting, self).__post_init__()
-        checks.choice("dynamics", self.dynamics, DYNAMICS)
 
     @property
     def proved(self) -> bool:
@@ -152,7 +143,7 @@ def dapo(
     return both(DAPOSetting(dynamics=dynamics).at(problem, episodes, total_delay))
 
 
-class DAPO(Learner[PlayedPolicy]):
+class DAPO(Learner[PolicyAndSet]):
     """Delay-adapted policy optimization for bandit feedback; see the module for the algorithm.
 
     Args:
@@ -220,7 +211,7 @@ class DAPO(Learner[PlayedPolicy]):
         if transitions is None:
             self._counts = Counts(problem, recall=True, steps=problem.horizon - 1)
             self._set = ConfidenceSet(self._counts, self._log_term(), 1.0, variance=False)
-        self._last: PlayedPolicy | None = None
+        self._last: PolicyAndSet | None = None
         self.declare(
             _counts=Inside(self._counts),
             _total=Array(problem.shape),
@@ -293,7 +284,7 @@ class DAPO(Learner[PlayedPolicy]):
             self._stale = False
         return self._policy
 
-    def _memory(self, policy: Floats) -> PlayedPolicy:
+    def _memory(self, policy: Floats) -> PolicyAndSet:
         counts = self._counts
         arrived, term = (0, 0.0) if counts is None else (counts.arrived, self._log_term())
         last, kept = self._last, self._versions.keep(policy)
@@ -302,14 +293,14 @@ class DAPO(Learner[PlayedPolicy]):
             or last.policy is not kept
             or (last.arrived, last.log_term) != (arrived, term)
         ):
-            self._last = last = PlayedPolicy(kept, arrived, term)
+            self._last = last = PolicyAndSet(kept, arrived, term)
         return last
 
     def _remembered(self) -> Field:
         counts = self._counts
         earliest, newest = (0, 0) if counts is None else (counts.earliest, counts.arrived)
         return Several(
-            PlayedPolicy,
+            PolicyAndSet,
             {
                 "policy": KeptPolicy(self.problem.shape),
                 "arrived": Count(newest, earliest),
@@ -317,7 +308,7 @@ class DAPO(Learner[PlayedPolicy]):
             },
         )
 
-    def _learn(self, entry: Open[PlayedPolicy]) -> None:
+    def _learn(self, entry: Open[PolicyAndSet]) -> None:
         """Lines 4 to 7 for an episode, unless it is too late or of an earlier phase."""
         played, path, costs = entry.memory, entry.path, entry.costs
         too_late = is_past(entry.number, self.begun - 1, self._threshold)

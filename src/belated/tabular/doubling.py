@@ -39,9 +39,9 @@ Departures (each undone by literal=True):
   older phases is then used as any other. Agents without `retune` (O-REPS) begin anew.
 - Where the policy begins anew, feedback of older phases does not move it: the proof counts it as
   missing.
-- An episode is forgotten once it has waited longer than max(LEAST, FACTOR * the largest delay
-  seen): at most so many episodes are open, whatever is lost. Of what is older, one bit per episode
-  is kept. With literal=True nothing is forgotten, and memory grows with what is lost.
+- An episode is forgotten once it has waited longer than SHORTEST_WAIT and than FACTOR times the
+  largest delay seen: at most so many episodes are open, whatever is lost. Of what is older, one bit
+  per episode is kept. With literal=True nothing is forgotten, and memory grows with what is lost.
 - f too grows until 2^f is beyond the delay, not by one.
 """
 
@@ -62,7 +62,7 @@ from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.tuning import Parameters, Setting
 
-LEAST = 1000
+SHORTEST_WAIT = 1000
 """Episodes that an episode is remembered for, however short the delays are."""
 FACTOR = 4
 """How many times the largest delay seen an episode is remembered for."""
@@ -312,7 +312,7 @@ class Doubling(Wrapper):
 
     def _let_go(self) -> None:
         """Forget what has waited too long."""
-        longest = max(LEAST, FACTOR * self._waiting.largest)
+        longest = max(SHORTEST_WAIT, FACTOR * self._waiting.largest)
         while self._kept_from < self.begun - longest:
             self._forgotten += self._kept_from not in self._reported
             self.agent.forget(self._kept_from)

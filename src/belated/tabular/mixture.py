@@ -157,7 +157,7 @@ class Mixture(Ledgered):
         for agent in agents:
             check_in_step(agent, made.begun)
         made._regrets = stored.copied("regrets", read["regrets"], np.float64, (len(agents),))
-        stored.between("regrets", made._regrets, 0.0, stored.LARGEST)
+        stored.between("regrets", made._regrets, 0.0, stored.LARGEST_FLOAT)
         return made
 
     def __repr__(self) -> str:

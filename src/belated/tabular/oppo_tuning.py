@@ -10,15 +10,14 @@ from dataclasses import dataclass
 
 from belated.core import checks
 from belated.tabular.problem import Problem
-from belated.tabular.tuning import DYNAMICS, Setting, both, rare_rows
+from belated.tabular.tuning import DynamicsSetting, Setting, both, rare_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FullInformation(Setting):
+class FullInformation(DynamicsSetting):
     """The whole cost function of an episode comes back.
 
     Attributes:
-        dynamics: "known" or "unknown".
         explores: states with few observed visits are played uniformly (`FewVisits`).
         in_order: no feedback overtakes earlier feedback. Late paths are then as good as paths at
             once: when the costs of an episode come, so have all earlier paths.
@@ -30,13 +29,11 @@ class FullInformation(Setting):
         (True, 0.0)
     """
 
-    dynamics: str = "unknown"
     explores: bool = False
     in_order: bool = False
 
     def __post_init__(self) -> None:
         super(FullInformation, self).__post_init__()
-        checks.choice("dynamics", self.dynamics, DYNAMICS)
         checks.flag("explores", self.explores)
         checks.flag("in_order", self.in_order)
 
@@ -73,14 +70,11 @@ class FullInformation(Setting):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BanditFeedback(Setting):
+class BanditFeedback(DynamicsSetting):
     """Only suffered costs come back, and any costs are possible.
 
     That feedback keeps its order does not help here, since an episode is weighted with the counts
     of its start.
-
-    Attributes:
-        dynamics: "known" or "unknown".
 
     Example:
         >>> problem = bl.Problem(states=3, actions=2, horizon=4)
@@ -88,12 +82,6 @@ class BanditFeedback(Setting):
         >>> row.proved, row.at(problem, episodes=1000).threshold
         (True, 0.0)
     """
-
-    dynamics: str = "unknown"
-
-    def __post_init__(self) -> None:
-        super(BanditFeedback, self).__post_init__()
-        checks.choice("dynamics", self.dynamics, DYNAMICS)
 
     def weight(self, problem: Problem) -> float:
         """A^{3/2}."""

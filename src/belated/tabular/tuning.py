@@ -40,10 +40,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from belated.core import checks
+from belated.core.contract import PATHS
 from belated.tabular.problem import Problem
 
-PATHS = ("late", "at once")
-"""When trajectories come: together with the costs, or at the end of their episode."""
 DYNAMICS = ("known", "unknown")
 """Whether the transitions are known."""
 
@@ -185,6 +184,21 @@ class Setting(ABC):
         return Parameters(
             self.rate(problem, N), self.exploration(problem, N), self.threshold(problem, D)
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicsSetting(Setting):
+    """A row that depends on whether the transitions are known.
+
+    Attributes:
+        dynamics: "known" or "unknown".
+    """
+
+    dynamics: str = "unknown"
+
+    def __post_init__(self) -> None:
+        super(DynamicsSetting, self).__post_init__()
+        checks.choice("dynamics", self.dynamics, DYNAMICS)
 
 
 def both(tuned: Parameters) -> dict[str, float]:

@@ -11,7 +11,7 @@ import belated as bl
 import oracles
 from belated import tuning
 from belated.tabular.oreps.agent import DelayedOREPS
-from belated.tabular.oreps.uob import PlayedPolicy
+from belated.tabular.oreps.uob import PolicyOfEpoch
 from settings import Setting
 
 ETA, GAMMA, K, DELTA = 0.3, 0.05, 30, 0.1
@@ -339,7 +339,7 @@ def test_expectation_of_the_estimates_over_all_paths():
             wanted[h, x, a] = costs[h, x, a] * occupancy[h, x, a] / (bound[h] + GAMMA)
     assert np.max(np.abs(mean - wanted)) < 1e-12
     assert agent._now is not then
-    assert isinstance(then, PlayedPolicy)
+    assert isinstance(then, PolicyOfEpoch)
 
 
 def test_the_step_sizes_of_the_theory():

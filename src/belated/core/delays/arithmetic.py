@@ -7,7 +7,7 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Ints
 
-NEVER = checks.LARGEST
+NEVER = checks.LARGEST_INTEGER
 """The delay of feedback that is lost. Models print it as `NEVER`."""
 
 

@@ -22,7 +22,7 @@ from belated.core.arrays import Floats
 
 PARQUET = (".parquet", ".pq")
 NOTHING = {"", "na", "n/a", "nan", "nat", "none", "null", "never", "inf", "infinity"}
-"""Cells that say that nothing came, whatever their case."""
+"""Spellings of an empty cell, in any letter case."""
 Kind = Literal["numbers", "times", "durations"]
 
 

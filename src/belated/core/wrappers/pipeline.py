@@ -78,7 +78,7 @@ class Pipeline(Around, Ledgered):
         return episode
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
-        """Put records in line until their time has come."""
+        """Queue records until they are due."""
         kept_from = self.begun - 1 - self.max_delay
         records = [record.dated(now) for record in listed(records)]
         in_time, late = split(records, self.problem, self.information, self.begun, kept_from)

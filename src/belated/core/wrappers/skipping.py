@@ -80,7 +80,7 @@ class Skipping(Around, Wrapper):
         return self.agent.begin_episode(now)
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
-        """Hand on what is in time."""
+        """Hand the records that are in time to the agent inside."""
         in_time, late = split(records, self.problem, self.information, self.begun, self._kept_from)
         self.agent.observe(in_time, now)
         self._skipped += sum(record.is_outcome for record in late)

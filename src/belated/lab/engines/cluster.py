@@ -16,7 +16,7 @@ from typing import Any
 from belated.lab.engines.outcome import (
     ATTEMPTS,
     ONE_THREAD,
-    Outcome,
+    Attempt,
     Perform,
     attempt,
     died,
@@ -46,7 +46,7 @@ def opened(experiment: Experiment, jobs: int) -> Iterator[Perform]:
     if address and not connected:
         _knock(address)
 
-    def perform(tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def perform(tasks: Sequence[Task]) -> Iterator[Attempt]:
         if not tasks:
             return
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from belated.lab.engines.outcome import Outcome, Perform, attempt
+from belated.lab.engines.outcome import Attempt, Perform, attempt
 from belated.lab.spec import Experiment, Task
 
 
@@ -15,7 +15,7 @@ def opened(experiment: Experiment, jobs: int) -> Iterator[Perform]:
     if jobs > 1:
         raise ValueError(f'jobs must be 1 with the engine "here", got {jobs}')
 
-    def perform(tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def perform(tasks: Sequence[Task]) -> Iterator[Attempt]:
         return (attempt(experiment, task) for task in tasks)
 
     yield perform

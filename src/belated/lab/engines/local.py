@@ -17,7 +17,7 @@ from multiprocessing.context import SpawnProcess
 from belated.lab.engines.outcome import (
     ATTEMPTS,
     ONE_THREAD,
-    Outcome,
+    Attempt,
     Perform,
     attempt,
     died,
@@ -52,7 +52,7 @@ def opened(experiment: Experiment, jobs: int) -> Iterator[Perform]:
         )
     workers: list[Worker] = []
 
-    def perform(tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def perform(tasks: Sequence[Task]) -> Iterator[Attempt]:
         waiting = deque(tasks)
         for worker in workers[: len(waiting)]:
             _give(worker, waiting.popleft())
@@ -71,7 +71,7 @@ def opened(experiment: Experiment, jobs: int) -> Iterator[Perform]:
 
 def _outcomes(
     experiment: Experiment, workers: list[Worker], waiting: deque[Task]
-) -> Iterator[Outcome]:
+) -> Iterator[Attempt]:
     deaths: Counter[Task] = Counter()
     stillborn = 0
     while busy := {worker.pipe: worker for worker in workers if worker.task is not None}:

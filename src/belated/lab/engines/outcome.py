@@ -22,7 +22,7 @@ ONE_THREAD = {
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Attempt:
     """A task and its result, or why there is none.
 
     Attributes:
@@ -38,22 +38,22 @@ class Outcome:
     trace: str = ""
 
 
-Perform = Callable[[Sequence[Task]], Iterator[Outcome]]
+Perform = Callable[[Sequence[Task]], Iterator[Attempt]]
 """What an open engine yields."""
 
 
-def attempt(experiment: Experiment, task: Task) -> Outcome:
+def attempt(experiment: Experiment, task: Task) -> Attempt:
     """Run a task in this process. An exception becomes part of the outcome."""
     try:
-        return Outcome(task, perform(experiment, task))
+        return Attempt(task, perform(experiment, task))
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        return Outcome(task, None, reason, traceback.format_exc())
+        return Attempt(task, None, reason, traceback.format_exc())
 
 
-def died(task: Task, how: str) -> Outcome:
+def died(task: Task, how: str) -> Attempt:
     """The outcome of a task whose worker died at every attempt."""
-    return Outcome(task, None, f"its worker died {ATTEMPTS} times ({how})")
+    return Attempt(task, None, f"its worker died {ATTEMPTS} times ({how})")
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ POINTS = 250
 JAGGED_POINTS = 60
 """Most points of a curve that goes up and down all the time."""
 JAGGED = 15.0
-"""A curve is jagged if its ups and downs add up to so many times its range."""
+"""A curve is jagged if its ups and downs sum to more than this many times its range."""
 FEW = 4
 """A sweep that makes more cases than this has no figures of single cases."""
 

@@ -40,7 +40,7 @@ DASHES = ("-", (0, (6, 1.5)), (0, (3, 1.2, 1, 1.2)), (0, (1.2, 1.2)), (0, (8, 2,
 OTHERS: dict[str, Any] = {"color": "0.8", "linewidth": 0.9, "zorder": 1}
 """The other curves of a panel."""
 MANY = 8
-"""From so many curves on, each has a panel of its own."""
+"""With at least this many curves, each has a panel of its own."""
 WIDEST = 32
 """Most characters of a label; longer names are cut."""
 WIDTHS = {"column": 3.4, "page": 7.0}

@@ -30,6 +30,7 @@ def learn(
     lower: (H, S). Returns -b as (H, S, A), the same for every action.
     """
     H, S, A = played.shape
+    # stage 1: the estimate Q_h(s, a) on the path, with the cost to go summed from the end
     to_go = 0.0
     for h in range(H - 1, -1, -1):
         s, a = states[h], actions[h]
@@ -37,6 +38,7 @@ def learn(
         was, now = played[h, s, a], newest[h, s, a]
         ratio = was / now if was < now else 1.0
         total[h, s, a] += ratio * to_go / (upper[h, s] * was + exploration)
+    # stage 2: the bonus b_h(s) of every state; plain is 3 g H, wide is gap H (u - l)
     made = np.empty((H, S, A))
     plain = 3.0 * exploration * H
     for h in range(H):

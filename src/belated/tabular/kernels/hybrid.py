@@ -43,6 +43,7 @@ def weights(losses: Floats, r: float, c: float) -> Floats:
     least = losses.min()
     nu = r  # gives the best arm all the weight, so the sum is 1 or more
     for _ in range(STEPS):
+        # the weights for this nu, their sum, and minus its derivative: dx/dnu = -2 x du/dnu
         total = 0.0
         slope = 0.0
         for i in range(A):
@@ -50,7 +51,7 @@ def weights(losses: Floats, r: float, c: float) -> Floats:
             x[i] = math.exp(-2.0 * u)
             total += x[i]
             slope += 2.0 * x[i] / (r * math.exp(u) + 2.0 * c)
-        step = (total - 1.0) / slope
+        step = (total - 1.0) / slope  # Newton's step towards a sum of 1
         if step <= 1e-16 * nu:
             break
         nu += step

@@ -70,7 +70,7 @@ from belated.tabular.parts.transitions import CONFIDENCE, Confidence, Confidence
 from belated.tabular.problem import Problem
 from belated.tabular.records import Costs, Record
 from belated.tabular.transitions import Transitions
-from belated.tabular.tuning import DYNAMICS, Parameters, Setting
+from belated.tabular.tuning import DynamicsSetting, Parameters, Setting
 
 PROJECT = ("every episode", "on arrival")
 """When the measure is projected on a confidence set that has changed."""
@@ -81,11 +81,8 @@ STEEPEST = 1e100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OREPSSetting(Setting):
+class OREPSSetting(DynamicsSetting):
     """How O-REPS is tuned. The paper prints no step size; its bound asks for N = K + 3 D.
-
-    Attributes:
-        dynamics: "known" or "unknown".
 
     Example:
         >>> problem = bl.Problem(states=3, actions=2, horizon=4)
@@ -93,12 +90,6 @@ class OREPSSetting(Setting):
         >>> row.proved, row.at(problem, episodes=1000).threshold
         (False, inf)
     """
-
-    dynamics: str = "unknown"
-
-    def __post_init__(self) -> None:
-        super(OREPSSetting, self).__post_init__()
-        checks.choice("dynamics", self.dynamics, DYNAMICS)
 
     @property
     def proved(self) -> bool:

@@ -204,7 +204,7 @@ def layered(problem: Problem) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlayedPolicy:
+class PolicyOfEpoch:
     """What is remembered of an episode: its policy (H, S, A), and the set of its epoch."""
 
     policy: Floats
@@ -247,7 +247,7 @@ class EpochNumber:
         return self.read_before[number]
 
 
-class UOBREPS(Learner[PlayedPolicy]):
+class UOBREPS(Learner[PolicyOfEpoch]):
     """Mirror descent with upper occupancy bounds; see the module for the algorithm.
 
     Args:
@@ -269,7 +269,7 @@ class UOBREPS(Learner[PlayedPolicy]):
     """
 
     _last_visits: Ints  # (S, A), of the last step
-    _now: PlayedPolicy | None  # what the newest episode played
+    _now: PolicyOfEpoch | None  # what the newest episode played
     _measure: Projection | None  # None: the first one is still to be computed
     _batch: Floats | None  # (H, S, A), the estimates that have not moved the measure
     _rate: float
@@ -388,15 +388,15 @@ class UOBREPS(Learner[PlayedPolicy]):
             self._measure = self._moved(self._measure)
         return self._measure.policy
 
-    def _memory(self, policy: Floats) -> PlayedPolicy:
+    def _memory(self, policy: Floats) -> PolicyOfEpoch:
         now = self._now
         if now is None or now.policy is not policy or now.epoch is not self._epoch:
-            self._now = now = PlayedPolicy(policy, self._epoch)
+            self._now = now = PolicyOfEpoch(policy, self._epoch)
         return now
 
     def _remembered(self) -> Field:
         policy = Distributions(self.problem.shape)
-        return Several(PlayedPolicy, {"policy": policy, "epoch": EpochNumber(self._read)})
+        return Several(PolicyOfEpoch, {"policy": policy, "epoch": EpochNumber(self._read)})
 
     def _saved_epoch(self) -> Field:
         counts = Counts(self.problem, steps=self.problem.horizon - 1)
@@ -410,7 +410,7 @@ class UOBREPS(Learner[PlayedPolicy]):
             },
         )
 
-    def _learn(self, entry: Open[PlayedPolicy]) -> None:
+    def _learn(self, entry: Open[PolicyOfEpoch]) -> None:
         """Line 5 for an episode."""
         played, path, costs = entry.memory, entry.path, entry.costs
         assert played is not None

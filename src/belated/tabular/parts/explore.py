@@ -30,9 +30,6 @@ class ExplorePart(Protocol):
     """A setting that changes the policy before it is played.
 
     A part of one's own may leave out `restart` where it does not go into `Doubling`.
-
-    Attributes:
-        needs_paths: whether an episode can be used only once its trajectory is known.
     """
 
     @property

@@ -17,7 +17,7 @@ from belated.core.arrays import Floats, frozen
 from belated.core.stored import Array
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
-from belated.tabular.rivals.base import STEEPEST, Rival
+from belated.tabular.rivals.base import LARGEST_SUM, Rival
 
 
 class ActorCritic(Rival):
@@ -40,7 +40,7 @@ class ActorCritic(Rival):
         super().__init__(problem, learning_rate=self._rate, critic_rate=self._critic_rate)
         H, S, A = problem.shape
         self.declare(
-            _theta=Array((H, S, A), low=-STEEPEST, high=STEEPEST),
+            _theta=Array((H, S, A), low=-LARGEST_SUM, high=LARGEST_SUM),
             _v=Array((H + 1, S), low=0.0, high=H),
         )
         self._v += 0.5 * np.arange(H, -1, -1.0)[:, None]

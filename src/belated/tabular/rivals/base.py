@@ -11,7 +11,7 @@ from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.stored import LARGEST, Array, Field, Flag
+from belated.core.stored import LARGEST_FLOAT, Array, Field, Flag
 from belated.tabular.problem import Problem, check_arms
 from belated.tabular.records import Trajectory
 
@@ -70,5 +70,5 @@ def greedy(values: Floats) -> Floats:
 
 SEEDS = 2**63 - 1
 """The largest seed."""
-STEEPEST = LARGEST / 1e6
+LARGEST_SUM = LARGEST_FLOAT / 1e6
 """The largest sum of estimates: multiples by step sizes stay finite."""

@@ -18,7 +18,7 @@ from belated.core.learner import Learner
 from belated.core.ledger import Open
 from belated.core.stored import Array, Distributions, Field
 from belated.tabular.problem import Problem, check_arms
-from belated.tabular.rivals.base import STEEPEST
+from belated.tabular.rivals.base import LARGEST_SUM
 
 SMALLEST = 1e-100
 """Floor of a probability that a cost is divided by, so that sums of estimates stay finite."""
@@ -42,7 +42,7 @@ class Exp3(Learner[Floats]):
             else checks.real("learning_rate", learning_rate, 0.0, 1e6, above=True)
         )
         super().__init__(problem, learning_rate=self._rate)
-        self.declare(_losses=Array((problem.actions,), low=0.0, high=STEEPEST))
+        self.declare(_losses=Array((problem.actions,), low=0.0, high=LARGEST_SUM))
 
     def _next_policy(self) -> Floats:
         A = self.problem.actions
