@@ -261,7 +261,8 @@ class InformedPlanner(Learner[Suggested]):
     @property
     def open_bytes(self) -> int:
         """What is kept of an open episode, at most: three policies and the memories."""
-        return super().open_bytes + 8 * self.problem.policy_size
+        played: int = 8 * self.problem.policy_size
+        return super().open_bytes + played
 
     def _suggested(self, played: Floats, matched: Floats, planned: Floats) -> Suggested:
         """What to remember; of a large policy, the rows that are not the plain mixture."""
