@@ -9,9 +9,10 @@ from limits import LIMIT
 from serving import ROBOT, SHOP, books_fingerprint, fingerprint, restored
 
 REMEMBER = 100_000
-LEARNERS = [{**SHOP, "remember": REMEMBER}, {**ROBOT, "remember": REMEMBER}]
-SHAPES = {"shop": (1, 1), "robot": (2, 3)}
-"""Steps and states."""
+MAIL = {"name": "mail", "actions": ["plain", "question"], "features": 2, "holdout": 0.1}
+LEARNERS = [{**one, "remember": REMEMBER} for one in (SHOP, ROBOT, MAIL)]
+SHAPES = {"shop": (1, 1), "robot": (2, 3), "mail": (1, None)}
+"""Steps and states; None: features."""
 DOES = ("begin", "decide", "feedback")
 GONE = (None, 429, 503)
 """What a client may be told while a server dies; None: no answer."""
@@ -59,9 +60,10 @@ class Load:
     async def _work(self, url):
         clients = self._clients(url)
         while self._working:
-            name = ("shop", "robot")[self._rng.integers(2)]
+            name = list(SHAPES)[self._rng.integers(len(SHAPES))]
+            one = self._one if SHAPES[name][1] else self._some
             try:
-                await self._one(clients[name], name)
+                await one(clients[name], name)
             except ServiceError as error:
                 if error.status not in GONE:
                     raise
@@ -95,6 +97,28 @@ class Load:
             if told["outcome"] in stored:
                 self.fed[name, json.dumps(record, sort_keys=True)] = record
 
+    async def _some(self, client, name):
+        """A batch of decisions with features; some of them report, by their keys."""
+        keys = [f"k{self._keys + 1 + i}" for i in range(3)]
+        self._keys += 3
+        asked = [{"features": self._rng.normal(size=2).tolist(), "key": key} for key in keys]
+        for made in await client.decide_many(asked):
+            assert (name, made.episode) not in self._numbers
+            self._numbers.add((name, made.episode))
+            self.begun[name, made.key] = made.episode
+            self.decided[name, made.episode, 0] = (None, made.action)
+        records = [
+            {"episode": self.begun[name, key], "reward": float(self._rng.normal()), "event": "x"}
+            for key in keys[: self._rng.integers(1, 3)]
+        ]
+        named = [{**record, "key": key} for record, key in zip(records, keys, strict=False)]
+        for record in named:
+            del record["episode"]
+        stored = ("taken", "duplicate") if self._patience else ("taken",)
+        for record, told in zip(records, await client.feedback(named), strict=True):
+            assert told["outcome"] in stored, told
+            self.fed[name, json.dumps(record, sort_keys=True)] = record
+
     def acknowledged(self, name):
         """What was acknowledged of a learner, as `enter` has it of its log."""
         return {
@@ -108,9 +132,16 @@ class Load:
         clients = self._clients(url)
 
         async def begun(name, key, episode):
-            assert await clients[name].begin(key) == episode
+            if SHAPES[name][1] is None:
+                made = await clients[name].decide(features=[0.0, 0.0], key=key)
+                assert (made.episode, made.created) == (episode, False)
+                assert self.decided[name, episode, 0] == (None, made.action)
+            else:
+                assert await clients[name].begin(key) == episode
 
         async def decided(name, episode, step, state, action):
+            if state is None:
+                return  # its key was asked for
             try:
                 assert (await clients[name].decide(episode, step, state))[0] == action
             except ServiceError as error:
@@ -169,6 +200,10 @@ def enter(logged, event):
     elif event["do"] == "decide":
         made = event["state"], event["action"]
         logged["decide"][event["episode"], event["step"]].append(made)
+    elif event["do"] == "choose":
+        for episode, key, _, _, action, *_ in event["choices"]:
+            logged["begin"][key].append(episode)
+            logged["decide"][episode, 0].append((None, action))
     elif event["do"] == "feedback":
         for record in event["records"]:
             logged["feedback"][json.dumps(record, sort_keys=True)].append(record)

@@ -33,7 +33,7 @@ app = App(
     help="Run experiments in learning from delayed feedback.",
     help_epilogue=(
         "Start here: belated run paper-grid --seeds 3. The learner service has commands of its "
-        "own: belated serve, belated token, belated extract, each with --help."
+        "own: belated serve, token, extract, warm, export, evaluate and action, each with --help."
     ),
     version_flags=["--version"],
     suppress_keyboard_interrupt=False,

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import belated as bl
+from belated import lab
 from belated.config.briefing import Told
 from belated.lab import build, named, toml
 from belated.lab.spec import Task
@@ -72,3 +73,15 @@ def test_the_suite_has_two_cases_of_rare_late_successes():
 
 def _rows(experiment):
     return pl.read_parquet(io.BytesIO(perform(experiment, Task("", "ours", 0)).parquet))
+
+
+def test_a_function_of_ones_own_gives_delays_that_look_at_the_action():
+    experiment = lab.experiment(
+        environment=lab.part("bandit", means=[0.5, 0.9]),
+        delays=lambda: bl.delays.delay_of(lambda happened, rng: 4 * happened.action),
+        agents={"ours": "recommended"},
+        information="bandit",
+        episodes=30,
+        seeds=1,
+    )
+    assert set(_rows(experiment)["delay"].to_list()) == {0, 4}

@@ -19,7 +19,7 @@ PAGE = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
 def test_the_configurations_of_the_page_are_right(tmp_path):
     first, tokens = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     config = from_table(tomllib.loads(first))
-    assert [learner.name for learner in config.learners] == ["offers", "fleet"]
+    assert [learner.name for learner in config.learners] == ["offers", "fleet", "mail"]
     whole = from_table(
         tomllib.loads(tokens.partition("[[")[0] + first + tokens[tokens.index("[[") :])
     )
@@ -35,7 +35,8 @@ def test_every_request_of_the_page_exists(tmp_path):
         paths = set(client.app.openapi()["paths"])
     told = set(re.findall(r"`(?:GET|POST|DELETE) (\S+?)`", PAGE))
     told = {path.replace("...", "/v1/learners/NAME").replace("NAME", "{name}") for path in told}
-    told = {path.replace("/N", "/{episode}") for path in told} | {"/metrics", "/healthz", "/readyz"}
+    told = {path.replace("/N", "/{episode}").replace("/ACTION", "/{action}") for path in told}
+    told |= {"/metrics", "/healthz", "/readyz"}
     assert told == paths
 
 

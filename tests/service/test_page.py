@@ -28,6 +28,12 @@ MAIL = {
 SHOWN = "document.getElementById('say').textContent.startsWith('As of')"
 NUMBERS = """[...document.querySelectorAll("data")].map(
     item => [item.dataset.from || "report", item.dataset.of, item.value, item.textContent])"""
+TILES = """[...document.querySelectorAll(".numbers > div")].map(
+    item => [item.lastChild.textContent, item.querySelector("data").dataset.of])"""
+COLUMNS = """(table => [...table.rows[1].cells].map((cell, i) => [
+    table.tHead.rows[0].cells[i].textContent,
+    cell.querySelector("data")?.dataset.of.split(".").at(-1) ?? ""
+]))(document.querySelector("table.stack"))"""
 LOOSE = """(() => {
   const found = [], all = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   const known = "data, time, nav, script, style, dt, .uplot, .tick, .ago, #say";
@@ -166,6 +172,8 @@ def check_numbers(browser, told, least):
     for text in browser.run(LOOSE):
         words = re.sub(r"95 % interval|newest 7 days", "", text)
         assert text in texts or not re.search(r"\d", words), text
+    warned = browser.run("[...document.querySelectorAll('.warning')].map(p => p.textContent)")
+    assert warned == [one["text"] for one in report["warnings"]]
     return [path for _, path, _, _ in found]
 
 
@@ -184,6 +192,18 @@ def test_every_number_of_the_page_is_that_of_the_api(tmp_path, clock):
                 assert f"actions.{k}.{name}" in paths
         assert {*names, "holdout.mean", "days.0.holdout.mean", "delays.quantiles.2.days"} <= {
             *paths
+        }
+        assert browser.run(TILES) == [["decisions", "begun"], *([name, name] for name in names[1:])]
+        assert dict(browser.run(COLUMNS)) == {
+            "action": "",
+            "reward per decision": "mean",
+            "": "",
+            "is the best": "leads",
+            "probability now": "probability",
+            "share, newest 7 days": "recent_share",
+            "share of all": "share",
+            "decisions": "plays",
+            "reported": "reports",
         }
         assert told["report"]["overdue"] == told["status"]["overdue"] > 0
         listed = client.get("/v1/learners/mail/episodes?limit=1000").json()["episodes"]
@@ -225,6 +245,7 @@ def test_learners_with_tables_have_a_page(tmp_path, clock):
             if k % 3:
                 for record in ({"end": 1}, {"costs": [0.5, 0.25]}):
                     client.post("/v1/learners/robot/feedback", json={"episode": k, **record})
+        clock[0] += 3 * DAY
         for name, canvases in (("shop", 1), ("robot", 2)):
             told = learned(client, name)
             browser.look(390, 844)
@@ -233,6 +254,8 @@ def test_learners_with_tables_have_a_page(tmp_path, clock):
             check_numbers(browser, told, 20)
             assert browser.run("document.querySelectorAll('canvas').length") >= canvases
             assert browser.run("document.documentElement.scrollWidth") == 390
+            kinds = [one["kind"] for one in told["report"]["warnings"]]
+            assert "silent" in kinds
         assert told["report"]["overdue"] > 0
         paths = client.get("/openapi.json").json()["paths"]
         browser.open(f"{client.url}/docs", "document.querySelector('details') !== null")

@@ -26,8 +26,20 @@ ROUTES = [
     ("DELETE", "/v1/learners/{}/episodes/0", None, "feedback"),
     ("GET", "/v1/learners/{}", None, "read"),
     ("GET", "/v1/learners/{}/episodes", None, "read"),
+    ("GET", "/v1/learners/{}/report", None, "read"),
+    ("GET", "/v1/learners/{}/evaluation", None, "read"),
+    ("GET", "/v1/learners/{}/decisions", None, "admin"),
+    ("POST", "/v1/learners/{}/actions", {}, "admin"),
+    ("DELETE", "/v1/learners/{}/actions/ACTION", None, "admin"),
     ("POST", "/v1/learners/{}/snapshot", {}, "admin"),
 ]
+MAIL = {
+    "name": "mail",
+    "actions": ["plain", "question"],
+    "features": {"age": "number", "country": ["dk", "se"]},
+    "deadline_seconds": 100.0,
+    "grace": 100.0,
+}
 OPEN = {"/", "/healthz", "/readyz", "/docs", "/openapi.json"}
 
 
@@ -53,8 +65,8 @@ def bearer(token):
 
 def test_every_route_is_in_the_table(guarded):
     app = guarded[0].app
-    known = {(method, path.replace("{}", "{name}").replace("/0", "/{episode}"))
-             for method, path, _, _ in ROUTES}  # fmt: skip
+    known = {(method, path.replace("{}", "{name}").replace("/0", "/{episode}")
+              .replace("ACTION", "{action}")) for method, path, _, _ in ROUTES}  # fmt: skip
     known |= {("GET", "/v1/learners"), ("GET", "/metrics"), ("GET", "/healthz"), ("GET", "/readyz")}
     found = {
         (method.upper(), path) for path, item in app.openapi()["paths"].items() for method in item
@@ -293,7 +305,12 @@ def hostile(rng):
     """A body that is meant to harm."""
     good = ['{"episode":0,"costs":[0.5]}', '{"episode":0,"step":0,"state":0}', '{"key":"a"}',
             '{"records":[{"episode":0,"end":0}]}',
-            '{"episode":0,"path":{"states":[0,0],"actions":[0]}}']  # fmt: skip
+            '{"episode":0,"path":{"states":[0,0],"actions":[0]}}', '{"name":"video"}',
+            '{"features":{"age":34,"country":"dk"},"among":["plain"],"key":"a"}', '{"state":0}',
+            '{"decisions":[{"features":{"age":3},"key":"b"},{"state":0,"among":[1]}]}',
+            '{"key":"a","reward":12.5,"event":"order-17","time":1700000000.5}',
+            '{"records":[{"episode":0,"reward":1e308,"time":"2026-03-01T09:30:00+01:00"}]}'
+            ]  # fmt: skip
     text = good[rng.integers(len(good))].encode()
     kind = rng.integers(8)
     if kind == 0:
@@ -319,14 +336,16 @@ def hostile(rng):
 
 
 @pytest.mark.slow
-def test_hostile_bodies_do_no_harm(tmp_path):
+@pytest.mark.parametrize("name", ["shop", "mail"])
+def test_hostile_bodies_do_no_harm(tmp_path, name):
     """Nothing of them is an error of the server, and it works as before."""
     rng = np.random.default_rng(0)
     kind = {"Content-Type": "application/json"}
-    paths = [path.format("shop") for method, path, _, _ in ROUTES if method == "POST"]
-    table = config(tmp_path, learners=[SHOP])
+    paths = [path.format(name) for method, path, _, _ in ROUTES if method == "POST"]
+    table = config(tmp_path, learners=[SHOP, MAIL])
+    fresh = {"shop": {"state": 0}, "mail": {"features": {"age": 3}}}[name]
     with InProcess(table) as client:
-        client.post("/v1/learners/shop/episodes", json={})
+        assert client.post(f"/v1/learners/{name}/decide", json=fresh).json()["created"]
         seen = set()
         for _ in range(10_000 if full() else 200):
             path = paths[rng.integers(len(paths))]
@@ -335,17 +354,20 @@ def test_hostile_bodies_do_no_harm(tmp_path):
             assert answer.status_code < 500, (path, answer.text)
             answer.json()
         assert {200, 400, 422} <= seen
-        assert client.post("/v1/learners/shop/episodes", json={}).json()["created"]
-    same_as_never_stopped(table, "shop")
+        assert client.post(f"/v1/learners/{name}/decide", json=fresh).json()["created"]
+        assert client.get(f"/v1/learners/{name}/report").status_code == 200
+        assert client.get(f"/v1/learners/{name}/decisions").status_code == 200
+    same_as_never_stopped(table, name)
 
 
 @pytest.mark.long
-def test_schemathesis_finds_no_error_of_the_server(tmp_path):
+@pytest.mark.parametrize("name", ["shop", "mail"])
+def test_schemathesis_finds_no_error_of_the_server(tmp_path, name):
     schemathesis = pytest.importorskip("schemathesis")
     from hypothesis import HealthCheck, given, settings
 
-    with InProcess(config(tmp_path, learners=[SHOP])) as client:
-        client.post("/v1/learners/shop/episodes", json={})
+    with InProcess(config(tmp_path, learners=[SHOP, MAIL])) as client:
+        client.post(f"/v1/learners/{name}/decide", json={})
         schema = schemathesis.openapi.from_dict(client.app.openapi())
         operations = [found.ok() for found in schema.get_all_operations()]
         assert len(operations) >= len(ROUTES)
@@ -355,8 +377,8 @@ def test_schemathesis_finds_no_error_of_the_server(tmp_path):
             @given(case=operation.as_strategy())
             def never_fails(case):
                 sent = case.as_transport_kwargs(base_url="http://localhost")
-                path = sent["url"].removeprefix("http://localhost").replace("%7Bname%7D", "shop")
-                path = re.sub(r"/v1/learners/[^/?]*", "/v1/learners/shop", path)
+                path = sent["url"].removeprefix("http://localhost").replace("%7Bname%7D", name)
+                path = re.sub(r"/v1/learners/[^/?]*", f"/v1/learners/{name}", path)
                 options = {k: sent[k] for k in ("json", "params", "headers") if sent.get(k)}
                 headers = {k: str(v) for k, v in (options.pop("headers", None) or {}).items()}
                 headers = {k: v for k, v in headers.items() if v.isascii() and v.isprintable()}

@@ -151,6 +151,17 @@ class Choice:
             return np.zeros((1, 0)), []
         return _numbers(x, self.width, self.shared), []
 
+    def matrix(self, observations: Iterable[object]) -> Floats:
+        """Features (n, width) of decisions in the order in which they were made."""
+        scaling = Scaling(len(self.features.numbers) if isinstance(self.features, Features) else 0)
+        found = []
+        for x in observations:
+            rows, raw = self.rows(x if self.width else None, scaling)
+            for numbers in raw:
+                scaling.note(numbers)
+            found.append(rows[0])
+        return np.array(found, dtype=np.float64).reshape(-1, self.width)
+
     def allowed(self, among: object, retired: Collection[int] = ()) -> list[int]:
         """The actions that may be taken, in order; among: those that the caller allows."""
         if self.actions is None:

@@ -13,9 +13,7 @@ from belated.config.build import make
 from belated.config.part import Part
 from belated.config.registry import Registry
 from belated.core import saving
-from belated.core.contract import Agent, Information, check_fresh
-from belated.linear.choice import Choice
-from belated.tabular.problem import Problem
+from belated.core.contract import Agent, Information, Problem, check_fresh
 
 
 class Served:
@@ -60,19 +58,19 @@ class Served:
         raise ValueError(f"a service does not know {name}; give a number or another kind")
 
 
-def registry(problem: Problem | Choice) -> Registry:
+def registry(problem: Problem) -> Registry:
     """The kinds of agents for a problem."""
-    return AGENTS if isinstance(problem, Problem) else DECIDERS
+    return DECIDERS if problem.states is None else AGENTS
 
 
-def usual(problem: Problem | Choice) -> str:
+def usual(problem: Problem) -> str:
     """The kind of agent where none is named."""
-    return "recommended" if isinstance(problem, Problem) else "linear_sampler"
+    return "linear_sampler" if problem.states is None else "recommended"
 
 
-def made(key: str, part: Part, problem: Problem | Choice, information: Information) -> Agent:
+def made(key: str, part: Part, problem: Problem, information: Information) -> Agent:
     """A fresh agent that can be saved. key: where it is in the file."""
-    told: Any = Served(problem, information) if isinstance(problem, Problem) else problem
+    told: Any = problem if problem.states is None else Served(problem, information)
     agent: Agent = make(key, part, registry(problem), told)
     check_fresh(key, agent)
     _check_fits(key, agent, problem, information)
@@ -83,7 +81,7 @@ def made(key: str, part: Part, problem: Problem | Choice, information: Informati
     return agent
 
 
-def loaded(key: str, path: str, problem: Problem | Choice, information: Information) -> Agent:
+def loaded(key: str, path: str, problem: Problem, information: Information) -> Agent:
     """The agent in a file of `belated.save`."""
     agent = saving.load(path)
     _check_fits(key, agent, problem, information)
@@ -96,9 +94,7 @@ def loaded(key: str, path: str, problem: Problem | Choice, information: Informat
     return agent
 
 
-def _check_fits(
-    key: str, agent: Agent, problem: Problem | Choice, information: Information
-) -> None:
+def _check_fits(key: str, agent: Agent, problem: Problem, information: Information) -> None:
     if (agent.problem, agent.information) != (problem, information):
         raise ValueError(
             f"{key} must be an agent for {problem} and information = {information!r}, "

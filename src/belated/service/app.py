@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import math
@@ -14,18 +15,18 @@ from urllib.parse import quote
 import numpy as np
 from fastapi import Body, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from belated import __version__
 from belated.core import checks
 from belated.core.inbox import Outcome
-from belated.service import metrics, page
+from belated.service import export, metrics, page
 from belated.service.errors import Refusal, busy
 from belated.service.fast_path import LONGEST, LONGEST_KEY, Handle, Quick
 from belated.service.gate import NO_TOKEN, Gate, Rate
-from belated.service.report import report
+from belated.service.report import report, silence_of, unit_of
 from belated.service.session import Asked, Session
 from belated.service.storage import StorageError
 from belated.service.supervisor import Live
@@ -637,6 +638,41 @@ def _add_reading(app: FastAPI) -> None:
             differing=session.differing,
             now=session.clock(),
         )
+        return Answer({"name": live.name, **told})
+
+    @app.get("/v1/learners/{name}/decisions", tags=["learners"])
+    async def decisions(live: MayAdmin, format: Literal["csv", "parquet"] = "csv") -> Response:
+        """The decision log with propensities, as a table; see the documentation for its columns.
+
+        It has what was known of every visitor, so it needs the verb `admin`.
+        """
+        session = live.session()
+        await session.committer.durable()
+        problem = session.books.terms.problem
+        if format == "csv":
+            pieces = export.as_csv(session.rows, problem)
+            return StreamingResponse(pieces, media_type="text/csv")
+        try:
+            pieces = await asyncio.to_thread(export.as_parquet, session.rows, problem)
+        except ValueError as error:
+            raise Refusal(422, str(error), outcome="invalid", field="format") from None
+        return StreamingResponse(pieces, media_type="application/vnd.apache.parquet")
+
+    @app.get("/v1/learners/{name}/evaluation", tags=["learners"])
+    async def evaluation(live: MayRead) -> Response:
+        """What uniform play and each action alone would have been worth, from the decision log."""
+        session = live.session()
+        seen = await session.look()
+        await session.committer.durable()
+        terms = session.books.terms
+        unit = unit_of(terms.problem, live.rewards)
+        silence = silence_of(terms, seen, unit)
+        try:
+            told = await asyncio.to_thread(
+                export.evaluation, session.rows, terms.problem, seen.retired, unit, silence
+            )
+        except ValueError as error:
+            raise Refusal(422, str(error), outcome="invalid") from None
         return Answer({"name": live.name, **told})
 
     @app.get("/v1/learners/{name}/episodes", tags=["learners"])

@@ -1,4 +1,4 @@
-"""The commands of the service: `belated serve`, `token` and `extract`.
+"""The commands of the service: `belated serve`, `token`, `extract`, `warm`, `export` and others.
 
 They need the extra `serve` alone. Exit codes: 0 success, 1 the server could not start, 2 wrong
 input.
@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
+import os
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
+from urllib.parse import quote
 
 from belated.core import checks
+
+TOKEN = "A token is read from BELATED_TOKEN."
 
 
 class _Parser(argparse.ArgumentParser):
@@ -48,6 +55,28 @@ def _parser() -> _Parser:
     extract.add_argument("config", type=Path, help="the TOML file of the service")
     extract.add_argument("learner", help="the name of the learner")
     extract.add_argument("file", type=Path, help="where to write the agent")
+    about = "Write an agent that has learned from a log of decisions, for start of its learner."
+    warm = commands.add_parser("warm", help=about, description=about)
+    warm.add_argument("config", type=Path, help="the TOML file of the service")
+    warm.add_argument("learner", help="the name of the learner")
+    warm.add_argument("log", type=Path, help="decisions with propensities: .csv, .jsonl, .parquet")
+    warm.add_argument("file", type=Path, help="where to write the agent")
+    where = "the TOML file of a stopped service, or the address of one that runs"
+    about = f"Write the decision log with propensities to a file. {TOKEN}"
+    export = commands.add_parser("export", help=about, description=about)
+    export.add_argument("source", help=where)
+    export.add_argument("learner", help="the name of the learner")
+    export.add_argument("file", type=Path, help="where to write; Parquet if it ends in .parquet")
+    about = f"Say what other policies would have been worth, from the decision log. {TOKEN}"
+    evaluate = commands.add_parser("evaluate", help=about, description=about)
+    evaluate.add_argument("source", help=where)
+    evaluate.add_argument("learner", help="the name of the learner")
+    about = f"Add an action to a learner that runs, or retire one. {TOKEN}"
+    action = commands.add_parser("action", help=about, description=about)
+    action.add_argument("address", help="of the service")
+    action.add_argument("learner", help="the name of the learner")
+    action.add_argument("do", choices=("add", "retire"))
+    action.add_argument("name", help="of the action; its number, where actions have no names")
     return parser
 
 
@@ -74,9 +103,74 @@ def _run(given: argparse.Namespace) -> int:
         _module("run").extract(given.config, given.learner, given.file)
         print(f"agent: {given.file}")
         return 0
+    if given.command == "warm":
+        learned = _module("run").warm(given.config, given.learner, given.log, given.file)
+        print(f"agent: {given.file}, {learned:,} decisions; start = {str(given.file)!r}")
+        return 0
+    if given.command == "export":
+        if _is_address(given.source):
+            kind = "parquet" if given.file.suffix == ".parquet" else "csv"
+            given.file.write_bytes(_asked(given, "GET", f"decisions?format={kind}"))
+        else:
+            _module("run").export(Path(given.source), given.learner, given.file)
+        print(f"decisions: {given.file}")
+        return 0
+    if given.command == "evaluate":
+        if _is_address(given.source):
+            told = json.loads(_asked(given, "GET", "evaluation"))
+        else:
+            told = _module("run").evaluate(Path(given.source), given.learner)
+        _print_evaluation(told)
+        return 0
+    if given.command == "action":
+        given.source = given.address
+        if given.do == "add":
+            answer = _asked(given, "POST", "actions", {"name": given.name})
+        else:
+            answer = _asked(given, "DELETE", f"actions/{quote(given.name, safe='')}")
+        told = json.loads(answer)
+        done = {"add": "added", "retire": "retired"}[given.do]
+        print(f"{done if told['changed'] else f'{done} before'}: {told['action']} {told['name']}")
+        return 0
     token, hashed = _module("tokens").new()
     print(f"token:  {token}\nsha256: {hashed}")
     return 0
+
+
+def _is_address(source: str) -> bool:
+    return source.startswith(("http://", "https://"))
+
+
+def _asked(given: argparse.Namespace, method: str, path: str, body: Any = None) -> bytes:
+    """The answer of a service; what it refuses is a `ValueError`."""
+    if not _is_address(given.source):
+        raise ValueError(f"address must begin with http:// or https://, got {given.source!r}")
+    url = f"{given.source.rstrip('/')}/v1/learners/{quote(given.learner, safe='')}/{path}"
+    headers = {"Content-Type": "application/json"}
+    if token := os.environ.get("BELATED_TOKEN"):
+        headers["Authorization"] = f"Bearer {token}"
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=600) as answer:
+            found: bytes = answer.read()
+            return found
+    except urllib.error.HTTPError as error:
+        try:
+            why = json.loads(error.read())["why"]
+        except (ValueError, KeyError, TypeError):
+            why = error.reason
+        raise ValueError(f"the service says {error.code}: {why}") from None
+    except urllib.error.URLError as error:
+        raise ValueError(f"{given.source} does not answer: {error.reason}") from None
+
+
+def _print_evaluation(told: dict[str, Any]) -> None:
+    print(f"{told['decisions']:,} decisions, {told['left_out']:,} left out; {told['method']}")
+    for row in told["policies"]:
+        interval = f"{row['low']:.4g} to {row['high']:.4g}"
+        enough = f"as good as {row['effective']:,.0f} decisions"
+        print(f"{row['policy']:<24} {row['value']:>10.4g}   {interval:<24} {enough}")
 
 
 def _module(name: str) -> Any:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
+from belated.config.build import make
 from belated.config.part import Part, read
-from belated.config.registry import accepted, check, unknown_key
+from belated.config.registry import Registry, accepted, check, is_own, unknown_key
 from belated.core import checks
 from belated.core.contract import Agent, Information
 from belated.core.rewards import Scale
@@ -29,6 +30,8 @@ POSTGRES = ("postgresql://", "postgres://")
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 RECOMMENDED = Part("recommended")
 CHOICE = ("actions", "features")
+PROBLEM = ("actions", "states", "horizon", "one_outcome", "check", "check_observation", "read")
+"""Names that a problem of one's own must have, and others of `core.contract.Problem`."""
 LARGEST_POLICY = 10_000_000
 """Entries of a policy."""
 
@@ -83,7 +86,8 @@ class LearnerConfig:
     Attributes:
         name: in addresses and as a file: lower-case letters, digits and dashes.
         problem: states, actions, horizon, start, homogeneous; or, for decisions without states, a
-            `Choice`, which a file describes by `actions` and `features` of the learner.
+            `Choice`, which a file describes by `actions` and `features` of the learner; or one of
+            your own code.
         information: "bandit" or "full".
         agent: a kind of the lab.
         start: a file of `belated.save`, instead: the agent goes on from there. It must stay.
@@ -322,8 +326,25 @@ def _with_holdout(key: str, values: Mapping[str, Any]) -> Part:
     return agent.replaced("holdout", share)
 
 
-def _problem(key: str, given: object) -> Problem:
+def _own_problem(key: str, table: Mapping[str, Any]) -> Any:
+    """A problem of one's own code, `kind = "module:function"`."""
+    part = read(key, table)
+    if not is_own(part.kind):
+        raise ValueError(
+            f"{key}.kind must be code of your own, module:function, got {checks.show(part.kind)}; "
+            "without a kind, a problem has states, actions and a horizon"
+        )
+    found = make(key, part, Registry({}))
+    for name in PROBLEM:
+        if not hasattr(found, name):
+            raise ValueError(f"{key} must be a problem, got {checks.show(found)} without {name}")
+    return found
+
+
+def _problem(key: str, given: object) -> Any:
     table = dict(_table(key, given))
+    if "kind" in table:
+        return _own_problem(key, table)
     names = tuple(each.name for each in fields(Problem) if each.init)
     for name, value in table.items():
         if name not in names:

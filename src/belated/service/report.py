@@ -20,7 +20,7 @@ from belated.core.contract import Agent
 from belated.core.rewards import Scale
 from belated.linear import life
 from belated.linear.life import Overview, Row
-from belated.service.episodes import Books
+from belated.service.episodes import Books, Terms
 from belated.service.tally import DAY, Sums
 
 WORDS = {
@@ -67,6 +67,13 @@ def unit_of(problem: Any, scale: Scale | None) -> Unit:
     if scale is None:
         return Unit("cost", sign=-1.0)
     return Unit("reward", problem.horizon * scale.high, scale.low - scale.high)
+
+
+def silence_of(terms: Terms, seen: Look, unit: Unit) -> float | None:
+    """The outcome of what never reports, as people see it; None if silence means nothing."""
+    if seen.overview is not None:
+        return seen.overview.silence
+    return None if terms.default is None else unit.shift + unit.factor * terms.default
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -15,11 +17,14 @@ from belated.core import checks, saving
 from belated.service.app import Server, make
 from belated.service.config import POSTGRES, Config, LearnerConfig, demonstration, load
 from belated.service.events import LogError
+from belated.service.export import as_csv, as_parquet, evaluation
 from belated.service.gate import Rate
-from belated.service.recovery import restore
+from belated.service.recovery import Restored, restore
+from belated.service.report import look, silence_of, unit_of
 from belated.service.storage import Storage, StorageError
 from belated.service.storage_sqlite import SQLiteStorage
 from belated.service.supervisor import Live
+from belated.service.warm import learn
 
 SWITCH = 0.001
 """Seconds after which a thread that learns lets the one that answers go on."""
@@ -56,25 +61,62 @@ def opener(config: Config, learner: LearnerConfig) -> Callable[[], Storage]:
     return lambda: SQLiteStorage(path)
 
 
-def extract(path: Path, name: str, out: Path) -> None:
-    """Write the agent of a stopped learner, everything learned, to a file for `belated.load`.
-
-    Episodes that are open are forgotten in the file; the learner stays as it is.
-    """
+def _learner(path: Path, name: str) -> tuple[Config, LearnerConfig]:
+    """A configuration and the learner of this name in it."""
     config = load(path)
     names = [learner.name for learner in config.learners]
     checks.choice("learner", name, names)
-    learner = config.learners[names.index(name)]
+    return config, config.learners[names.index(name)]
+
+
+@contextlib.contextmanager
+def _stopped(path: Path, name: str) -> Iterator[tuple[LearnerConfig, Storage, Restored]]:
+    """A learner of a stopped service, with its open storage."""
+    config, learner = _learner(path, name)
     try:
         storage = opener(config, learner)()
     except StorageError as error:
         raise ValueError(f"learner {name}: {error}") from None
     try:
-        found = restore(storage, learner.terms(), learner.fresh)
+        yield learner, storage, restore(storage, learner.terms(), learner.fresh)
     except (StorageError, LogError) as error:
         raise ValueError(f"learner {name}: {error}") from None
     finally:
         storage.close()
+
+
+def warm(path: Path, name: str, log: Path, out: Path) -> int:
+    """Write a fresh agent that has learned from a log to a file, for `start` of its learner."""
+    agent = _learner(path, name)[1].fresh()
+    learned = learn(agent, log)
+    saving.save(agent, out)
+    return learned
+
+
+def export(path: Path, name: str, out: Path) -> None:
+    """Write the decision log of a stopped learner to a file: CSV, or Parquet by its ending."""
+    with _stopped(path, name) as (_, storage, found):
+        write = as_parquet if out.suffix == ".parquet" else as_csv
+        with out.open("wb") as file:
+            file.writelines(write(storage.beside, found.books.terms.problem))
+
+
+def evaluate(path: Path, name: str) -> dict[str, Any]:
+    """What other policies would have been worth, from the log of a stopped learner."""
+    with _stopped(path, name) as (learner, storage, found):
+        terms, seen = found.books.terms, look(found.pupil.agent)
+        unit = unit_of(terms.problem, learner.scale)
+        silence = silence_of(terms, seen, unit)
+        return evaluation(storage.beside, terms.problem, seen.retired, unit, silence)
+
+
+def extract(path: Path, name: str, out: Path) -> None:
+    """Write the agent of a stopped learner, everything learned, to a file for `belated.load`.
+
+    Episodes that are open are forgotten in the file; the learner stays as it is.
+    """
+    with _stopped(path, name) as (_, _, found):
+        pass
     found.pupil.learn_up_to(found.pupil.learned + len(found.pupil.waiting))
     for number in found.pupil.agent.open_episodes():
         found.pupil.agent.forget(number)

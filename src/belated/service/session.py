@@ -42,7 +42,7 @@ from belated.service.events import (
 from belated.service.recorder import Call
 from belated.service.recovery import Restored, described, happen
 from belated.service.report import Look, look
-from belated.service.storage import Storage, StorageError
+from belated.service.storage import Row, Storage, StorageError
 from belated.service.wire import Arrived, End, RecordError
 from belated.service.worker import Learning, Pupil
 from belated.tabular.records import Trajectory
@@ -354,6 +354,10 @@ class Session:
             self._append(Fed(now, tuple(kept)))
         self._check_told()
         return outcomes
+
+    def rows(self) -> Iterator[Row]:
+        """All events that are on disk; in any thread."""
+        return self._storage.beside()
 
     @property
     def holdout(self) -> float:

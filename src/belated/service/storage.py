@@ -48,6 +48,10 @@ class Storage(Protocol):
         """The events behind this number, in order."""
         ...
 
+    def beside(self) -> Iterator[Row]:
+        """All events, through a connection of its own, while others are written; in any thread."""
+        ...
+
     def add_piece(self, number: int, place: int, content: bytes, *, last: bool) -> None:
         """Keep a piece of the snapshot after this event; it is whole once the last one is kept."""
         ...

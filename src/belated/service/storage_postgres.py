@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import psycopg
 
@@ -46,6 +47,7 @@ class PostgresStorage:
 
     def __init__(self, url: str, learner: str, address: str | None = None) -> None:
         self._learner = learner
+        self._url = url
         try:
             self._db = psycopg.connect(url, autocommit=True, connect_timeout=PATIENCE)
         except psycopg.Error as error:
@@ -87,9 +89,21 @@ class PostgresStorage:
 
     def events(self, after: int) -> Iterator[Row]:
         """See `Storage`."""
+        return self._pages(self._db, after)
+
+    def beside(self) -> Iterator[Row]:
+        """See `Storage`."""
+        try:
+            db = psycopg.connect(self._url, autocommit=True, connect_timeout=PATIENCE)
+        except psycopg.Error as error:
+            raise StorageError(f"the database does not answer: {_line(error)}") from None
+        with contextlib.closing(db):
+            yield from self._pages(db, 0)
+
+    def _pages(self, db: psycopg.Connection[Any], after: int) -> Iterator[Row]:
         while True:
             try:
-                found = self._db.execute(
+                found = db.execute(
                     "SELECT number, format, written, checksum FROM belated_events "
                     "WHERE learner = %s AND number > %s ORDER BY number LIMIT %s",
                     (self._learner, after, PAGE),

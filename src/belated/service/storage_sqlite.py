@@ -13,9 +13,12 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from belated.service.storage import KEPT, SLICE, Row, StorageError, Taken
 
+PAGE = 5_000
+"""Events that are read at once beside the writer."""
 LAYOUT = 2
 """Of the tables, in `PRAGMA user_version`; events have formats of their own."""
 EVENTS = """
@@ -62,6 +65,7 @@ class SQLiteStorage:
             raise
 
     def _open(self, path: Path) -> None:
+        self._path = path
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode = WAL")
@@ -96,6 +100,22 @@ class SQLiteStorage:
                 (after,),
             )
             yield from map(Row._make, found)
+
+    def beside(self) -> Iterator[Row]:
+        """See `Storage`."""
+        address = f"file:{quote(str(self._path.resolve()))}?mode=ro"
+        after = 0
+        with (
+            _readable(),
+            contextlib.closing(sqlite3.connect(address, uri=True, check_same_thread=False)) as db,
+        ):
+            while found := db.execute(
+                "SELECT number, format, written, checksum FROM events WHERE number > ? "
+                "ORDER BY number LIMIT ?",
+                (after, PAGE),
+            ).fetchall():  # in pages, so that the write-ahead log is never held back for long
+                yield from map(Row._make, found)
+                after = found[-1][0]
 
     def add_piece(self, number: int, place: int, content: bytes, *, last: bool) -> None:
         """See `Storage`."""

@@ -32,7 +32,7 @@ logger = logging.getLogger("belated.service")
 def rehearse(agent: Agent) -> None:
     """Play two episodes with an agent that is thrown away, so that what it needs is compiled."""
     for _ in range(2):
-        if agent.problem.horizon > 1:
+        if agent.problem.states is not None:
             number = agent.begin_episode().number
         else:
             number = Pupil(agent).decide(agent.problem.blank(), None, 0.0).number

@@ -136,7 +136,7 @@ def reread(problem: Any, given: Any) -> Any:
         return parse(given)
     if isinstance(given, dict) and "time" in given:
         rest = {name: value for name, value in given.items() if name != "time"}
-        return Timed(problem.read(rest), _time(given["time"]))
+        return Timed(problem.read(rest), seconds(given["time"]))
     return problem.read(given)
 
 
@@ -146,6 +146,8 @@ def parse(given: object, reader: Reader = PLAIN) -> Any:
         raise RecordError("record", f"a record must be an object, got {checks.show(given)}")
     episode = reader.episode(given)
     told = [name for name in VALUES if name in given]
+    if not told and reader.problem is not None and reader.problem.states is None:
+        return _own_record(episode, given, reader)
     if len(told) != 1:
         raise RecordError(
             told[1] if told else "record",
@@ -168,7 +170,7 @@ def parse(given: object, reader: Reader = PLAIN) -> Any:
         raise RecordError(str(unknown[0])[:80], why, episode)
     try:
         made = _made(episode, name, given, reader)
-        return Timed(made, _time(given["time"])) if "time" in given else made
+        return Timed(made, seconds(given["time"])) if "time" in given else made
     except FeedbackError as error:
         raise RecordError(name, str(error), episode) from None
     except RecordError as error:
@@ -200,6 +202,17 @@ def _made(episode: int, name: str, given: Mapping[str, Any], reader: Reader) -> 
         return made
     reward = np.array(_number("reward", value))
     return StepCost(episode, step, float(_costs("reward", reward, given, reader)))
+
+
+def _own_record(episode: int, given: Mapping[str, Any], reader: Reader) -> Any:
+    """A record that the problem alone can read; a time may stand beside it."""
+    rest = {name: value for name, value in given.items() if name not in ("key", "time")}
+    try:
+        made = reader.problem.read({**rest, "episode": episode})
+        reader.problem.check(made, "bandit")
+    except (ValueError, TypeError, KeyError) as error:
+        raise RecordError("record", str(error), episode) from None
+    return Timed(made, seconds(given["time"])) if "time" in given else made
 
 
 def _own_reward(episode: int, reward: float, given: Mapping[str, Any], reader: Reader) -> Any:
@@ -244,8 +257,8 @@ def _integer(name: str, value: object) -> int:
         raise RecordError(name, str(error)) from None
 
 
-def _time(value: object) -> float:
-    """Seconds since 1970."""
+def seconds(value: object) -> float:
+    """A time in seconds since 1970, from such a number or from ISO 8601 with a zone."""
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value[:64])

@@ -54,7 +54,7 @@ function lines(box, { x, lines: given, xLabel, yLabel, days, way, xWay }) {
       y: { range: () => [bottom < 0 ? bottom - .08 * (top - bottom) : 0, high] },
     },
     axes: [
-      { ...plain, label: xLabel, size: 30, space: 60, ...(days
+      { ...plain, label: xLabel, size: 30, space: 44, ...(days
         ? { incrs: [1, 2, 5, 10, 30, 91, 182, 365].map(n => n * DAY), values: (_, at) => at.map(t => uPlot.fmtDate("{D} {MMM}")(uPlot.tzDate(new Date(t * 1000), "Etc/UTC"))) }
         : { values: (_, at) => at.map(short) }) },
       { ...plain, label: yLabel, size: 48, values: (_, at) => at.map(way) },

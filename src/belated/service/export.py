@@ -1,0 +1,268 @@
+"""The decision log as a table, for analysts, warm starts and off-policy evaluation.
+
+One row per decision that was made in one request, oldest first:
+
+    episode, key          the number of the decision, and what the client calls it
+    decided               when, in seconds since 1970
+    action, name          what was drawn
+    probability, holdout  with which probability, and how likely it was the holdout that drew
+    among                 the actions that were allowed, as JSON; empty: all
+    features.NAME         what was known; features.0, features.1, ... without names; or state
+    outcome, events       the sum of what came so far, late ones too, and of how many records
+    reported              when the first of them came
+
+The log is read twice: for what came, of which two numbers per decision are kept, and for the
+decisions, which are handed on as they are read.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from belated.core.arrays import Floats
+from belated.evaluation import DecisionLog, value
+from belated.linear.features import Features
+from belated.service.report import Unit
+from belated.service.storage import Row
+
+Rows = Callable[[], Iterator[Row]]
+"""Reads the log from its beginning."""
+CHUNK = 1_000
+"""Decisions that are written at once."""
+NEWEST = 20_000
+"""Decisions that are evaluated."""
+SAMPLES = 50
+"""Of the bootstrap."""
+NEEDS_POLARS = "Parquet needs polars: pip install 'belated[lab]'; CSV needs nothing"
+FIRST = ("episode", "key", "decided", "action", "name", "probability", "holdout", "among")
+LAST = ("outcome", "events", "reported")
+
+
+def columns(problem: Any) -> dict[str, str]:
+    """The columns of a learner's log and their kinds: whole, number or text."""
+    kinds = dict.fromkeys([*FIRST, *_known(problem), *LAST], "number")
+    kinds |= {name: "whole" for name in ("episode", "action", "events", "state") if name in kinds}
+    kinds |= {name: "text" for name in ("key", "name", "among", "features") if name in kinds}
+    if isinstance(features := getattr(problem, "features", None), Features):
+        kinds |= {f"features.{n}": "text" for n in features.fields if n not in features.numbers}
+    return kinds
+
+
+def _known(problem: Any) -> list[str]:
+    """The columns of what is known in a decision."""
+    if problem.states is not None:
+        return ["state"]
+    if problem.actions is None:
+        return ["features"]
+    features = problem.features
+    if isinstance(features, Features):
+        return [f"features.{name}" for name in features.fields]
+    return [f"features.{place}" for place in range(features or 0)]
+
+
+def decisions(rows: Rows, problem: Any) -> Iterator[tuple[Any, ...]]:
+    """The rows of the table, in the order of `columns`."""
+    came = _outcomes(rows())
+    names = getattr(problem, "names", None)
+    for event in _events(rows(), "choose"):
+        for choice in event["choices"]:
+            episode, key, observation, among, action, probability, *rest = choice
+            name = names[action] if names is not None else str(action)
+            total, count, reported = came.get(episode, (None, 0, None))
+            yield (
+                episode,
+                key,
+                event["at"],
+                action,
+                name,
+                probability,
+                rest[0] if rest else 0.0,
+                None if among is None else json.dumps(among),
+                *_observed(problem, observation),
+                total,
+                count,
+                reported,
+            )
+
+
+def _events(rows: Iterable[Row], do: str) -> Iterator[dict[str, Any]]:
+    """The events of one kind; what others say is not looked at."""
+    mark = f'{{"do":"{do}"'
+    return (json.loads(row.written) for row in rows if row.written.startswith(mark))
+
+
+def _outcomes(rows: Iterable[Row]) -> dict[int, tuple[float, int, float]]:
+    """The sum, the number and the first arrival of what came of each decision."""
+    found: dict[int, tuple[float, int, float]] = {}
+    for event in _events(rows, "feedback"):
+        for record in event["records"]:
+            amount = _amount(record)
+            if amount is not None:
+                total, count, first = found.get(record["episode"], (0.0, 0, event["at"]))
+                found[record["episode"]] = (total + amount, count + 1, first)
+    return found
+
+
+def _amount(record: dict[str, Any]) -> float | None:
+    """What an outcome is worth: rewards, values or costs; None of what is no outcome."""
+    for name in ("reward", "value", "cost"):
+        if name in record:
+            return float(record[name])
+    costs = record.get("costs")
+    return float(np.sum(costs)) if costs is not None else None
+
+
+def _observed(problem: Any, observation: Any) -> list[Any]:
+    """The columns of what was known."""
+    if problem.states is not None:
+        return [0 if observation is None else observation]
+    if problem.actions is None:
+        return [json.dumps(observation)]
+    if isinstance(problem.features, Features):
+        given = observation or {}
+        return [
+            given.get(name) if name in problem.features.numbers or given.get(name) is None
+            else str(given[name])
+            for name in problem.features.fields
+        ]  # fmt: skip
+    return list(observation or [])
+
+
+def as_csv(rows: Rows, problem: Any) -> Iterator[bytes]:
+    """The table as CSV, piece by piece; what is not known is empty."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns(problem))
+    for place, row in enumerate(decisions(rows, problem), 1):
+        writer.writerow(row)
+        if place % CHUNK == 0:
+            yield buffer.getvalue().encode()
+            buffer.seek(0)
+            buffer.truncate()
+    yield buffer.getvalue().encode()
+
+
+def as_parquet(rows: Rows, problem: Any) -> Iterator[bytes]:
+    """The table as Parquet, which is made in a temporary file; `ValueError` without polars."""
+    try:
+        import polars as pl  # noqa: PLC0415 - the service does not need it
+    except ModuleNotFoundError:
+        raise ValueError(NEEDS_POLARS) from None
+    kinds = {"whole": pl.Int64, "number": pl.Float64, "text": pl.String}
+    schema = {name: kinds[kind] for name, kind in columns(problem).items()}
+    parts = [pl.DataFrame(schema=schema)]
+    some: list[tuple[Any, ...]] = []
+    for row in decisions(rows, problem):
+        some.append(row)
+        if len(some) == CHUNK:
+            parts.append(pl.DataFrame(some, schema=schema, orient="row", strict=False))
+            some = []
+    if some:
+        parts.append(pl.DataFrame(some, schema=schema, orient="row", strict=False))
+    return _written(pl.concat(parts))
+
+
+def _written(table: Any) -> Iterator[bytes]:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "decisions.parquet"
+        table.write_parquet(path)
+        with path.open("rb") as file:
+            while piece := file.read(2**20):
+                yield piece
+
+
+def evaluation(
+    rows: Rows, problem: Any, retired: Iterable[int], unit: Unit, silence: float | None
+) -> dict[str, Any]:
+    """What other policies would have been worth, from the newest decisions of the log.
+
+    Decisions from before the actions last changed are left out, and those in which some action
+    was not allowed: the policies that are judged could not have been played there.
+    """
+    if problem.actions is None:
+        raise ValueError("an evaluation needs actions that are listed; here they vary")
+    log, left_out = _log(rows, problem, unit)
+    active = [a for a in range(problem.actions) if a not in set(retired)]
+    told: dict[str, Any] = {"decisions": len(log), "left_out": left_out, "unit": unit.name}
+    policies: list[dict[str, Any]] = []
+    if len(log) >= 2:
+        for name, row in _policies(problem, active):
+            found = value(
+                log, np.tile(row, (len(log), 1)), silence=silence, samples=SAMPLES, level=0.95
+            )
+            policies.append(
+                {
+                    "policy": name,
+                    "value": found.value,
+                    "low": found.low,
+                    "high": found.high,
+                    "effective": found.effective,
+                }
+            )
+    return {**told, "method": "doubly robust", "policies": policies}
+
+
+def _policies(problem: Any, active: list[int]) -> list[tuple[str, Floats]]:
+    """Uniform play, and each action alone, with a row of probabilities (A,) each."""
+    uniform = np.zeros(problem.actions)
+    uniform[active] = 1.0 / len(active)
+    names = getattr(problem, "names", None) or range(problem.actions)
+    alone = [(f"always {names[a]}", np.eye(problem.actions)[a]) for a in active]
+    return [("uniform", uniform), *alone]
+
+
+def _log(rows: Rows, problem: Any, unit: Unit) -> tuple[DecisionLog, int]:
+    """The newest decisions since the actions last changed, and how many were left out."""
+    changed = max((event["at"] for event in _events(rows(), "change")), default=-np.inf)
+    names = list(columns(problem))
+    kept: list[tuple[Any, ...]] = []
+    left_out = 0
+    for row in decisions(rows, problem):
+        if row[names.index("decided")] < changed or row[names.index("among")] is not None:
+            left_out += 1
+            continue
+        kept.append(row)
+        if len(kept) >= 2 * NEWEST:
+            left_out += NEWEST
+            kept = kept[NEWEST:]
+    left_out += max(len(kept) - NEWEST, 0)
+    kept = kept[-NEWEST:]
+    column = {name: [row[place] for row in kept] for place, name in enumerate(names)}
+    rewards = [None if v is None else unit.shift + unit.factor * v for v in column["outcome"]]
+    log = DecisionLog(
+        column["action"],
+        column["probability"],
+        rewards,
+        x=problem_matrix(problem, column, len(kept)),
+        decided=column["decided"],
+        reported=column["reported"],
+    )
+    return log, left_out
+
+
+def problem_matrix(problem: Any, column: dict[str, list[Any]], n: int) -> Floats:
+    """What was known in n decisions as numbers, (n, d)."""
+    if problem.states is not None:
+        return np.eye(problem.states)[np.array(column["state"], dtype=np.int64)].reshape(n, -1)
+    return np.array(problem.matrix(observations(problem, column, n)), dtype=np.float64)
+
+
+def observations(problem: Any, column: dict[str, list[Any]], n: int) -> list[Any]:
+    """What decisions were asked with, from the columns of a table."""
+    names = [name.removeprefix("features.") for name in _known(problem)]
+    found = [column.get(f"features.{name}", column.get(name)) for name in names]
+    for name, values in zip(names, found, strict=True):
+        if values is None:
+            raise ValueError(f"the log must have a column features.{name}")
+    rows = [[values[i] for values in found if values is not None] for i in range(n)]
+    if isinstance(problem.features, Features):
+        return [dict(zip(names, row, strict=True)) for row in rows]
+    return rows

@@ -1,0 +1,142 @@
+"""A warm start: a fresh agent that has learned from a log of decisions made elsewhere.
+
+The log is a file of CSV, JSON lines or Parquet with one row per decision, oldest first, as the
+service exports it. It needs `action` or `name`, `probability`, `outcome` or `reward` (empty where
+nothing came), one column per feature (`features.age` or `age`), and, if there is a clock, `decided`
+and `reported` in seconds since 1970 or as ISO 8601 with a zone.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from belated.core import checks
+from belated.evaluation import DecisionLog
+from belated.linear.features import Features
+from belated.service.export import observations
+from belated.service.wire import RecordError, seconds
+
+
+def learn(agent: Any, path: Path) -> int:
+    """Let a fresh agent learn from the log in a file; returns the number of decisions.
+
+    What has not reported is let go of, with the exposure that it has reached: a file that an agent
+    starts from must not wait for anything.
+    """
+    if not hasattr(agent, "replay"):
+        raise ValueError("a warm start needs an agent that can replay a log: linear_sampler")
+    table = columns_of(path)
+    log, asked = _log(agent.problem, table)
+    agent.replay(log, asked)
+    for number in agent.open_episodes():
+        agent.forget(number)
+    return len(log)
+
+
+def columns_of(path: Path) -> dict[str, list[Any]]:
+    """The columns of a file by name; what is empty is None."""
+    kind = path.suffix.lower()
+    if kind == ".parquet":
+        try:
+            import polars as pl  # noqa: PLC0415 - the service does not need it
+        except ModuleNotFoundError:
+            raise ValueError("Parquet needs polars: pip install 'belated[lab]'") from None
+        try:
+            table: dict[str, list[Any]] = pl.read_parquet(path).to_dict(as_series=False)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
+        return table
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        if kind in (".jsonl", ".ndjson"):
+            return _of_rows(path, [_object(path, i, line) for i, line in enumerate(file, 1)])
+        if kind != ".csv":
+            raise ValueError(f"{path} must end in .csv, .jsonl or .parquet")
+        rows = list(csv.DictReader(file))
+    return _of_rows(path, [{k: v or None for k, v in row.items()} for row in rows])
+
+
+def _object(path: Path, line: int, text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path}, line {line} must be a JSON object, got {checks.show(text)}")
+    return found
+
+
+def _of_rows(path: Path, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    if not rows:
+        raise ValueError(f"{path} must have at least one decision")
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names if name is not None}
+
+
+def _log(problem: Any, table: dict[str, list[Any]]) -> tuple[DecisionLog, list[Any] | None]:
+    """The log of a table, and what its decisions were asked with."""
+    n = len(next(iter(table.values())))
+    named = table.get("name") if getattr(problem, "names", None) else None
+    actions = named or _column(table, "action")
+    outcome = table.get("outcome") or _column(table, "reward")
+    decided = table.get("decided")
+    log = DecisionLog(
+        [problem.index("action", a if named else _whole("action", a)) for a in actions],
+        [_number("probability", p) for p in _column(table, "probability")],
+        [None if r is None else _number("outcome", r) for r in outcome],
+        decided=None if decided is None else [_moment("decided", t) for t in decided],
+        reported=None
+        if "reported" not in table
+        else [None if t is None else _moment("reported", t) for t in table["reported"]],
+    )
+    if not problem.width:
+        return log, None
+    numeric = problem.features.numbers if isinstance(problem.features, Features) else None
+    typed = {
+        name: [_typed(name, v, numeric) for v in values] if name.startswith("features.") or
+        (numeric is not None and name in problem.features.fields) else values
+        for name, values in table.items()
+    }  # fmt: skip
+    return log, observations(problem, typed, n)
+
+
+def _typed(name: str, value: Any, numeric: tuple[str, ...] | None) -> Any:
+    """A feature: a number where it is one, a text otherwise, or None."""
+    if value is None:
+        return None
+    plain = name.removeprefix("features.")
+    return _number(name, value) if numeric is None or plain in numeric else str(value)
+
+
+def _column(table: dict[str, list[Any]], name: str) -> list[Any]:
+    if name not in table:
+        raise ValueError(f"the log must have a column {name}; it has {', '.join(table)}")
+    return table[name]
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return checks.real(name, float(value), -math.inf)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a finite number, got {checks.show(value)}") from None
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        return checks.integer(name, int(value), 0)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a whole number, got {checks.show(value)}") from None
+
+
+def _moment(name: str, value: Any) -> float:
+    try:
+        return _number(name, value)
+    except ValueError:
+        pass
+    try:
+        return seconds(value)
+    except RecordError as error:
+        raise ValueError(f"{name}: {error}") from None

@@ -1,0 +1,170 @@
+"""The decision log as a table: what is in it, warm starts from it, and other policies judged."""
+
+import csv
+import io
+import json
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+import tomli_w
+
+import belated as bl
+from belated.service import commands
+from belated.service.warm import columns_of, learn
+from serving import InProcess, Listening, config, learner, restored
+
+MAIL = {
+    "name": "mail",
+    "actions": ["plain", "question"],
+    "features": {"age": "number", "country": ["dk", "se"]},
+    "agent": {"kind": "linear_sampler", "floor": 0.2},
+}
+BASE = "/v1/learners/mail"
+
+
+def campaign(client, n=120, seed=0):
+    """Decisions of which those for the question pay more; returns what was asked and made."""
+    rng = np.random.default_rng(seed)
+    ages = rng.integers(18, 80, n).tolist()
+    countries = rng.choice(["dk", "se", "no"], n).tolist()
+    asked = [
+        {"features": {"age": age, "country": country}, "key": f"k{i}"}
+        for i, (age, country) in enumerate(zip(ages, countries, strict=True))
+    ]
+    asked[3]["features"] = {"country": "dk"}  # the age is missing
+    made = []
+    for some in (asked[: n // 2], asked[n // 2 :]):
+        answer = client.post(f"{BASE}/decide/batch", json={"decisions": some})
+        told = answer.json()["decisions"]
+        records = [
+            {"key": one["key"], "reward": 1.0 + d["action"]}
+            for one, d in zip(some, told, strict=True)
+            if rng.random() < 0.8
+        ]
+        client.post(f"{BASE}/feedback/batch", json={"records": records})
+        made += told
+    return asked, made
+
+
+def test_the_export_has_every_decision_with_what_came(tmp_path):
+    table = config(tmp_path, learners=[MAIL])
+    with InProcess(table) as client:
+        asked, made = campaign(client)
+        client.post(f"{BASE}/feedback", json={"key": "k5", "reward": -0.5, "event": "refund"})
+        client.post(f"{BASE}/decide", json={"features": {"age": 20}, "among": ["plain"]})
+        text = client.get(f"{BASE}/decisions").text
+        content = client.get(f"{BASE}/decisions?format=parquet").content
+        told = client.get(f"{BASE}/evaluation").json()
+        assert client.get(f"{BASE}/decisions?format=xml").status_code == 422
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [int(row["episode"]) for row in rows] == list(range(121))
+    for one, decision, row in zip(asked, made, rows, strict=False):
+        assert row["key"] == one["key"]
+        assert row["name"] == decision["name"]
+        assert float(row["probability"]) == decision["probability"]
+        assert row["features.age"] == str(one["features"].get("age", ""))
+        assert row["features.country"] == one["features"]["country"]
+        assert (row["outcome"] == "") == (row["reported"] == "") == (row["events"] == "0")
+    assert json.loads(rows[-1]["among"]) == ["plain"]
+    assert (
+        float(rows[5]["outcome"]) == (1.0 + made[5]["action"]) * (int(rows[5]["events"]) > 1) - 0.5
+    )
+    frame = pl.read_parquet(io.BytesIO(content))
+    assert frame.columns == list(rows[0])
+    assert frame["probability"].to_list() == [float(row["probability"]) for row in rows]
+    assert frame["outcome"].null_count() == sum(row["outcome"] == "" for row in rows)
+    assert (told["decisions"], told["left_out"]) == (120, 1)
+    values = {row["policy"]: row for row in told["policies"]}
+    assert set(values) == {"uniform", "always plain", "always question"}
+    assert values["always plain"]["value"] < values["uniform"]["value"]
+    assert values["uniform"]["value"] < values["always question"]["value"]
+    for row in told["policies"]:
+        assert row["low"] <= row["value"] <= row["high"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_warm_start_is_the_replay_of_the_log(tmp_path, kind):
+    table = config(tmp_path, learners=[MAIL])
+    with InProcess(table) as client:
+        campaign(client)
+        content = client.get(f"{BASE}/decisions?format=parquet").content
+    frame = pl.read_parquet(io.BytesIO(content))
+    path = tmp_path / f"log.{kind}"
+    name = {"csv": "write_csv", "jsonl": "write_ndjson", "parquet": "write_parquet"}[kind]
+    getattr(frame, name)(path)
+    warm = learner(table, "mail").fresh()
+    assert learn(warm, path) == 120
+    assert warm.begun == 120
+    assert not warm.open_episodes()
+    live = restored(table, "mail")[0].pupil.agent
+    counts = [[(row.plays, row.reports) for row in agent.table()] for agent in (warm, live)]
+    assert counts[0] == counts[1]
+    asked = {"age": 30, "country": "se"}
+    vectors = [agent._rows(asked)[0] for agent in (warm, live)]
+    np.testing.assert_allclose(*vectors)  # numbers have the scale of the log
+    bl.save(warm, tmp_path / "mail.belated")
+    started = {k: v for k, v in MAIL.items() if k != "agent"}
+    started |= {"name": "next", "start": str(tmp_path / "mail.belated")}
+    with InProcess(config(tmp_path, learners=[started])) as client:
+        made = client.post("/v1/learners/next/decide", json={"features": asked}).json()
+        assert made["episode"] == 120
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "must have at least one decision"),
+        ("action,probability\n0,0.5\n", "must have a column reward; it has action, probability"),
+        ("name,probability,reward,age\nplain,0.5,1,3\n", "must have a column features.country"),
+        ("name,probability,reward,age,country\nx,0.5,1,3,dk\n", "action must be one of"),
+        ("name,probability,reward,age,country\nplain,0,1,3,dk\n", "probabilities must be above 0"),
+        ("name,probability,reward,age,country\nplain,1,much,3,dk\n", "outcome must be a finite"),
+        ("name,probability,reward,age,country\nplain,1,2,old,dk\n", "age must be a finite number"),
+        ("name,probability,reward,age,country,decided\nplain,1,2,3,dk,now\n", "decided: time must"),
+    ],
+)
+def test_a_bad_log_is_one_sentence(tmp_path, text, said):
+    path = tmp_path / "log.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=said):
+        learn(learner(config(tmp_path, learners=[MAIL]), "mail").fresh(), path)
+    with pytest.raises(ValueError, match=r"must end in \.csv"):
+        columns_of(tmp_path / "serve.toml") if (tmp_path / "serve.toml").touch() is None else None
+
+
+def test_without_polars_parquet_is_refused_in_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with InProcess(config(tmp_path, learners=[MAIL])) as client:
+        told = client.get(f"{BASE}/decisions?format=parquet")
+        assert (told.status_code, told.json()["field"]) == (422, "format")
+        assert "pip install 'belated[lab]'" in told.json()["why"]
+        assert client.get(f"{BASE}/decisions").status_code == 200
+
+
+def test_the_commands_export_evaluate_warm_and_change_actions(tmp_path, capsys):
+    table = config(tmp_path, learners=[MAIL])
+    run = commands.main
+    (tmp_path / "serve.toml").write_text(tomli_w.dumps(table))
+    with Listening(table) as server:
+        campaign(server, 40)
+        out = str(tmp_path / "live.csv")
+        assert run(["export", server.url, "mail", out]) == 0
+        assert run(["evaluate", server.url, "mail"]) == 0
+        assert "always question" in capsys.readouterr().out
+        assert run(["action", server.url, "mail", "add", "video"]) == 0
+        assert run(["action", server.url, "mail", "add", "video"]) == 0
+        assert run(["action", server.url, "mail", "retire", "plain"]) == 0
+        assert capsys.readouterr().out.splitlines() == [
+            "added: 2 video", "added before: 2 video", "retired: 0 plain"
+        ]  # fmt: skip
+        assert run(["action", server.url, "mail", "retire", "nothing"]) == 2
+        assert "the service says 404" in capsys.readouterr().err
+    config_file, stopped = str(tmp_path / "serve.toml"), str(tmp_path / "stopped.csv")
+    assert run(["export", config_file, "mail", stopped]) == 0
+    assert (tmp_path / "live.csv").read_text() == (tmp_path / "stopped.csv").read_text()
+    assert run(["evaluate", config_file, "mail"]) == 0
+    assert run(["warm", config_file, "mail", stopped, str(tmp_path / "warm.belated")]) == 0
+    assert "40 decisions" in capsys.readouterr().out
+    assert run(["export", config_file, "nobody", stopped]) == 2
