@@ -137,7 +137,7 @@ class InformedTwin:
         scores = 0.995 * self.log_weights - 2 / H * np.array(values)
         self.log_weights = np.maximum(scores - scores.max(), FLOOR)
         errors = np.array([((costs - mean) ** 2).mean(0) for mean in said])  # (M, S, A)
-        errors[1:] += 0.01
+        errors[1:] += 0.002
         self.g = self.g - 2 * math.sqrt(H) * errors.mean((1, 2))
         self.g = np.maximum(self.g - self.g.max(), FLOOR)
         self.local = self.local - 2 * errors

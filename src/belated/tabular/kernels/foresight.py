@@ -11,7 +11,10 @@ from typing import NamedTuple
 from numba import njit
 
 from belated.core.arrays import Floats
-from belated.tabular.kernels.beliefs import LEAST, RATE, TOLL
+from belated.tabular.kernels.beliefs import LEAST, RATE
+
+TOLL = 0.002
+"""Squared error that is added for all memories but the slowest, which wins ties by that."""
 
 
 class Means(NamedTuple):
