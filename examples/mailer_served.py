@@ -298,7 +298,7 @@ def draw(served: Run, beside: Run, plan: Plan, opinion: list) -> Path:
         left.annotate(label, (day, 3.2), xytext=(3, 0), textcoords="offset points",
                       color=VERMILION, fontsize=9, va="bottom")  # fmt: skip
     left.set(xlabel="day", ylabel="expected purchases per 100 mails", ylim=(3, 11))
-    left.legend(frameon=False, loc="center right", bbox_to_anchor=(1.0, 0.3))
+    left.legend(frameon=False, loc="center", bbox_to_anchor=(0.585, 0.27))
     left.set_title("The learner behind HTTP is that of the library", fontsize=11)
     for place, (name, found, truth) in enumerate(opinion):
         ends = [[100 * (found.value - found.low)], [100 * (found.high - found.value)]]
