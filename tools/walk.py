@@ -105,7 +105,8 @@ async def _served(walk: Walk) -> None:
                 answer = await client.post(f"{base}/feedback", json=sent)
                 assert answer.status_code == 200, answer.text
                 walk.aside = threading.get_ident()  # the answer is sent; the learner learns
-                await until("/healthz", lambda _: walk.learned or not last)
+                if last:
+                    await until("/healthz", lambda _: walk.learned)
                 walk.recording, walk.aside = False, None
 
 
