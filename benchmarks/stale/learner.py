@@ -66,6 +66,27 @@ class Setting(NamedTuple):
     key: Array
 
 
+def orthogonal(key: Array, rows: int, columns: int) -> Array:
+    """A random matrix with orthonormal columns, or rows where there are fewer of them.
+
+    It is `jax.nn.initializers.orthogonal` by Gram and Schmidt, twice over, in place of LAPACK's QR.
+    That one waits inside XLA's pool of threads for more work of the same pool: on two processors
+    two at once stand still for ever.
+    """
+    tall = jax.random.normal(key, (max(rows, columns), min(rows, columns)))
+    places = jnp.arange(tall.shape[1])
+
+    def step(i: Array, found: Array) -> Array:
+        vector = tall[:, i]
+        for _ in range(2):
+            vector = vector - found @ (found.T @ vector)
+        vector = vector / jnp.sqrt((vector**2).sum())
+        return jnp.where(places == i, vector[:, None], found)
+
+    found = jax.lax.fori_loop(0, tall.shape[1], step, jnp.zeros_like(tall))
+    return found if rows >= columns else found.T
+
+
 def initial(task: Task, key: Array) -> dict[str, list[Array] | Array]:
     """Two networks of WIDTH x WIDTH with orthogonal weights, and the logarithm of the spread."""
 
@@ -74,8 +95,7 @@ def initial(task: Task, key: Array) -> dict[str, list[Array] | Array]:
         layers = []
         for i, k in enumerate(jax.random.split(key, 3)):
             scale = gain if i == 2 else jnp.sqrt(2.0)
-            make = jax.nn.initializers.orthogonal(scale)
-            layers += [make(k, sizes[i : i + 2]), jnp.zeros(sizes[i + 1])]
+            layers += [scale * orthogonal(k, *sizes[i : i + 2]), jnp.zeros(sizes[i + 1])]
         return layers
 
     first, second = jax.random.split(key)

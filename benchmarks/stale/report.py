@@ -1,6 +1,6 @@
 """Tables and figures of the sweeps: `python benchmarks/stale/report.py [folder for PNG copies]`.
 
-Reads tuning.csv, grid.csv and cheetah.csv beside this file. Writes benchmarks/STALE.md and
+Reads tuning.csv, grid.csv and inverted.csv beside this file. Writes benchmarks/STALE.md and
 docs/stale_selected.svg. Cells that are not complete are left out.
 """
 
@@ -14,12 +14,12 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from runs import (
-    CHEETAH,
     CLIPS,
     COMMON,
     CORRECTIONS,
     DELAYS,
     GRID,
+    INVERTED,
     ORDERS,
     PARTS_OF_VTRACE,
     PLACE,
@@ -134,7 +134,7 @@ def draw(on: Axes, grid: Runs, task: str, delay: int, order: str, clips: dict[st
     on.spines[["top", "right"]].set_visible(False)
 
 
-def curves(grid: Runs, cheetah: Runs, clips: dict[str, float], path: Path) -> None:
+def curves(grid: Runs, inverted: Runs, clips: dict[str, float], path: Path) -> None:
     """A row for each task and order, a column for each delay, and a row for the two other tasks."""
 
     def complete(task: str, delay: int, order: str) -> bool:
@@ -155,11 +155,11 @@ def curves(grid: Runs, cheetah: Runs, clips: dict[str, float], path: Path) -> No
         draw(first, grid, "Acrobot", 20, "out of order", clips)
     else:
         first.set_axis_off()
-    if cheetah:
+    if inverted:
         for c in CORRECTIONS:
-            band(second, c, cheetah[c, clips[c]], 6144)
-        second.set(title="HalfCheetah, delay 1.2e4, out of order")
-        second.set(xlabel="thousand steps", ylabel="reward of 1000 steps")
+            band(second, c, inverted[c, clips[c]], 2048)
+        second.set(title="InvertedPendulum, delay 3e3, out of order")
+        second.set(xlabel="thousand steps", ylabel="steps between falls")
     else:
         second.set_axis_off()
     third.set_axis_off()
@@ -189,15 +189,15 @@ def parts(grid: Runs, clips: dict[str, float]) -> list[str]:
     for name in names:
         made = [cell(grid[task, 20, order, name, clip]) for task, order in cells]
         lines.append(f"| {name} | {' | '.join(made)} |")
-    return ["## V-trace taken apart, delay 1e4", "", *lines, ""]
+    return ["### V-trace taken apart, delay 1e4", "", *lines, ""]
 
 
-def read_cheetah() -> dict[tuple[str, float], np.ndarray]:
-    """The runs of cheetah.csv by correction and clip (seeds, parts); {} unless all are there."""
+def read_inverted() -> dict[tuple[str, float], np.ndarray]:
+    """The runs of inverted.csv by correction and clip (seeds, parts); {} unless all are there."""
     found: dict[tuple[str, float], list[list[float]]] = {}
-    if CHEETAH.exists():
-        for line in CHEETAH.read_text(encoding="utf-8").splitlines()[1:]:
-            correction, clip, _, _, *numbers = line.split(",")
+    if INVERTED.exists():
+        for line in INVERTED.read_text(encoding="utf-8").splitlines()[1:]:
+            correction, clip, _, *numbers = line.split(",")
             found.setdefault((correction, float(clip)), []).append([float(x) for x in numbers])
     fewest = min(map(len, found.values()), default=0)
     if len(found) < len(CORRECTIONS) or fewest < 2:
@@ -205,7 +205,7 @@ def read_cheetah() -> dict[tuple[str, float], np.ndarray]:
     return {key: np.array(runs[:fewest]) for key, runs in found.items()}
 
 
-def cheetah_table(runs: dict[tuple[str, float], np.ndarray]) -> list[str]:
+def inverted_table(runs: dict[tuple[str, float], np.ndarray]) -> list[str]:
     """Mean over the run with its interval, and the last fifth with its interval."""
     if not runs:
         return []
@@ -217,19 +217,19 @@ def cheetah_table(runs: dict[tuple[str, float], np.ndarray]) -> list[str]:
             for part in (values.mean(1), values[:, -2:].mean(1))
         ]
         lines.append(f"| {correction}, clip {clip:g} | {' | '.join(made)} |")
-    head = f"HalfCheetah-v5, {seeds} seeds, 61,440 steps, geometric delays of mean 12,288 steps"
-    return [f"## {head}", "", *lines, ""]
+    head = f"InvertedPendulum-v5, {seeds} seeds, 20,480 steps, geometric delays of mean 3,072 steps"
+    return [f"### {head}", "", *lines, ""]
 
 
 def main() -> None:
     plt.rcParams.update({"svg.hashsalt": "belated", "font.size": 9})
-    grid, tuning, cheetah = read(GRID), read(TUNING), read_cheetah()
+    grid, tuning, inverted = read(GRID), read(TUNING), read_inverted()
     common, clips = dict.fromkeys(CORRECTIONS, COMMON), selected(tuning)
     lines = [
         "# Stale rollouts",
         "",
         "Written by `python benchmarks/stale/report.py` from the files that `sweep.py` and "
-        "`cheetah.py` write. Mean return over the whole run, half of a 95 % interval over five "
+        "`inverted.py` write. Mean return over the whole run, half of a 95 % interval over five "
         "seeds, and mean of the last tenth. Delays are steps of the environment; a round is 512 "
         "steps, a run 153,600.",
         "",
@@ -238,12 +238,12 @@ def main() -> None:
     lines += ["Delay 1e4, out of order, 76,800 steps, three seeds.", "", *tuning_table(tuning)]
     lines += ["Selected: " + ", ".join(f"{c} {x:g}" for c, x in clips.items()) + ".", ""]
     lines += ["## With selected clips", "", *table(grid, clips)]
-    lines += cheetah_table(cheetah) + parts(grid, clips)
+    lines += inverted_table(inverted) + parts(grid, clips)
     lines += ["## With a clip of 0.2 for all", "", *table(grid, common)]
     lines += ["## Effective sample size and drift of what arrives, clip 0.2", ""]
     lines += measures(grid, common)
     (PLACE.parent / "STALE.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
-    curves(grid, cheetah, clips, DOCS / "stale_selected")
+    curves(grid, inverted, clips, DOCS / "stale_selected")
     print("\n".join(lines))
 
 

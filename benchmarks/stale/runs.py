@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 PLACE = Path(__file__).parent
-TUNING, GRID, CHEETAH = (PLACE / f"{name}.csv" for name in ("tuning", "grid", "cheetah"))
+TUNING, GRID, INVERTED = (PLACE / f"{name}.csv" for name in ("tuning", "grid", "inverted"))
 CORRECTIONS = (
     "behaviour", "current", "delay-adapted", "decoupled",
     "truncated", "guarded", "vtrace", "waiting",

@@ -1,5 +1,6 @@
 """The learner of the sweeps: what its corrections have in common, and when rollouts arrive."""
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -12,15 +13,23 @@ jnp = jax.numpy
 
 
 @pytest.fixture(scope="module")
-def returns():
-    """Returns and drift of four rounds of Docking, (runs, rounds): every method, three delays."""
+def learner():
+    """The module, which imports its neighbours by their names."""
     place = str(Path(__file__).parents[2] / "benchmarks" / "stale")
     sys.path.insert(0, place)
     try:
-        from learner import METHODS, Setting, many
-        from tasks import TASKS
+        yield importlib.import_module("learner")
     finally:
         sys.path.remove(place)
+        for name in ("learner", "runs", "tasks"):
+            sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def returns(learner):
+    """Returns and drift of four rounds of Docking, (runs, rounds): every method, three delays."""
+    METHODS, Setting, many = learner.METHODS, learner.Setting, learner.many
+    TASKS = importlib.import_module("tasks").TASKS
     runs = [(name, delay) for delay in (0, 1, 3) for name in METHODS]
     settings = Setting(
         jnp.array([METHODS.index(name) for name, _ in runs]),
@@ -62,3 +71,10 @@ def test_a_delay_of_three_rounds_changes_nothing_in_three_rounds(returns):
     for (_, delay), (total, _) in returns.items():
         if delay == 3:
             np.testing.assert_array_equal(total[:3], first)
+
+
+@pytest.mark.parametrize("shape", [(4, 32), (32, 32), (32, 2)])
+def test_first_weights_are_those_of_jax(learner, shape):
+    key = jax.random.key(3)
+    want = jax.nn.initializers.orthogonal(1.0)(key, shape)
+    np.testing.assert_allclose(learner.orthogonal(key, *shape), want, atol=1e-6)
