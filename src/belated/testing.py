@@ -225,7 +225,10 @@ def second_records_are_refused(make: MakeAgent, trial: Trial, rng: np.random.Gen
 
 
 def episodes_can_be_forgotten(make: MakeAgent, trial: Trial, rng: np.random.Generator) -> None:
-    """Forgetting twice is no error; forgetting what was not begun is one."""
+    """Forgetting twice is no error; forgetting what was not begun is one.
+
+    What reports later is refused, or counted as late and not used.
+    """
     agent = make()
     _not_forgotten(agent, 0)
     outcome = _played(trial, agent, rng)[-1]
@@ -233,7 +236,16 @@ def episodes_can_be_forgotten(make: MakeAgent, trial: Trial, rng: np.random.Gene
     agent.forget(0)
     for wrong in (1, -1, None, "0"):
         _not_forgotten(agent, wrong)
-    _refused("costs of a forgotten episode", agent, [outcome])
+    late = agent.diagnostics().get("late", 0)
+    try:
+        agent.observe([outcome])
+    except FeedbackError:
+        pass
+    else:
+        if agent.diagnostics().get("late", 0) <= late:
+            raise AssertionError(
+                "an outcome of a forgotten episode must be refused, or counted late"
+            )
     trial.policy(agent, agent.begin_episode())
 
 

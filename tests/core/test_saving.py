@@ -346,7 +346,7 @@ def test_indices_out_of_range_are_refused(tmp_path):
     play(world, agent, 0, 12, bl.DelayLine(), np.random.default_rng(3))
     agent._model.counts.successors[0, 0, 0, 0] = 10**6
     bl.save(agent, tmp_path / "agent")
-    with pytest.raises(bl.SavedFileError, match="index"):
+    with pytest.raises(bl.SavedFileError, match="successors must be from 0 to 3"):
         bl.load(tmp_path / "agent")
 
 

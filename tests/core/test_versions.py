@@ -11,7 +11,7 @@ import pytest
 import belated as bl
 import recorded
 from belated.core import memory, saving, versions
-from belated.core.versions import Difference, KeptPolicy, Versions, whole
+from belated.core.versions import Choices, Difference, KeptPolicy, Versions, whole
 from belated.lab import experiment, run
 from belated.parts import Bonus, Softmax
 from registry import AGENTS
@@ -58,6 +58,21 @@ def test_the_sign_of_zero_is_kept(by_difference):
     kept.keep(bl.core.arrays.frozen(np.array([[[0.0, 1.0], [0.5, 0.5]]])))
     found = kept.keep(bl.core.arrays.frozen(np.array([[[-0.0, 1.0], [0.5, 0.5]]])))
     assert np.signbit(whole(found)[0, 0, 0])
+
+
+def test_of_certain_actions_their_numbers_are_kept(by_difference):
+    certain = bl.core.arrays.one_hot(np.array([[0, 2], [1, 1]]), 3)
+    found = Versions().keep(bl.core.arrays.frozen(certain))
+    assert isinstance(found, Choices)
+    assert found.actions.nbytes == 8
+    assert whole(found).tobytes() == certain.tobytes()
+    field = KeptPolicy((2, 2, 3))
+    again = field.read("policy", field.write(found))
+    assert whole(again).tobytes() == certain.tobytes()
+    with pytest.raises(ValueError, match="index from 0 to 2"):
+        field.read("policy", {"actions": np.array([[0, 3], [1, 1]])})
+    certain[0, 0] = [1.0, -0.0, 0.0]
+    assert not isinstance(Versions().keep(bl.core.arrays.frozen(certain)), Choices)
 
 
 def test_rows_that_are_never_looked_at_are_not_kept(by_difference):
@@ -134,13 +149,19 @@ def test_episodes_between_two_lessons_share_a_policy():
     assert all(entry.memory.policy is entries[0].memory.policy for entry in entries)
 
 
-@pytest.mark.parametrize("name", ["oppo bonus full", "dapo known", "oppo confidence bandit"])
+def policy_of(memory):
+    return memory.matched if hasattr(memory, "matched") else memory.policy
+
+
+@pytest.mark.parametrize(
+    "name", ["oppo bonus full", "dapo known", "oppo confidence bandit", "practice full"]
+)
 def test_a_saved_agent_continues_from_differences(name, by_difference):
     world, _ = recorded.worlds()["per step"]
     agent = AGENTS[name](world)
     recorded.played(world, agent)
     twin = saving.from_bytes(saving.to_bytes(agent), "here")
-    assert any(isinstance(e.memory.policy, Difference) for e in twin._ledger if e.memory)
+    assert any(isinstance(policy_of(e.memory), Difference) for e in twin._ledger if e.memory)
     costs = np.full(3, 0.5) if agent.information == "bandit" else np.full((1, 4, 2), 0.5)
     for number in agent.open_episodes():
         for one in (agent, twin):

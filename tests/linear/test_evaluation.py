@@ -6,6 +6,7 @@ import pytest
 from belated import evaluation
 from belated.evaluation import DecisionLog
 from belated.linear import exposure as exposures
+from linear.test_oracles import Counted, kept
 
 RATES = np.array([[0.1, 0.3, 0.5], [0.5, 0.3, 0.1]])  # by kind of visitor, by action
 
@@ -59,18 +60,15 @@ def test_intervals_cover_the_truth_in_180_of_200_logs(method):
 
 def test_exposure_is_that_of_the_learner():
     log, _, _ = logged(3, n=300)
-    fresh = exposures.fresh(3)
-    bins = np.full(300, -1, dtype=np.int8)
-    models = log.actions.astype(np.int32)
+    fresh = Counted(3)
+    rows, marks = kept(300, log.actions)
     for k in np.flatnonzero(log.came):
-        bins[k] = exposures.count_report(fresh, k, models[k], log.reported[k] - k)
-    exposures.advance(fresh, 0, log.decided.copy(), models, bins, 300, 299.0)
-    exposures.fit(fresh)
+        marks[k, exposures.BIN] = fresh.report(k, int(log.actions[k]), log.reported[k] - k)
+    fresh.advance(marks, rows, 300, 299.0)
+    exposures.fit(fresh.delays, fresh.top)
     found = evaluation.shares(log, 3)
-    out = np.empty(3)
     for k in range(0, 300, 7):
-        exposures.share_at(fresh, 299.0 - k, out)
-        assert found[k] == pytest.approx(out[models[k]], abs=1e-12)
+        assert found[k] == pytest.approx(fresh.share_at(299.0 - k)[log.actions[k]], abs=1e-12)
 
 
 def test_without_delay_and_without_weights_it_is_the_mean():

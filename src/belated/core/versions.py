@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from belated.core import stored
-from belated.core.arrays import Floats, Ints, frozen, same_memory
+from belated.core.arrays import Floats, Ints, frozen, one_hot, same_memory
 from belated.core.stored import Distributions, State
 
 LARGE = 2**16
@@ -43,13 +43,37 @@ class Difference:
         return frozen(made)
 
 
-Kept = Floats | Difference
+@dataclass(frozen=True, slots=True, eq=False)
+class Choices:
+    """A policy that plays one action in every row.
+
+    Attributes:
+        actions: (...,) which one.
+        count: A, how many there are.
+    """
+
+    actions: npt.NDArray[np.uint16]
+    count: int
+
+    def whole(self) -> Floats:
+        """The policy, read-only."""
+        return frozen(one_hot(self.actions.astype(np.int64), self.count))
+
+
+Kept = Floats | Difference | Choices
 """A policy as it is kept."""
 
 
 def whole(kept: Kept) -> Floats:
     """A policy that was kept, read-only."""
-    return kept.whole() if isinstance(kept, Difference) else kept
+    return kept if isinstance(kept, np.ndarray) else kept.whole()
+
+
+def differing(first: Floats, second: Floats) -> Ints:
+    """The rows over the last axis, flat and rising, in which two arrays differ, bit by bit."""
+    unequal = np.flatnonzero(first.view(np.int64) != second.view(np.int64))
+    rows: Ints = unequal // first.shape[-1]
+    return rows[np.flatnonzero(np.diff(rows, prepend=-1))]
 
 
 class Versions:
@@ -80,6 +104,9 @@ class Versions:
 
     def _compared(self, policy: Floats, before: Floats) -> Kept:
         """The difference from the base, or from the policy before where that is much less."""
+        choices = _choices(policy)
+        if choices is not None:
+            return choices
         if self._base is None:
             self._base = policy
             return policy
@@ -96,13 +123,21 @@ class Versions:
 
     def _differing(self, first: Floats, second: Floats) -> Ints:
         """The rows in which two policies differ, bit by bit."""
-        unequal = np.flatnonzero(first.view(np.int64) != second.view(np.int64))
-        rows: Ints = unequal // first.shape[-1]
-        rows = rows[np.flatnonzero(np.diff(rows, prepend=-1))]
+        rows = differing(first, second)
         if self._rows is None:
             return rows
         looked: Ints = np.intersect1d(rows, self._rows, assume_unique=True)
         return looked
+
+
+def _choices(policy: Floats) -> Choices | None:
+    """The actions of a policy that plays one in every row; None if it does not."""
+    rows, actions = policy.size // policy.shape[-1], policy.shape[-1]
+    if actions > np.iinfo(np.uint16).max or np.count_nonzero(policy.view(np.int64)) != rows:
+        return None
+    chosen = policy.argmax(axis=-1)
+    certain = np.take_along_axis(policy, chosen[..., None], axis=-1) == 1.0
+    return Choices(chosen.astype(np.uint16), actions) if certain.all() else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,6 +153,8 @@ class KeptPolicy:
 
     def write(self, value: Kept) -> Any:
         """The policy, or the parts of the difference; none of these ever change."""
+        if isinstance(value, Choices):
+            return {"actions": value.actions.astype(np.int64)}
         if not isinstance(value, Difference):
             return value
         return {"base": value.base, "rows": value.rows.astype(np.int64), "values": value.values}
@@ -126,6 +163,11 @@ class KeptPolicy:
         """The policy, if its rows are distributions."""
         if not isinstance(saved, dict):
             return self._base(name, saved)
+        if "actions" in saved:
+            given = stored.exact(saved, "actions")["actions"]
+            actions = stored.array("actions", given, np.int64, self.shape[:-1])
+            stored.within("actions", actions, self.shape[-1])
+            return Choices(actions.astype(np.uint16), self.shape[-1])
         read: State = stored.exact(saved, "base", "rows", "values")
         rows = stored.array("rows", read["rows"], np.int64, (None,))
         stored.within("rows", rows, int(np.prod(self.shape[:-1])))

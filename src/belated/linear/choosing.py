@@ -12,53 +12,56 @@ import numpy as np
 from numba import njit
 
 from belated.core.arrays import Floats, Ints
-from belated.linear.chance import normal_above, uniforms
+from belated.linear.chance import ABOVE, LEVELS, PARTS, hashes
+from belated.linear.fitting import dot, quadratic
+from belated.linear.sums import FOLLOWS, MEAN, OFFSET, OPTIMISM, SIGMA
 
 ROUNDS = 64
 
 
 @njit(cache=True)
-def quadratic(C: Floats, x: Floats) -> float:
-    """X' C x; C (d, d), or a diagonal (d, 1)."""
-    d, e = C.shape
-    total = 0.0
-    if e == 1:
-        for u in range(d):
-            total += C[u, 0] * x[u] * x[u]
-        return total
-    row = np.zeros(d)
-    for u in range(d):
-        if x[u] != 0.0:
-            for v in range(d):
-                row[v] += x[u] * C[u, v]
-    for v in range(d):
-        total += row[v] * x[v]
-    return total
-
-
-@njit(cache=True)
-def shares_of_rounds(means: Floats, widths: Floats, seed: int, number: int) -> Floats:
-    """The share of the rounds in which each action is best; a tie is divided. Shape (n,)."""
+def shares_of_rounds(means: Floats, widths: Floats, seed: int, number: int, out: Floats) -> None:
+    """The share of the rounds in which each action is best into out (n,); a tie is divided."""
     n = len(means)
-    shares = np.zeros(n)
-    if n == 1:
-        shares[0] = 1.0
-        return shares
-    draws = uniforms(seed, number, 1, ROUNDS * n)
-    scores = np.empty(n)
-    for s in range(ROUNDS):
-        best = -math.inf
-        ties = 0
-        for a in range(n):
-            scores[a] = means[a] + widths[a] * normal_above(draws[s * n + a])
-            if scores[a] > best:
-                best, ties = scores[a], 1
-            elif scores[a] == best:
-                ties += 1
-        for a in range(n):
-            if scores[a] == best:
-                shares[a] += 1.0 / (ROUNDS * ties)
-    return shares
+    best = -math.inf
+    for a in range(n):
+        out[a] = 0.0
+        best = max(best, means[a])
+    rivals = np.empty(n, dtype=np.int64)  # actions that can be best in a round
+    count = 0
+    for a in range(n):
+        if means[a] + widths[a] * ABOVE[LEVELS - 1] >= best:
+            rivals[count] = a
+            count += 1
+    if count == 1:
+        out[rivals[0]] = 1.0
+        return
+    each = (ROUNDS + PARTS - 1) // PARTS
+    drawn = hashes(seed, number, 1, each * n)
+    scored = np.empty((count, each * PARTS))
+    top = np.full(ROUNDS, -math.inf)
+    for c in range(count):
+        a = rivals[c]
+        row = scored[c]
+        for h in range(each):
+            bits = drawn[each * a + h]
+            for p in range(PARTS):
+                row[PARTS * h + p] = ABOVE[int(bits & np.uint64(LEVELS - 1))]
+                bits >>= np.uint64(12)
+        for s in range(ROUNDS):
+            row[s] = means[a] + widths[a] * row[s]
+            top[s] = max(top[s], row[s])
+    ties = np.zeros(ROUNDS)
+    for c in range(count):
+        row = scored[c]
+        for s in range(ROUNDS):
+            ties[s] += 1.0 if row[s] == top[s] else 0.0
+    for c in range(count):
+        row = scored[c]
+        share = 0.0
+        for s in range(ROUNDS):
+            share += 1.0 / ties[s] if row[s] == top[s] else 0.0
+        out[rivals[c]] = share / ROUNDS
 
 
 @njit(cache=True)
@@ -66,29 +69,25 @@ def scores(
     rows: Floats,
     models: Ints,
     theta: Floats,
-    constant: float,
     spread: Floats,
-    sigma: float,
-    mean: float,
-    optimism: float,
-) -> tuple[Floats, Floats, Floats]:
-    """Mean, width and variance factor of every action at hand: three arrays (n,).
+    level: Floats,
+    means: Floats,
+    widths: Floats,
+    factors: Floats,
+) -> None:
+    """Mean, width and variance factor of every action at hand, into three arrays (n,).
 
-    rows: (n, d) features, or (1, d) for all. mean: of the outcomes where their variance follows
-    it, else 0.
+    rows: (n, d) features, or (1, d) for all.
     """
-    n = len(models)
-    means, widths, factors = np.empty(n), np.empty(n), np.ones(n)
-    for a in range(n):
-        x = rows[a] if len(rows) > 1 else rows[0]
+    sigma, mean = level[SIGMA], level[MEAN]
+    for a in range(len(models)):
+        x = rows[a if len(rows) > 1 else 0]
         i = models[a]
-        m = constant
-        for u in range(len(x)):
-            m += theta[i, u] * x[u]
-        q = quadratic(spread[i], x)
-        if mean > 0.0:
-            u_a = max(m / mean, 0.0)
-            factors[a] = max(u_a, min(1.0, u_a + q * (sigma / mean) ** 2))
+        m = level[OFFSET] + dot(theta[i], x)
+        q = max(quadratic(spread[i], x), 0.0)
+        factors[a] = 1.0
+        if level[FOLLOWS] > 0.0:
+            ratio = max(m / mean, 0.0)
+            factors[a] = max(ratio, min(1.0, ratio + q * (sigma / mean) ** 2))
         means[a] = m
-        widths[a] = optimism * sigma * math.sqrt(max(q, 0.0) * factors[a])
-    return means, widths, factors
+        widths[a] = level[OPTIMISM] * sigma * math.sqrt(q * factors[a])

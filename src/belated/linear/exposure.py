@@ -12,41 +12,25 @@ delays in (edge_{j-1}, edge_j]; bin 0 those of 0. Of the decisions that have rea
 passes every decision once, in order, so both are kept with one pointer per edge. While no decision
 with a report has reached an edge, a report of its bin says that lower ages have seen nothing. An
 action's hazard is shrunk to that of all actions together with a weight of ten reports.
+
+The counts of model i are rows of delays[i]: came, risk, early (reports of decisions that have not
+reached their bin's edge yet), and share, which is F at the edges.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from belated.core.arrays import Floats, Ints
+from belated.linear.sums import CAME, EARLY, EDGES, RISK, SHARE
 
-EDGES = 96
-"""Edges: two per octave, so ages up to 2**47 units."""
 POOLED = 10.0
 """Reports of all actions together that count as much as those of one action."""
-
-
-class Exposure(NamedTuple):
-    """Counts of delays of A models, and what was fitted to them.
-
-    Attributes:
-        edges: ages (E,), increasing from 0.
-        came: reports by the bin of their delay, of decisions that have reached its edge, (A, E).
-        risk: reports of that bin and of lower ones, of the same decisions, (A, E).
-        young: reports by bin, of decisions that have not reached its edge yet, (A, E).
-        passed: the number of the next decision that reaches each edge, (E,).
-        share: F at the edges, (A, E).
-    """
-
-    edges: Floats
-    came: Floats
-    risk: Floats
-    young: Floats
-    passed: Ints
-    share: Floats
+# Columns of a log's whole numbers.
+MODEL, BIN, STATUS = range(3)
+# Columns of a log's numbers.
+CLOCK, TOTAL, USED = range(3)
 
 
 def unit_edges() -> Floats:
@@ -54,19 +38,6 @@ def unit_edges() -> Floats:
     octaves = 2.0 ** np.arange(1, EDGES)
     steps = np.sort(np.concatenate([octaves, 1.5 * octaves]))
     return np.concatenate([[0.0, 1.0], steps])[:EDGES]
-
-
-def fresh(models: int, unit: float = 1.0) -> Exposure:
-    """Nothing has come yet."""
-    counts = (models, EDGES)
-    return Exposure(
-        unit_edges() * unit,
-        np.zeros(counts),
-        np.zeros(counts),
-        np.zeros(counts),
-        np.zeros(EDGES, dtype=np.int64),
-        np.zeros(counts),
-    )
 
 
 @njit(cache=True)
@@ -83,88 +54,91 @@ def bin_of(edges: Floats, delay: float) -> int:
 
 
 @njit(cache=True)
-def count_report(exposure: Exposure, number: int, model: int, delay: float) -> int:
+def count_report(
+    edges: Floats, passed: Ints, delays: Floats, number: int, model: int, delay: float
+) -> int:
     """Count the first report of a decision; returns the bin of its delay."""
-    j = bin_of(exposure.edges, delay)
-    if exposure.passed[j] <= number:
-        exposure.young[model, j] += 1.0
+    j = bin_of(edges, delay)
+    if passed[j] <= number:
+        delays[model, EARLY, j] += 1.0
         return j
-    exposure.came[model, j] += 1.0
-    exposure.risk[model, j] += 1.0
-    for later in range(j + 1, len(exposure.edges)):
-        if exposure.passed[later] <= number:  # larger edges have passed no more
+    delays[model, CAME, j] += 1.0
+    delays[model, RISK, j] += 1.0
+    for later in range(j + 1, len(edges)):
+        if passed[later] <= number:  # larger edges have passed no more
             break
-        exposure.risk[model, later] += 1.0
+        delays[model, RISK, later] += 1.0
     return j
 
 
 @njit(cache=True)
 def advance(
-    exposure: Exposure,
+    edges: Floats,
+    passed: Ints,
+    delays: Floats,
     base: int,
-    clock: Floats,
-    actions: Ints,
-    bins: Ints,
+    log: Floats,
+    marks: Ints,
     seen: int,
     time: float,
 ) -> None:
     """Let every edge pass the decisions that have reached its age.
 
-    clock, actions, bins: by number less `base`: time, model and bin of the first report, -1 if
-    there is none that counts. seen: decisions with smaller numbers were there at the last
-    `observe`, at this time.
+    log, marks: by number less `base`; the bin of a first report is -1 if there is none that
+    counts. seen: decisions with smaller numbers were there at the last `observe`, at this time.
     """
-    for j in range(len(exposure.edges)):
-        edge = exposure.edges[j]
-        k = max(exposure.passed[j], base)
-        if k >= seen or time - clock[k - base] < edge:
+    for j in range(len(edges)):
+        edge = edges[j]
+        k = max(passed[j], base)
+        if k >= seen or time - log[k - base, CLOCK] < edge:
             if k == base:  # no decision that is kept has reached this edge
-                exposure.passed[j:] = np.maximum(exposure.passed[j:], base)
+                for later in range(j, len(edges)):
+                    passed[later] = max(passed[later], base)
                 break
             continue
-        while k < seen and time - clock[k - base] >= edge:
-            if 0 <= bins[k - base] <= j:
-                exposure.risk[actions[k - base], j] += 1.0
-                if bins[k - base] == j:
-                    exposure.came[actions[k - base], j] += 1.0
-                    exposure.young[actions[k - base], j] -= 1.0
+        while k < seen and time - log[k - base, CLOCK] >= edge:
+            found = marks[k - base, BIN]
+            if 0 <= found <= j:
+                counted = delays[marks[k - base, MODEL]]
+                counted[RISK, j] += 1.0
+                if found == j:
+                    counted[CAME, j] += 1.0
+                    counted[EARLY, j] -= 1.0
             k += 1
-        exposure.passed[j] = k
+        passed[j] = k
 
 
 @njit(cache=True)
-def fit(exposure: Exposure) -> None:
-    """Compute F at the edges from the counts."""
-    A, E = exposure.came.shape
-    share = np.ones(A)
-    for j in range(E - 1, -1, -1):
-        came, risk, young = 0.0, 0.0, 0.0
+def fit(delays: Floats, top: int) -> None:
+    """Compute F at the edges from the counts; top: the largest bin that has counts."""
+    A, _, E = delays.shape
+    for i in range(A):
+        for j in range(top, E):
+            delays[i, SHARE, j] = 1.0
+    for j in range(top, 0, -1):
+        came, risk, early = 0.0, 0.0, 0.0
         for i in range(A):
-            exposure.share[i, j] = share[i]
-            came += exposure.came[i, j]
-            risk += exposure.risk[i, j]
-            young += exposure.young[i, j]
-        if risk > 0.0:
-            pool = came / risk
-            for i in range(A):
-                hazard = (exposure.came[i, j] + POOLED * pool) / (exposure.risk[i, j] + POOLED)
-                share[i] *= 1.0 - hazard
-        elif young > 0.0:
-            share[:] = 0.0
+            came += delays[i, CAME, j]
+            risk += delays[i, RISK, j]
+            early += delays[i, EARLY, j]
+        for i in range(A):
+            kept = 0.0 if early > 0.0 else 1.0
+            if risk > 0.0:
+                hazard = delays[i, CAME, j] + POOLED * came / risk
+                kept = 1.0 - hazard / (delays[i, RISK, j] + POOLED)
+            delays[i, SHARE, j - 1] = kept * delays[i, SHARE, j]
 
 
 @njit(cache=True)
-def share_at(exposure: Exposure, age: float, out: Floats) -> None:
-    """F of every model at an age, linear between the edges, into out (A,); 0 below age 0."""
+def share_at(edges: Floats, delays: Floats, age: float, out: Floats, weight: float) -> None:
+    """Add weight times F of every model at an age to out (A,); linear between edges, 0 below 0."""
     if age < 0.0:
-        out[:] = 0.0
         return
-    edges = exposure.edges
     j = bin_of(edges, age)
-    if j == 0 or age >= edges[j]:
-        out[:] = exposure.share[:, j]
-        return
-    part = (age - edges[j - 1]) / (edges[j] - edges[j - 1])
+    part = 1.0
+    if j > 0 and age < edges[j]:
+        part = (age - edges[j - 1]) / (edges[j] - edges[j - 1])
+    below = max(j - 1, 0)
     for i in range(len(out)):
-        below = exposure.share[i, j - 1]
-        out[i] = below + part * (exposure.share[i, j] - below)
+        share = delays[i, SHARE]
+        out[i] += weight * (part * share[j] + (1.0 - part) * share[below])

@@ -1,196 +1,138 @@
-"""Arrays of a learner in a saved state: named, of one kind and shape, checked when they are read.
+"""Numbers of a learner in a saved state: named, of one kind and shape, checked when they are read.
 
 Compiled code does not check indices, so every index that it uses is checked here.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from belated.core import checks, stored
-from belated.linear.exposure import EDGES, Exposure
-from belated.linear.learning import RING, Level, Log, Model, Tails
-from belated.linear.sums import Old, Young
+from belated.core.arrays import Floats
+from belated.linear import sums
+from belated.linear.exposure import BIN, MODEL, STATUS
+from belated.linear.sums import EDGES, RING, State
+
+_BLOCKS = ("young", "shares", "low", "high")
+"""Parts that are kept of the blocks in use, oldest first."""
+_LEFT_OUT = ("order", "span", "precisions")
+"""Parts that follow from others or are computed before they are used."""
+_SIZES = range(sums.SEED + 1)
+"""Places of `counts` that follow from the arguments."""
 
 
-class Sizes(NamedTuple):
-    """What the shapes of all arrays follow from."""
-
-    models: int
-    features: int
-    columns: int  # features, or 1 for a diagonal
-    memories: int
-
-
-def _array(
-    saved: dict[str, Any], name: str, shape: tuple[int, ...], low: float, high: float
-) -> npt.NDArray[Any]:
-    """A float array of a shape whose entries are in [low, high]."""
-    read = stored.copied(name, saved[name], np.float64, shape)
-    stored.between(name, read, low, high)
-    return read
+def write(state: State) -> stored.State:
+    """The numbers of a learner by name."""
+    order = state.order[: state.counts[sums.BLOCKS]]
+    written: dict[str, Any] = {}
+    for name, part in state._asdict().items():
+        if name in _BLOCKS:
+            written[name] = part[order]
+        elif name not in _LEFT_OUT:
+            written[name] = part.copy()
+    written["predicted"] = state.predicted[: min(state.counts[sums.BEGUN], RING)].copy()
+    low, high = int(state.span[0]), int(state.span[1]) + 1
+    written["sizes"] = state.sizes[:, low : max(low, high)].copy()
+    written["first"] = low
+    return written
 
 
-def _whole(
-    saved: dict[str, Any], name: str, shape: tuple[int, ...], low: int, high: int
-) -> npt.NDArray[np.int64]:
-    """The same of whole numbers."""
-    read = stored.copied(name, saved[name], np.int64, shape)
-    stored.between(name, read, low, high)
-    return read
-
-
-def write_exposure(exposure: Exposure) -> stored.State:
-    """The counts of delays."""
-    return {name: column.copy() for name, column in exposure._asdict().items()}
-
-
-def read_exposure(state: object, sizes: Sizes, begun: int) -> Exposure:
-    """The counts that `write_exposure` wrote."""
-    saved = stored.exact(state, *Exposure._fields)
-    counts = (sizes.models, EDGES)
-    edges = _array(saved, "edges", (EDGES,), 0.0, stored.LARGEST_FLOAT)
-    if not (edges[0] == 0.0 and (np.diff(edges) > 0.0).all()):
-        raise ValueError("edges must increase from 0")
-    came = _array(saved, "came", counts, 0.0, checks.MOST)
-    risk = _array(saved, "risk", counts, 0.0, checks.MOST)
-    if (came > risk).any():
-        raise ValueError("came must be at most risk")
-    young = _array(saved, "young", counts, 0.0, checks.MOST)
-    passed = _whole(saved, "passed", (EDGES,), 0, begun)
-    return Exposure(edges, came, risk, young, passed, _array(saved, "share", counts, 0.0, 1.0))
-
-
-def write_young(young: Young, blocks: int) -> stored.State:
-    """The blocks in use, oldest first."""
-    order = young.order[:blocks]
-    return {name: getattr(young, name)[order] for name in Young._fields if name != "order"}
-
-
-def read_young(state: object, fresh: Young, sizes: Sizes, begun: int) -> int:
-    """Fill fresh blocks with those that `write_young` wrote; returns how many there are."""
-    names = [name for name in Young._fields if name != "order"]
-    saved = stored.exact(state, *names)
-    low = stored.array("low", saved["low"], np.int64, (None,))
-    blocks = len(low)
-    if blocks > len(fresh.order):
-        raise ValueError(f"low must have at most {len(fresh.order)} entries, got {blocks}")
+def read(saved: object, fresh: State) -> None:
+    """Fill the parts of a fresh learner with those that `write` wrote."""
+    names = [name for name in State._fields if name not in _LEFT_OUT]
+    given = stored.exact(saved, *names, "first")
+    _read_counts(given["counts"], fresh)
+    begun, blocks = int(fresh.counts[sums.BEGUN]), int(fresh.counts[sums.BLOCKS])
+    first = checks.integer("first", given["first"], 0, fresh.sizes.shape[1])
+    sizes = stored.array("sizes", given["sizes"], np.float64, (2, None))
+    if first + sizes.shape[1] > fresh.sizes.shape[1]:
+        raise ValueError(f"sizes must end below {fresh.sizes.shape[1]}, got a first of {first}")
+    places: dict[str, Any] = dict.fromkeys(_BLOCKS, slice(0, blocks))
+    places["predicted"] = slice(0, min(begun, RING))
+    places["sizes"] = (slice(None), slice(first, first + sizes.shape[1]))
     for name in names:
-        column = getattr(fresh, name)
-        shape = (blocks, *column.shape[1:])
-        if name in ("low", "high"):
-            column[:blocks] = _whole(saved, name, shape, 0, begun)
+        if name == "counts":
+            continue
+        target = getattr(fresh, name)[places.get(name, slice(None))]
+        if target.dtype == np.int64:
+            part: npt.NDArray[Any] = stored.copied(name, given[name], np.int64, target.shape)
+            stored.between(name, part, 0, begun)
         else:
-            column[:blocks] = _array(
-                saved, name, shape, -stored.LARGEST_FLOAT, stored.LARGEST_FLOAT
-            )
-    high = fresh.high[:blocks]
-    follow = blocks == 0 or (
-        bool((fresh.low[1:blocks] == high[:-1]).all())
-        and bool((fresh.low[:blocks] < high).all())
-        and high[-1] == begun
+            part = stored.copied(name, given[name], np.float64, target.shape)
+            stored.finite(name, part)
+        target[...] = part
+    if sizes.shape[1]:
+        fresh.span[:] = first, first + sizes.shape[1] - 1
+    _check(fresh, begun, blocks)
+
+
+def _read_counts(saved: object, fresh: State) -> None:
+    """The whole numbers: those that the arguments decide, and the others within their limits."""
+    counts = stored.copied("counts", saved, np.int64, (sums.COUNTS,))
+    if (counts[_SIZES] != fresh.counts[_SIZES]).any():
+        raise ValueError("counts must begin with the sizes that follow from the arguments")
+    begun = checks.integer("begun", int(counts[sums.BEGUN]), 0, checks.MOST)
+    for name, place, low, high in (
+        ("base", sums.BASE, 0, begun),
+        ("blocks", sums.BLOCKS, 0, len(fresh.order)),
+        ("reports", sums.REPORTS, 0, begun),
+        ("fresh", sums.FRESH, 0, checks.MOST),
+        ("fitted", sums.FITTED, -1, begun),
+        ("known", sums.KNOWN, 0, begun),
+        ("unpredicted", sums.UNPREDICTED, 0, begun),
+        ("kinds", sums.KINDS, 0, 2),
+        ("negative", sums.NEGATIVE, 0, 1),
+        ("top", sums.TOP, 0, EDGES - 1),
+        ("spread", sums.SPREAD, -1, begun),
+    ):
+        checks.integer(name, int(counts[place]), low, high)
+    fresh.counts[:] = counts
+
+
+def _check(state: State, begun: int, blocks: int) -> None:
+    """What must hold between the parts."""
+    if not (state.edges[0] == 0.0 and (np.diff(state.edges) > 0.0).all()):
+        raise ValueError("edges must increase from 0")
+    if (state.delays[:, sums.CAME] > state.delays[:, sums.RISK]).any():
+        raise ValueError("delays must have at most as many that came as were at risk")
+    stored.between("delays", state.delays, 0.0, checks.MOST)
+    stored.between("tally", state.tally[[sums.PLAYS, sums.HITS]], 0.0, checks.MOST)
+    stored.between("sizes", state.sizes, 0.0, stored.LARGEST_FLOAT)
+    stored.between("shares of delays", state.delays[:, sums.SHARE], 0.0, 1.0)
+    stored.between("shares", state.shares, 0.0, 1.0)
+    stored.between("discounts", state.memory[sums.DISCOUNT], 0.9, 1.0)
+    stored.between("scales", state.memory[sums.SCALE], 1e-200, 1.0)
+    stored.between("weights", state.memory[sums.WEIGHT], 0.0, 1.0)
+    stored.between("judging", state.level[sums.JUDGING : sums.JUDGING + 1], 0.9, 1.0)
+    low, high = state.low[:blocks], state.high[:blocks]
+    follow = blocks == 0 or bool(
+        (low[1:] == high[:-1]).all() and (low < high).all() and high[-1] == begun
     )
     if not follow:
         raise ValueError("low and high must make blocks that follow each other up to the newest")
-    return blocks
+    if blocks == 0 and state.counts[sums.SILENT] and begun:
+        raise ValueError("low and high must make blocks that follow each other up to the newest")
 
 
-def write_named(arrays: NamedTuple) -> stored.State:
-    """Arrays by name."""
-    return {name: column.copy() for name, column in arrays._asdict().items()}
+def write_log(x: Floats, log: Floats, marks: npt.NDArray[np.int32], kept: int) -> stored.State:
+    """The decisions in the log."""
+    return {"x": x[:kept].copy(), "log": log[:kept].copy(), "marks": marks[:kept].copy()}
 
 
-def read_old(state: object, fresh: Old) -> Old:
-    """The settled sums."""
-    saved = stored.exact(state, *Old._fields)
-    arrays = {
-        name: _array(saved, name, column.shape, -stored.LARGEST_FLOAT, stored.LARGEST_FLOAT)
-        for name, column in fresh._asdict().items()
-    }
-    stored.between("scale", arrays["scale"], 1e-200, 1.0)
-    return Old(**arrays)
-
-
-def write_model(model: Model, begun: int) -> stored.State:
-    """What was fitted, and the predictions that are remembered."""
-    written = write_named(model)
-    written["predicted"] = model.predicted[: min(begun, RING)].copy()
-    return written
-
-
-def read_model(state: object, fresh: Model, begun: int) -> Model:
-    """The model that `write_model` wrote."""
-    saved = stored.exact(state, *Model._fields)
-    rows = min(begun, RING)
-    shapes = {name: column.shape for name, column in fresh._asdict().items()}
-    shapes["predicted"] = (rows, shapes["predicted"][1])
-    arrays = {
-        name: _array(saved, name, shape, -stored.LARGEST_FLOAT, stored.LARGEST_FLOAT)
-        for name, shape in shapes.items()
-    }
-    fresh.predicted[:rows] = arrays["predicted"]
-    stored.between("weight", arrays["weight"], 0.0, 1.0)
-    return Model(**{**arrays, "predicted": fresh.predicted})
-
-
-def write_log(log: Log, kept: int) -> stored.State:
-    """The decisions in the log; small whole numbers as `int32`."""
-    written = {name: column[:kept].copy() for name, column in log._asdict().items()}
-    for name in ("bin", "status"):
-        written[name] = written[name].astype(np.int32)
-    return written
-
-
-def read_log(state: object, sizes: Sizes, kept: int) -> Log:
-    """The log that `write_log` wrote."""
-    saved = stored.exact(state, *Log._fields)
-    most = {"model": sizes.models - 1, "bin": EDGES - 1, "status": 3}
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    for name in Log._fields:
-        shape = (kept, sizes.features) if name == "x" else (kept,)
-        if name in most:
-            read = stored.copied(name, saved[name], np.int32, shape)
-            stored.between(name, read, -1 if name == "bin" else 0, most[name])
-            arrays[name] = read if name == "model" else read.astype(np.int8)
-        else:
-            arrays[name] = _array(saved, name, shape, -stored.LARGEST_FLOAT, stored.LARGEST_FLOAT)
-    return Log(**arrays)
-
-
-def write_tails(tails: Tails) -> stored.State:
-    """The sizes of outcomes that have come."""
-    low, high = int(tails.span[0]), int(tails.span[1]) + 1
-    part = slice(low, max(low, high))
-    return {
-        "first": low,
-        "count": tails.number[part].copy(),
-        "square": tails.square[part].copy(),
-    }
-
-
-def read_tails(state: object, fresh: Tails) -> None:
-    """Fill fresh tails with those that `write_tails` wrote."""
-    saved = stored.exact(state, "first", "count", "square")
-    size = len(fresh.number)
-    count = stored.array("count", saved["count"], np.float64, (None,))
-    first = checks.integer("first", saved["first"], 0, size)
-    if first + len(count) > size:
-        raise ValueError(f"count must have at most {size - first} entries, got {len(count)}")
-    stored.between("count", count, 0.0, checks.MOST)
-    square = _array(saved, "square", count.shape, 0.0, stored.LARGEST_FLOAT)
-    if len(count):
-        fresh.number[first : first + len(count)] = count
-        fresh.square[first : first + len(count)] = square
-        fresh.span[:] = first, first + len(count) - 1
-
-
-def read_level(state: object) -> Level:
-    """The numbers of all models together."""
-    saved = stored.exact(state, *Level._fields)
-    level = Level(**{name: checks.real(name, value, -math.inf) for name, value in saved.items()})
-    checks.real("judging", level.judging, 0.9, 1.0)
-    return level
+def read_log(
+    saved: object, width: int, models: int, kept: int
+) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
+    """The log that `write_log` wrote: features (n, width), numbers (n, 3) and marks (n, 3)."""
+    given = stored.exact(saved, "x", "log", "marks")
+    x = stored.copied("x", given["x"], np.float64, (kept, width))
+    log = stored.copied("log", given["log"], np.float64, (kept, 3))
+    for name, part in (("x", x), ("log", log)):
+        stored.between(name, part, -stored.LARGEST_FLOAT, stored.LARGEST_FLOAT)
+    marks = stored.copied("marks", given["marks"], np.int32, (kept, 3))
+    stored.between("models", marks[:, MODEL], 0, models - 1)
+    stored.between("bins", marks[:, BIN], -1, EDGES - 1)
+    stored.between("statuses", marks[:, STATUS], 0, 3)
+    return x, log, marks

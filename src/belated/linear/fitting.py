@@ -1,7 +1,7 @@
-"""From sums to models: exposures of blocks, weights of the memories, ridge regressions.
+"""From sums to models: exposures of blocks, ridge regressions, variances.
 
 With x_k the features of the chosen action, r_k what has come of decision k so far, F_k its
-exposure, g the discount of a memory, and D the ridge:
+exposure, w_k its precision, g the discount of a memory, and D the ridge:
 
     V_i = D + sum g^(t-k) w_k F_k x_k x_k'
     b_i = sum g^(t-k) w_k r_k x_k
@@ -12,6 +12,13 @@ outcome. One unpenalised constant mu for all models is eliminated in closed form
 
     mu = (sum r - sum_i f_i' V_i^-1 b_i) / (sum F - sum_i f_i' V_i^-1 f_i)
     theta_i = V_i^-1 (b_i - mu f_i)
+
+The variance of x' theta_i is sigma^2 x' A_i^-1 x; A_i is D and the sum of x_k x_k' over all
+decisions of the model, pending ones too, averaged over the memories by weight. A decision changes
+A_i^-1 at once (Sherman & Morrison 1950); the rest is fitted anew when it is stale: see `is_stale`.
+
+Symmetric matrices are kept as the rows of their upper triangle, one after the other, or as their
+diagonal where there are as many numbers as features.
 """
 
 from __future__ import annotations
@@ -21,192 +28,320 @@ import math
 import numpy as np
 from numba import njit
 
-from belated.core.arrays import Floats
-from belated.linear.exposure import Exposure, share_at
-from belated.linear.sums import Old, Young
+from belated.core.arrays import Floats, Ints
+from belated.linear.exposure import CLOCK, share_at
+from belated.linear.sums import (
+    DISCOUNT,
+    EXPOSED,
+    LEFT,
+    MASS,
+    REPORTED_THEN,
+    SCALE,
+    TOTAL,
+    WEIGHT,
+    WHEN,
+    add_products,
+    add_row,
+)
 
 PSEUDO = 0.1
 """Weight of the mean outcome in the constant of all models."""
 WIDE = 32
 """Features above which fewer memories are kept and the models are fitted less often."""
-SAMPLES = 16
+SAMPLES = 8
 """Decisions of a block whose ages give its exposure."""
+STALE = 0.1
+STALE_WIDE = 0.4
+"""How much of what a model knows may have changed before it is fitted anew."""
 
 
 @njit(cache=True)
 def block_shares(
-    young: Young,
     blocks: int,
-    exposure: Exposure,
+    order: Ints,
+    low: Ints,
+    high: Ints,
+    edges: Floats,
+    delays: Floats,
     base: int,
-    clock: Floats,
+    log: Floats,
     seen: int,
     time: float,
     out: Floats,
 ) -> None:
     """Mean exposure of each block and model into out (B, A), by slot."""
-    A = out.shape[1]
-    one = np.zeros(A)
     for place in range(blocks):
-        slot = young.order[place]
-        low, high = young.low[slot], young.high[slot]
-        count = min(high - low, SAMPLES)
-        out[slot] = 0.0
+        slot = order[place]
+        width = high[slot] - low[slot]
+        count = min(width, SAMPLES)
+        row = out[slot]
         kept = 0
+        for i in range(len(row)):
+            row[i] = 0.0
         for s in range(count):
-            k = low + ((2 * s + 1) * (high - low)) // (2 * count)
+            k = low[slot] + ((2 * s + 1) * width) // (2 * count)
             if k >= base:
                 kept += 1
                 if k < seen:
-                    share_at(exposure, time - clock[k - base], one)
-                    out[slot] += one
-        out[slot] /= max(kept, 1)
+                    share_at(edges, delays, time - log[k - base, CLOCK], row, 1.0)
+        for i in range(len(row)):
+            row[i] /= max(kept, 1)
+
+
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def dot(x: Floats, y: Floats) -> float:
+    """The sum of the products of two arrays (d,)."""
+    total = 0.0
+    for u in range(len(x)):
+        total += x[u] * y[u]
+    return total
 
 
 @njit(cache=True)
-def factor(V: Floats) -> None:
-    """Overwrite the upper triangle of V (d, d) with U, V = U'U; a diagonal (d, 1) with its root."""
-    d, e = V.shape
-    if e == 1:
+def factor(V: Floats, d: int) -> None:
+    """Overwrite V (t,) with the upper triangle of U, V = U'U; a diagonal with its root."""
+    if len(V) == d:
         for u in range(d):
-            V[u, 0] = math.sqrt(V[u, 0])
+            V[u] = math.sqrt(V[u])
         return
-    for k in range(d):
-        root = math.sqrt(V[k, k])
-        for v in range(k, d):
-            V[k, v] /= root
-        for u in range(k + 1, d):
-            ratio = V[k, u]
-            if ratio != 0.0:
-                for v in range(u, d):
-                    V[u, v] -= ratio * V[k, v]
+    start = 0
+    for n in range(d, 0, -1):
+        row = V[start : start + n]
+        add_row(row, row, 1.0 / math.sqrt(row[0]) - 1.0)
+        start += n
+        below = start
+        for u in range(1, n):
+            if row[u] != 0.0:
+                add_row(V[below : below + n - u], row[u:], -row[u])
+            below += n - u
 
 
 @njit(cache=True)
 def solve(U: Floats, x: Floats) -> None:
     """Overwrite x (d,) with V^-1 x, given the factor of V."""
-    d, e = U.shape
-    if e == 1:
+    d = len(x)
+    if len(U) == d:
         for u in range(d):
-            x[u] /= U[u, 0] * U[u, 0]
+            x[u] /= U[u] * U[u]
         return
+    start = 0
     for u in range(d):
-        x[u] /= U[u, u]
-        for v in range(u + 1, d):
-            x[v] -= U[u, v] * x[u]
+        x[u] /= U[start]
+        add_row(x[u + 1 :], U[start + 1 : start + d - u], -x[u])
+        start += d - u
     for u in range(d - 1, -1, -1):
-        for v in range(u + 1, d):
-            x[u] -= U[u, v] * x[v]
-        x[u] /= U[u, u]
+        start -= d - u
+        x[u] = (x[u] - dot(U[start + 1 : start + d - u], x[u + 1 :])) / U[start]
 
 
 @njit(cache=True)
-def add_inverse(U: Floats, weight: float, out: Floats) -> None:
-    """Add weight * V^-1 to out, given the factor of V."""
-    d, e = U.shape
-    if e == 1:
+def inverse(U: Floats, d: int, out: Floats) -> None:
+    """Write V^-1 to out (t,), given the factor of V."""
+    if len(U) == d:
         for u in range(d):
-            out[u, 0] += weight / (U[u, 0] * U[u, 0])
+            out[u] = 1.0 / (U[u] * U[u])
         return
     # Row u of W is row u of the inverse of U' (lower triangular); V^-1 = W' W.
     W = np.zeros((d, d))
     for u in range(d):
-        W[u, u] = 1.0
+        row = W[u, : u + 1]
+        row[u] = 1.0
+        place = u  # of U[k, u]
         for k in range(u):
-            ratio = U[k, u]
-            if ratio != 0.0:
-                for v in range(k + 1):
-                    W[u, v] -= ratio * W[k, v]
-        for v in range(u + 1):
-            W[u, v] /= U[u, u]
+            if U[place] != 0.0:
+                add_row(row[: k + 1], W[k], -U[place])
+            place += d - k - 1
+        add_row(row, row, 1.0 / U[place] - 1.0)
+    out[:] = 0.0
     for k in range(d):
+        row = W[k]
+        start = 0
         for u in range(k + 1):
-            ratio = weight * W[k, u]
-            for v in range(k + 1):
-                out[u, v] += ratio * W[k, v]
+            add_row(out[start : start + k + 1 - u], row[u:], row[u])
+            start += d - u
+
+
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def quadratic(C: Floats, x: Floats) -> float:
+    """X' C x; C (t,)."""
+    d = len(x)
+    total = 0.0
+    if len(C) == d:
+        for u in range(d):
+            total += C[u] * x[u] * x[u]
+        return total
+    start, u = 0, 0
+    while u + 1 < d:  # two rows at a time
+        n = d - u
+        first, second, rest = C[start + 2 : start + n], C[start + n + 1 :], x[u + 2 :]
+        one, two = 0.0, 0.0
+        for v in range(n - 2):
+            one += first[v] * rest[v]
+            two += second[v] * rest[v]
+        total += x[u] * (C[start] * x[u] + 2.0 * (C[start + 1] * x[u + 1] + one))
+        total += x[u + 1] * (C[start + n] * x[u + 1] + 2.0 * two)
+        start += 2 * n - 1
+        u += 2
+    if u < d:
+        total += C[start] * x[u] * x[u]
+    return total
 
 
 @njit(cache=True)
-def fit_models(
-    young: Young,
+def add_one(C: Floats, x: Floats) -> None:
+    """Overwrite the inverse C (t,) of a matrix A with that of A + x x'."""
+    d = len(x)
+    if len(C) == d:
+        for u in range(d):
+            C[u] /= 1.0 + C[u] * x[u] * x[u]
+        return
+    y = np.zeros(d)
+    start = 0
+    for u in range(d):
+        row = C[start : start + d - u]
+        y[u] += dot(row, x[u:])
+        add_row(y[u + 1 :], row[1:], x[u])
+        start += d - u
+    add_products(C, y, -1.0 / (1.0 + dot(x, y)))
+
+
+@njit(cache=True)
+def ridge_of(features: Floats, plays: float, out: Floats) -> float:
+    """Penalties (d,): the mean square of each feature where it is not 0, times how many are.
+
+    Returns how many are.
+    """
+    d = features.shape[1]
+    count = 0.0
+    for u in range(d):
+        count += features[0, u]
+    count = max(count / max(plays, 1.0), 1.0)
+    for u in range(d):
+        square = features[1, u] / features[0, u] if features[0, u] > 0.0 else 1.0
+        out[u] = count * square
+    return count
+
+
+@njit(cache=True)
+def add_ridge(V: Floats, ridge: Floats) -> None:
+    """Add the penalties (d,) to the diagonal of V (t,)."""
+    d = len(ridge)
+    place = 0
+    for u in range(d):
+        V[place] += ridge[u]
+        place += 1 if len(V) == d else d - u
+
+
+@njit(cache=True)
+def is_stale(
+    fit: Floats, discount: float, begun: int, exposed: float, hits: float, count: float, d: int
+) -> bool:
+    """Whether a model must be fitted anew.
+
+    The decisions that count more or less than when it was fitted are compared with those that it
+    knows and the ridge, which weighs as much as `count` of them. A report moves a mean by
+    1 / sqrt(reports) of its standard error.
+    """
+    if fit[WHEN] < 0.0:
+        return True
+    limit = STALE if d <= WIDE else STALE_WIDE
+    known = fit[MASS]
+    gone = (1.0 - discount ** (begun - fit[WHEN])) * known
+    moved = (abs(exposed - fit[EXPOSED]) + gone) / (known + count)
+    reported = abs(hits - fit[REPORTED_THEN])
+    return moved > limit or reported > 2.0 * limit * math.sqrt(hits)
+
+
+@njit(cache=True)
+def fit_model(
+    m: int,
+    i: int,
     blocks: int,
-    old: Old,
+    order: Ints,
+    ages: Floats,
+    young: Floats,
+    old: Floats,
+    memory: Floats,
     shares: Floats,
     precisions: Floats,
-    begun: int,
-    discounts: Floats,
     ridge: Floats,
-    mean: float,
-    theta: Floats,
-    constant: Floats,
+    fit: Floats,
+    V: Floats,
 ) -> None:
-    """Fit theta (M, A, d) and constant (M,).
+    """Fit model i of memory m, up to the constant: into fit (2 d + 6,).
 
-    shares, precisions: of blocks and models, (B, A) by slot. ridge: (d,). mean: of the outcomes.
+    ages: of the blocks, by slot. shares, precisions: of blocks and models, by slot.
+    V: room for (t,).
     """
-    M, A, d = theta.shape
-    e = old.xx.shape[3]
-    V = np.empty((d, e))
-    b = np.empty(d)
-    f = np.empty((A, d))
-    for m in range(M):
-        top, low = PSEUDO * mean, PSEUDO
-        for i in range(A):
-            scale = old.scale[m]
-            V[:] = scale * old.xx[m, i]
-            b[:] = scale * old.rx[m, i]
-            x = scale * old.x[m, i]
-            top += scale * old.r[m, i]
-            low += scale * old.n[m, i]
-            for place in range(blocks):
-                slot = young.order[place]
-                age = begun - 0.5 * (young.low[slot] + young.high[slot] - 1)
-                weight = discounts[m] ** age * precisions[slot, i]
-                seen = weight * shares[slot, i]
-                if weight < 1e-9 or young.n[slot, i] == 0.0:
-                    continue
-                top += weight * young.r[slot, i]
-                low += seen * young.n[slot, i]
-                for u in range(d):
-                    b[u] += weight * young.rx[slot, i, u]
-                    x[u] += seen * young.x[slot, i, u]
-                if seen > 0.0:
-                    for u in range(d):
-                        for v in range(e):
-                            V[u, v] += seen * young.xx[slot, i, u, v]
-            for u in range(d):
-                V[u, u if e > 1 else 0] += ridge[u]
-            f[i] = x
-            factor(V)
-            solve(V, b)
-            solve(V, f[i])
-            theta[m, i] = b
-            for u in range(d):
-                top -= x[u] * b[u]
-                low -= x[u] * f[i, u]
-        constant[m] = top / max(low, PSEUDO)
-        for i in range(A):
-            theta[m, i] -= constant[m] * f[i]
+    d, t = len(ridge), len(V)
+    b, f = fit[:d], fit[d : 2 * d]
+    x = np.zeros(d)
+    b[:] = 0.0
+    V[:] = 0.0
+    n, r = 0.0, 0.0
+    for place in range(-1, blocks):
+        if place < 0:
+            row, weight = old[m, i], memory[SCALE, m]
+            seen = weight
+        else:
+            slot = order[place]
+            row = young[slot, i]
+            weight = memory[DISCOUNT, m] ** ages[slot] * precisions[slot, i]
+            seen = weight * shares[slot, i]
+        if row[0] == 0.0 or weight < 1e-9:
+            continue
+        n += seen * row[0]
+        r += weight * row[1]
+        add_row(b, row[2 + d : 2 + 2 * d], weight)
+        if seen > 0.0:
+            add_row(x, row[2 : 2 + d], seen)
+            add_row(V, row[2 + 2 * d : 2 + 2 * d + t], seen)
+    add_ridge(V, ridge)
+    factor(V, d)
+    solve(V, b)
+    f[:] = x
+    solve(V, f)
+    fit[MASS] = n
+    fit[TOTAL] = r - dot(x, b)
+    fit[LEFT] = n - dot(x, f)
 
 
 @njit(cache=True)
-def fit_spread(old: Old, weights: Floats, ridge: Floats, out: Floats) -> None:
-    """The inverse of what was asked, averaged over the memories by weight, into out (A, d, e).
+def fit_spread(
+    i: int,
+    blocks: int,
+    order: Ints,
+    ages: Floats,
+    young: Floats,
+    old: Floats,
+    asked: Floats,
+    told: bool,
+    memory: Floats,
+    ridge: Floats,
+    V: Floats,
+    out: Floats,
+) -> None:
+    """The inverse of what was asked of model i, averaged over the memories, into out (t,).
 
-    Above `WIDE` features, where inverses are what takes time: the inverse of the average.
+    told: every outcome reports; then `asked` has the sums of all decisions.
     """
-    M, A, d, e = old.asked.shape
-    out[:] = 0.0
-    together = d > WIDE
-    G = np.empty((d, e))
-    for i in range(A):
-        for m in range(M):
-            weight = weights[m] * old.scale[m] if together else old.scale[m]
-            if m == 0 or not together:
-                G[:] = 0.0
-                for u in range(d):
-                    G[u, u if e > 1 else 0] = ridge[u]
-            G += weight * old.asked[m, i]
-            if m == M - 1 or not together:
-                factor(G)
-                add_inverse(G, 1.0 if together else weights[m], out[i])
+    d, t = len(ridge), len(V)
+    M = memory.shape[1]
+    V[:] = 0.0
+    first = 2 + 2 * d
+    for m in range(M):
+        weight = memory[WEIGHT, m] * memory[SCALE, m]
+        if told:
+            add_row(V, asked[m, i], weight)
+        else:
+            add_row(V, old[m, i, first:], weight)
+    for place in range(blocks):
+        slot = order[place]
+        if young[slot, i, 0] != 0.0:
+            weight = 0.0
+            for m in range(M):
+                weight += memory[WEIGHT, m] * memory[DISCOUNT, m] ** ages[slot]
+            add_row(V, young[slot, i, first : first + t], weight)
+    add_ridge(V, ridge)
+    factor(V, d)
+    inverse(V, d, out)

@@ -1,158 +1,145 @@
-"""What happens to the sums at a decision, at an outcome and when the models are fitted anew."""
+"""What happens at a decision, at an outcome and when the models are fitted anew: compiled calls.
+
+Each call is handed the two arrays of a learner (see `sums.views`) and its log: features x (n, d),
+numbers (n, 3) and marks (n, 3) of the decisions from number `base` on.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from belated.core.arrays import Floats, Ints
+from belated.linear.chance import uniforms
 from belated.linear.choosing import scores, shares_of_rounds
-from belated.linear.exposure import Exposure, advance, count_report, fit, share_at
-from belated.linear.fitting import block_shares, fit_models, fit_spread
+from belated.linear.exposure import (
+    BIN,
+    CLOCK,
+    MODEL,
+    STATUS,
+    TOTAL,
+    USED,
+    advance,
+    count_report,
+    fit,
+    share_at,
+)
+from belated.linear.fitting import (
+    PSEUDO,
+    STALE,
+    STALE_WIDE,
+    WIDE,
+    add_one,
+    block_shares,
+    dot,
+    fit_model,
+    fit_spread,
+    is_stale,
+    ridge_of,
+)
 from belated.linear.sums import (
-    Old,
-    Young,
-    add_decision,
-    add_outcome,
+    BASE,
+    BEGUN,
+    BLOCKS,
+    CONSTANT,
+    DISCOUNT,
+    EQUAL,
+    EXPOSED,
+    FITTED,
+    FLOOR,
+    FOLLOWS,
+    FRESH,
+    HITS,
+    HOLDOUT,
+    JUDGING,
+    KINDS,
+    KNOWN,
+    LEFT,
+    MEAN,
+    MU,
+    NEGATIVE,
+    OCTAVES,
+    OFFSET,
+    PLAYS,
+    PP,
+    RATE,
+    REPORTED_THEN,
+    REPORTS,
+    RESIDUALS,
+    RING,
+    RP,
+    SCALE,
+    SEED,
+    SIGMA,
+    SILENT,
+    SPREAD,
+    SQUARES,
+    SUM,
+    TERMS,
+    THEN,
+    TOP,
+    UNPREDICTED,
+    WEIGHT,
+    WHEN,
+    State,
+    add_moments,
     add_products,
     begin,
     decay,
     settle,
     slot_of,
+    views,
 )
+from belated.linear.sums import TOTAL as REST
 
-RING = 2**15
-"""Decisions whose predictions are remembered."""
 SETTLED = 0.995
 """Exposure from which a decision is settled: at half its age, so that the tail is behind it."""
 LATER = 20
 """Decisions and reports that must have come before anything is settled."""
 SHARED = 0.02
 """Weight that all memories have together, whatever they predict."""
+EVERY = 10
+"""Decisions after which the models are fitted anew, if outcomes do not ask for it before."""
 
-UNDECIDED, SILENT, REPORTED, CLOSED = 0, 1, 2, 3
-
-
-class Log(NamedTuple):
-    """Decisions by number less the first number kept, columns of one length."""
-
-    x: Floats  # (n, d) features of the chosen action
-    model: Ints  # (n,) int32: of the chosen action
-    clock: Floats  # (n,) time of the decision
-    total: Floats  # (n,) sum of the events so far
-    used: Floats  # (n,) the outcome as it was learned, clipped
-    bin: Ints  # (n,) int8: of the first report's delay, -1 if there is none that counts
-    status: Ints  # (n,) int8
-
-
-class Model(NamedTuple):
-    """What was fitted: M memories, A models, d features; e is d, or 1 for a diagonal."""
-
-    theta: Floats  # (M, A, d)
-    constant: Floats  # (M,)
-    weight: Floats  # (M,)
-    average: Floats  # (A, d) theta, averaged over memories
-    spread: Floats  # (A, d, e)
-    predicted: Floats  # (RING, M + 2) by memory, averaged, and 1 / variance factor
-
-
-class Level(NamedTuple):
-    """Numbers of all models together.
-
-    Attributes:
-        sigma: standard deviation of an outcome.
-        mean: mean outcome, relative to silence.
-        rate: reports per exposed decision.
-        judging: discount of what memories predicted, per decision.
-        constant: of all models, averaged over memories.
-        follows: 1 if the variance follows the mean: outcomes are silence or better.
-    """
-
-    sigma: float
-    mean: float
-    rate: float
-    judging: float
-    constant: float
-    follows: float
-
-
-class Tails(NamedTuple):
-    """Sizes of outcomes by quarter octaves, for clipping."""
-
-    number: Floats  # (L,)
-    square: Floats  # (L,)
-    span: Ints  # (2,) the smallest and the largest bin in use
-
-
-def fresh_tails() -> Tails:
-    """No outcomes."""
-    bins = 4 * 2200
-    return Tails(np.zeros(bins), np.zeros(bins), np.array([bins, -1]))
+UNDECIDED, SILENT_YET, REPORTED, CLOSED = 0, 1, 2, 3
+# What `run` does, added up.
+BEGIN, CHOOSE, NOTE, FIT = 1, 2, 4, 8
 
 
 @njit(cache=True)
-def note_size(tails: Tails, size: float) -> None:
+def note_size(sizes: Floats, span: Ints, size: float) -> None:
     """Count an outcome's distance from silence, or from the mean."""
     if size == 0.0:
         return
     part, octave = math.frexp(size)
-    place = 4 * (octave + 1100) + int(8.0 * part) - 4
-    tails.number[place] += 1.0
-    tails.square[place] += size * size
-    tails.span[0] = min(tails.span[0], place)
-    tails.span[1] = max(tails.span[1], place)
+    place = 4 * (octave + OCTAVES // 2) + int(8.0 * part) - 4
+    sizes[0, place] += 1.0
+    sizes[1, place] += size * size
+    span[0] = min(span[0], place)
+    span[1] = max(span[1], place)
 
 
 @njit(cache=True)
-def clipping_point(tails: Tails, decisions: int) -> float:
+def clipping_point(sizes: Floats, span: Ints, decisions: int) -> float:
     """Tau with sum min(r^2 / tau^2, 1) = ln(decisions), at most half of the outcomes."""
     total, below = 0.0, 0.0
-    for place in range(tails.span[0], tails.span[1] + 1):
-        total += tails.number[place]
-        below += tails.square[place]
+    for place in range(span[0], span[1] + 1):
+        total += sizes[0, place]
+        below += sizes[1, place]
     target = min(math.log(decisions + 1.0), 0.5 * total)
     above = 0.0
-    for place in range(tails.span[1], tails.span[0] - 1, -1):
+    for place in range(span[1], span[0] - 1, -1):
         if above >= target:
             break
         square = below / (target - above)
-        least = math.ldexp(0.5 + 0.125 * (place % 4), place // 4 - 1100)
+        least = math.ldexp(0.5 + 0.125 * (place % 4), place // 4 - OCTAVES // 2)
         if square >= least * least:
             return math.sqrt(square)
-        above += tails.number[place]
-        below -= tails.square[place]
+        above += sizes[0, place]
+        below -= sizes[1, place]
     return math.inf
-
-
-@njit(cache=True)
-def decide(
-    rows: Floats,
-    models: Ints,
-    model: Model,
-    level: Level,
-    optimism: float,
-    floor: float,
-    uniform: float,
-    seed: int,
-    number: int,
-) -> tuple[Floats, Floats, Floats]:
-    """Probabilities, mean outcomes and variance factors of the actions at hand, (n,) each.
-
-    floor: share of all actions together. uniform: share of decisions that play uniformly.
-    """
-    n = len(models)
-    mean = level.mean if level.follows > 0.0 else 0.0
-    means, widths, factors = scores(
-        rows, models, model.average, level.constant, model.spread, level.sigma, mean, optimism
-    )
-    shares = shares_of_rounds(means, widths, seed, number)
-    kept = 1.0 - floor - uniform + floor * uniform
-    for a in range(n):
-        shares[a] = kept * shares[a] + (1.0 - kept) / n
-    return shares, means, factors
 
 
 @njit(cache=True)
@@ -173,367 +160,517 @@ def pick(probabilities: Floats, u: float) -> int:
 
 
 @njit(cache=True)
-def note_decision(
-    young: Young,
-    old: Old,
-    blocks: int,
-    model: Model,
-    level: Level,
-    number: int,
-    i: int,
-    x: Floats,
-    mean: float,
-    factor: float,
-    silent: bool,
-) -> None:
-    """Add decision `number` of model i to the sums, with what is predicted of it."""
-    M = len(model.weight)
-    row = model.predicted[number % RING]
-    for m in range(M):
-        row[m] = model.constant[m]
-        for u in range(len(x)):
-            row[m] += model.theta[m, i, u] * x[u]
-    row[M] = mean
-    row[M + 1] = 1.0 / factor if factor > 1e-3 else 1e3
-    if silent:
-        slot = slot_of(young, blocks, number)
-        add_decision(young, old, slot, i, x, row[:M], row[M + 1])
-    else:
-        for m in range(M):
-            add_products(old.asked[m, i], x, 1.0 / old.scale[m])
+def whole_rows(given: Floats, constant: int) -> Floats:
+    """Features with the constant of a model per action."""
+    n, width = given.shape
+    rows = np.ones((n, width + constant))
+    for a in range(n):
+        for u in range(width):
+            rows[a, u] = given[a, u]
+    return rows
 
 
 @njit(cache=True)
-def open_number(
-    young: Young,
-    old: Old,
-    blocks: int,
+def run(
+    floats: Floats,
+    whole: Ints,
+    x_log: Floats,
+    log: Floats,
+    marks: Ints,
+    what: int,
     number: int,
-    width: int,
-    discounts: Floats,
-    judging: float,
-    silent: bool,
+    given: Floats,
+    models: Ints,
+    u: float,
+    seen: int,
+    time: float,
+    clock: float,
+    out: Floats,
 ) -> int:
-    """Make place for decision `number`; returns the number of blocks."""
-    decay(old, discounts, judging)
-    return begin(young, blocks, number, width) if silent else 0
+    """Fit the models, begin a decision, choose, and note what was chosen; or some of it.
+
+    what: BEGIN, CHOOSE, NOTE and FIT, added up; a decision that begins fits what is due. number: of
+    the decision. given: features (n, d) or (1, d). models: of the actions at hand. u: draws the
+    action; if it is negative, the draw depends on seed and number. seen, time: decisions begun at
+    the last `observe`, and its time. clock: the time of the decision. out: the probabilities (n,).
+
+    Returns the place of the action among those at hand.
+    """
+    s = views(floats, whole)
+    counts, level = s.counts, s.level
+    rows = whole_rows(given, counts[CONSTANT])
+    if what & FIT or (what & BEGIN and fit_is_due(counts)):
+        refresh(s, log, marks, seen, time)
+    if what & BEGIN:
+        k = number - counts[BASE]
+        log[k, CLOCK], log[k, TOTAL], log[k, USED] = clock, 0.0, 0.0
+        marks[k, MODEL], marks[k, BIN], marks[k, STATUS] = 0, -1, UNDECIDED
+        decay(s.memory, level[JUDGING], s.old, s.asked)
+        if counts[SILENT]:
+            begin(counts, s.order, s.low, s.high, s.young, number)
+            newest = s.order[counts[BLOCKS] - 1]
+            if s.low[newest] == number:
+                s.shares[newest] = 0.0
+        counts[BEGUN] += 1
+    if what & (CHOOSE | NOTE) == 0:
+        return 0
+    n = len(models)
+    means, widths, factors = np.empty(n), np.empty(n), np.empty(n)
+    scores(rows, models, s.theta, s.spread, level, means, widths, factors)
+    place = 0
+    if what & CHOOSE:
+        shares_of_rounds(means, widths, counts[SEED], number, out)
+        add_floor(out, models, level, s.reference)
+        place = pick(out, uniforms(counts[SEED], number, 0, 1)[0] if u < 0.0 else u)
+    if what & NOTE:
+        x = rows[place if len(rows) > 1 else 0]
+        k = number - counts[BASE]
+        for v in range(x_log.shape[1]):
+            x_log[k, v] = x[v]
+        marks[k, MODEL], marks[k, STATUS] = models[place], SILENT_YET
+        note(s, number, models[place], x, means[place], factors[place])
+    return place
+
+
+@njit(cache=True)
+def add_floor(out: Floats, models: Ints, level: Floats, reference: Floats) -> None:
+    """Mix the floor and the policy of the holdout into the probabilities."""
+    n = len(out)
+    floor, holdout = level[FLOOR], level[HOLDOUT]
+    total = 0.0
+    for a in range(n):
+        total += reference[models[a]]
+    for a in range(n):
+        held = reference[models[a]] / total if total > 0.0 else 1.0 / n
+        out[a] = (1.0 - floor) * ((1.0 - holdout) * out[a] + holdout * held) + floor / n
+
+
+@njit(cache=True)
+def note(s: State, number: int, i: int, x: Floats, mean: float, factor: float) -> None:
+    """Add a decision of model i with features x (d,) to the sums, and what is predicted of it."""
+    counts, memory = s.counts, s.memory
+    d, M = len(x), memory.shape[1]
+    for u in range(d):
+        s.features[0, u] += 1.0 if x[u] != 0.0 else 0.0
+        s.features[1, u] += x[u] * x[u]
+        s.features[2, u] += x[u]
+    s.tally[PLAYS, i] += 1.0
+    if counts[KNOWN] == 0:
+        counts[UNPREDICTED] = number + 1
+    row = s.predicted[number % RING]
+    for m in range(M):
+        fitted, mu = s.fits[m, i], memory[MU, m]
+        row[m] = mu
+        row[m] += dot(fitted[:d], x) - mu * dot(fitted[d : 2 * d], x)
+    row[M] = mean
+    weight = 1.0 / factor if factor > 1e-3 else 1e3
+    row[M + 1] = weight
+    add_one(s.spread[i], x)
+    if counts[SILENT]:
+        sums = s.young[slot_of(counts[BLOCKS], s.order, s.low, number), i]
+        P = len(sums) - 2 * M
+        add_moments(sums[:P], x, 1.0, 0.0)
+        for m in range(M):
+            sums[P + M + m] += weight * row[m] * row[m]
+    else:
+        for m in range(M):
+            add_products(s.asked[m, i], x, 1.0 / memory[SCALE, m])
 
 
 @njit(cache=True)
 def take(
-    young: Young,
-    old: Old,
-    blocks: int,
-    exposure: Exposure,
-    log: Log,
-    base: int,
-    begun: int,
-    model: Model,
-    tails: Tails,
-    discounts: Floats,
-    level: Level,
-    silent: bool,
+    floats: Floats,
+    whole: Ints,
+    x_log: Floats,
+    log: Floats,
+    marks: Ints,
     numbers: Ints,
     outcomes: Floats,
     times: Floats,
-) -> tuple[float, int]:
-    """Learn the outcomes of decisions, relative to silence, as they are known now.
-
-    Returns the change of the squared residuals of the predictions, and how many are first reports.
-    """
-    M = len(discounts)
-    residuals, firsts = 0.0, 0
+) -> None:
+    """Learn the outcomes of decisions, relative to silence, as they are known now."""
+    s = views(floats, whole)
+    counts, level, memory, tally = s.counts, s.level, s.memory, s.tally
+    M, _, P = s.old.shape
+    d = counts[1]
+    silent = counts[SILENT] == 1
+    begun, base, judging = counts[BEGUN], counts[BASE], level[JUDGING]
     centre = 0.0
-    hits = old.hits.sum()
-    if not silent and hits > 0.0:
-        centre = old.r[0].sum() / hits
-    elif not silent:
-        centre = outcomes[0]
+    hits, total = tally[HITS].sum(), tally[SUM].sum()
+    if not silent:
+        centre = total / hits if hits > 0.0 else outcomes[0]
     for n in range(len(numbers)):
-        note_size(tails, abs(outcomes[n] - centre))
-    tau = clipping_point(tails, begun)
+        note_size(s.sizes, s.span, abs(outcomes[n] - centre))
+        if counts[KINDS] == 0:
+            counts[KINDS], level[EQUAL] = 1, outcomes[n]
+        elif outcomes[n] != level[EQUAL]:
+            counts[KINDS] = 2
+        if outcomes[n] < 0.0:
+            counts[NEGATIVE] = 1
+    tau = clipping_point(s.sizes, s.span, begun)
+    x = np.ones(d)
     for n in range(len(numbers)):
         number = numbers[n]
         k = number - base
-        i = log.model[k]
-        x = log.x[k]
+        i = marks[k, MODEL]
+        for u in range(x_log.shape[1]):
+            x[u] = x_log[k, u]
         age = begun - number
         outcome = min(max(outcomes[n], centre - tau), centre + tau)
-        first = log.status[k] == SILENT
-        row = model.predicted[number % RING]
+        first = marks[k, STATUS] == SILENT_YET
+        row = s.predicted[number % RING]
         weight = row[M + 1] if age <= RING else 0.0
+        if not silent and number < counts[UNPREDICTED]:
+            for m in range(M + 1):  # made before any report: as if the mean had been predicted
+                row[m] = centre
+        before = log[k, USED]
         if first:
-            firsts += 1
-            log.status[k] = REPORTED
-            log.bin[k] = count_report(exposure, number, i, max(times[n] - log.clock[k], 0.0))
-        slot = slot_of(young, blocks, number) if silent else -1
+            counts[REPORTS] += 1
+            tally[HITS, i] += 1.0
+            marks[k, STATUS] = REPORTED
+            delay = max(times[n] - log[k, CLOCK], 0.0)
+            marks[k, BIN] = count_report(s.edges, s.passed, s.delays, number, i, delay)
+            counts[TOP] = max(counts[TOP], marks[k, BIN])
+        change = outcome - before
+        tally[SUM, i] += change
+        tally[SQUARES, i] += outcome * outcome - before * before
+        slot = slot_of(counts[BLOCKS], s.order, s.low, number) if silent else -1
+        new = 1.0 if first and not silent else 0.0
         if not silent:
             error = outcome - row[M]
-            residuals += error * error
-            if first:
-                for m in range(M):
-                    share = discounts[m] ** age / old.scale[m]
-                    old.n[m, i] += share
-                    old.x[m, i] += share * x
-                    add_products(old.xx[m, i], x, share)
-                    old.pp[m] += weight * row[m] * row[m] * level.judging**age
-            else:
-                error = log.used[k] - row[M]
-                residuals -= error * error
-        add_outcome(
-            young,
-            old,
-            slot,
-            i,
-            x,
-            row[:M],
-            weight,
-            discounts,
-            level.judging,
-            age,
-            log.used[k],
-            outcome,
-            first,
-        )
-        log.used[k] = outcome
-    return residuals, firsts
+            level[RESIDUALS] += error * error
+            if not first:
+                error = before - row[M]
+                level[RESIDUALS] -= error * error
+        if slot >= 0:
+            sums = s.young[slot, i]
+            add_moments(sums[:P], x, 0.0, change)
+            for m in range(M):
+                sums[P + m] += change * weight * row[m]
+        else:
+            judged = judging**age * weight
+            for m in range(M):
+                part = memory[DISCOUNT, m] ** age / memory[SCALE, m]
+                add_moments(s.old[m, i], x, new * part, change * part)
+                memory[RP, m] += change * judged * row[m]
+                memory[PP, m] += new * judged * row[m] * row[m]
+        log[k, USED] = outcome
+    counts[FRESH] += len(numbers)
 
 
 @njit(cache=True)
-def freeze(
-    young: Young,
-    old: Old,
-    blocks: int,
-    exposure: Exposure,
-    log: Log,
-    base: int,
-    begun: int,
+def close(
+    floats: Floats,
+    whole: Ints,
+    x_log: Floats,
+    log: Floats,
+    marks: Ints,
     number: int,
     seen: int,
     time: float,
-    model: Model,
-    discounts: Floats,
-    judging: float,
 ) -> None:
-    """Let a decision stay in the sums with the exposure that it has reached."""
-    k = number - base
-    slot = slot_of(young, blocks, number)
+    """Close a decision: no outcome of it will be used any more.
+
+    Where silence has a meaning, it stays in the sums with the exposure that it has reached.
+    Otherwise it is taken out of the variance if it has not reported.
+    """
+    s = views(floats, whole)
+    counts, memory = s.counts, s.memory
+    k = number - counts[BASE]
+    status = marks[k, STATUS]
+    marks[k, BIN], marks[k, STATUS] = -1, CLOSED
+    if status == UNDECIDED:
+        return
+    M, A, P = s.old.shape
+    i = marks[k, MODEL]
+    x = np.ones(counts[1])
+    for u in range(x_log.shape[1]):
+        x[u] = x_log[k, u]
+    age = counts[BEGUN] - number
+    if counts[SILENT] == 0:
+        if status == SILENT_YET:
+            for m in range(M):
+                part = memory[DISCOUNT, m] ** (age - 1) / memory[SCALE, m]
+                add_products(s.asked[m, i], x, -part)
+        return
+    slot = slot_of(counts[BLOCKS], s.order, s.low, number)
     if slot < 0:
         return
-    M = len(discounts)
-    i = log.model[k]
-    x = log.x[k]
-    age = begun - number
-    row = model.predicted[number % RING]
+    row = s.predicted[number % RING]
     weight = row[M + 1] if age <= RING else 0.0
-    shares = np.zeros(exposure.share.shape[0])
+    share = np.zeros(A)
     if number < seen:
-        share_at(exposure, time - log.clock[k], shares)
-    share = shares[i]
-    hit = 1.0 if log.status[k] == REPORTED else 0.0
-    r = log.used[k]
-    young.n[slot, i] -= 1.0
-    young.x[slot, i] -= x
-    add_products(young.xx[slot, i], x, -1.0)
-    young.hits[slot, i] -= hit
-    young.r[slot, i] -= r
-    young.rr[slot, i] -= r * r
-    young.rx[slot, i] -= r * x
-    old.hits[i] += hit
-    old.rr[i] += r * r
+        share_at(s.edges, s.delays, time - log[k, CLOCK], share, 1.0)
+    r = log[k, USED]
+    sums = s.young[slot, i]
+    add_moments(sums[:P], x, -1.0, -r)
+    judged = s.level[JUDGING] ** age
     for m in range(M):
-        young.rp[slot, m] -= r * weight * row[m]
-        young.pp[slot, i, m] -= weight * row[m] * row[m]
-        old.rp[m] += r * weight * row[m] * judging**age
-        old.pp[m] += share * weight * row[m] * row[m] * judging**age
-        part = discounts[m] ** age / old.scale[m]
-        old.n[m, i] += part * share
-        old.x[m, i] += part * share * x
-        add_products(old.xx[m, i], x, part * share)
-        add_products(old.asked[m, i], x, part / discounts[m] * (share - 1.0))
-        old.r[m, i] += part * r
-        old.rx[m, i] += part * r * x
+        rp, pp = r * weight * row[m], weight * row[m] * row[m]
+        sums[P + m] -= rp
+        sums[P + M + m] -= pp
+        memory[RP, m] += judged * rp
+        memory[PP, m] += judged * share[i] * pp
+        part = memory[DISCOUNT, m] ** age / memory[SCALE, m]
+        add_moments(s.old[m, i], x, part * share[i], part * r)
 
 
 @njit(cache=True)
-def withdraw(old: Old, i: int, x: Floats, age: int, discounts: Floats) -> None:
-    """Take a decision that never reported out of the variance; age: decisions begun since."""
-    for m in range(len(discounts)):
-        add_products(old.asked[m, i], x, -(discounts[m] ** age) / old.scale[m])
+def recount(
+    floats: Floats,
+    whole: Ints,
+    log: Floats,
+    marks: Ints,
+    unit: float,
+    numbers: Ints,
+    delays: Floats,
+) -> None:
+    """Count delays anew, in another unit; numbers: of the decisions that have reported."""
+    s = views(floats, whole)
+    scale = unit / s.edges[1]
+    s.delays[:] = 0.0
+    s.passed[:] = 0
+    for j in range(len(s.edges)):
+        s.edges[j] *= scale
+    s.counts[TOP] = 0
+    for n in range(len(numbers)):
+        k = numbers[n] - s.counts[BASE]
+        if marks[k, BIN] >= 0:
+            i = marks[k, MODEL]
+            found = count_report(s.edges, s.passed, s.delays, numbers[n], i, delays[n])
+            marks[k, BIN] = found
+            s.counts[TOP] = max(s.counts[TOP], found)
 
 
 @njit(cache=True)
-def ripe(
-    exposure: Exposure, young: Young, blocks: int, begun: int, base: int, clock: Floats, time: float
-) -> bool:
+def exposed_until(
+    floats: Floats, whole: Ints, log: Floats, least: float, seen: int, time: float
+) -> int:
+    """The first decision whose exposure at half its age is below a share."""
+    s = views(floats, whole)
+    share = np.zeros(s.counts[0])
+    number = s.counts[BASE]
+    while number < seen - LATER:
+        share[:] = 0.0
+        age = 0.5 * (time - log[number - s.counts[BASE], CLOCK])
+        share_at(s.edges, s.delays, age, share, 1.0)
+        if share.min() < least:
+            break
+        number += 1
+    return int(number)
+
+
+@njit(cache=True)
+def fit_is_due(counts: Ints) -> bool:
+    """Whether enough has happened since the models were fitted."""
+    since = counts[BEGUN] - counts[FITTED]
+    return bool(
+        counts[FITTED] < 0
+        or since >= EVERY
+        or (counts[FRESH] > 0.02 * counts[REPORTS] and since >= 1)
+    )
+
+
+@njit(cache=True)
+def ripe(s: State, log: Floats, time: float) -> bool:
     """Whether the outcomes of the oldest block have all but come."""
-    if blocks < 2:
+    counts = s.counts
+    if counts[BLOCKS] < 2:
         return False
-    last = young.high[young.order[0]] - 1
-    if last + LATER >= begun:
+    last = s.high[s.order[0]] - 1
+    if last + LATER >= counts[BEGUN]:
         return False
-    if last < base:
+    if last < counts[BASE]:
         return True
-    shares = np.empty(exposure.share.shape[0])
-    share_at(exposure, 0.5 * (time - clock[last - base]), shares)
-    return bool(shares.min() >= SETTLED)
+    share = np.zeros(counts[0])
+    share_at(s.edges, s.delays, 0.5 * (time - log[last - counts[BASE], CLOCK]), share, 1.0)
+    return bool(share.min() >= SETTLED)
 
 
 @njit(cache=True)
-def refresh_silent(
-    young: Young,
-    old: Old,
-    blocks: int,
-    exposure: Exposure,
-    log: Log,
-    base: int,
-    begun: int,
-    seen: int,
-    time: float,
-    reports: int,
-    equal: bool,
-    follows: bool,
-    discounts: Floats,
-    ridge: Floats,
-    model: Model,
-    level: Level,
-    shares: Floats,
-    precisions: Floats,
-) -> tuple[int, Level]:
-    """Fit exposure, memories and models where silence means the outcome 0."""
-    M, A, d = model.theta.shape
-    advance(exposure, base, log.clock, log.model, log.bin, seen, time)
-    if reports == 0:
-        fit_spread(old, model.weight, ridge, model.spread)
-        return blocks, level
-    fit(exposure)
-    judging = level.judging
-    while reports >= LATER and ripe(exposure, young, blocks, begun, base, log.clock, time):
-        blocks = settle(young, old, blocks, begun, discounts, judging)
-    block_shares(young, blocks, exposure, base, log.clock, seen, time, shares)
-    # Totals without discount: exposed decisions, reports, outcomes and their squares.
-    exposed = old.scale[0] * old.n[0]
-    hits = old.hits.copy()
-    total, squares = old.scale[0] * old.r[0].sum(), old.rr.sum()
-    for place in range(blocks):
-        slot = young.order[place]
-        exposed = exposed + shares[slot] * young.n[slot]
-        hits = hits + young.hits[slot]
-        total += young.r[slot].sum()
-        squares += young.rr[slot].sum()
-    mass = max(exposed.sum(), 1e-9)
-    mean, rate = total / mass, hits.sum() / mass
-    variance = squares / mass
-    sigma = math.sqrt(max(variance - mean * mean, 1e-6 * variance))
-    # Equal outcomes are successes: the variance of one that is partly exposed is known.
-    for place in range(blocks):
-        slot = young.order[place]
+def refresh(s: State, log: Floats, marks: Ints, seen: int, time: float) -> None:
+    """Fit exposure, memories and models to all that has come."""
+    counts, level, memory, tally = s.counts, s.level, s.memory, s.tally
+    A, d, t, M = counts[0], counts[1], counts[TERMS], memory.shape[1]
+    begun, base = counts[BEGUN], counts[BASE]
+    silent = counts[SILENT] == 1
+    counts[FITTED], counts[FRESH], counts[KNOWN] = begun, 0, counts[REPORTS]
+    ridge = np.empty(d)
+    count = ridge_of(s.features, tally[PLAYS].sum(), ridge)
+    V = np.empty(t)
+    ages = np.empty(len(s.order))
+    hits, total, squares = tally[HITS].sum(), tally[SUM].sum(), tally[SQUARES].sum()
+    exposed = np.empty(A)
+    for i in range(A):
+        exposed[i] = s.old[0, i, 0] if silent else tally[HITS, i]
+    if silent:
+        advance(s.edges, s.passed, s.delays, base, log, marks, seen, time)
+    if silent and counts[REPORTS] > 0:
+        fit(s.delays, counts[TOP])
+        while counts[REPORTS] >= LATER and ripe(s, log, time):
+            settle(counts, s.order, s.low, s.high, s.young, s.old, memory, level[JUDGING])
+        block_shares(
+            counts[BLOCKS],
+            s.order,
+            s.low,
+            s.high,
+            s.edges,
+            s.delays,
+            base,
+            log,
+            seen,
+            time,
+            s.shares,
+        )
         for i in range(A):
-            precisions[slot, i] = 1.0
-            if equal:
-                p = min((hits[i] + rate) / (exposed[i] + 1.0), 0.95)
-                precisions[slot, i] = (1.0 - p) / (1.0 - p * shares[slot, i])
-    if M > 1:
-        judging = 1.0 - min(max(rate / 100.0, 2e-4), 1e-2)
-        gains = np.empty(M)
-        for m in range(M):
-            rp, pp = old.rp[m], old.pp[m]
-            for place in range(blocks):
-                slot = young.order[place]
-                age = begun - 0.5 * (young.low[slot] + young.high[slot] - 1)
-                part = judging**age
-                rp += part * young.rp[slot, m]
-                for i in range(A):
-                    pp += part * shares[slot, i] * young.pp[slot, i, m]
-            prior = 0.5 * m + 3.0 * A * d * (1.0 - discounts[m]) / max(rate, 1e-9)
-            gains[m] = (2.0 * rp - pp) / (2.0 * sigma * sigma) - prior if sigma > 0.0 else -prior
-        weigh(gains, model.weight)
-    fit_models(
-        young,
-        blocks,
-        old,
-        shares,
-        precisions,
-        begun,
-        discounts,
-        ridge,
-        mean,
-        model.theta,
-        model.constant,
-    )
-    constant = average(model)
-    fit_spread(old, model.weight, ridge, model.spread)
-    return blocks, Level(
-        sigma, mean, rate, judging, constant, 1.0 if follows and mean > 0.0 else 0.0
-    )
+            exposed[i] = s.old[0, i, 0]
+    for place in range(counts[BLOCKS]):
+        slot = s.order[place]
+        ages[slot] = begun - 0.5 * (s.low[slot] + s.high[slot] - 1)
+        for i in range(A):
+            exposed[i] += s.shares[slot, i] * s.young[slot, i, 0]
+    if counts[REPORTS] > 0:
+        if silent:
+            measure(s, exposed, hits, total, squares)
+        else:
+            mean = total / hits
+            around = max(squares - hits * mean * mean, 0.0)
+            residuals = max(level[RESIDUALS], 0.0)
+            level[SIGMA] = math.sqrt((residuals + 2.0 * around / hits) / (hits + 2.0))
+            level[MEAN], level[FOLLOWS] = mean, 0.0
+        if M > 1:
+            judge(s, ages)
+        for i in range(A):
+            for m in range(M):
+                fitted = s.fits[m, i]
+                discount = memory[DISCOUNT, m]
+                if not is_stale(fitted, discount, begun, exposed[i], tally[HITS, i], count, d):
+                    continue
+                fit_model(
+                    m,
+                    i,
+                    counts[BLOCKS],
+                    s.order,
+                    ages,
+                    s.young,
+                    s.old,
+                    memory,
+                    s.shares,
+                    s.precisions,
+                    ridge,
+                    fitted,
+                    V,
+                )
+                fitted[WHEN], fitted[EXPOSED] = begun, exposed[i]
+                fitted[REPORTED_THEN] = tally[HITS, i]
+        average(s)
+    if spread_is_stale(counts, memory, d):
+        counts[SPREAD] = begun
+        memory[THEN] = memory[WEIGHT]
+        for i in range(A):
+            fit_spread(
+                i,
+                counts[BLOCKS],
+                s.order,
+                ages,
+                s.young,
+                s.old,
+                s.asked,
+                not silent,
+                memory,
+                ridge,
+                V,
+                s.spread[i],
+            )
 
 
 @njit(cache=True)
-def refresh_told(
-    young: Young,
-    old: Old,
-    reports: int,
-    residuals: float,
-    begun: int,
-    discounts: Floats,
-    ridge: Floats,
-    model: Model,
-    level: Level,
-    shares: Floats,
-    precisions: Floats,
-) -> Level:
-    """Fit memories and models where every outcome reports."""
-    M = len(discounts)
-    if reports == 0:
-        fit_spread(old, model.weight, ridge, model.spread)
-        return level
-    hits = old.hits.sum()
-    mean = old.r[0].sum() / hits
-    around = max(old.rr.sum() - hits * mean * mean, 0.0)
-    sigma = math.sqrt((max(residuals, 0.0) + 2.0 * around / hits) / (hits + 2.0))
-    if M > 1:
-        gains = np.empty(M)
-        for m in range(M):
-            gain = (2.0 * old.rp[m] - old.pp[m]) / (2.0 * sigma * sigma) if sigma > 0.0 else 0.0
-            gains[m] = gain - m
-        weigh(gains, model.weight)
-    fit_models(
-        young,
-        0,
-        old,
-        shares,
-        precisions,
-        begun,
-        discounts,
-        ridge,
-        mean,
-        model.theta,
-        model.constant,
-    )
-    constant = average(model)
-    fit_spread(old, model.weight, ridge, model.spread)
-    return Level(sigma, mean, level.rate, level.judging, constant, 0.0)
+def spread_is_stale(counts: Ints, memory: Floats, d: int) -> bool:
+    """Whether the weights of the memories or what they have forgotten change the variances."""
+    since = counts[BEGUN] - counts[SPREAD]
+    limit = STALE if d <= WIDE else STALE_WIDE
+    if counts[SPREAD] < 0 or since > 2.5 * limit * counts[SPREAD]:
+        return True
+    moved = 0.0
+    for m in range(memory.shape[1]):
+        moved += memory[WEIGHT, m] * (1.0 - memory[DISCOUNT, m] ** since)
+        moved += 0.5 * abs(memory[WEIGHT, m] - memory[THEN, m])
+    return moved > limit
 
 
 @njit(cache=True)
-def weigh(gains: Floats, weight: Floats) -> None:
-    """Softmax of the gains into weight (M,), a small part of it shared out."""
-    M = len(gains)
-    best = gains.max()
+def measure(s: State, exposed: Floats, hits: float, total: float, squares: float) -> None:
+    """The level of the outcomes, and the precisions of decisions that are partly exposed."""
+    counts, level, tally = s.counts, s.level, s.tally
+    mass = max(exposed.sum(), 1e-9)
+    mean, rate, variance = total / mass, hits / mass, squares / mass
+    level[SIGMA] = math.sqrt(max(variance - mean * mean, 1e-6 * variance))
+    level[MEAN], level[RATE] = mean, rate
+    level[FOLLOWS] = 1.0 if counts[NEGATIVE] == 0 and mean > 0.0 else 0.0
+    # Equal outcomes are successes: the variance of one that is partly exposed is known.
+    equal = counts[KINDS] == 1 and level[EQUAL] != 0.0
+    for i in range(len(exposed)):
+        p = min((tally[HITS, i] + rate) / (exposed[i] + 1.0), 0.95) if equal else 0.0
+        for place in range(counts[BLOCKS]):
+            slot = s.order[place]
+            s.precisions[slot, i] = (1.0 - p) / (1.0 - p * s.shares[slot, i])
+
+
+@njit(cache=True)
+def judge(s: State, ages: Floats) -> None:
+    """Weigh the memories by what they predicted."""
+    counts, level, memory = s.counts, s.level, s.memory
+    M, A, P = s.old.shape
+    d = counts[1]
+    gains = np.empty(M)
+    for m in range(M):
+        gains[m] = 2.0 * memory[RP, m] - memory[PP, m]
+    if counts[SILENT]:
+        level[JUDGING] = 1.0 - min(max(level[RATE] / 100.0, 2e-4), 1e-2)
+        for place in range(counts[BLOCKS]):
+            slot = s.order[place]
+            part = level[JUDGING] ** ages[slot]
+            for i in range(A):
+                row, share = s.young[slot, i], s.shares[slot, i]
+                if row[0] != 0.0:
+                    for m in range(M):
+                        gains[m] += part * (2.0 * row[P + m] - share * row[P + M + m])
+    scale = 2.0 * level[SIGMA] * level[SIGMA]
+    best = -math.inf
+    for m in range(M):
+        prior = float(m)
+        if counts[SILENT]:
+            cost = 3.0 * A * d * (1.0 - memory[DISCOUNT, m])
+            prior = 0.5 * m + cost / max(level[RATE], 1e-9)
+        gains[m] = (gains[m] / scale if scale > 0.0 else 0.0) - prior
+        best = max(best, gains[m])
     total = 0.0
     for m in range(M):
-        weight[m] = math.exp(gains[m] - best)
-        total += weight[m]
+        gains[m] = math.exp(gains[m] - best)
+        total += gains[m]
     for m in range(M):
-        weight[m] = (1.0 - SHARED) * weight[m] / total + SHARED / M
+        memory[WEIGHT, m] = (1.0 - SHARED) * gains[m] / total + SHARED / M
 
 
 @njit(cache=True)
-def average(model: Model) -> float:
-    """Average theta over the memories; returns the averaged constant."""
-    model.average[:] = 0.0
-    constant = 0.0
-    for m in range(len(model.weight)):
-        model.average[:] += model.weight[m] * model.theta[m]
-        constant += model.weight[m] * model.constant[m]
-    return constant
+def average(s: State) -> None:
+    """The constant of every memory, and theta averaged over them."""
+    level, memory = s.level, s.memory
+    M, A = s.fits.shape[:2]
+    d = s.theta.shape[1]
+    s.theta[:] = 0.0
+    level[OFFSET] = 0.0
+    for m in range(M):
+        top, low = PSEUDO * level[MEAN], PSEUDO
+        for i in range(A):
+            top += s.fits[m, i, REST]
+            low += s.fits[m, i, LEFT]
+        mu, weight = top / max(low, PSEUDO), memory[WEIGHT, m]
+        memory[MU, m] = mu
+        level[OFFSET] += weight * mu
+        for i in range(A):
+            fitted = s.fits[m, i]
+            for u in range(d):
+                s.theta[i, u] += weight * (fitted[u] - mu * fitted[d + u])
+    if level[SIGMA] <= 1e-9 * abs(level[MEAN]) and s.counts[SILENT] == 0:
+        s.theta[:] = 0.0  # outcomes have been equal: rounding must not decide

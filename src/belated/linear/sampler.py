@@ -16,21 +16,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints
 from belated.core.contract import call
 from belated.core.keywords import explained
-from belated.core.records import Decision, Episode, FeedbackError, Notes, chance
+from belated.core.records import Decision, Episode, FeedbackError, Notes
 from belated.linear import exposure as exposures
 from belated.linear import files, learning, life, sums
-from belated.linear.choice import Choice
-from belated.linear.choosing import quadratic
+from belated.linear.choice import LARGEST, Choice
 from belated.linear.clock import Clock
+from belated.linear.exposure import BIN, CLOCK, MODEL, STATUS, TOTAL
 from belated.linear.features import Features, Scaling
-from belated.linear.fitting import WIDE
-from belated.linear.learning import CLOSED, REPORTED, SILENT, UNDECIDED, Level, Log, Model
+from belated.linear.fitting import WIDE, quadratic
+from belated.linear.learning import BEGIN, CHOOSE, CLOSED, FIT, NOTE, REPORTED, UNDECIDED
 from belated.linear.life import Overview, Row
 from belated.linear.logs import DecisionLog
 from belated.linear.reward import EVENT, Reward
@@ -41,50 +40,14 @@ FEW_MEMORIES = (1.0, 0.9995, 0.998, 0.992)
 DIAGONAL = 300
 """Features above which only the diagonal of the covariance is kept, unless asked otherwise."""
 OPTIMISM = 0.35
-BLOCKS = 128
-EVERY = 10
-"""Decisions after which the models are fitted anew, if outcomes do not ask for it before."""
-_ARGUMENTS = ("silence", "changes", "floor", "holdout", "seed", "diagonal", "close_at")
-_NUMBERS = [
-    "begun",
-    "base",
-    "seen",
-    "time",
-    "reports",
-    "fresh_reports",
-    "fitted",
-    "residuals",
-    "late",
-    "fitted_reports",
-    "unpredicted",
-]
+BLOCKS = 64
+_ARGUMENTS = (
+    *("silence", "changes", "floor", "holdout", "reference", "seed", "diagonal", "close_at"),
+)
 _FIELDS = (
     *_ARGUMENTS,
-    *[
-        "problem",
-        "retired",
-        "numbers",
-        "equal",
-        "negative",
-        "clock",
-        "scaling",
-        "level",
-        "exposure",
-        "young",
-        "old",
-        "model",
-        "tails",
-        "log",
-        "nonzero",
-        "square",
-        "plays",
-        "raw",
-        "sum",
-        "shares",
-        "delays",
-        "events",
-        "waiting",
-    ],
+    *("problem", "retired", "seen", "time", "late", "clock", "scaling", "sums", "log"),
+    *("delays", "events", "waiting"),
 )
 
 
@@ -103,7 +66,8 @@ class LinearSampler:
         silence: the outcome of decisions that never report; `None` if every outcome reports.
         changes: whether outcomes may change over time; without changes one memory is kept.
         floor: probability that is shared out among all actions at hand.
-        holdout: share of the decisions that play uniformly, for an honest comparison.
+        holdout: share of the decisions that play another policy, for an honest comparison.
+        reference: that policy, as the probability of every action; by default all alike.
         seed: decides all draws, together with the number of a decision.
         diagonal: keep only the variances of the features, not their covariances; by default where
             there are more than 300.
@@ -124,6 +88,7 @@ class LinearSampler:
         changes: bool = True,
         floor: float = 0.01,
         holdout: float = 0.0,
+        reference: Sequence[float] | None = None,
         seed: int = 0,
         diagonal: bool | None = None,
         close_at: float | None = None,
@@ -134,38 +99,13 @@ class LinearSampler:
         self._changes = checks.flag("changes", changes)
         self._floor = checks.real("floor", floor, 0.0, 1.0)
         self._holdout = checks.real("holdout", holdout, 0.0, 1.0)
+        self._reference = None if reference is None else _reference(reference, problem)
         self.seed = checks.integer("seed", seed, 0, checks.LARGEST_INTEGER)
         d = problem.width + (0 if problem.shared else 1)
-        diagonal = d > DIAGONAL if diagonal is None else checks.flag("diagonal", diagonal)
-        self._diagonal = diagonal
+        self._diagonal = d > DIAGONAL if diagonal is None else checks.flag("diagonal", diagonal)
         self._close_at = None if close_at is None else checks.real("close_at", close_at, 0.9, 1.0)
         self._retired: set[int] = set()
-
-        memories = FEW_MEMORIES if d > WIDE else MEMORIES
-        self._discounts = np.array(memories if changes else (1.0,))
-        M, A = len(self._discounts), self._models
-        e = 1 if diagonal else d
-        checks.room(BLOCKS * A * d * e, actions=problem.actions, features=problem.width)
-        self._width = 8 if d <= WIDE else 32  # decisions in a new block
-        self._wide = d > WIDE and not diagonal
-        self._exposure = exposures.fresh(A)
-        self._young = sums.fresh_young(BLOCKS if self._silent else 1, A, d, e, M)
-        self._blocks = 0
-        self._old = sums.fresh_old(A, d, e, M)
-        self._tails = learning.fresh_tails()
-        self._model = Model(
-            np.zeros((M, A, d)),
-            np.zeros(M),
-            np.full(M, 1.0 / M),
-            np.zeros((A, d)),
-            np.zeros((A, d, e)),
-            np.zeros((learning.RING, M + 2)),
-        )
-        self._level = Level(0.0, 0.0, 0.0, 0.998, 0.0, 0.0)
-        self._shares = np.zeros((BLOCKS, A))
-        self._precisions = np.ones((BLOCKS, A))
-        self._nonzero = np.zeros(d)
-        self._square = np.zeros(d)  # sums of squares of the features
+        self._lay_out(problem.actions or 1)
 
         self._clock = Clock()
         self._scaling = Scaling(
@@ -176,23 +116,62 @@ class LinearSampler:
         self._open = 0
         self._seen = 0  # decisions begun at the last observe
         self._time = -1.0  # of the last observe
-        self._log = _log(64, d)
+        self._x = np.zeros((64, problem.width))  # features of the chosen action, by number - base
+        self._log = np.zeros((64, 3))  # time, sum of the events, outcome as it was learned
+        self._marks = np.zeros((64, 3), dtype=np.int32)  # model, bin of the delay, status
         self._events: dict[int, dict[str, float]] = {}  # of decisions with named events
         self._acting: dict[int, Notes] = {}  # of episodes that have not acted
         self._waiting: list[tuple[int, float, str, float]] = []  # number, time, event, value
-        self._reports = 0
-        self._fresh_reports = 0  # since the models were fitted
-        self._fitted = -1  # decisions begun when they were
-        self._fitted_reports = 0  # reports then
-        self._unpredicted = 0  # decisions below this number were made before any report
-        self._residuals = 0.0
-        self._equal: float | None = None  # the outcome that all reports have had, NaN if none
-        self._negative = False
         self._late = 0
         self._delays: dict[int, float] = {}  # of first reports, until the unit of ages is fixed
-        self._plays = np.zeros(A, dtype=np.int64)
-        self._sum = np.zeros(d)  # of the features of all decisions
-        self._raw = np.zeros((2, A))  # sums of outcomes, and of their squares, as they came
+        self._named = isinstance(problem.features, Features)
+        self._given = np.zeros((1, problem.width))  # features at hand
+        self._empty = np.zeros(0)
+
+    def _lay_out(self, A: int) -> None:
+        """Make the arrays of a fresh learner with A models."""
+        problem = self._problem
+        d = problem.width + (0 if problem.shared else 1)
+        t = d if self._diagonal else d * (d + 1) // 2
+        memories = FEW_MEMORIES if d > WIDE else MEMORIES
+        discounts = np.array(memories if self._changes else (1.0,))
+        M, B = len(discounts), BLOCKS if self._silent else 1
+        floats, whole = sums.room(A, d, t, M, B, not self._silent)
+        checks.room(floats, actions=problem.actions, features=problem.width)
+        self._floats = np.zeros(floats)
+        self._whole = np.zeros(whole, dtype=np.int64)
+        for place, value in (
+            (sums.MODELS, A),
+            (sums.FEATURES, d),
+            (sums.TERMS, t),
+            (sums.MEMORIES, M),
+            (sums.ROOM, B),
+            (sums.CONSTANT, not problem.shared),
+            (sums.SILENT, self._silent),
+            (sums.WIDTH, 8 if d <= WIDE else 32),
+            (sums.SEED, self.seed),
+            (sums.FITTED, -1),
+            (sums.SPREAD, -1),
+        ):
+            self._whole[place] = value
+        self._parts = sums.State(*sums.views(self._floats, self._whole))
+        parts = self._parts
+        parts.level[sums.JUDGING] = 0.998
+        parts.level[sums.OPTIMISM] = OPTIMISM
+        parts.level[sums.FLOOR] = self._floor
+        parts.level[sums.HOLDOUT] = self._holdout
+        parts.edges[:] = exposures.unit_edges()
+        parts.memory[sums.DISCOUNT] = discounts
+        parts.memory[sums.SCALE] = 1.0
+        parts.memory[sums.WEIGHT] = 1.0 / M
+        parts.reference[:] = 1.0
+        if self._reference is not None:
+            parts.reference[:] = 0.0
+            parts.reference[: len(self._reference)] = self._reference
+        parts.fits[:, :, sums.WHEN] = -1.0
+        parts.order[:] = np.arange(B)
+        parts.span[:] = parts.sizes.shape[1], -1
+        self._all = np.arange(A)
 
     # What the agent says of itself
 
@@ -208,7 +187,7 @@ class LinearSampler:
 
     @property
     def holdout(self) -> float:
-        """Share of the decisions that play uniformly."""
+        """Share of the decisions that play the reference policy, by default all actions alike."""
         return self._holdout
 
     @property
@@ -232,7 +211,7 @@ class LinearSampler:
 
     def open_episodes(self) -> list[int]:
         """The decisions of which outcomes can still be taken, oldest first."""
-        status = self._log.status[: self._begun - self._base]
+        status = self._marks[: self._begun - self._base, STATUS]
         return (np.flatnonzero(status != CLOSED) + self._base).tolist()
 
     def is_open(self, number: int) -> bool:
@@ -240,7 +219,7 @@ class LinearSampler:
         number = checks.integer("number", number, 0)
         if not self._base <= number < self._begun:
             return False
-        return bool(self._log.status[number - self._base] != CLOSED)
+        return bool(self._marks[number - self._base, STATUS] != CLOSED)
 
     # Decisions
 
@@ -261,10 +240,37 @@ class LinearSampler:
         """
         if rng is not None:
             checks.generator("rng", rng)
-        time = self._clock.checked(now)
-        rows, models, raw = self._at_hand(x, among)
-        number = self._begin(time)
-        return self._act(number, rows, models, raw, rng)
+        clock = self._clock
+        time = None if now is None else clock.checked(now)
+        given, models, raw = self._at_hand(x, among)
+        draw = -1.0 if rng is None else rng.random()
+        number = self._ready(time)
+        out = np.empty(len(models))
+        place = learning.run(
+            self._floats,
+            self._whole,
+            self._x,
+            self._log,
+            self._marks,
+            BEGIN | CHOOSE | NOTE,
+            number,
+            given,
+            models,
+            draw,
+            self._seen,
+            self._time,
+            clock.time if clock.told else float(number),
+            out,
+        )
+        for numbers in raw:
+            self._scaling.note(numbers)
+        self._has_begun()
+        probability = float(out[place])
+        if self._problem.shared:
+            return Decision(number, place, probability, out)
+        if len(out) == len(self._all):
+            return Decision(number, place, probability, out)
+        return Decision(number, int(models[place]), probability, self._whole_policy(models, out))
 
     def check_observation(self, x: object, among: object = None) -> None:
         """Raise `ValueError` if no decision can be made there; nothing changes."""
@@ -272,95 +278,84 @@ class LinearSampler:
 
     def _at_hand(self, x: object, among: object) -> tuple[Floats, Ints, list[Floats]]:
         """Features (1, d) or (n, d), the models of the actions that may be taken, and numbers."""
-        rows, raw = self._rows(x)
+        given, raw = self._rows(x)
         if self._problem.shared and among is None:
-            return rows, np.zeros(len(rows), dtype=np.int64), raw
+            return given, np.zeros(len(given), dtype=np.int64), raw
         if among is None and not self._retired:
-            return rows, np.arange(self._models), raw
-        return rows, np.array(self._problem.allowed(among, self._retired), dtype=np.int64), raw
+            return given, self._all, raw
+        return given, np.array(self._problem.allowed(among, self._retired), dtype=np.int64), raw
 
     def _rows(self, x: object) -> tuple[Floats, list[Floats]]:
-        """The features as rows, with a constant where each action has its own model."""
-        given, raw = self._problem.rows(x, self._scaling)
-        if self._problem.shared:
-            return given, raw
-        rows = np.ones((1, self._problem.width + 1))
-        rows[:, :-1] = given
-        return rows, raw
+        """The features as rows, checked; one row is written over by the next call."""
+        if not self._named and not self._problem.shared and x is not None:
+            row = self._given[0]
+            try:
+                given = np.asarray(x, dtype=np.float64)
+            except (TypeError, ValueError):
+                pass
+            else:
+                if given.shape == row.shape:
+                    row[:] = given
+                    if row.dot(row) <= LARGEST:  # so no number is larger, or none
+                        return self._given, []
+        return self._problem.rows(x, self._scaling)
 
-    def _begin(self, time: float | None) -> int:
-        """The number of the next decision."""
-        self._read_notes()
-        self._learn_waiting()
-        if self._clock.tick(time):
+    def _ready(self, time: float | None) -> int:
+        """Learn what has come, before a decision begins; returns its number."""
+        if self._acting:
+            self._read_notes()
+        if self._waiting:
+            self._learn_waiting()
+        if self._clock.told is not False and self._clock.tick(time):
             self._restart_ages()
-        number = self._begun
-        if self._fit_is_due():
-            self._fit()
-        if number - self._base == len(self._log.clock):
+        if self._begun - self._base == len(self._log):
             self._make_room()
-        k = number - self._base
-        self._log.clock[k] = self._clock.time if self._clock.told else number
-        self._log.status[k] = UNDECIDED
-        self._log.bin[k] = -1
-        self._log.used[k] = self._log.total[k] = 0.0
-        self._log.x[k] = 0.0
-        self._log.model[k] = 0
-        self._blocks = learning.open_number(
-            self._young,
-            self._old,
-            self._blocks,
+        return self._begun
+
+    def _run(
+        self,
+        what: int,
+        number: int,
+        given: Floats,
+        models: Ints,
+        out: Floats,
+        draw: float = -1.0,
+    ) -> int:
+        """See `learning.run`."""
+        return learning.run(  # type: ignore[no-any-return]
+            self._floats,
+            self._whole,
+            self._x,
+            self._log,
+            self._marks,
+            what,
             number,
-            self._width,
-            self._discounts,
-            self._level.judging,
-            self._silent,
+            given,
+            models,
+            draw,
+            self._seen,
+            self._time,
+            self._clock.time if self._clock.told else float(number),
+            out,
         )
+
+    def _has_begun(self) -> None:
+        """Count a decision that has begun."""
         self._begun += 1
         self._open += 1
-        return number
-
-    def _policy(self, number: int, rows: Floats, models: Ints) -> tuple[Floats, Floats, Floats]:
-        """Probabilities, means and variance factors of the actions at hand."""
-        return learning.decide(
-            rows,
-            models,
-            self._model,
-            self._level,
-            OPTIMISM,
-            self._floor,
-            self._holdout,
-            self.seed,
-            number,
-        )
-
-    def _act(
-        self,
-        number: int,
-        rows: Floats,
-        models: Ints,
-        raw: list[Floats],
-        rng: np.random.Generator | None,
-    ) -> Decision:
-        """Draw the action of a decision that has begun, and remember it."""
-        shares, means, factors = self._policy(number, rows, models)
-        place = learning.pick(shares, (chance(self.seed, number) if rng is None else rng).random())
-        i = int(models[place])
-        x = rows[place if len(rows) > 1 else 0]
-        for numbers in raw:
-            self._scaling.note(numbers)
-        self._note(number, i, x, float(means[place]), float(factors[place]))
-        action = place if self._problem.shared else i
-        return Decision(number, action, float(shares[place]), self._whole(models, shares))
+        if self._close_at is not None and self._whole[sums.FITTED] == self._begun - 1:
+            self._close_exposed(self._close_at)
 
     def _asked(self, number: int, x: object, among: object) -> Floats:
         """See `Policy.probabilities`."""
-        rows, models, _ = self._at_hand(x, among)
-        return self._whole(models, self._policy(number, rows, models)[0])
+        given, models, _ = self._at_hand(x, among)
+        out = np.empty(len(models))
+        self._run(CHOOSE, number, given, models, out)
+        return out if self._problem.shared else self._whole_policy(models, out)
 
-    def _whole(self, models: Ints, shares: Floats) -> Floats:
+    def _whole_policy(self, models: Ints, shares: Floats) -> Floats:
         """Probabilities of all actions, of those that are not at hand too."""
-        if self._problem.shared:
+        if len(models) == len(self._all):
             return shares
         whole: Floats = np.zeros(self._models)
         whole[models] = shares
@@ -373,39 +368,28 @@ class LinearSampler:
             if asked is None:
                 continue
             del self._acting[number]
-            rows, raw = self._rows(asked.observation)
-            i = 0 if self._problem.shared else asked.action
-            row = rows[asked.action if self._problem.shared else 0]
-            _, means, factors = self._policy(number, row[None], np.array([i]))
+            given, raw = self._rows(asked.observation)
             for numbers in raw:
                 self._scaling.note(numbers)
-            self._note(number, i, row, float(means[0]), float(factors[0]))
+            shared = self._problem.shared
+            row = given[asked.action if shared else 0]
+            self._note(number, row, 0 if shared else asked.action)
 
-    def _note(self, number: int, i: int, x: Floats, mean: float, factor: float) -> None:
-        """Add a decision of model i with features x (d,) to the sums."""
-        k = number - self._base
-        self._log.x[k] = x
-        self._log.model[k] = i
-        self._log.status[k] = SILENT
-        self._nonzero += x != 0.0
-        self._square += x * x
-        self._sum += x
-        self._plays[i] += 1
-        if not self._fitted_reports:
-            self._unpredicted = number + 1
-        learning.note_decision(
-            self._young,
-            self._old,
-            self._blocks,
-            self._model,
-            self._level,
-            number,
-            i,
-            x,
-            mean,
-            factor,
-            self._silent,
-        )
+    def _note(self, number: int, row: Floats, model: int) -> None:
+        """Add a decision that was made elsewhere to the sums; row: features (d,)."""
+        self._run(NOTE, number, np.array(row[None], order="C"), np.array([model]), np.empty(1))
+
+    def _begin(self, time: float | None) -> int:
+        """Begin a decision of which nothing is known yet; returns its number."""
+        number = self._ready(time)
+        self._run(BEGIN, number, self._blank(), self._all, self._empty)
+        self._has_begun()
+        return number
+
+    def _blank(self) -> Floats:
+        """Features (1, d) of a call that needs none."""
+        self._given[:] = 0.0
+        return self._given
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Begin a decision whose features are not known yet; `act` of the episode decides."""
@@ -422,9 +406,10 @@ class LinearSampler:
         A call without records says that nothing has come until now.
         """
         time = self._clock.checked(now)
-        self._read_notes()
+        if self._acting:
+            self._read_notes()
         new, late = self._checked(records)
-        if self._clock.tick(time):
+        if self._clock.told is not False and self._clock.tick(time):
             self._restart_ages()
         self._seen = self._begun
         self._time = self._clock.time if self._clock.told else self._begun - 1.0
@@ -434,10 +419,10 @@ class LinearSampler:
             if self._clock.told and record.at is not None:
                 arrived = min(record.at, arrived)
             k = number - self._base
-            reported = self._log.status[k] == REPORTED or number in self._events
+            reported = self._marks[k, STATUS] == REPORTED or number in self._events
             known = self._events.setdefault(number, {})
             if reported and not known:
-                known[EVENT] = float(self._log.total[k])
+                known[EVENT] = float(self._log[k, TOTAL])
             known[event] = record.value
             self._waiting.append((number, arrived, event, record.value))
         self._late += late
@@ -459,14 +444,10 @@ class LinearSampler:
             if number >= self._begun:
                 newest = f"the newest is {self._begun - 1}" if self._begun else "none has begun"
                 raise FeedbackError(f"{where}: episode must be one that was begun ({newest})")
-            if number < self._base or self._log.status[number - self._base] == CLOSED:
-                if self._close_at is None:
-                    raise FeedbackError(
-                        f"{where}: episode must be an open one; this one was forgotten"
-                    )
+            if number < self._base or self._marks[number - self._base, STATUS] == CLOSED:
                 late += 1
                 continue
-            if self._log.status[number - self._base] == UNDECIDED:
+            if self._marks[number - self._base, STATUS] == UNDECIDED:
                 raise FeedbackError(f"{where}: episode must be one that has acted")
             known = self._known(number, event)
             if (number, event) in new:
@@ -486,78 +467,46 @@ class LinearSampler:
         if number in self._events:
             return self._events[number].get(event)
         k = number - self._base
-        if event == EVENT and self._log.status[k] == REPORTED:
-            return float(self._log.total[k])
+        if event == EVENT and self._marks[k, STATUS] == REPORTED:
+            return float(self._log[k, TOTAL])
         return None
 
     def _learn_waiting(self) -> None:
         """Learn what was observed since the last decision, whatever its order was."""
         if not self._waiting:
             return
-        numbers: list[int] = []
-        outcomes: list[float] = []
-        times: list[float] = []
+        silence = self._silence or 0.0
+        raw = self._parts.tally[sums.RAW :]
+        learned: dict[int, tuple[float, float]] = {}  # outcome and time by number
         for number, time, event, value in sorted(self._waiting):
             k = number - self._base
-            i = int(self._log.model[k])
-            before = float(self._log.total[k]) - (self._silence or 0.0)
-            if self._log.status[k] == SILENT and (not numbers or numbers[-1] != number):
-                before = 0.0
-            if not numbers or numbers[-1] != number:
-                numbers.append(number)
-                times.append(time)
-                outcomes.append(0.0)
-            self._log.total[k] += value
-            outcomes[-1] = float(self._log.total[k]) - (self._silence or 0.0)
-            self._raw[0, i] += outcomes[-1] - before
-            self._raw[1, i] += outcomes[-1] ** 2 - before**2
+            i = self._marks[k, MODEL]
+            total = float(self._log[k, TOTAL])
+            before, arrived = learned.get(number, (0.0, time))
+            if number not in learned and self._marks[k, STATUS] == REPORTED:
+                before = total - silence
+            outcome = total + value - silence
+            self._log[k, TOTAL] = total + value
+            learned[number] = outcome, arrived
+            raw[0, i] += outcome - before
+            raw[1, i] += outcome**2 - before**2
             known = self._events.get(number)
             if event == EVENT and known is not None and len(known) == 1:
                 del self._events[number]  # the total is this event alone
+            if not self._clock.fixed:
+                self._delays.setdefault(number, max(time - float(self._log[k, CLOCK]), 0.0))
         self._waiting = []
-        for number, outcome, time in zip(numbers, outcomes, times, strict=True):
-            self._count_outcome(number, outcome, time)
-        if not self._silent:
-            self._predict_mean(numbers, outcomes[0])
-        residuals, firsts = learning.take(
-            self._young,
-            self._old,
-            self._blocks,
-            self._exposure,
+        outcomes = np.array(list(learned.values()))
+        learning.take(
+            self._floats,
+            self._whole,
+            self._x,
             self._log,
-            self._base,
-            self._begun,
-            self._model,
-            self._tails,
-            self._discounts,
-            self._level,
-            self._silent,
-            np.array(numbers),
-            np.array(outcomes),
-            np.array(times),
+            self._marks,
+            np.array(list(learned)),
+            outcomes[:, 0].copy(),
+            outcomes[:, 1].copy(),
         )
-        self._residuals += residuals
-        self._reports += firsts
-        self._fresh_reports += len(numbers)
-
-    def _predict_mean(self, numbers: list[int], first: float) -> None:
-        """Let what was decided before any report be judged as if the mean had been predicted."""
-        hits = float(self._old.hits.sum())
-        mean = float(self._old.r[0].sum()) / hits if hits else first
-        for number in numbers:
-            if number < self._unpredicted:
-                self._model.predicted[number % learning.RING, :-1] = mean
-
-    def _count_outcome(self, number: int, outcome: float, time: float) -> None:
-        """Note what kinds of outcomes there are; delays too, until the unit of ages is fixed."""
-        if not self._clock.fixed:
-            k = number - self._base
-            self._delays.setdefault(number, max(time - float(self._log.clock[k]), 0.0))
-        self._negative |= outcome < 0.0
-        if self._equal is None:
-            self._equal = outcome
-        elif self._equal != outcome:
-            self._equal = math.nan
 
     def forget(self, episode: int) -> None:
         """Let go of a decision: no outcome of it will be used any more.
@@ -575,137 +524,59 @@ class LinearSampler:
             return
         self._read_notes()
         self._acting.pop(number, None)
-        self._learn_waiting()
+        if self._waiting:
+            self._learn_waiting()
         self._close(number)
         self._trim()
 
     def _close(self, number: int) -> None:
-        k = number - self._base
-        if self._log.status[k] != UNDECIDED:
-            if self._silent:
-                learning.freeze(
-                    self._young,
-                    self._old,
-                    self._blocks,
-                    self._exposure,
-                    self._log,
-                    self._base,
-                    self._begun,
-                    number,
-                    self._seen,
-                    self._time,
-                    self._model,
-                    self._discounts,
-                    self._level.judging,
-                )
-            elif self._log.status[k] == SILENT:
-                learning.withdraw(
-                    self._old,
-                    int(self._log.model[k]),
-                    self._log.x[k],
-                    self._begun - number - 1,
-                    self._discounts,
-                )
-        self._log.status[k] = CLOSED
-        self._log.bin[k] = -1
+        learning.close(
+            self._floats,
+            self._whole,
+            self._x,
+            self._log,
+            self._marks,
+            number,
+            self._seen,
+            self._time,
+        )
         self._events.pop(number, None)
         self._delays.pop(number, None)
         self._open -= 1
 
     # Fitting
 
-    def _fit_is_due(self) -> bool:
-        """Whether enough has happened since the models were fitted."""
-        since = self._begun - self._fitted
-        every = min(max(EVERY, self._begun // 10), 10 * EVERY) if self._wide else EVERY
-        if self._fitted < 0 or since >= every:
-            return True
-        soon = every // 4 if self._wide else 1
-        return self._fresh_reports > 0.02 * self._reports and since >= soon
-
-    def _ridge(self) -> Floats:
-        """Penalties (d,): the mean square of each feature where it is not 0, times how many are."""
-        per_feature = np.where(
-            self._nonzero > 0.0, self._square / np.maximum(self._nonzero, 1.0), 1.0
-        )
-        ridge: Floats = per_feature * max(self._nonzero.sum() / max(self._plays.sum(), 1), 1.0)
-        return ridge
-
     def _fit(self) -> None:
-        self._fitted, self._fresh_reports = self._begun, 0
-        self._fitted_reports = self._reports
-        ridge = self._ridge()
-        if self._silent:
-            equal = self._equal is not None and not math.isnan(self._equal) and self._equal != 0.0
-            self._blocks, self._level = learning.refresh_silent(
-                self._young,
-                self._old,
-                self._blocks,
-                self._exposure,
-                self._log,
-                self._base,
-                self._begun,
-                self._seen,
-                self._time,
-                self._reports,
-                equal,
-                not self._negative,
-                self._discounts,
-                ridge,
-                self._model,
-                self._level,
-                self._shares,
-                self._precisions,
-            )
-        else:
-            self._level = learning.refresh_told(
-                self._young,
-                self._old,
-                self._reports,
-                self._residuals,
-                self._begun,
-                self._discounts,
-                ridge,
-                self._model,
-                self._level,
-                self._shares,
-                self._precisions,
-            )
-            if self._level.sigma <= 1e-9 * abs(self._level.mean):
-                self._model.average[:] = 0.0  # outcomes have been equal: rounding must not decide
-        if self._close_at is not None:
-            self._close_exposed(self._close_at)
+        """Fit the models to all that has been learned."""
+        self._run(FIT, self._begun, self._blank(), self._all, self._empty)
 
     def _close_exposed(self, share: float) -> None:
         """Forget the oldest decisions whose exposure has reached a share."""
-        if self._reports < learning.LATER:
+        if self._whole[sums.REPORTS] < learning.LATER:
             return
-        shares = np.empty(self._models)
-        number = self._base
-        while number < self._seen - learning.LATER:
-            k = number - self._base
-            exposures.share_at(self._exposure, 0.5 * (self._time - self._log.clock[k]), shares)
-            if shares.min() < share:
-                break
-            if self._log.status[k] != CLOSED:
+        end = learning.exposed_until(
+            self._floats, self._whole, self._log, share, self._seen, self._time
+        )
+        for number in range(self._base, end):
+            if self._marks[number - self._base, STATUS] != CLOSED:
                 self._close(number)
-            number += 1
         self._trim()
 
     def _restart_ages(self) -> None:
         """Count delays anew, in the unit that has changed."""
         fixed, self._clock.fixed = self._clock.fixed, False  # delays that wait are noted too
-        self._learn_waiting()
+        if self._waiting:
+            self._learn_waiting()
         self._clock.fixed = fixed
-        self._exposure = exposures.fresh(self._models, self._clock.unit)
-        for k in range(self._begun - self._base):
-            if self._log.bin[k] >= 0:
-                self._log.bin[k] = exposures.count_report(
-                    self._exposure,
-                    k + self._base,
-                    int(self._log.model[k]),
-                    self._delays[k + self._base],
-                )
+        learning.recount(
+            self._floats,
+            self._whole,
+            self._log,
+            self._marks,
+            self._clock.unit,
+            np.array(list(self._delays), dtype=np.int64),
+            np.array(list(self._delays.values()), dtype=np.float64),
+        )
         if self._clock.fixed:
             self._delays = {}
 
@@ -717,31 +588,16 @@ class LinearSampler:
         It begins like any other: with the constant of all models and the delays of all actions.
         """
         self._problem = self._problem.with_action(name)
-        self._learn_waiting()
-        self._exposure = self._exposure._replace(
-            **{
-                name: _wider(getattr(self._exposure, name), 0)
-                for name in ("came", "risk", "young", "share")
-            }
-        )
-        per_block = ("n", "x", "xx", "hits", "r", "rr", "rx", "pp")
-        self._young = self._young._replace(
-            **{name: _wider(getattr(self._young, name), 1) for name in per_block}
-        )
-        per_memory = ("n", "x", "xx", "r", "rx", "asked")
-        self._old = self._old._replace(
-            **{name: _wider(getattr(self._old, name), 1) for name in per_memory},
-            hits=_wider(self._old.hits, 0),
-            rr=_wider(self._old.rr, 0),
-        )
-        self._model = self._model._replace(
-            theta=_wider(self._model.theta, 1),
-            average=_wider(self._model.average, 0),
-            spread=_wider(self._model.spread, 0),
-        )
-        self._shares, self._precisions = _wider(self._shares, 1), _wider(self._precisions, 1)
-        self._plays, self._raw = _wider(self._plays, 0), _wider(self._raw, 1)
-        self._fitted = -1
+        if self._waiting:
+            self._learn_waiting()
+        if self._reference is not None:
+            self._reference.append(0.0)
+        before = self._parts
+        self._lay_out(self._models)
+        for part, old in zip(self._parts, before, strict=True):
+            part[tuple(slice(n) for n in old.shape)] = old
+        self._whole[sums.MODELS] = self._models
+        self._whole[sums.FITTED] = self._whole[sums.SPREAD] = -1
         return self._models - 1
 
     def retire(self, action: int | str) -> None:
@@ -774,6 +630,8 @@ class LinearSampler:
         self._problem = problem
         self._floor = self._floor if floor is None else floor
         self._holdout = self._holdout if holdout is None else holdout
+        self._parts.level[sums.FLOOR] = self._floor
+        self._parts.level[sums.HOLDOUT] = self._holdout
 
     def table(self) -> list[Row]:
         """One row per action: plays, reports, expected outcome with an interval, what leads."""
@@ -781,27 +639,33 @@ class LinearSampler:
 
     def _table(self) -> list[Row]:
         """The table, with all that has come; this learns, so it is asked of a copy."""
-        self._learn_waiting()
+        if self._waiting:
+            self._learn_waiting()
+        parts = self._parts
+        parts.fits[:, :, sums.WHEN] = -1.0  # nothing is stale
+        self._whole[sums.SPREAD] = -1
         self._fit()
         names = ["all"]
         overall = None
         if not self._problem.shared:
             names = [self._problem.name(a) for a in range(self._models)]
         if self._problem.width and not self._problem.shared:
-            x = self._sum / max(self._begun, 1)
-            mean = self._model.constant[0] + self._model.theta[0] @ x
+            x = parts.features[2] / max(self._begun, 1)
+            fits, mu, d = parts.fits[0], parts.memory[sums.MU, 0], len(x)
+            mean = mu + (fits[:, :d] - mu * fits[:, d : 2 * d]) @ x
             error = [
-                self._level.sigma * math.sqrt(max(quadratic(spread, x), 0.0))
-                for spread in self._model.spread
+                parts.level[sums.SIGMA] * math.sqrt(max(quadratic(spread, x), 0.0))
+                for spread in parts.spread
             ]
-            overall = (mean, np.array(error) if self._reports else np.full(len(mean), math.inf))
-        exposed = self._exposed() if self._silent else self._hits()
+            known = self._whole[sums.REPORTS] > 0
+            overall = (mean, np.array(error) if known else np.full(len(mean), math.inf))
+        tally = parts.tally
         return life.table(
             names,
-            self._plays,
-            self._hits(),
-            exposed,
-            self._raw,
+            tally[sums.PLAYS],
+            tally[sums.HITS],
+            self._exposed() if self._silent else tally[sums.HITS],
+            tally[sums.RAW :],
             self._silence or 0.0,
             overall,
             self._retired,
@@ -817,32 +681,37 @@ class LinearSampler:
     def _overview(self, most: int, newest: int) -> Overview:
         """See `overview`; asked of a copy."""
         rows = self._table()
-        average = self._sum / max(self._begun, 1)
-        model, groups = self._model, self._problem.groups()
-        adds, variances = life.contrasts(model.average, model.spread, average, groups)
-        errors = self._level.sigma * np.sqrt(np.maximum(variances, 0.0))
+        parts, groups = self._parts, self._problem.groups()
+        d = parts.theta.shape[1]
+        average = parts.features[2] / max(self._begun, 1)
+        spread = np.stack([_matrix(one, d) for one in parts.spread])
+        adds, variances = life.contrasts(parts.theta, spread, average, groups)
+        errors = parts.level[sums.SIGMA] * np.sqrt(np.maximum(variances, 0.0))
         names = [row.action for row in rows]
+        reports = int(self._whole[sums.REPORTS])
         strongest = life.weights(
-            names, self._problem.labels(), adds, errors, most if self._reports else 0
+            names, self._problem.labels(), adds, errors, most if reports else 0
         )
         kept = self._begun - self._base
-        asked = self._log.x[max(kept - newest, 0) : kept]
-        asked = asked[self._log.status[max(kept - newest, 0) : kept] != UNDECIDED]
+        asked = self._x[max(kept - newest, 0) : kept]
+        asked = asked[self._marks[max(kept - newest, 0) : kept, STATUS] != UNDECIDED]
         now = np.zeros(0 if self._problem.shared else self._models)
         if len(now):
             models = np.array(self._problem.allowed(None, self._retired), dtype=np.int64)
-            blank = np.zeros((1, self._problem.width + 1))
-            blank[0, -1] = 1.0
-            asked = asked if len(asked) else blank
+            asked = asked if len(asked) else np.zeros((1, self._problem.width))
+            out = np.empty(len(models))
             for n, x in enumerate(asked):
-                now[models] += self._policy(self._begun + n, x[None], models)[0]
+                self._given[0] = x
+                self._run(CHOOSE, self._begun + n, self._given, models, out)
+                now[models] += out
             now /= len(asked)
-        pool = self._exposure.share.mean(axis=0) if self._reports else self._exposure.share[0] * 0.0
-        return Overview(rows, now, strongest, self._exposure.edges.copy(), pool, self._silence)
+        pool = parts.delays[:, sums.SHARE].mean(axis=0)
+        pool = pool if reports else 0.0 * pool
+        return Overview(rows, now, strongest, parts.edges.copy(), pool, self._silence)
 
     def verdict(self) -> str:
         """Which action leads, how sure that is, and what it would take to be sure."""
-        span = self._clock.time - float(self._log.clock[0]) if self._clock.told else None
+        span = self._clock.time - float(self._log[0, CLOCK]) if self._clock.told else None
         return life.verdict(self.table(), self._begun, span)
 
     def replay(self, log: DecisionLog, observations: Sequence[object] | None = None) -> None:
@@ -877,68 +746,62 @@ class LinearSampler:
                 place += 1
             self.observe(ready, now if log.clocked else None)
             self._begin(now if log.clocked else None)
-            if observations is None:
-                rows = np.ones((1, self._problem.width + 1))
-                rows[0, :-1] = log.x[number]
-            else:
-                rows, raw = self._rows(observations[number])
+            row = log.x[number]
+            if observations is not None:
+                given, raw = self._rows(observations[number])
+                row = given[0]
                 for numbers in raw:
                     self._scaling.note(numbers)
-            action = int(log.actions[number])
-            _, means, factors = self._policy(number, rows, np.array([action]))
-            self._note(number, action, rows[0], float(means[0]), float(factors[0]))
+            self._note(number, row, int(log.actions[number]))
         rest = [_logged(log, int(number)) for number in came[place:]]
         self.observe(rest, log.until if log.clocked else None)
-
-    def _hits(self) -> Floats:
-        """Decisions of each model that have reported, (A,)."""
-        hits: Floats = self._old.hits + self._young.hits[self._young.order[: self._blocks]].sum(0)
-        return hits
 
     # Files and figures
 
     def diagnostics(self) -> Mapping[str, float]:
         """Numbers worth plotting."""
         self._read_notes()
-        level = self._level
+        level = self._parts.level
         exposed = float(self._exposed().sum())
+        reports = int(self._whole[sums.REPORTS])
         numbers = {
             "begun": self._begun,
             "open": self._open,
-            "reports": self._reports,
+            "reports": reports,
             "late": self._late,
             "exposed": exposed,
-            "rate": self._reports / exposed if exposed > 0.0 else 0.0,
-            "mean": level.mean + (self._silence or 0.0),
-            "sigma": level.sigma,
+            "rate": reports / exposed if exposed > 0.0 else 0.0,
+            "mean": float(level[sums.MEAN]) + (self._silence or 0.0),
+            "sigma": float(level[sums.SIGMA]),
             "memory": self._effective_memory(),
             "delay": self._median_delay(),
-            "log_bytes": sum(column.nbytes for column in self._log),
+            "log_bytes": self._x.nbytes + self._log.nbytes + self._marks.nbytes,
         }
         numbers["too_fast"] = float(numbers["memory"] < 3.0 * numbers["delay"])
         return numbers
 
     def _effective_memory(self) -> float:
         """Decisions that count, averaged over the memories; at most all."""
-        lengths = 1.0 / np.maximum(1.0 - self._discounts, 1.0 / max(self._begun, 1))
-        return float(np.minimum(lengths, max(self._begun, 1)) @ self._model.weight)
+        memory, begun = self._parts.memory, max(self._begun, 1)
+        lengths = 1.0 / np.maximum(1.0 - memory[sums.DISCOUNT], 1.0 / begun)
+        return float(np.minimum(lengths, begun) @ memory[sums.WEIGHT])
 
     def _median_delay(self) -> float:
         """The median delay of reports, in decisions."""
-        if not self._reports or not self._silent:
+        if not self._whole[sums.REPORTS] or not self._silent:
             return 0.0
-        pool = self._exposure.share.mean(axis=0)
-        age = float(self._exposure.edges[int(np.argmax(pool >= 0.5))])
+        pool = self._parts.delays[:, sums.SHARE].mean(axis=0)
+        age = float(self._parts.edges[int(np.argmax(pool >= 0.5))])
         if not self._clock.told:
             return age
-        span = self._time - float(self._log.clock[0])
+        span = self._time - float(self._log[0, CLOCK])
         return age * (self._begun - self._base) / span if span > 0.0 else 0.0
 
     def _exposed(self) -> Floats:
         """Decisions of each model, each as far as its outcome can have come, (A,)."""
-        exposed: Floats = self._old.n[0].copy()
-        for slot in self._young.order[: self._blocks]:
-            exposed += self._shares[slot] * self._young.n[slot]
+        parts = self._parts
+        order = parts.order[: self._whole[sums.BLOCKS]]
+        exposed: Floats = parts.old[0, :, 0] + (parts.shares * parts.young[:, :, 0])[order].sum(0)
         return exposed
 
     def configuration(self) -> dict[str, Any]:
@@ -949,10 +812,19 @@ class LinearSampler:
             "changes": self._changes,
             "floor": self._floor,
             "holdout": self._holdout,
+            "reference": self._reference,
             "seed": self.seed,
             "diagonal": self._diagonal,
             "close_at": self._close_at,
         }
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies: the parts are views, and are made anew."""
+        return {name: value for name, value in self.__dict__.items() if name != "_parts"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._parts = sums.State(*sums.views(self._floats, self._whole))
 
     def __repr__(self) -> str:
         given = self.configuration()
@@ -962,29 +834,17 @@ class LinearSampler:
         """Everything that decides what the learner does next."""
         self._read_notes()
         given = self.configuration()
-        kept = self._begun - self._base
         return {
             **given,
             "problem": stored.kept(self._problem),
             "retired": sorted(self._retired),
-            "numbers": {name: getattr(self, f"_{name}") for name in _NUMBERS},
-            "equal": self._equal,
-            "negative": self._negative,
+            "seen": self._seen,
+            "time": self._time,
+            "late": self._late,
             "clock": self._clock.state(),
             "scaling": self._scaling.state(),
-            "level": self._level._asdict(),
-            "exposure": files.write_exposure(self._exposure),
-            "young": files.write_young(self._young, self._blocks),
-            "old": files.write_named(self._old),
-            "model": files.write_model(self._model, self._begun),
-            "tails": files.write_tails(self._tails),
-            "log": files.write_log(self._log, kept),
-            "nonzero": self._nonzero.copy(),
-            "square": self._square.copy(),
-            "plays": self._plays.copy(),
-            "raw": self._raw.copy(),
-            "sum": self._sum.copy(),
-            "shares": self._shares[self._young.order[: self._blocks]],
+            "sums": files.write(self._parts),
+            "log": files.write_log(self._x, self._log, self._marks, self._begun - self._base),
             "delays": [[number, delay] for number, delay in self._delays.items()],
             "events": [
                 [number, [[event, value] for event, value in known.items()]]
@@ -1004,45 +864,18 @@ class LinearSampler:
     def _restore(self, read: stored.State) -> None:
         for action in stored.items("retired", read["retired"]):
             self._retired.add(checks.integer("retired", action, 0, self._models - 1))
-        numbers = stored.exact(read["numbers"], *_NUMBERS)
-        begun = stored.count("begun", numbers["begun"])
-        base = checks.integer("base", numbers["base"], 0, begun)
-        for name, value in numbers.items():
-            if isinstance(getattr(self, f"_{name}"), float):
-                setattr(self, f"_{name}", checks.real(name, value, -math.inf))
-            else:
-                low, high = (-1, begun) if name == "fitted" else (0, checks.MOST)
-                setattr(self, f"_{name}", checks.integer(name, value, low, high))
-        checks.integer("seen", self._seen, 0, begun)
-        if read["equal"] is not None:
-            equal = read["equal"]
-            nan = isinstance(equal, float) and math.isnan(equal)
-            self._equal = equal if nan else checks.real("equal", equal, -math.inf)
-        self._negative = checks.flag("negative", read["negative"])
+        files.read(read["sums"], self._parts)
+        self._begun = int(self._whole[sums.BEGUN])
+        self._base = int(self._whole[sums.BASE])
+        self._seen = checks.integer("seen", read["seen"], 0, self._begun)
+        self._time = checks.real("time", read["time"], -math.inf)
+        self._late = stored.count("late", read["late"])
         self._clock.restore(read["clock"])
         self._scaling.restore(read["scaling"])
-        self._level = files.read_level(read["level"])
-        M, A, d, e = self._old.xx.shape
-        sizes = files.Sizes(A, d, e, M)
-        self._exposure = files.read_exposure(read["exposure"], sizes, begun)
-        self._blocks = files.read_young(read["young"], self._young, sizes, begun)
-        self._old = files.read_old(read["old"], self._old)
-        self._model = files.read_model(read["model"], self._model, begun)
-        files.read_tails(read["tails"], self._tails)
-        self._log = files.read_log(read["log"], sizes, begun - base)
-        self._nonzero = stored.copied("nonzero", read["nonzero"], np.float64, (d,))
-        self._square = stored.copied("square", read["square"], np.float64, (d,))
-        stored.between("nonzero", self._nonzero, 0.0, checks.MOST)
-        stored.between("square", self._square, 0.0, stored.LARGEST_FLOAT)
-        self._plays = stored.copied("plays", read["plays"], np.int64, (A,))
-        stored.between("plays", self._plays, 0, begun)
-        self._raw = stored.copied("raw", read["raw"], np.float64, (2, A))
-        stored.finite("raw", self._raw)
-        self._sum = stored.copied("sum", read["sum"], np.float64, (d,))
-        stored.finite("sum", self._sum)
-        shares = stored.array("shares", read["shares"], np.float64, (self._blocks, A))
-        stored.between("shares", shares, 0.0, 1.0)
-        self._shares[: self._blocks] = shares
+        kept = self._begun - self._base
+        self._x, self._log, self._marks = files.read_log(
+            read["log"], self._problem.width, self._models, kept
+        )
         self._open = len(self.open_episodes())
         for item in stored.items("delays", read["delays"]):
             number, delay = stored.items("delays", item)
@@ -1066,36 +899,36 @@ class LinearSampler:
                 )
             )
         if not self._clock.fixed:
-            reported = np.flatnonzero(self._log.bin >= 0) + self._base
+            reported = np.flatnonzero(self._marks[:, BIN] >= 0) + self._base
             if not set(reported.tolist()) <= set(self._delays):
                 raise ValueError("delays must hold all reports until the unit of ages is fixed")
 
     def _open_number(self, number: object) -> int:
         """The number of an open decision in a saved state."""
         found = checks.integer("number", number, self._base, self._begun - 1)
-        if self._log.status[found - self._base] in (CLOSED, UNDECIDED):
+        if self._marks[found - self._base, STATUS] in (CLOSED, UNDECIDED):
             raise ValueError(f"number must be that of an open decision, got {found}")
         return found
 
     # Room
 
     def _make_room(self) -> None:
-        """Let the log grow by a quarter; the arrays grow in place where the system can."""
-        size = len(self._log.clock)
-        for column in self._log:
-            column.resize((max(size + 64, size + size // 4), *column.shape[1:]), refcheck=False)
+        """Let the log grow by an eighth; the arrays grow in place where the system can."""
+        size = len(self._log)
+        for column in (self._x, self._log, self._marks):
+            column.resize((size + max(64, size // 8), column.shape[1]), refcheck=False)
 
     def _trim(self) -> None:
         """Free the log of decisions that are closed, from the oldest on."""
         kept = self._begun - self._base
-        status = self._log.status[:kept]
-        still = np.flatnonzero(status != CLOSED)
+        still = np.flatnonzero(self._marks[:kept, STATUS] != CLOSED)
         gone = int(still[0]) if len(still) else kept
         if gone < 64 or gone < kept // 2:
             return
-        for column in self._log:
+        for column in (self._x, self._log, self._marks):
             column[: kept - gone] = column[gone:kept].copy()
         self._base += gone
+        self._whole[sums.BASE] = self._base
 
 
 class Policy:
@@ -1111,13 +944,6 @@ class Policy:
         return self._agent._asked(self._number, observation, among)
 
 
-def _wider(array: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
-    """The array with zeros for one model more."""
-    shape = list(array.shape)
-    shape[axis] = 1
-    return np.concatenate([array, np.zeros(shape, dtype=array.dtype)], axis=axis)
-
-
 def _logged(log: DecisionLog, number: int) -> Reward:
     """The reward of a decision in a log."""
     return Reward(
@@ -1125,13 +951,23 @@ def _logged(log: DecisionLog, number: int) -> Reward:
     )
 
 
-def _log(size: int, d: int) -> Log:
-    return Log(
-        np.zeros((size, d)),
-        np.zeros(size, dtype=np.int32),
-        np.zeros(size),
-        np.zeros(size),
-        np.zeros(size),
-        np.full(size, -1, dtype=np.int8),
-        np.zeros(size, dtype=np.int8),
-    )
+def _matrix(packed: Floats, d: int) -> Floats:
+    """A symmetric matrix (d, d) from the rows of its upper triangle, or a diagonal (d, 1)."""
+    if len(packed) == d:
+        return packed[:, None]
+    upper: Floats = np.zeros((d, d))
+    upper[np.triu_indices(d)] = packed
+    return upper + np.triu(upper, 1).T
+
+
+def _reference(given: object, problem: Choice) -> list[float]:
+    """The policy of the holdout, checked."""
+    if problem.actions is None:
+        raise ValueError("reference must be None where the actions vary: the holdout is uniform")
+    policy = checks.floats("reference", given, "(A,)", (1,))
+    if policy.shape != (problem.actions,):
+        raise ValueError(
+            f"reference must have {problem.actions} probabilities, got shape {policy.shape}"
+        )
+    checks.distributions("reference", policy)
+    return [float(p) for p in policy]

@@ -5,291 +5,332 @@ blocks of neighbouring numbers, each with one exposure per model; blocks are mer
 that their width stays a fraction of their age, as in exponential histograms (Datar, Gionis, Indyk &
 Motwani 2002). A block whose outcomes have all but come is settled: it moves into one sum per
 memory, which then only decays.
+
+All numbers of a learner are in two arrays, one of floats and one of whole numbers, so that a
+compiled call is handed few arguments; `views` names their parts.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 from numba import njit
 
 from belated.core.arrays import Floats, Ints
 
-PER_LEVEL = 4
+PER_LEVEL = 3
 """Blocks of one width before the two oldest of them are merged."""
+EDGES = 96
+"""Edges between delays: two per octave, so ages up to 2**47 units."""
+RING = 2**14
+"""Decisions whose predictions are remembered."""
+OCTAVES = 2200
+"""Octaves of outcomes whose sizes are counted, a quarter of one per bin."""
+
+# Whole numbers, by their place in `counts`.
+(
+    MODELS,  # A
+    FEATURES,  # d, with the constant of a model per action
+    TERMS,  # t: products of two features, d (d + 1) / 2, or d where only squares are kept
+    MEMORIES,  # M
+    ROOM,  # B
+    CONSTANT,  # 1 if the last feature is 1 and not handed in
+    SILENT,  # 1 if silence has a meaning
+    WIDTH,  # decisions in a new block
+    SEED,
+    BEGUN,  # decisions
+    BASE,  # the first decision in the log
+    BLOCKS,  # in use
+    REPORTS,
+    FRESH,  # reports since the models were fitted
+    FITTED,  # decisions begun when they were, -1 before
+    KNOWN,  # reports then
+    UNPREDICTED,  # decisions below this number were made before any report
+    KINDS,  # of outcomes: 0 none yet, 1 all equal, 2 several
+    NEGATIVE,  # 1 if one was below silence
+    TOP,  # the largest bin of a delay
+    SPREAD,  # decisions begun when the variances were fitted, -1 before
+    COUNTS,
+) = range(22)
+
+# Floats, by their place in `level`.
+(
+    SIGMA,  # standard deviation of an outcome
+    MEAN,  # mean outcome, relative to silence
+    RATE,  # reports per exposed decision
+    JUDGING,  # discount of what memories predicted, per decision
+    OFFSET,  # constant of all models, averaged over memories
+    FOLLOWS,  # 1 if the variance follows the mean: outcomes are silence or better
+    RESIDUALS,  # squared, of predictions made at decision time
+    EQUAL,  # the outcome that all reports have had
+    OPTIMISM,
+    FLOOR,
+    HOLDOUT,
+    LEVEL,
+) = range(12)
+
+# Rows of `memory`.
+DISCOUNT, SCALE, RP, PP, WEIGHT, MU, THEN = range(7)
+# Rows of `tally`.
+PLAYS, HITS, SUM, SQUARES, RAW, RAW_SQUARES = range(6)
+# Rows of `delays` of a model.
+CAME, RISK, EARLY, SHARE = range(4)
+# The last places of a row of `fits`.
+TOTAL, LEFT, MASS, WHEN, EXPOSED, REPORTED_THEN = -6, -5, -4, -3, -2, -1
 
 
-class Young(NamedTuple):
-    """Blocks of decisions, oldest first, by their place in `order`.
+class State(NamedTuple):
+    """The parts of a learner.
 
-    A models, d features, M memories; e is d, or 1 where only the diagonal is kept.
+    A models, d features, t products of two, M memories, B blocks, E edges. A row of moments is
+    (n, r, x (d), r x (d), x x' (t)): decisions, outcomes and features; only the upper triangle of
+    x x' is kept, row by row, or its diagonal.
     """
 
-    order: Ints  # (B,) slots, the blocks in use first
-    low: Ints  # (B,) the first number
-    high: Ints  # (B,) one above the last number
-    n: Floats  # (B, A) decisions
-    x: Floats  # (B, A, d) their features
-    xx: Floats  # (B, A, d, e) products of these
-    hits: Floats  # (B, A) decisions that have reported
-    r: Floats  # (B, A) outcomes
-    rr: Floats  # (B, A) their squares
-    rx: Floats  # (B, A, d) outcomes times features
-    rp: Floats  # (B, M) outcomes times what each memory predicted
-    pp: Floats  # (B, A, M) squares of the predictions
+    level: Floats  # (LEVEL,)
+    edges: Floats  # (E,)
+    delays: Floats  # (A, 4, E)
+    tally: Floats  # (6, A) plays, reports, outcomes as learned and as they came, their squares
+    features: Floats  # (3, d) how often not 0, squares, sums
+    memory: Floats  # (7, M) the last row: weights when variances were fitted
+    reference: Floats  # (A,) the policy of the holdout
+    theta: Floats  # (A, d) averaged over memories
+    spread: Floats  # (A, t)
+    shares: Floats  # (B, A) exposure by block
+    precisions: Floats  # (B, A)
+    fits: Floats  # (M, A, 2 d + 6) V^-1 b, V^-1 f, what the constant needs, when and on what
+    young: Floats  # (B, A, 2 + 2 d + t + 2 M) moments; outcomes times predictions, their squares
+    old: Floats  # (M, A, 2 + 2 d + t) settled moments, each divided by the scale of its memory
+    asked: Floats  # (M, A, t) x x' of all decisions; (1, 1, 1) where silence has a meaning
+    sizes: Floats  # (2, 4 OCTAVES) number and squares of outcomes by size
+    predicted: Floats  # (RING, M + 2) by memory, averaged, and 1 / variance factor
+    counts: Ints  # (COUNTS,)
+    order: Ints  # (B,) slots of blocks, oldest first, those in use first
+    low: Ints  # (B,) the first number of a block, by slot
+    high: Ints  # (B,) one above its last number
+    passed: Ints  # (E,) the number of the next decision that reaches each edge
+    span: Ints  # (2,) the smallest and the largest bin of `sizes` in use
 
 
-class Old(NamedTuple):
-    """Settled sums, each divided by the `scale` of its memory."""
-
-    scale: Floats  # (M,) the discount since the sums were last rescaled
-    n: Floats  # (M, A)
-    x: Floats  # (M, A, d)
-    xx: Floats  # (M, A, d, e)
-    r: Floats  # (M, A)
-    rx: Floats  # (M, A, d)
-    hits: Floats  # (A,) without discount
-    rr: Floats  # (A,) without discount
-    rp: Floats  # (M,) with the discount of judging
-    pp: Floats  # (M,) with the discount of judging
-    asked: Floats  # (M, A, d, e) products of the features of all decisions, young ones too
+def room(A: int, d: int, t: int, M: int, B: int, told: bool) -> tuple[int, int]:
+    """How many floats and whole numbers a learner has."""
+    P = 2 + 2 * d + t
+    floats = LEVEL + EDGES + A * 4 * EDGES + 6 * A + 3 * d + 7 * M + A + A * d + A * t + 2 * B * A
+    floats += M * A * (2 * d + 6) + B * A * (P + 2 * M) + M * A * P
+    floats += (M * A * t if told else 1) + 8 * OCTAVES + RING * (M + 2)
+    return floats, COUNTS + 3 * B + EDGES + 2
 
 
-def fresh_young(blocks: int, models: int, d: int, e: int, memories: int) -> Young:
-    """No decisions."""
-    B, A, M = blocks, models, memories
-    numbers = np.zeros(B, dtype=np.int64)
-    return Young(
-        np.arange(B),
-        numbers,
-        numbers.copy(),
-        np.zeros((B, A)),
-        np.zeros((B, A, d)),
-        np.zeros((B, A, d, e)),
-        np.zeros((B, A)),
-        np.zeros((B, A)),
-        np.zeros((B, A)),
-        np.zeros((B, A, d)),
-        np.zeros((B, M)),
-        np.zeros((B, A, M)),
+@njit(cache=True)
+def views(floats: Floats, whole: Ints) -> State:
+    """The parts of both arrays; the sizes are the first whole numbers."""
+    A, d, t, M, B = whole[0], whole[1], whole[2], whole[3], whole[4]
+    P = 2 + 2 * d + t
+    E = EDGES
+    o = LEVEL
+    level = floats[:o]
+    edges = floats[o : o + E]
+    o += E
+    delays = floats[o : o + A * 4 * E].reshape((A, 4, E))
+    o += A * 4 * E
+    tally = floats[o : o + 6 * A].reshape((6, A))
+    o += 6 * A
+    features = floats[o : o + 3 * d].reshape((3, d))
+    o += 3 * d
+    memory = floats[o : o + 7 * M].reshape((7, M))
+    o += 7 * M
+    reference = floats[o : o + A]
+    o += A
+    theta = floats[o : o + A * d].reshape((A, d))
+    o += A * d
+    spread = floats[o : o + A * t].reshape((A, t))
+    o += A * t
+    shares = floats[o : o + B * A].reshape((B, A))
+    o += B * A
+    precisions = floats[o : o + B * A].reshape((B, A))
+    o += B * A
+    n = 2 * d + 6
+    fits = floats[o : o + M * A * n].reshape((M, A, n))
+    o += M * A * n
+    n = P + 2 * M
+    young = floats[o : o + B * A * n].reshape((B, A, n))
+    o += B * A * n
+    old = floats[o : o + M * A * P].reshape((M, A, P))
+    o += M * A * P
+    m, a, n = (1, 1, 1) if whole[SILENT] else (M, A, t)
+    asked = floats[o : o + m * a * n].reshape((m, a, n))
+    o += m * a * n
+    n = 4 * OCTAVES
+    sizes = floats[o : o + 2 * n].reshape((2, n))
+    o += 2 * n
+    predicted = floats[o : o + RING * (M + 2)].reshape((RING, M + 2))
+    o = COUNTS
+    return State(
+        level,
+        edges,
+        delays,
+        tally,
+        features,
+        memory,
+        reference,
+        theta,
+        spread,
+        shares,
+        precisions,
+        fits,
+        young,
+        old,
+        asked,
+        sizes,
+        predicted,
+        whole[:o],
+        whole[o : o + B],
+        whole[o + B : o + 2 * B],
+        whole[o + 2 * B : o + 3 * B],
+        whole[o + 3 * B : o + 3 * B + E],
+        whole[o + 3 * B + E : o + 3 * B + E + 2],
     )
 
 
-def fresh_old(models: int, d: int, e: int, memories: int) -> Old:
-    """Nothing settled."""
-    A, M = models, memories
-    return Old(
-        np.ones(M),
-        np.zeros((M, A)),
-        np.zeros((M, A, d)),
-        np.zeros((M, A, d, e)),
-        np.zeros((M, A)),
-        np.zeros((M, A, d)),
-        np.zeros(A),
-        np.zeros(A),
-        np.zeros(M),
-        np.zeros(M),
-        np.zeros((M, A, d, e)),
-    )
+@njit(cache=True)
+def add_row(out: Floats, row: Floats, weight: float) -> None:
+    """Add weight times a row to another of its length."""
+    for k in range(len(out)):
+        out[k] += weight * row[k]
 
 
 @njit(cache=True)
 def add_products(out: Floats, x: Floats, weight: float) -> None:
-    """Add weight * x x' to out (d, d), or its diagonal to out (d, 1)."""
-    d, e = out.shape
+    """Add weight * x x' to out (t,): its upper triangle, or its diagonal."""
+    d = len(x)
+    if len(out) == d:
+        for u in range(d):
+            out[u] += weight * x[u] * x[u]
+        return
+    start = 0
     for u in range(d):
         scaled = weight * x[u]
         if scaled != 0.0:
-            if e == 1:
-                out[u, 0] += scaled * x[u]
-            else:
-                for v in range(d):
-                    out[u, v] += scaled * x[v]
+            add_row(out[start : start + d - u], x[u:], scaled)
+        start += d - u
 
 
 @njit(cache=True)
-def decay(old: Old, discounts: Floats, judging: float) -> None:
+def add_moments(out: Floats, x: Floats, n: float, r: float) -> None:
+    """Add a decision with features x that counts n times and whose outcomes count as r in all."""
+    d = len(x)
+    out[0] += n
+    out[1] += r
+    if r != 0.0:
+        add_row(out[2 + d : 2 + 2 * d], x, r)
+    if n != 0.0:
+        add_row(out[2 : 2 + d], x, n)
+        add_products(out[2 + 2 * d :], x, n)
+
+
+@njit(cache=True)
+def decay(memory: Floats, judging: float, old: Floats, asked: Floats) -> None:
     """One decision more: discount the settled sums."""
-    for m in range(len(discounts)):
-        old.scale[m] *= discounts[m]
-        old.rp[m] *= judging
-        old.pp[m] *= judging
-        if old.scale[m] < 1e-100:
-            scale = old.scale[m]
-            old.n[m] *= scale
-            old.x[m] *= scale
-            old.xx[m] *= scale
-            old.r[m] *= scale
-            old.rx[m] *= scale
-            old.asked[m] *= scale
-            old.scale[m] = 1.0
+    for m in range(memory.shape[1]):
+        memory[SCALE, m] *= memory[DISCOUNT, m]
+        memory[RP, m] *= judging
+        memory[PP, m] *= judging
+        if memory[SCALE, m] < 1e-100:
+            scale = memory[SCALE, m]
+            for i in range(old.shape[1]):
+                add_row(old[m, i], old[m, i], scale - 1.0)
+            if len(asked) > m:
+                for i in range(asked.shape[1]):
+                    add_row(asked[m, i], asked[m, i], scale - 1.0)
+            memory[SCALE, m] = 1.0
 
 
 @njit(cache=True)
-def begin(young: Young, blocks: int, number: int, width: int) -> int:
-    """Make place for the next decision; returns the number of blocks. width: of a new block."""
+def begin(counts: Ints, order: Ints, low: Ints, high: Ints, young: Floats, number: int) -> None:
+    """Make place for the next decision."""
+    blocks = counts[BLOCKS]
     if blocks:
-        newest = young.order[blocks - 1]
-        if young.high[newest] - young.low[newest] < width:
-            young.high[newest] = number + 1
-            return blocks
-    blocks = merge(young, blocks)
-    if blocks == len(young.order):
-        join(young, blocks, 0)
-        blocks -= 1
-    slot = young.order[blocks]
-    young.low[slot], young.high[slot] = number, number + 1
-    return blocks + 1
-
-
-@njit(cache=True)
-def merge(young: Young, blocks: int) -> int:
-    """Merge the oldest two blocks of every width of which there are more than `PER_LEVEL`."""
+        newest = order[blocks - 1]
+        if high[newest] - low[newest] < counts[WIDTH]:
+            high[newest] = number + 1
+            return
+    # Merge the oldest two blocks of every width of which there are more than PER_LEVEL.
     end = blocks
     while end > 0:
-        width = _width(young, end - 1)
+        width = high[order[end - 1]] - low[order[end - 1]]
         first = end - 1
-        while first > 0 and _width(young, first - 1) < 2 * width:
+        while first > 0 and high[order[first - 1]] - low[order[first - 1]] < 2 * width:
             first -= 1
         if end - first <= PER_LEVEL:
-            return blocks
-        join(young, blocks, first)
+            break
+        join(blocks, order, high, young, first)
         blocks -= 1
         end = first + 1
-    return blocks
+    if blocks == len(order):
+        join(blocks, order, high, young, 0)
+        blocks -= 1
+    slot = order[blocks]
+    low[slot], high[slot] = number, number + 1
+    counts[BLOCKS] = blocks + 1
 
 
 @njit(cache=True)
-def _width(young: Young, place: int) -> int:
-    slot = young.order[place]
-    return int(young.high[slot] - young.low[slot])
-
-
-@njit(cache=True)
-def join(young: Young, blocks: int, place: int) -> None:
+def join(blocks: int, order: Ints, high: Ints, young: Floats, place: int) -> None:
     """Add the block at place + 1 to the one at place, and free it."""
-    into, free = young.order[place], young.order[place + 1]
-    young.high[into] = young.high[free]
-    young.n[into] += young.n[free]
-    young.x[into] += young.x[free]
-    young.xx[into] += young.xx[free]
-    young.hits[into] += young.hits[free]
-    young.r[into] += young.r[free]
-    young.rr[into] += young.rr[free]
-    young.rx[into] += young.rx[free]
-    young.rp[into] += young.rp[free]
-    young.pp[into] += young.pp[free]
-    empty(young, free)
+    into, free = order[place], order[place + 1]
+    high[into] = high[free]
+    for i in range(young.shape[1]):
+        if young[free, i, 0] != 0.0:
+            add_row(young[into, i], young[free, i], 1.0)
+            for k in range(young.shape[2]):
+                young[free, i, k] = 0.0
     for later in range(place + 1, blocks - 1):
-        young.order[later] = young.order[later + 1]
-    young.order[blocks - 1] = free
+        order[later] = order[later + 1]
+    order[blocks - 1] = free
 
 
 @njit(cache=True)
-def empty(young: Young, slot: int) -> None:
-    """Set all sums of a block to 0."""
-    young.n[slot] = 0.0
-    young.x[slot] = 0.0
-    young.xx[slot] = 0.0
-    young.hits[slot] = 0.0
-    young.r[slot] = 0.0
-    young.rr[slot] = 0.0
-    young.rx[slot] = 0.0
-    young.rp[slot] = 0.0
-    young.pp[slot] = 0.0
-
-
-@njit(cache=True)
-def slot_of(young: Young, blocks: int, number: int) -> int:
+def slot_of(blocks: int, order: Ints, low: Ints, number: int) -> int:
     """The block that holds a decision; -1 if it is settled."""
-    if blocks == 0 or number < young.low[young.order[0]]:
+    if blocks == 0 or number < low[order[0]]:
         return -1
-    low, high = 0, blocks - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if young.low[young.order[middle]] <= number:
-            low = middle
+    first, last = 0, blocks - 1
+    while first < last:
+        middle = (first + last + 1) // 2
+        if low[order[middle]] <= number:
+            first = middle
         else:
-            high = middle - 1
-    return int(young.order[low])
-
-
-@njit(cache=True)
-def add_decision(
-    young: Young, old: Old, slot: int, i: int, x: Floats, predicted: Floats, weight: float
-) -> None:
-    """A decision of model i with features x (d,) and predictions (M,) of precision `weight`."""
-    young.n[slot, i] += 1.0
-    young.x[slot, i] += x
-    add_products(young.xx[slot, i], x, 1.0)
-    for m in range(len(predicted)):
-        young.pp[slot, i, m] += weight * predicted[m] * predicted[m]
-        add_products(old.asked[m, i], x, 1.0 / old.scale[m])
-
-
-@njit(cache=True)
-def add_outcome(
-    young: Young,
-    old: Old,
-    slot: int,
-    i: int,
-    x: Floats,
-    predicted: Floats,
-    weight: float,
-    discounts: Floats,
-    judging: float,
-    age: int,
-    before: float,
-    after: float,
-    first: bool,
-) -> None:
-    """The outcome of a decision goes from `before` to `after`.
-
-    slot: of its block, -1 if it is settled. age: decisions begun since, its own included.
-    """
-    change = after - before
-    squares = after * after - before * before
-    hit = 1.0 if first else 0.0
-    if slot >= 0:
-        young.hits[slot, i] += hit
-        young.r[slot, i] += change
-        young.rr[slot, i] += squares
-        for u in range(len(x)):
-            young.rx[slot, i, u] += change * x[u]
-        for m in range(len(discounts)):
-            young.rp[slot, m] += change * weight * predicted[m]
-        return
-    old.hits[i] += hit
-    old.rr[i] += squares
-    for m in range(len(discounts)):
-        part = change * discounts[m] ** age / old.scale[m]
-        old.r[m, i] += part
-        for u in range(len(x)):
-            old.rx[m, i, u] += part * x[u]
-        old.rp[m] += change * weight * predicted[m] * judging**age
+            last = middle - 1
+    return int(order[first])
 
 
 @njit(cache=True)
 def settle(
-    young: Young, old: Old, blocks: int, begun: int, discounts: Floats, judging: float
-) -> int:
-    """Move the oldest block into the settled sums; returns the number of blocks."""
-    slot = young.order[0]
-    age = begun - 0.5 * (young.low[slot] + young.high[slot] - 1)
-    old.hits[:] += young.hits[slot]
-    old.rr[:] += young.rr[slot]
-    for m in range(len(discounts)):
-        weight = discounts[m] ** age / old.scale[m]
-        old.n[m] += weight * young.n[slot]
-        old.x[m] += weight * young.x[slot]
-        old.xx[m] += weight * young.xx[slot]
-        old.r[m] += weight * young.r[slot]
-        old.rx[m] += weight * young.rx[slot]
-        old.rp[m] += judging**age * young.rp[slot, m]
-        old.pp[m] += judging**age * young.pp[slot, :, m].sum()
-    empty(young, slot)
+    counts: Ints,
+    order: Ints,
+    low: Ints,
+    high: Ints,
+    young: Floats,
+    old: Floats,
+    memory: Floats,
+    judging: float,
+) -> None:
+    """Move the oldest block into the settled sums."""
+    slot = order[0]
+    M, A, P = old.shape
+    age = counts[BEGUN] - 0.5 * (low[slot] + high[slot] - 1)
+    judged = judging**age
+    for i in range(A):
+        row = young[slot, i]
+        for m in range(M):
+            memory[PP, m] += judged * row[P + M + m]
+            memory[RP, m] += judged * row[P + m]
+            if row[0] != 0.0:
+                add_row(old[m, i], row[:P], memory[DISCOUNT, m] ** age / memory[SCALE, m])
+        for k in range(len(row)):
+            row[k] = 0.0
+    blocks = counts[BLOCKS]
     for place in range(blocks - 1):
-        young.order[place] = young.order[place + 1]
-    young.order[blocks - 1] = slot
-    return blocks - 1
+        order[place] = order[place + 1]
+    order[blocks - 1] = slot
+    counts[BLOCKS] = blocks - 1

@@ -11,7 +11,8 @@ from __future__ import annotations
 import copy
 import math
 from collections import deque
-from typing import Self, TypeVar
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,43 @@ from belated.tabular.records import UNKNOWN, Trajectory
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
-class Counts:
+@dataclass(frozen=True, slots=True)
+class _Recent:
+    """The declaration of trajectories: rows and next states of each, oldest first.
+
+    Attributes:
+        steps: of a trajectory; its last one may be missing.
+        rows: how many rows there are.
+        states: how many states there are.
+    """
+
+    steps: int
+    rows: int
+    states: int
+
+    def fresh(self) -> deque[tuple[Ints, Ints]]:
+        """None."""
+        return deque()
+
+    def write(self, value: deque[tuple[Ints, Ints]]) -> Ints:
+        """An array (N, 2, steps), with UNKNOWN where a path has no end."""
+        recent = np.full((len(value), 2, self.steps), UNKNOWN)
+        for i, (rows, following) in enumerate(value):
+            recent[i, :, : len(rows)] = rows, following
+        return recent
+
+    def read(self, name: str, saved: Any) -> deque[tuple[Ints, Ints]]:
+        """The trajectories, if rows and states are such."""
+        recent = stored.copied(name, saved, np.int64, (None, 2, self.steps))
+        known = np.all(recent != UNKNOWN, axis=1)
+        known[:, :-1] = True  # only the end may be missing
+        stored.within("recent rows", recent[:, 0][known], self.rows)
+        stored.within("recent states", recent[:, 1][known], self.states)
+        pairs = zip(recent, known, strict=True)
+        return deque((path[0][there], path[1][there]) for path, there in pairs)
+
+
+class Counts(stored.Declared):
     """Observed transitions.
 
     Attributes:
@@ -42,18 +79,28 @@ class Counts:
         steps: the transitions of a path that are counted, from the first on; None: all H.
     """
 
+    successors: Indices
+    counts: Ints
+    known: Indices
+    visits: Ints
+    arrived: int
+    _recent: deque[tuple[Ints, Ints]]  # the newest trajectories, if recalled
+
     def __init__(self, problem: Problem, *, recall: bool = False, steps: int | None = None) -> None:
         self._problem = problem
         self._recall = recall
         self._steps = problem.horizon if steps is None else steps
         T = 1 if problem.homogeneous else problem.horizon
         shape = (T, problem.states, problem.actions)
-        self.successors: Indices = np.zeros((*shape, 1), dtype=np.int32)
-        self.counts: Ints = np.zeros((*shape, 1), dtype=np.int64)
-        self.known: Indices = np.zeros(shape, dtype=np.int32)
-        self.visits: Ints = np.zeros(shape, dtype=np.int64)
-        self.arrived = 0
-        self._recent: deque[tuple[Ints, Ints]] = deque()  # the newest trajectories, if recalled
+        self.declare(
+            successors=stored.Array((*shape, None), np.int32, low=0, high=problem.states - 1),
+            counts=stored.Array((*shape, None), np.int64, low=0),
+            known=stored.Array(shape, np.int32, low=0),
+            visits=stored.Array(shape, np.int64, low=0),
+            arrived=stored.Count(),
+            _recent=_Recent(self._steps, math.prod(shape), problem.states),
+        )
+        self.successors, self.counts = widened(self.successors, 1), widened(self.counts, 1)
         T_step = np.minimum(np.arange(problem.horizon), T - 1)
         self._row_of_step: Ints = T_step * problem.states * problem.actions
         self._tally: counting.Tally | None = None
@@ -123,54 +170,29 @@ class Counts:
         total: Ints = self.visits.sum(axis=2)
         return total
 
-    def state(self) -> stored.State:
-        """The arrays, and the trajectories that can still be subtracted."""
-        recent = np.full((len(self._recent), 2, self._steps), UNKNOWN)  # where a path has no end
-        for i, (rows, following) in enumerate(self._recent):
-            recent[i, :, : len(rows)] = rows, following
-        return {
-            "successors": self.successors.copy(),
-            "counts": self.counts.copy(),
-            "known": self.known.copy(),
-            "visits": self.visits.copy(),
-            "arrived": self.arrived,
-            "recent": recent,
-        }
-
-    def restore(self, saved: stored.State) -> None:
-        """Continue from a saved state."""
-        fields = ("successors", "counts", "known", "visits", "arrived", "recent")
-        read = stored.exact(saved, *fields)
-        rows = self.visits.shape
-        self.successors = stored.copied("successors", read["successors"], np.int32, (*rows, None))
-        self.counts = stored.copied("counts", read["counts"], np.int64, self.successors.shape)
-        self.known = stored.copied("known", read["known"], np.int32, rows)
-        self.visits = stored.copied("visits", read["visits"], np.int64, rows)
-        self.arrived = stored.count("arrived", read["arrived"])
-        recent = stored.copied("recent", read["recent"], np.int64, (None, 2, self._steps))
-        if len(recent) > (self.arrived if self._recall else 0):
-            raise ValueError("recent must not hold more trajectories than have arrived")
-        stored.within("successors", self.successors, self._problem.states)
-        stored.within("known", self.known, self.width + 1)
-        known = np.all(recent != UNKNOWN, axis=1)
-        known[:, :-1] = True  # only the end may be missing
-        stored.within("recent rows", recent[:, 0][known], self.visits.size)
-        stored.within("recent states", recent[:, 1][known], self._problem.states)
-        if not 1 <= self.width <= self._problem.states:
-            raise ValueError(f"successors must have at least one slot, got {self.width}")
-        stored.between("counts", self.counts, 0, min(checks.MOST, self.arrived * self._steps))
-        stored.between("visits", self.visits, 0, min(checks.MOST, self.arrived * self._steps))
-        used = np.arange(self.width) < self.known[..., None]
+    def restored(self) -> None:
+        """The arrays fit together, and what is recalled was counted."""
+        width, most = self.width, min(checks.MOST, self.arrived * self._steps)
+        if self.counts.shape != self.successors.shape:
+            raise ValueError(f"counts must have shape {self.successors.shape}, as successors")
+        if not 1 <= width <= self._problem.states:
+            raise ValueError(f"successors must have at least one slot, got {width}")
+        stored.within("known", self.known, width + 1)
+        stored.between("counts", self.counts, 0, most)
+        stored.between("visits", self.visits, 0, most)
+        used = np.arange(width) < self.known[..., None]
         if np.any(np.where(used, 0, self.counts)):
             raise ValueError("counts must be 0 in unused slots")
-        listed = np.sort(np.where(used, self.successors, -1 - np.arange(self.width)), axis=3)
+        listed = np.sort(np.where(used, self.successors, -1 - np.arange(width)), axis=3)
         if np.any(listed[..., 1:] == listed[..., :-1]):
             raise ValueError("successors must be listed once in a row")
         if not np.array_equal(self.counts.sum(axis=3), self.visits):
             raise ValueError("visits must be the sums of the counts")
-        self._check_recent(recent[:, 0][known], recent[:, 1][known])
-        pairs = zip(recent, known, strict=True)
-        self._recent = deque((path[0][there], path[1][there]) for path, there in pairs)
+        if len(self._recent) > (self.arrived if self._recall else 0):
+            raise ValueError("recent must not hold more trajectories than have arrived")
+        if self._recent:
+            rows, following = (np.concatenate(part) for part in zip(*self._recent, strict=True))
+            self._check_recent(rows, following)
 
     @property
     def earliest(self) -> int:

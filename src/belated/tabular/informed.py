@@ -3,8 +3,8 @@
     1  when an episode begins:
     2      expected costs: memories of several speeds, weighted in every cell by how well they
            predicted                                                              (foresight)
-    3      the plan: Q = cost + next value - (lean - xi) * deviation of the next value, clipped to
-           [0, steps left], backwards; visits on their way count as visits        (deep_planning)
+    3      the plan: Q = cost + next value, clipped to [0, steps left], backwards; an unseen row
+           ends the episode, unless somebody is on the way to it                  (deep_planning)
     4      mix the policies of regret matching+ and of the plan by their occupancy measures, with
            weights w proportional to exp(l), and play that
     5      remember the two policies and what the memories said
@@ -14,25 +14,27 @@
     8      judge every memory by what it said when the episode began, then let it learn c
     9      regret matching+ learns from the Q of the policy that was played
 
-xi(s, a) ~ N(0, noise^2) is drawn anew for every episode by a counter-based generator. With known
-transitions nothing deviates, and the plan is the best policy for the expected costs. All means of
-costs are those of whole cost functions, so only transitions are explored. There is no regret bound.
+Whole cost functions come back, so only transitions are explored: rows that were never seen are
+tried, and nothing else is. With known transitions the plan is the best policy for the expected
+costs. Nothing is drawn. There is no regret bound.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from belated.core import checks
-from belated.core.arrays import Floats, frozen
+from belated.core import checks, versions
+from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
-from belated.core.learner import Learner, generator
+from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.stored import Array, Distributions, Field, Inside, Learned, Several
+from belated.core.stored import Array, Field, Inside, Learned, Maybe, Real, Several
+from belated.core.versions import Kept, KeptPolicy
 from belated.core.waiting import Waiting
 from belated.tabular.kernels import deep_planning, foresight, mixing
 from belated.tabular.kernels.beliefs import LEAST
@@ -42,7 +44,6 @@ from belated.tabular.parts.pending import Pending
 from belated.tabular.parts.regret_matching import RegretMatching
 from belated.tabular.parts.transitions import FrequencyModel, KnownModel, Observed, matching
 from belated.tabular.parts.update import Arrival, Outlook
-from belated.tabular.planner import LEAN, noise_of
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
@@ -60,17 +61,34 @@ LEAST_WEIGHT = 0.01
 class Suggested(NamedTuple):
     """What is remembered of an episode.
 
+    What was played is weight * matched + (1 - weight) * planned, but for some rows.
+
     Attributes:
-        policy: (H, S, A) what was played.
-        matched: (H, S, A) what regret matching+ suggested.
-        planned: (H, S, A) what the plan was.
+        rows: (R,) those rows, flat over (H, S) and rising; None for all of them.
+        values: (R, A) what was played there.
+        matched: (H, S, A) what regret matching+ suggested, as `versions` keeps it.
+        planned: (H, S, A) what the plan was, likewise.
+        weight: of regret matching+.
         said: (M, 1 or H, S, A) what the memories said of the costs.
     """
 
-    policy: Floats
-    matched: Floats
-    planned: Floats
+    rows: Ints | None
+    values: Floats
+    matched: Kept
+    planned: Kept
+    weight: float
     said: Floats
+
+
+def _checked(every: int, **read: Any) -> Suggested:
+    """What a file says was remembered, if its parts fit together. every: the number of rows."""
+    made = Suggested(**read)
+    rows = np.arange(every) if made.rows is None else made.rows
+    if len(rows) != len(made.values) or np.any(np.diff(rows) <= 0):
+        raise ValueError("rows must rise, and be as many as values")
+    if len(made.values):
+        checks.distributions("values", made.values)
+    return made
 
 
 class InformedPlanner(Learner[Suggested]):
@@ -80,7 +98,6 @@ class InformedPlanner(Learner[Suggested]):
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
         transitions: the true dynamics, if they are known.
         changing: whether costs may change. If not, nothing is forgotten.
-        seed: of the agent's own draws.
 
     Example:
         >>> from belated.tabular.informed import InformedPlanner
@@ -104,18 +121,16 @@ class InformedPlanner(Learner[Suggested]):
         *,
         transitions: Transitions | None = None,
         changing: bool = True,
-        seed: int = 0,
     ) -> None:
         checks.instance("problem", problem, Problem)
         if transitions is not None:
             checks.instance("transitions", transitions, Transitions)
             matching(problem, transitions)
-        seed = checks.integer("seed", seed, 0, 2**64 - 1)
         changing = checks.flag("changing", changing)
         self.uses_paths = transitions is None
-        super().__init__(problem, transitions=transitions, changing=changing, seed=seed)
-        self._seed = seed
+        super().__init__(problem, transitions=transitions, changing=changing)
         H, S, A = problem.shape
+        self._plans = versions.Versions()
         self._keep = np.array(KEEP if changing else KEEP[:1])
         M = len(self._keep)
         known = transitions is not None
@@ -192,7 +207,7 @@ class InformedPlanner(Learner[Suggested]):
         played = self._mixed(matched, planned)
         if self._said is None:
             self._said = frozen(self._means.copy())
-        self._now = Suggested(played, matched, planned, self._said)
+        self._now = self._suggested(played, matched, planned)
         if self.uses_paths:
             visits = np.zeros(self._pending.totals[0].shape)
             start = self.problem.start_probabilities
@@ -204,8 +219,6 @@ class InformedPlanner(Learner[Suggested]):
     def _plan(self) -> Floats:
         """The optimistic plan for the expected costs."""
         H, S, A = self.problem.shape
-        rng = generator(self._seed, self.begun)
-        lean = LEAN - noise_of(self.problem) * rng.standard_normal((S, A))
         costs = np.empty(self._means.shape[1:])
         foresight.expected(self._learned, costs)
         if self._model.counts is not None:
@@ -217,7 +230,7 @@ class InformedPlanner(Learner[Suggested]):
             self._trust,
             deep_planning.exactly(costs),
             nothing,
-            lean,
+            nothing,
             policy,
         )
         return frozen(policy)
@@ -238,19 +251,55 @@ class InformedPlanner(Learner[Suggested]):
     def _memory(self, policy: Floats) -> Suggested:
         return self._now
 
+    @property
+    def open_bytes(self) -> int:
+        """What is kept of an open episode, at most: three policies and the memories."""
+        played: int = 8 * self.problem.policy_size
+        return super().open_bytes + played
+
+    def _suggested(self, played: Floats, matched: Floats, planned: Floats) -> Suggested:
+        """What to remember; of a large policy, the rows that are not the plain mixture."""
+        assert self._said is not None
+        weight, flat = float(self._mixing()[0]), played.reshape(-1, played.shape[-1])
+        rows: Ints | None = None
+        if played.size >= versions.LARGE:
+            plain = weight * matched + (1.0 - weight) * planned
+            rows = frozen(versions.differing(plain, played))
+            flat = frozen(flat[rows])
+        kept, plan = self._versions.keep(matched), self._plans.keep(planned)
+        return Suggested(rows, flat, kept, plan, weight, self._said)
+
+    def _played(self, memory: Suggested, matched: Floats, planned: Floats) -> Floats:
+        """What was played, to the last bit."""
+        if memory.rows is None:
+            return memory.values.reshape(self.problem.shape)
+        mixed = memory.weight * matched + (1.0 - memory.weight) * planned
+        mixed.reshape(-1, self.problem.actions)[memory.rows] = memory.values
+        return frozen(mixed)
+
     def _remembered(self) -> Field:
         H, S, A = self.problem.shape
-        policy = Distributions((H, S, A))
-        said = Array((len(self._keep), (1, H), S, A), low=0.0, high=1.0, shared=True)
-        fields: dict[str, Field] = {"policy": policy, "matched": policy, "planned": policy}
-        return Several(Suggested, {**fields, "said": said})
+        fields: dict[str, Field] = {
+            "rows": Maybe(Array((None,), np.int64, low=0, high=H * S - 1, shared=True)),
+            "values": Array((None, A), low=0.0, high=1.0 + checks.ROW_TOLERANCE, shared=True),
+            "matched": KeptPolicy((H, S, A)),
+            "planned": KeptPolicy((H, S, A)),
+            "weight": Real(high=1.0),
+            "said": Array((len(self._keep), (1, H), S, A), low=0.0, high=1.0, shared=True),
+        }
+        return Several(partial(_checked, H * S), fields)
 
     def _learn(self, entry: Open[Suggested]) -> None:
         """Judge what was suggested and said, then learn."""
         assert entry.memory is not None
         assert entry.costs is not None
         costs = frozen(entry.costs.values)
-        played, matched, planned, said = entry.memory
+        said = entry.memory.said
+        matched, planned = (
+            versions.whole(entry.memory.matched),
+            versions.whole(entry.memory.planned),
+        )
+        played = self._played(entry.memory, matched, planned)
         H = self.problem.horizon
         values = np.array([self._model.value(costs, policy) for policy in (matched, planned)])
         scores = KEEP_SCORES * self._scores - RATE / H * values

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen, one_hot
 from belated.core.contract import Information
 from belated.core.keywords import explained
-from belated.core.stored import Declared, Inside, Learned, State, count, exact, items
+from belated.core.stored import Count, Declared, Inside, Learned, State, exact, items
 from belated.tabular.counts import (
     LOG_TERM,
     ConfidenceSet,
@@ -311,14 +311,25 @@ class KnownModel(Learned):
         return self  # nothing in it ever changes
 
 
-class ConfidenceModel:
+class ConfidenceModel(Declared):
     """The most favourable transitions of a confidence set."""
 
     def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
         self._problem = problem
         self._part = part
         self.delta = part.delta
-        self.set = ConfidenceSet(counts, part.log_term(problem, 0), part.radius_scale)
+        first = part.log_term(problem, 0)
+        self.set = ConfidenceSet(counts, first, part.radius_scale)
+        self.declare(_counts=Inside(counts), log_term=replace(LOG_TERM, first=first))
+
+    @property
+    def log_term(self) -> float:
+        """L, the log term of the radius."""
+        return self.set.log_term
+
+    @log_term.setter
+    def log_term(self, value: float) -> None:
+        self.set.log_term = value
 
     @property
     def counts(self) -> Counts:
@@ -386,15 +397,8 @@ class ConfidenceModel:
         """radius_scale * sqrt(L / 2)."""
         return self._part.hoeffding(self._problem, max(begun, self.arrived))
 
-    def state(self) -> State:
-        """The counts and the log term; the box follows from them."""
-        return {"counts": self.counts.state(), "log_term": self.set.log_term}
-
-    def restore(self, saved: State) -> None:
-        """Continue from a saved state."""
-        read = exact(saved, "counts", "log_term")
-        self.counts.restore(read["counts"])
-        self.set.log_term = LOG_TERM.read("log_term", read["log_term"])
+    def restored(self) -> None:
+        """The box follows from the counts and the log term."""
         self.set.refresh(np.arange(self.counts.visits.size))
 
     def _backward(self, costs: Floats, policy: Floats, total: Floats) -> Floats:
@@ -411,11 +415,13 @@ class PrintedModel(ConfidenceModel):
     It updates the counts to n^{k+1} at the end of episode k, and then computes the set of n^k.
     """
 
+    _begun: int
+    _before: int  # trajectories that had arrived when the present episode began
+
     def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
         super().__init__(problem, part, counts)
         self._newest = self.set
-        self._begun = 0
-        self._before = 0  # trajectories that had arrived when the present episode began
+        self.declare(_begun=Count(), _before=Count())
 
     @property
     def counts(self) -> Counts:
@@ -443,23 +449,18 @@ class PrintedModel(ConfidenceModel):
         """Drop the trajectories that need not be subtracted any more."""
         self.counts.recall_from(min(arrived, self._before))
 
-    def state(self) -> State:
-        """The counts, the log term, and what had arrived when the present episode began."""
-        return {
-            "counts": self.counts.state(),
-            "log_term": self._newest.log_term,
-            "begun": self._begun,
-            "before": self._before,
-        }
+    @property
+    def log_term(self) -> float:
+        """L, the log term of the radius."""
+        return self._newest.log_term
 
-    def restore(self, saved: State) -> None:
-        """Continue from a saved state."""
-        read = exact(saved, "counts", "log_term", "begun", "before")
-        self.counts.restore(read["counts"])
-        self._begun = count("begun", read["begun"])
-        earliest, newest = self.counts.earliest, self.arrived
-        self._before = checks.integer("before", read["before"], earliest, newest)
-        self._newest.log_term = LOG_TERM.read("log_term", read["log_term"])
+    @log_term.setter
+    def log_term(self, value: float) -> None:
+        getattr(self, "_newest", self.set).log_term = value
+
+    def restored(self) -> None:
+        """The box follows, and that of the beginning of the episode from it."""
+        checks.integer("before", self._before, self.counts.earliest, self.arrived)
         self._newest.refresh(np.arange(self.counts.visits.size))
         self.set = self._newest.as_of(self._before)
 
