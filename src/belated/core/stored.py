@@ -13,11 +13,10 @@ range is refused before anything is made of it.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -362,48 +361,6 @@ class Learned(Declared):
 
         def __getattr__(self, name: str) -> Any: ...
         def __setattr__(self, name: str, value: Any) -> None: ...
-
-
-class Stateful(Protocol):
-    """A class that can be written and read back."""
-
-    def state(self) -> State:
-        """Everything that decides what the object does next, as it is now: it does not follow."""
-        ...
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """An object that continues where the one that wrote the state was."""
-        ...
-
-
-class Stateless:
-    """A part that learns nothing: its state is empty, and a new phase changes nothing."""
-
-    __slots__ = ()
-
-    def restart(self, parameters: object) -> None:
-        """Nothing depends on the phase."""
-
-    def state(self) -> State:
-        """Nothing was learned."""
-        return {}
-
-    def restore(self, saved: State) -> None:
-        """There is nothing to restore."""
-        exact(saved)
-
-
-def size(field: Any) -> int:
-    """About how many bytes a declared value takes."""
-    if hasattr(field, "shape"):
-        lengths = [max(n) if isinstance(n, tuple) else n or 0 for n in field.shape]
-        return math.prod(lengths) * np.dtype(getattr(field, "dtype", np.float64)).itemsize
-    if isinstance(field, Several):
-        return sum(map(size, field.fields.values()))
-    if isinstance(field, Each):
-        return sum(map(size, field.fields))
-    return size(field.field) if isinstance(field, Maybe) else 8
 
 
 def exact(state: object, *names: str) -> State:
