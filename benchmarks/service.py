@@ -3,6 +3,7 @@
 python benchmarks/service.py                            all: the speeds take two minutes, the memory
                                                         over a million episodes some twenty
 python benchmarks/service.py speeds                     one section; the other stays as it is
+python benchmarks/service.py decisions                  decisions with 10, 100, 1,000 features
 python benchmarks/service.py memory --episodes 20000    fewer episodes
 """
 
@@ -17,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import service_decisions
 import service_memory
 from service_server import CONNECTIONS, Connection, Server, ready
 
@@ -189,7 +191,7 @@ def milliseconds(seconds: float) -> str:
     return f"{1e3 * seconds:.1f} ms"
 
 
-SECTIONS = {"speeds": "Speed", "memory": "Memory"}
+SECTIONS = {"speeds": "Speed", "decisions": "Decisions with features", "memory": "Memory"}
 RESULTS = Path(__file__).parent / "SERVICE.md"
 TITLE = "# The service"
 
@@ -210,6 +212,8 @@ def measured(
     name: str, directory: Path, seconds: float, episodes: int, minutes: float
 ) -> list[str]:
     """A section, from a server of its own."""
+    if name == "decisions":
+        return service_decisions.decisions(directory, seconds)
     if name == "speeds":
         server = Server(directory)
         section = speeds(server, directory / "data", seconds)

@@ -34,8 +34,14 @@ deadline_episodes = 100000
 class Server:
     """A server in its own process. command: of Python, followed by the configuration."""
 
-    def __init__(self, directory: Path, *command: str, options: tuple[str, ...] = ()) -> None:
-        (directory / "serve.toml").write_text(CONFIG)
+    def __init__(
+        self,
+        directory: Path,
+        *command: str,
+        options: tuple[str, ...] = (),
+        config: str = CONFIG,
+    ) -> None:
+        (directory / "serve.toml").write_text(config)
         self._log = (directory / "log").open("w")
         self.process = subprocess.Popen(
             [sys.executable, *(command or ("-m", "belated", "serve")), "serve.toml", *options],

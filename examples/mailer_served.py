@@ -6,8 +6,8 @@ Purchases are made one to three days later and come with that night's batch; who
 reports. A tenth of the mails have a line at random, the holdout.
 
 On day 12 the server is killed between the decisions and the night, and started again. On day 16
-`story` becomes a fourth subject line, and on day 30 `question` is retired. In the end the decisions
-with all four lines say what other policies would have brought.
+`story` becomes a fourth subject line, and on day 30 `question` is retired. In the end the server's
+decision log says what other policies would have brought while all four lines were at hand.
 
 The same learner in the library, told the same at the same times, makes the same decisions.
 
@@ -17,6 +17,8 @@ The same learner in the library, told the same at the same times, makes the same
 """
 
 import argparse
+import csv
+import io
 import os
 import re
 import signal
@@ -187,12 +189,11 @@ class InLibrary:
 
 @dataclass(frozen=True)
 class Run:
-    """What became of the mails, (K,) each; reported: the night, or NaN."""
+    """How the mails were decided, (K,) each."""
 
     visits: object
     actions: np.ndarray
     probabilities: np.ndarray
-    reported: np.ndarray
 
     @property
     def value(self) -> np.ndarray:
@@ -208,7 +209,6 @@ def mailed(learner, plan: Plan, seed: int) -> Run:
     kinds = np.array([int(visits.at(mail)[0]) for mail in range(mails)])
     queue: bl.DelayLine[bl.Reward] = bl.DelayLine()
     actions, probabilities = np.zeros(mails, dtype=int), np.zeros(mails)
-    reported = np.full(mails, np.nan)
     for day in range(plan.days):
         now, first = FIRST + day * DAY, day * PER_DAY
         made = learner.decide(day, kinds[first : first + PER_DAY], now + MORNING)
@@ -217,9 +217,8 @@ def mailed(learner, plan: Plan, seed: int) -> Run:
             if visits.outcomes[mail, action] > 0.0:
                 queue.push([bl.Reward(mail, 1.0)], int(delays[mail]))
         bought = [record.episode for record in queue.release(first + PER_DAY - 1)]
-        reported[bought] = now + NIGHT
         learner.report(bought, now + NIGHT)
-    return Run(visits, actions, probabilities, reported)
+    return Run(visits, actions, probabilities)
 
 
 def best_and_uniform(run: Run, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
@@ -236,19 +235,29 @@ def score(run: Run, plan: Plan) -> float:
     return float((best - run.value).mean() / (best - uniform).mean())
 
 
-def second_opinion(run: Run, plan: Plan) -> list[tuple[str, object, float]]:
+def logged(url: str) -> list[dict[str, str]]:
+    """The decision log as the server exports it: a row per mail."""
+    answer = httpx.get(f"{url}/v1/learners/mail/decisions", timeout=60)
+    return list(csv.DictReader(io.StringIO(answer.text)))
+
+
+def second_opinion(
+    rows: list[dict[str, str]], run: Run, plan: Plan
+) -> list[tuple[str, object, float]]:
     """What policies would have brought with all four lines at hand: estimate and truth."""
     some = slice(plan.story * PER_DAY, plan.question * PER_DAY)
-    kinds = np.array([int(run.visits.at(k)[0]) for k in range(some.start, some.stop)])
     until = FIRST + (plan.question - 1) * DAY + NIGHT  # as if asked on the last evening
-    came = run.reported[some] <= until
+    rows = rows[some]
+    kinds = np.array([KINDS.index(row["features.customer"]) for row in rows])
+    reported = np.array([float(row["reported"] or "nan") for row in rows])
+    came = reported <= until
     log = DecisionLog(
-        run.actions[some],
-        run.probabilities[some],
-        np.where(came, 1.0, np.nan),
+        [int(row["action"]) for row in rows],
+        [float(row["probability"]) for row in rows],
+        np.where(came, [float(row["outcome"] or "nan") for row in rows], np.nan),
         x=kinds[:, None],
-        decided=FIRST + np.repeat(np.arange(plan.story, plan.question), PER_DAY) * DAY + MORNING,
-        reported=np.where(came, run.reported[some], np.nan),
+        decided=[float(row["decided"]) for row in rows],
+        reported=np.where(came, reported, np.nan),
         until=until,
     )
     policies = {
@@ -289,7 +298,7 @@ def draw(served: Run, beside: Run, plan: Plan, opinion: list) -> Path:
         left.annotate(label, (day, 3.2), xytext=(3, 0), textcoords="offset points",
                       color=VERMILION, fontsize=9, va="bottom")  # fmt: skip
     left.set(xlabel="day", ylabel="expected purchases per 100 mails", ylim=(3, 11))
-    left.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.97))
+    left.legend(frameon=False, loc="center", bbox_to_anchor=(0.585, 0.27))
     left.set_title("The learner behind HTTP is that of the library", fontsize=11)
     for place, (name, found, truth) in enumerate(opinion):
         ends = [[100 * (found.value - found.low)], [100 * (found.high - found.value)]]
@@ -322,15 +331,17 @@ def main(plan: Plan = Plan()) -> None:  # noqa: B008 (it is frozen)
             told = httpx.get(f"{server.url}/v1/learners/mail/report", timeout=60).json()
             print(f"The learner: {told['verdict']}")
             print(f"Reports: {told['delays']['words']}; {told['pending']:,} mails pending")
+            rows = logged(server.url)
             if given.show:
-                input(f"The page: {server.url}  Enter ends. ")
+                with suppress(EOFError):
+                    input(f"The page: {server.url}  Enter ends. ")
         finally:
             server.stop(signal.SIGTERM)
     same = np.array_equal(served.actions, beside.actions)
     scores = [score(run, plan) for run in (served, beside)]
     print(f"Score (0 best, 1 random): {scores[0]:.3f} through HTTP, {scores[1]:.3f} in the library")
     print(f"The same decisions: {'yes' if same else 'no'}")
-    opinion = second_opinion(served, plan)
+    opinion = second_opinion(rows, served, plan)
     for name, found, truth in opinion:
         print(
             f"{name:<30} {100 * found.value:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"

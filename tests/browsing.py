@@ -59,7 +59,7 @@ class Browser:
         self._reads, writes = os.pipe()
         ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (reads, writes)]
         self._process = subprocess.Popen(
-            [browser(), *FLAGS, "--remote-debugging-pipe",
+            [browser(), *FLAGS, "--hide-scrollbars", "--remote-debugging-pipe",
              f"--user-data-dir={directory / 'browser'}", "about:blank"],
             preexec_fn=lambda: (os.dup2(ends[0], 3), os.dup2(ends[1], 4)),  # noqa: PLW1509
             close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

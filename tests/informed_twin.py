@@ -11,8 +11,8 @@ FLOOR = math.log(0.01)
 class InformedTwin:
     """known: dense transitions (H, S, A, S) or None."""
 
-    def __init__(self, problem, known=None, changing=True, seed=0):
-        self.problem, self.known, self.seed = problem, known, seed
+    def __init__(self, problem, known=None, changing=True):
+        self.problem, self.known = problem, known
         self.keeps = KEEPS if changing else KEEPS[:1]
         H, S, A = problem.shape
         self.sums = [np.zeros((H, S, A)) for _ in self.keeps]
@@ -49,7 +49,7 @@ class InformedTwin:
         lean = np.maximum(self.R + ahead * self.hint, 0)
         total = lean.sum(2, keepdims=True)
         matched = np.where(total > 0, lean / np.where(total > 0, total, 1), 1 / A)
-        planned = self.plan(k)
+        planned = self.plan()
         w = np.exp(self.log_weights)
         w /= w.sum()
         reach = [self.reach(matched), self.reach(planned)]
@@ -74,10 +74,8 @@ class InformedTwin:
         self.total += 1 + missing
         return min(missing, np.mean(self.delays) if self.delays else math.inf)
 
-    def plan(self, k):
+    def plan(self):
         H, S, A = self.problem.shape
-        rng = np.random.Generator(np.random.Philox(key=self.seed, counter=(0, 0, 0, k)))
-        lean = 0.8 - max(0.05, 0.3 / H) * rng.standard_normal((S, A))
         score = self.g[:, None, None] + self.local
         score -= score.max(0)
         w = np.where(score > FLOOR, np.exp(score), 0)
@@ -89,8 +87,7 @@ class InformedTwin:
             Q = np.zeros((S, A))
             for s in range(S):
                 for a in range(A):
-                    e, variance = self.next_value(h, s, a, V, pend[h, s, a])
-                    Q[s, a] = costs[h, s, a] + e - lean[s, a] * math.sqrt(variance)
+                    Q[s, a] = costs[h, s, a] + self.next_value(h, s, a, V, pend[h, s, a])
             Q = np.clip(Q, 0, H - h)
             policy[h, np.arange(S), Q.argmin(1)] = 1
             V = Q.min(1)
@@ -98,12 +95,11 @@ class InformedTwin:
 
     def next_value(self, h, s, a, V, pend):
         if self.known is not None:
-            return self.known[h, s, a] @ V, 0.0
+            return self.known[h, s, a] @ V
         n = self.counts(h)[s, a]
         if not n.any():
-            return V.mean() * pend / (1 + pend), 0.0
-        p = (n + 0.3 / len(V)) / (n.sum() + 0.3)
-        return p @ V, max(p @ V**2 - (p @ V) ** 2, 0) / (n.sum() + pend + 1.3) / 4
+            return V.mean() * pend / (1 + pend)
+        return (n + 0.3 / len(V)) / (n.sum() + 0.3) @ V
 
     def reach(self, policy):
         mass, found = self.problem.start_probabilities, []

@@ -70,7 +70,7 @@ def planned(what: str) -> list[Key]:
         cells = [cell for cell in cells if cell[2] == "out of order"]
     if what == "parts":
         names, clips = PARTS_OF_VTRACE, dict.fromkeys(PARTS_OF_VTRACE, clips["vtrace"])
-        cells = [cell for cell in cells if cell[2] != "lost" and cell[1] == 20]
+        cells = [cell for cell in cells[::-1] if cell[2] != "lost" and cell[1] == 20]
     return [(*cell, c, clips[c], seed) for cell in cells for c in names for seed in SEEDS]
 
 

@@ -30,10 +30,12 @@ import sqlite3
 import threading
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar, overload
+from urllib.parse import quote
 
 import numpy as np
 
@@ -122,7 +124,7 @@ def _next(call: _Call[Any], answer: Any = None) -> _Send | _Pause | _Done:
         return _Done(end.value)
 
 
-class _Calls:
+class _Calls(ABC):
     """What is sent, without sending it; arguments as of `Client`."""
 
     _Web: ClassVar[Callable[..., Any]]
@@ -148,6 +150,28 @@ class _Calls:
         self._web = self._Web(headers=headers, transport=transport)
         self._buffer = None if buffer is None else Buffer(buffer)
         self._rng = random.Random()
+
+    async def _carry_out(self, call: _Call[Result]) -> Result:
+        """Do what a call says, until it is done."""
+        with closing(call):
+            step = _next(call)
+            while not isinstance(step, _Done):
+                step = _next(call, await self._do(step))
+        return step.result  # type: ignore[no-any-return]
+
+    async def _do(self, step: _Send | _Pause) -> Any:
+        if isinstance(step, _Pause):
+            return await self._sleep(step.seconds)
+        try:
+            return await self._send(step.request)
+        except httpx.TransportError as error:
+            return error
+
+    @abstractmethod
+    async def _sleep(self, seconds: float) -> None: ...
+
+    @abstractmethod
+    async def _send(self, request: dict[str, Any]) -> Any: ...
 
     def _exchange(
         self, method: str, path: str, body: Any = None, patience: float | None = None
@@ -197,6 +221,15 @@ class _Calls:
         body = {"episode": int(episode), "step": int(step), "state": int(state)}
         told = (yield from self._asked("POST", "/decide", body)).json()
         return int(told["action"]), float(told["probability"])
+
+    def _decide_or_choose(
+        self, episode: int | None, step: int | None, asked: Mapping[str, Any]
+    ) -> _Call[tuple[int, float] | Decision]:
+        """A decision at a step of an episode, or in a new episode of one step."""
+        if episode is None:
+            return (yield from self._choose_one(asked))
+        where = _given("step", step), _given("state", asked["state"])
+        return (yield from self._decide(episode, *where))
 
     def _choose(self, asked: Iterable[Mapping[str, Any]]) -> _Call[list[Decision]]:
         bodies = [_asked_for(one) for one in asked]
@@ -282,13 +315,24 @@ class _Calls:
         return found
 
     def _forget(self, episode: int) -> _Call[dict[str, Any]]:
-        answer = yield from self._asked("DELETE", f"/episodes/{int(episode)}")
-        told: dict[str, Any] = answer.json()
+        return (yield from self._told("DELETE", f"/episodes/{int(episode)}"))
+
+    def _told(self, method: str, path: str, body: Any = None) -> _Call[dict[str, Any]]:
+        """The JSON of an answer."""
+        told: dict[str, Any] = (yield from self._asked(method, path, body)).json()
         return told
 
     def _status(self) -> _Call[dict[str, Any]]:
-        told: dict[str, Any] = (yield from self._asked("GET", "")).json()
-        return told
+        return self._told("GET", "")
+
+    def _report(self) -> _Call[dict[str, Any]]:
+        return self._told("GET", "/report")
+
+    def _add_action(self, name: str | None) -> _Call[dict[str, Any]]:
+        return self._told("POST", "/actions", {"name": name})
+
+    def _retire(self, action: int | str) -> _Call[dict[str, Any]]:
+        return self._told("DELETE", f"/actions/{quote(str(action), safe='')}")
 
     @property
     def undelivered(self) -> int:
@@ -317,19 +361,18 @@ class Client(_Calls):
     _Web = httpx.Client
 
     def _run(self, call: _Call[Result]) -> Result:
-        with closing(call):
-            step = _next(call)
-            while not isinstance(step, _Done):
-                step = _next(call, self._do(step))
-        return step.result  # type: ignore[no-any-return]
-
-    def _do(self, step: _Send | _Pause) -> Any:
-        if isinstance(step, _Pause):
-            return time.sleep(step.seconds)
+        """Carry out a call. Nothing here waits for an event loop, so one step is the whole way."""
         try:
-            return self._web.request(**step.request)
-        except httpx.TransportError as error:
-            return error
+            self._carry_out(call).send(None)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        raise AssertionError("a client without async must not wait for an event loop")
+
+    async def _sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    async def _send(self, request: dict[str, Any]) -> Any:
+        return self._web.request(**request)
 
     def begin(self, key: str | None = None) -> int:
         """Begin an episode; with the same key again, the same one. Returns its number."""
@@ -369,10 +412,8 @@ class Client(_Calls):
         Returns:
             Action and probability, the same if asked again; a `Decision` for a new episode.
         """
-        if episode is not None:
-            return self._run(self._decide(episode, _given("step", step), _given("state", state)))
         asked = {"state": state, "features": features, "among": among, "key": key}
-        return self._run(self._choose_one(asked))
+        return self._run(self._decide_or_choose(episode, step, asked))
 
     def decide_many(self, asked: Iterable[Mapping[str, Any]]) -> list[Decision]:
         """Decide often: each item has what `decide` takes by name.
@@ -404,6 +445,18 @@ class Client(_Calls):
         """How the learner is doing."""
         return self._run(self._status())
 
+    def report(self) -> dict[str, Any]:
+        """Which action leads, outcomes per day, delays, and warnings in words."""
+        return self._run(self._report())
+
+    def add_action(self, name: str | None = None) -> dict[str, Any]:
+        """Add an action to the learner, by its name where actions have names."""
+        return self._run(self._add_action(name))
+
+    def retire(self, action: int | str) -> dict[str, Any]:
+        """Play an action no more."""
+        return self._run(self._retire(action))
+
     def close(self) -> None:
         """Close the connections."""
         self._web.close()
@@ -423,19 +476,13 @@ class AsyncClient(_Calls):
     _Web = httpx.AsyncClient
 
     async def _run(self, call: _Call[Result]) -> Result:
-        with closing(call):
-            step = _next(call)
-            while not isinstance(step, _Done):
-                step = _next(call, await self._do(step))
-        return step.result  # type: ignore[no-any-return]
+        return await self._carry_out(call)
 
-    async def _do(self, step: _Send | _Pause) -> Any:
-        if isinstance(step, _Pause):
-            return await asyncio.sleep(step.seconds)
-        try:
-            return await self._web.request(**step.request)
-        except httpx.TransportError as error:
-            return error
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def _send(self, request: dict[str, Any]) -> Any:
+        return await self._web.request(**request)
 
     async def begin(self, key: str | None = None) -> int:
         """See `Client`."""
@@ -463,11 +510,8 @@ class AsyncClient(_Calls):
         key: str | None = None,
     ) -> tuple[int, float] | Decision:
         """See `Client`."""
-        if episode is not None:
-            call = self._decide(episode, _given("step", step), _given("state", state))
-            return await self._run(call)
         asked = {"state": state, "features": features, "among": among, "key": key}
-        return await self._run(self._choose_one(asked))
+        return await self._run(self._decide_or_choose(episode, step, asked))
 
     async def decide_many(self, asked: Iterable[Mapping[str, Any]]) -> list[Decision]:
         """See `Client`."""
@@ -492,6 +536,18 @@ class AsyncClient(_Calls):
     async def status(self) -> dict[str, Any]:
         """See `Client`."""
         return await self._run(self._status())
+
+    async def report(self) -> dict[str, Any]:
+        """See `Client`."""
+        return await self._run(self._report())
+
+    async def add_action(self, name: str | None = None) -> dict[str, Any]:
+        """See `Client`."""
+        return await self._run(self._add_action(name))
+
+    async def retire(self, action: int | str) -> dict[str, Any]:
+        """See `Client`."""
+        return await self._run(self._retire(action))
 
     async def close(self) -> None:
         """See `Client`."""

@@ -1,13 +1,17 @@
 """Experiments with decisions: worlds, agents and delays by name in files."""
 
+import importlib.util
 import io
+import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
 import belated as bl
-from belated.lab import build, knowledge, run, toml
+from belated.lab import build, knowledge, named, run, toml
+from belated.lab.catalogue import decisions
 from belated.lab.spec import Task
 from belated.lab.task import perform
 
@@ -74,3 +78,37 @@ def test_what_cannot_be_is_said_in_one_sentence():
                        'kind = "bandit", means = [0.1, 0.9]')  # fmt: skip
     with pytest.raises(ValueError, match=r"agents\[1\]: problem must be a Choice"):
         build.rehearse(toml.loads(own))
+
+
+@pytest.fixture(scope="module")
+def page():
+    path = Path(__file__).parents[2] / "docs" / "decision_suite.py"
+    found = importlib.util.spec_from_file_location("decision_suite", path)
+    module = importlib.util.module_from_spec(found)
+    sys.path.insert(0, str(path.parent))  # for tables
+    found.loader.exec_module(module)
+    sys.path.pop(0)
+    return module
+
+
+def test_the_page_is_made_of_its_scores(page):
+    assert page.text() == page.PAGE.read_text(encoding="utf-8")
+    assert page.seeds() >= 3
+    assert page.chosen() == decisions.CHOSEN
+
+
+@pytest.mark.skipif(not decisions.has_data(), reason="the extra data is not installed")
+def test_the_suite_of_decisions_has_the_promised_cases():
+    whole, tuning = named("decisions"), named("decisions-tuning")
+    assert len(whole.cases) >= 16
+    kinds = {case.environment.kind for case in whole.cases}
+    assert kinds == set(knowledge.WORLDS)
+    assert {"by_action", "nightly", "lost", "of_world"} <= {c.delays.kind for c in whole.cases}
+    seeds = {task.seed for task in whole.tasks()}
+    assert len(seeds) >= 3
+    assert not seeds & {task.seed for task in tuning.tasks()}
+    assert {len(settings) for settings in decisions.TRIED.values()} == {6}
+    quick = named("decisions-quick")
+    assert {case.name for case in quick.cases} == set(decisions.QUICK)
+    assert {one.name for one in quick.agents} <= {one.name for one in whole.agents}
+    build.rehearse(quick)

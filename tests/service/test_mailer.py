@@ -28,6 +28,7 @@ def test_the_mailer_through_http_scores_as_in_the_library(tmp_path, mailer):
     try:
         served = mailer.mailed(mailer.Served(server, plan), plan, 1)
         status = server.client.status()
+        rows = mailer.logged(server.url)
     finally:
         server.stop(signal.SIGTERM)
     assert np.array_equal(served.actions, beside.actions)
@@ -36,9 +37,9 @@ def test_the_mailer_through_http_scores_as_in_the_library(tmp_path, mailer):
     assert set(served.actions[12 * 40 :].tolist()) == {0, 2, 3}
     assert status["begun"] == 14 * 40
     assert status["problem"]["names"] == ["plain", "question", "discount", "story"]
-    reported = np.isfinite(served.reported)
-    assert 0 < reported.sum() < 0.3 * len(reported)
-    opinion = mailer.second_opinion(served, plan)
-    for _, found, truth in opinion:
+    assert [int(row["action"]) for row in rows] == served.actions.tolist()
+    assert [float(row["probability"]) for row in rows] == served.probabilities.tolist()
+    assert 0 < sum(bool(row["reported"]) for row in rows) < 0.3 * len(rows)
+    for _, found, truth in mailer.second_opinion(rows, served, plan):
         assert found.low <= found.value <= found.high
         assert abs(found.value - truth) < 0.15

@@ -109,3 +109,24 @@ def test_the_short_way_asks_for_a_token(tmp_path):
                 short, documented = answers(client, "shop", text, said, what)
                 assert short == documented
                 assert short[0] == status
+
+
+MAIL = {"name": "mail", "actions": ["a", "b"], "features": {"age": "number", "land": ["dk"]}}
+ASKED = [
+    {"features": {"age": 3}, "key": "k"}, {"features": {"age": 3}, "key": "k", "among": ["a"]},
+    {"features": {"age": "x"}, "key": "m"}, {"features": [1], "key": "m"}, {"features": None},
+    {"features": {"age": 3}, "among": [True], "key": "n"}, {"features": {}, "among": "a"},
+    {"features": {}, "among": [7]}, {"features": {}, "among": []}, {"features": {}, "key": ""},
+    {"features": {}, "more": 1}, {"features": {}, "state": 0}, {"features": {}, "episode": 0},
+    {"features": {"land": "\N{SNOWMAN}"}, "key": "o"}, {"features": {}, "key": "\N{SNOWMAN}"},
+]  # fmt: skip
+
+
+def test_both_ways_decide_with_features_alike(tmp_path):
+    texts = [json.dumps(body).encode() for body in ASKED]
+    texts += [b'{"features":{"age":NaN},"key":"p"}', b'{"features":{"land":"\\ud800"},"key":"q"}']
+    with InProcess(config(tmp_path, learners=[MAIL])) as client:
+        for text in texts:
+            client.post("/v1/learners/mail/decide", content=text, headers=JSON)  # uses the key
+            short, documented = answers(client, "mail", text)
+            assert short == documented, text

@@ -68,9 +68,8 @@ def test_policies_under_full_information_equal_those_of_a_literal_twin(
         world.problem,
         transitions=world.mdp.transitions if known else None,
         changing=changing,
-        seed=3,
     )
-    twin = InformedTwin(world.problem, oracles.dense(world.mdp) if known else None, changing, 3)
+    twin = InformedTwin(world.problem, oracles.dense(world.mdp) if known else None, changing)
     K = 40
     delays = oracles.random_delays(rng, K, lost=0.15, largest=12)
     delays[0] = 0  # without any costs all plans are equally good, up to rounding

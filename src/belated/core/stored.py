@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -362,36 +362,6 @@ class Learned(Declared):
 
         def __getattr__(self, name: str) -> Any: ...
         def __setattr__(self, name: str, value: Any) -> None: ...
-
-
-class Stateful(Protocol):
-    """A class that can be written and read back."""
-
-    def state(self) -> State:
-        """Everything that decides what the object does next, as it is now: it does not follow."""
-        ...
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """An object that continues where the one that wrote the state was."""
-        ...
-
-
-class Stateless:
-    """A part that learns nothing: its state is empty, and a new phase changes nothing."""
-
-    __slots__ = ()
-
-    def restart(self, parameters: object) -> None:
-        """Nothing depends on the phase."""
-
-    def state(self) -> State:
-        """Nothing was learned."""
-        return {}
-
-    def restore(self, saved: State) -> None:
-        """There is nothing to restore."""
-        exact(saved)
 
 
 def size(field: Any) -> int:

@@ -305,7 +305,8 @@ def make(server: Server, *, body: int = 2_000_000, hosts: frozenset[str] = froze
     app.add_exception_handler(StorageError, _not_stored)
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(HTTPException, _plain)
-    app.add_middleware(Quick, begin=_short(server, _begun), decide=_short(server, _decided))
+    short = {"begin": _begun, "decide": _decided, "choose": _chose}
+    app.add_middleware(Quick, **{name: _short(server, way) for name, way in short.items()})
     app.add_middleware(Gate, body=body, hosts=hosts, knows=server.knows)
     _add_pages(app, server)
     _add_learners(app, server)
@@ -369,6 +370,11 @@ async def _chosen(live: Live, asked: list[Asked]) -> list[dict[str, Any]]:
             item["name"] = names[action]
         told.append({**item, "created": created})
     return told
+
+
+async def _chose(live: Live, features: Any, among: Any, key: str | None) -> Response:
+    (told,) = await _chosen(live, [Asked(features, among, key)])
+    return Answer(told)
 
 
 def _short(server: Server, answered: Callable[..., Awaitable[Response]]) -> Handle:

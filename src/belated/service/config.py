@@ -360,16 +360,23 @@ def _problem(key: str, given: object) -> Any:
 
 def _take_choice(key: str, values: dict[str, Any]) -> None:
     """Let actions and features of a learner be its problem."""
-    for name in ("problem", "information", "rewards", "clip", "default", "default_reward"):
+    if "problem" in values:
+        raise ValueError(
+            f"{key}.problem must be left out beside actions and features, which are the problem"
+        )
+    for name in ("information", "rewards", "clip", "default", "default_reward"):
         if name in values:
             raise ValueError(
                 f"{key}.{name} must be left out beside actions and features: rewards may have any "
                 "unit, and silence of the agent says what no report means"
             )
     features = values.pop("features", None)
-    try:
-        if isinstance(features, Mapping):
+    if isinstance(features, Mapping):
+        try:
             features = Features(**features)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{key}.features.{error}") from None
+    try:
         values["problem"] = Choice(values.pop("actions", None), features)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{key}.{error}") from None

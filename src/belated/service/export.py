@@ -189,11 +189,12 @@ def evaluation(
     """
     if problem.actions is None:
         raise ValueError("an evaluation needs actions that are listed; here they vary")
-    log, left_out = _log(rows, problem, unit)
+    kept, left_out = _newest(rows, problem)
     active = [a for a in range(problem.actions) if a not in set(retired)]
-    told: dict[str, Any] = {"decisions": len(log), "left_out": left_out, "unit": unit.name}
+    told: dict[str, Any] = {"decisions": len(kept), "left_out": left_out, "unit": unit.name}
     policies: list[dict[str, Any]] = []
-    if len(log) >= 2:
+    if len(kept) >= 2:
+        log = _log(kept, problem, unit)
         for name, row in _policies(problem, active):
             found = value(
                 log, np.tile(row, (len(log), 1)), silence=silence, samples=SAMPLES, level=0.95
@@ -219,7 +220,7 @@ def _policies(problem: Any, active: list[int]) -> list[tuple[str, Floats]]:
     return [("uniform", uniform), *alone]
 
 
-def _log(rows: Rows, problem: Any, unit: Unit) -> tuple[DecisionLog, int]:
+def _newest(rows: Rows, problem: Any) -> tuple[list[tuple[Any, ...]], int]:
     """The newest decisions since the actions last changed, and how many were left out."""
     changed = max((event["at"] for event in _events(rows(), "change")), default=-np.inf)
     names = list(columns(problem))
@@ -234,10 +235,15 @@ def _log(rows: Rows, problem: Any, unit: Unit) -> tuple[DecisionLog, int]:
             left_out += NEWEST
             kept = kept[NEWEST:]
     left_out += max(len(kept) - NEWEST, 0)
-    kept = kept[-NEWEST:]
+    return kept[-NEWEST:], left_out
+
+
+def _log(kept: list[tuple[Any, ...]], problem: Any, unit: Unit) -> DecisionLog:
+    """The log of rows of the table."""
+    names = list(columns(problem))
     column = {name: [row[place] for row in kept] for place, name in enumerate(names)}
     rewards = [None if v is None else unit.shift + unit.factor * v for v in column["outcome"]]
-    log = DecisionLog(
+    return DecisionLog(
         column["action"],
         column["probability"],
         rewards,
@@ -245,7 +251,6 @@ def _log(rows: Rows, problem: Any, unit: Unit) -> tuple[DecisionLog, int]:
         decided=column["decided"],
         reported=column["reported"],
     )
-    return log, left_out
 
 
 def problem_matrix(problem: Any, column: dict[str, list[Any]], n: int) -> Floats:

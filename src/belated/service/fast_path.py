@@ -18,12 +18,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from belated.service.wire import LARGEST
 
 BEFORE = "/v1/learners/"
-LONGEST, DIGITS = 63, 3
+LONGEST, DIGITS = 63, 5
 """Characters of a name, and digits of the length of a body."""
 LONGEST_KEY = 200
 FIELDS = ("episode", "step", "state")
+KNOWN = {"features", "among", "key"}
 Handle = Callable[..., Awaitable[Response]]
 """Answers a request for a learner by name, given what its body says."""
+Read = Callable[[Any], tuple[Any, ...] | None]
+"""What a body says, if it is plain and well-formed."""
 
 
 class Quick:
@@ -33,13 +36,14 @@ class Quick:
         app: what takes the rest.
         begin: answers with a new episode, given a request, a learner and a key.
         decide: answers with a decision, given a request, a learner and the three numbers.
+        choose: answers with a decision in a new episode, given what is known.
     """
 
-    def __init__(self, app: ASGIApp, begin: Handle, decide: Handle) -> None:
+    def __init__(self, app: ASGIApp, begin: Handle, decide: Handle, choose: Handle) -> None:
         self._app = app
-        self._handles: Mapping[str, tuple[Handle, Callable[[Any], tuple[Any, ...] | None]]] = {
-            "episodes": (begin, key),
-            "decide": (decide, numbers),
+        self._handles: Mapping[str, tuple[tuple[Handle, Read], ...]] = {
+            "episodes": ((begin, key),),
+            "decide": ((decide, numbers), (choose, known)),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,12 +55,13 @@ class Quick:
         came = [await receive()]
         while came[-1].get("more_body"):
             came.append(await receive())
-        handle, read = self._handles[what]
-        told = read(_parsed(b"".join(message.get("body", b"") for message in came)))
-        if told is not None:
-            answer = await handle(Request(scope), name, *told)
-            await answer(scope, receive, send)
-            return
+        given = _parsed(b"".join(message.get("body", b"") for message in came))
+        for handle, read in self._handles[what]:
+            told = read(given)
+            if told is not None:
+                answer = await handle(Request(scope), name, *told)
+                await answer(scope, receive, send)
+                return
         left = deque(came)
 
         async def again() -> Message:
@@ -102,8 +107,22 @@ def key(given: Any) -> tuple[str | None] | None:
     if type(given) is not dict or given.keys() - {"key"}:
         return None
     found = given.get("key")
-    if found is None:
-        return (None,)
-    if type(found) is not str or not 1 <= len(found) <= LONGEST_KEY or not found.isascii():
+    return (found,) if found is None or _is_key(found) else None
+
+
+def known(given: Any) -> tuple[Any, list[int | str] | None, str | None] | None:
+    """Features, allowed actions and key of a body that has features, and nothing but these."""
+    if type(given) is not dict or "features" not in given or given.keys() - KNOWN:
         return None
-    return (found,)
+    among, found = given.get("among"), given.get("key")
+    if among is not None and (
+        type(among) is not list or any(type(action) not in (int, str) for action in among)
+    ):
+        return None
+    if given["features"] is None or not (found is None or _is_key(found)):
+        return None
+    return given["features"], among, found
+
+
+def _is_key(found: Any) -> bool:
+    return type(found) is str and 1 <= len(found) <= LONGEST_KEY and found.isascii()

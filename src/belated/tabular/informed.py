@@ -3,8 +3,8 @@
     1  when an episode begins:
     2      expected costs: memories of several speeds, weighted in every cell by how well they
            predicted                                                              (foresight)
-    3      the plan: Q = cost + next value - (lean - xi) * deviation of the next value, clipped to
-           [0, steps left], backwards; visits on their way count as visits        (deep_planning)
+    3      the plan: Q = cost + next value, clipped to [0, steps left], backwards; an unseen row
+           ends the episode, unless somebody is on the way to it                  (deep_planning)
     4      mix the policies of regret matching+ and of the plan by their occupancy measures, with
            weights w proportional to exp(l), and play that
     5      remember the two policies and what the memories said
@@ -14,9 +14,9 @@
     8      judge every memory by what it said when the episode began, then let it learn c
     9      regret matching+ learns from the Q of the policy that was played
 
-xi(s, a) ~ N(0, noise^2) is drawn anew for every episode by a counter-based generator. With known
-transitions nothing deviates, and the plan is the best policy for the expected costs. All means of
-costs are those of whole cost functions, so only transitions are explored. There is no regret bound.
+Whole cost functions come back, so only transitions are explored: rows that were never seen are
+tried, and nothing else is. With known transitions the plan is the best policy for the expected
+costs. Nothing is drawn. There is no regret bound.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import numpy as np
 from belated.core import checks, versions
 from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
-from belated.core.learner import Learner, generator
+from belated.core.learner import Learner
 from belated.core.ledger import Open
 from belated.core.stored import Array, Field, Inside, Learned, Maybe, Real, Several
 from belated.core.versions import Kept, KeptPolicy
@@ -44,7 +44,6 @@ from belated.tabular.parts.pending import Pending
 from belated.tabular.parts.regret_matching import RegretMatching
 from belated.tabular.parts.transitions import FrequencyModel, KnownModel, Observed, matching
 from belated.tabular.parts.update import Arrival, Outlook
-from belated.tabular.planner import LEAN, noise_of
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
@@ -99,7 +98,6 @@ class InformedPlanner(Learner[Suggested]):
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
         transitions: the true dynamics, if they are known.
         changing: whether costs may change. If not, nothing is forgotten.
-        seed: of the agent's own draws.
 
     Example:
         >>> from belated.tabular.informed import InformedPlanner
@@ -123,17 +121,14 @@ class InformedPlanner(Learner[Suggested]):
         *,
         transitions: Transitions | None = None,
         changing: bool = True,
-        seed: int = 0,
     ) -> None:
         checks.instance("problem", problem, Problem)
         if transitions is not None:
             checks.instance("transitions", transitions, Transitions)
             matching(problem, transitions)
-        seed = checks.integer("seed", seed, 0, 2**64 - 1)
         changing = checks.flag("changing", changing)
         self.uses_paths = transitions is None
-        super().__init__(problem, transitions=transitions, changing=changing, seed=seed)
-        self._seed = seed
+        super().__init__(problem, transitions=transitions, changing=changing)
         H, S, A = problem.shape
         self._plans = versions.Versions()
         self._keep = np.array(KEEP if changing else KEEP[:1])
@@ -224,8 +219,6 @@ class InformedPlanner(Learner[Suggested]):
     def _plan(self) -> Floats:
         """The optimistic plan for the expected costs."""
         H, S, A = self.problem.shape
-        rng = generator(self._seed, self.begun)
-        lean = LEAN - noise_of(self.problem) * rng.standard_normal((S, A))
         costs = np.empty(self._means.shape[1:])
         foresight.expected(self._learned, costs)
         if self._model.counts is not None:
@@ -237,7 +230,7 @@ class InformedPlanner(Learner[Suggested]):
             self._trust,
             deep_planning.exactly(costs),
             nothing,
-            lean,
+            nothing,
             policy,
         )
         return frozen(policy)

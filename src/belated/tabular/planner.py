@@ -28,11 +28,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from belated.core import checks
-from belated.core.arrays import Floats, frozen
+from belated.core import checks, versions
+from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
 from belated.core.learner import Learner, generator
 from belated.core.ledger import Open
@@ -70,13 +72,48 @@ class Said:
 
     Attributes:
         means: (M, S, A) what the pooled memories said; None once the path has come.
-        steps: (H or 0, S, A) what the memory that is kept step by step said; the same.
+        steps: (H or 0, S, A) what the memory that is kept step by step said; the same. Of a large
+            problem, (1, S, A) what it said where it had seen nothing.
         met: (N, H) what all memories said of the path, once it has come.
+        rows: (R,) of a large problem, where it said something else: flat over (H, S), rising.
+        values: (R, A) what it said there.
     """
 
     means: Floats | None
     steps: Floats | None
     met: Floats | None = None
+    rows: Ints | None = None
+    values: Floats | None = None
+
+    def of_steps(self, states: Ints, actions: Ints) -> Floats:
+        """What was said step by step of a path: states and actions (H,)."""
+        assert self.steps is not None
+        h = np.arange(len(actions))
+        if self.rows is None or self.values is None:
+            found: Floats = self.steps[h, states, actions]
+            return found
+        plain: Floats = self.steps[0, states, actions]
+        if not len(self.rows):
+            return plain
+        sought = h * self.steps.shape[1] + states
+        place = np.minimum(np.searchsorted(self.rows, sought), len(self.rows) - 1)
+        return np.where(self.rows[place] == sought, self.values[place, actions], plain)
+
+
+def _checked(shape: tuple[int, int, int], **read: Any) -> Said:
+    """What a file says was remembered, if its parts fit together. shape: of whole `steps`."""
+    said = Said(**read)
+    rows, values, steps = said.rows, said.values, said.steps
+    if (rows is None) != (values is None):
+        raise ValueError("rows and values must be kept together")
+    if steps is not None and rows is None and steps.shape != shape:
+        raise ValueError(f"steps must have shape {shape}, got {steps.shape}")
+    if rows is not None and values is not None:
+        if steps is None or len(steps) != 1 or len(rows) != len(values):
+            raise ValueError("rows must be as many as values, beside steps of one step")
+        if np.any(np.diff(rows) <= 0):
+            raise ValueError("rows must rise, each once")
+    return said
 
 
 class DelayedPlanner(Learner[Said]):
@@ -210,13 +247,16 @@ class DelayedPlanner(Learner[Said]):
 
     def _remembered(self) -> Field:
         memories, H = self._memories, self.problem.horizon
-        shapes = {
+        (_, S, A), steps = memories.sums.shape, memories.step_sums.shape
+        shapes: dict[str, tuple[Any, ...]] = {
             "means": memories.sums.shape,
-            "steps": memories.step_sums.shape,
+            "steps": ((1, steps[0]), S, A),
             "met": (len(memories.scores), H),
+            "values": (None, A),
         }
         fields = {n: Maybe(Array(s, low=0.0, high=1.0, shared=True)) for n, s in shapes.items()}
-        return Several(Said, fields)
+        rows = Array((None,), np.int64, low=0, high=H * S - 1, shared=True)
+        return Several(partial(_checked, steps), {**fields, "rows": Maybe(rows)})
 
     @property
     def _rows(self) -> Rows:
@@ -241,7 +281,13 @@ class DelayedPlanner(Learner[Said]):
         costs = deep_planning.Costs(
             cost, variance, share, noise, steps, memories.step_weights, beliefs.SPAN
         )
-        return Said(frozen(means), frozen(steps)), costs
+        if not steps.size or steps.size < versions.LARGE:
+            return Said(frozen(means), frozen(steps)), costs
+        kappa = noise / beliefs.SPAN
+        plain = kappa * means[:1] / kappa  # what is said of a step that was never seen
+        rows = versions.differing(np.broadcast_to(plain, steps.shape), steps)
+        values = frozen(steps.reshape(-1, self.problem.actions)[rows])
+        return Said(frozen(means), frozen(plain), None, frozen(rows), values), costs
 
     def _meet(self, entry: Open[Said], path: Trajectory, said: Said) -> None:
         """The path is known: keep what was said of it, and count its visits and no others."""
@@ -251,7 +297,7 @@ class DelayedPlanner(Learner[Said]):
         met = np.empty((len(self._memories.scores), len(actions)))
         met[: len(said.means)] = said.means[:, states, actions]
         if len(said.steps):
-            met[-1] = said.steps[np.arange(len(actions)), states, actions]
+            met[-1] = said.of_steps(states, actions)
         entry.memory = Said(None, None, frozen(met))
         if entry.number in self._pending and entry.costs is None:
             cells = np.zeros(self._pending.totals[1].shape)

@@ -30,7 +30,8 @@ def practical(
         information: "full" or "bandit".
         transitions: the dynamics, if known.
         changing: whether costs may change; if not, nothing is spent on noticing it.
-        seed: of the agent's own draws.
+        seed: of the agent's own draws, if it draws.
     """
-    planner = DelayedPlanner if information == "bandit" else InformedPlanner
-    return planner(problem, transitions=transitions, changing=changing, seed=seed)
+    if information == "full":
+        return InformedPlanner(problem, transitions=transitions, changing=changing)
+    return DelayedPlanner(problem, transitions=transitions, changing=changing, seed=seed)

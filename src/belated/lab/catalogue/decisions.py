@@ -6,6 +6,7 @@ other worlds and other seeds; the recommended learner has none.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 from collections.abc import Callable
 from typing import Any
@@ -65,6 +66,27 @@ CHOSEN = {
     "Thompson by hand": 3,
 }
 """Which of them `decisions-tuning` selected, by the mean score over its cases."""
+QUICK_EPISODES = 1200
+QUICK = (
+    "rare conversions",
+    "conversions, a switch",
+    "heavy amounts",
+    "mailer, nightly batch",
+    "slow actions",
+    "linear, drift",
+    "A/B/n",
+    "flights",
+)
+"""Cases of the quick suite, and its agents."""
+QUICK_AGENTS = (
+    OURS,
+    "VW epsilon, on arrival",
+    "VW squarecb, window",
+    "greedy regression, window",
+    "LinUCB, silence fails",
+    "OTFLinUCB",
+    "Thompson by hand",
+)
 KIND = {"VW": "vowpal_wabbit", "greedy": "ridge", "LinUCB": "ridge", "OTFLinUCB": "otf_lin_ucb",
         "Thompson": "thompson_by_hand"}  # fmt: skip
 
@@ -95,6 +117,31 @@ def decisions() -> Experiment:
         ],
         seeds=3,
         first_seed=0,
+    )
+
+
+def decisions_quick() -> Experiment:
+    """Some cases of the suite, short, for a first look."""
+    whole = decisions()
+    cases = tuple(
+        dataclasses.replace(case, episodes=None) for case in whole.cases if case.name in QUICK
+    )
+    names = {case.name for case in cases}
+    agents = [
+        learner
+        if learner.cases is None
+        else dataclasses.replace(learner, cases=tuple(c for c in learner.cases if c in names))
+        for learner in whole.agents
+        if learner.name in QUICK_AGENTS
+    ]
+    return dataclasses.replace(
+        whole,
+        name="decisions-quick",
+        title="Decisions with late outcomes: some cases, short",
+        about="Some cases of the suite of decisions with fewer decisions, for a first look.",
+        cases=cases,
+        agents=tuple(agents),
+        episodes=QUICK_EPISODES,
     )
 
 
@@ -234,5 +281,6 @@ def _late(mean: float) -> Part:
 
 DECISIONS: dict[str, Callable[[], Experiment]] = {
     "decisions": decisions,
+    "decisions-quick": decisions_quick,
     "decisions-tuning": decisions_tuning,
 }

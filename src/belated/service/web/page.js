@@ -48,7 +48,7 @@ function counts(parent, told) {
 }
 function actions(parent, told) {
   if (!told.actions.length) return;
-  const box = card(parent, "Which action leads", `${capital(told.unit)} per decision with its 95 % interval, which knows what is pending; ${told.higher_is_better ? "more" : "less"} is better.`);
+  const box = card(parent, "Which action leads", `${capital(told.unit)} per decision with its 95 % interval, which knows what is pending; ${told.higher_is_better ? "more" : "less"} is better. Which is the best is a question about all visitors together.`);
   const held = told.holdout && told.holdout.mean;
   const on = scale(told.actions.flatMap(one => [one.mean, one.low, one.high]).concat(known(held) ? [held] : []));
   const heads = ["action", told.unit + " per decision", "", "is the best", "probability now", "share, newest 7 days", "share of all", "decisions", "reported"];
