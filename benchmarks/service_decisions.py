@@ -76,7 +76,7 @@ async def capacity(server: Server, seconds: float) -> list[str]:
         alone = 1e6 * alone / len(times)
         records = [{"episode": json.loads(a)["episode"], "reward": 1.0} for a in answers[::10]]
         await connections[0].ask("POST", f"{base}/feedback/batch", {"records": records[:1000]})
-        many, _, together = await timed(server, connections[:2], batch, seconds)
+        many, _, together = await timed(server, connections[:1], batch, seconds)
         together = 1e6 * together / (len(many) * BATCHES[d])
         p50, p99 = 1e3 * np.percentile(times, (50, 99))
         lines.append(
@@ -135,29 +135,40 @@ async def fill(server: Server) -> None:
 def decisions(directory: Path, seconds: float) -> list[str]:
     """The section."""
     server = Server(directory, config=CONFIG)
-    lines = [
-        "`python benchmarks/service.py decisions`: learners with 4 actions; processor time of the "
-        "server per request, with its commit, which other programs disturb less than a clock. In "
-        "brackets: the rate against the empty route, and that of a batch (1,000 decisions; 100 "
-        f"with 1,000 features) against single decisions. {CONNECTIONS} connections.",
-        "",
-        *asyncio.run(capacity(server, seconds)),
-        *asyncio.run(mixed(server, seconds)),
-    ]
-    asyncio.run(fill(server))
-    server.process.send_signal(signal.SIGKILL)
-    server.process.wait()
+    try:
+        lines = measured(server, seconds)
+    finally:
+        server.process.send_signal(signal.SIGKILL)
+        server.process.wait()
     start = time.perf_counter()
     server = Server(directory, config=CONFIG)
-    asyncio.run(_first(server))
-    took, used = time.perf_counter() - start, server.processor()
-    server.stop()
+    try:
+        asyncio.run(_first(server))
+        took, used = time.perf_counter() - start, server.processor()
+    finally:
+        server.stop()
     return [
         *lines,
         "",
         f"After `kill -9` with {OPEN:,} more open decisions the server was ready after {took:.1f} "
         f"s, {used:.1f} s of processor time.",
     ]
+
+
+def measured(server: Server, seconds: float) -> list[str]:
+    """The speeds, with a server that is left with many open decisions."""
+    lines = [
+        "`python benchmarks/service.py decisions`: learners with 4 actions; processor time of the "
+        "server per request, with its commit, which other programs disturb less than a clock. In "
+        "brackets: the rate against the empty route, and that of a batch (1,000 decisions; 100 "
+        f"with 1,000 features) against single decisions. {CONNECTIONS} connections; client and "
+        "server share a machine that they do not have to themselves.",
+        "",
+        *asyncio.run(capacity(server, seconds)),
+        *asyncio.run(mixed(server, seconds)),
+    ]
+    asyncio.run(fill(server))
+    return lines
 
 
 async def _first(server: Server) -> None:

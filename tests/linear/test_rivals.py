@@ -1,12 +1,14 @@
 """What people would otherwise use for decisions, against closed forms."""
 
+import importlib.util
+
 import numpy as np
 import pytest
 
 import belated as bl
 from belated.linear.choice import Choice
 from belated.linear.reward import Reward
-from belated.linear.rivals import OTFLinUCB, RidgeRival, ThompsonByHand
+from belated.linear.rivals import OTFLinUCB, RidgeRival, ThompsonByHand, VowpalWabbit
 from belated.linear.rivals.ridge import Regression
 
 CHOICE = Choice(actions=3, features=2)
@@ -18,6 +20,8 @@ RIVALS = {
     "OTFLinUCB": lambda: OTFLinUCB(CHOICE, window=4),
     "by hand": lambda: ThompsonByHand(CHOICE),
 }
+if importlib.util.find_spec("vowpalwabbit") is not None:
+    RIVALS["Vowpal Wabbit"] = lambda: VowpalWabbit(CHOICE, rule="squarecb")
 
 
 def test_the_regression_is_ridge_regression():
@@ -102,3 +106,25 @@ def test_bad_input_gets_one_sentence():
         RidgeRival(CHOICE).observe([Reward(4, 1.0)])
     with pytest.raises(ValueError, match="problem must list its actions"):
         ThompsonByHand(Choice(features=2))
+
+
+def test_vowpal_wabbit_is_told_whole_decisions():
+    """The text of an example, and the label of the chosen action: cost and probability."""
+    pytest.importorskip("vowpalwabbit")
+    rival = VowpalWabbit(CHOICE, epsilon=0.3, join="window", window=1)
+    decision = rival.decide([0.5, 0.0])
+    assert decision.probabilities.sum() == pytest.approx(1.0)
+    assert decision.probabilities.min() > 0.09  # a third of epsilon, or more among equals
+    lines = rival._lines(np.tile([0.5, 0.0, 1.0], (3, 1)))
+    assert lines == ["shared |U 0:0.5 2:1", "|A a0", "|A a1", "|A a2"]
+    learned = []
+    rival._vw = type("Spy", (), {"learn": lambda self, text: learned.append(text),
+                                 "predict": lambda self, text: [0.2, 0.3, 0.5]})()  # fmt: skip
+    rival.observe([Reward(decision.number, 2.5)])
+    rival.decide([1.0, 1.0])
+    rival.decide([1.0, 1.0])
+    label = f"0:-2.5:{decision.probability:.6g} |A a{decision.action}"
+    assert learned[0][1 + decision.action] == label
+    assert sum(":" in line.split("|")[0] for line in learned[0]) == 1
+    with pytest.raises(ValueError, match="join must be one of 'arrival', 'window'"):
+        VowpalWabbit(CHOICE, join="at once")

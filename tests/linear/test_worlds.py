@@ -16,6 +16,7 @@ WORLDS = {
     "switch": lambda: bl.environments.conversions(rate=0.3, change="switch"),
     "outcomes": lambda: bl.environments.outcomes(change="drift"),
     "items": bl.environments.items,
+    "linear items that drift": lambda: bl.environments.items(noise=0.5, change="drift"),
     "mailer": bl.environments.mailer,
 }
 

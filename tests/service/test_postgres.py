@@ -1,6 +1,7 @@
 """PostgreSQL: one process drives a learner, another takes over, a restart loses nothing."""
 
 import asyncio
+import re
 import shutil
 import signal
 import socket
@@ -331,3 +332,32 @@ def test_a_log_is_kept_short_and_another_process_takes_over(table, monkeypatch):
     found, _ = restored(short, "shop")
     assert fingerprint(found.pupil.agent) == fingerprint(never.pupil.agent)
     assert books_fingerprint(found.books) == books_fingerprint(never.books)
+
+
+def test_the_query_for_analysts_counts_plays_and_rewards(database, table):
+    """The query of the documentation, on the tables as the service writes them."""
+    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+    (query,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    mail = {"name": "mail", "actions": ["plain", "question"], "features": 1}
+    made = []
+    with InProcess({**table, "learners": [mail]}) as client:
+        for i in range(12):
+            asked = {"features": [float(i)], "key": f"k{i}"}
+            made.append(client.post("/v1/learners/mail/decide", json=asked).json()["action"])
+            for part in range(i % 3):
+                record = {"key": f"k{i}", "reward": 1.5, "event": f"e{part}"}
+                client.post("/v1/learners/mail/feedback", json=record)
+        exported = client.get("/v1/learners/mail/decisions").text
+    with psycopg.connect(table["storage"]) as db:
+        found = db.execute(query).fetchall()
+    expected = [
+        (
+            action,
+            made.count(action),
+            sum(i % 3 > 0 for i, a in enumerate(made) if a == action),
+            sum(1.5 * (i % 3) for i, a in enumerate(made) if a == action),
+        )
+        for action in sorted(set(made))
+    ]
+    assert found == expected
+    assert exported.count("\n") == 13

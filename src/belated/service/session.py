@@ -103,7 +103,7 @@ class Bounds:
     waiting: int
     snapshot: int
     log: int | None
-    asked: int = 1_000
+    asked: int = 10_000
     events: int = 10_000
 
 
