@@ -25,6 +25,11 @@ MAIL = {
     "deadline_seconds": 5 * DAY,
     "grace": 2 * DAY,
 }
+FULL = {
+    "name": "full",
+    "problem": {"states": 1, "actions": 2, "horizon": 1},
+    "information": "full",
+}
 SHOWN = "document.getElementById('say').textContent.startsWith('As of')"
 NUMBERS = """[...document.querySelectorAll("data")].map(
     item => [item.dataset.from || "report", item.dataset.of, item.value, item.textContent])"""
@@ -282,3 +287,12 @@ def test_the_page_asks_for_a_token(tmp_path):
         assert browser.run("document.querySelector('section').id") == "learner-shop"
         names = browser.run("[...document.querySelectorAll('nav a')].map(a => a.textContent)")
         assert names == ["shop"]
+
+
+def test_costs_of_full_information_are_learned_though_no_outcome_is_known(tmp_path):
+    with InProcess(config(tmp_path, learners=[FULL])) as client:
+        base = "/v1/learners/full"
+        client.post(f"{base}/episodes", json={})
+        told = client.post(f"{base}/feedback", json={"episode": 0, "costs": [[[0.1, 0.2]]]})
+        assert told.json()["outcome"] == "taken"
+        assert client.get(f"{base}/report").json()["warnings"] == []

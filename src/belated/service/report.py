@@ -330,6 +330,8 @@ def _warnings(
     tally = books.tally
     heard, taken = tally.delays.count, books.inbox.counts()["taken"]
     began = min(books.opened.values(), default=now)
+    if books.terms.information == "full":  # what came is a function, not an outcome
+        heard = taken
     if taken and not heard and books.begun:
         awaited = books.awaited(next(iter(books.opened))) if books.opened else []
         what = f"; the oldest open episode waits for {', '.join(map(str, awaited))}"

@@ -102,7 +102,7 @@ function outcomes(parent, told) {
   const one = told.decides ? "decision" : "episode";
   const box = card(parent, `${capital(told.unit)} per day`, `Per ${one}, on the day it was made.`);
   const days = told.days, least = .5, thin = days.some(day => day.exposed < least && known(day.mean));
-  if (!days.length) { el("p", "Nothing yet.", box, "note"); return; }
+  if (!days.some(day => known(day.so_far))) { el("p", days.length ? "No outcome is known." : "Nothing yet.", box, "note"); return; }
   const pick = name => days.map(day => day[name]), held = days.map(day => day.holdout && day.holdout.mean);
   const same = days.every(day => day.mean === day.so_far);
   const ripe = (values, i) => days[i].exposed < least ? null : values;
