@@ -7,6 +7,7 @@ with the same seed meet the same visitors, and a score has no noise from the out
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -209,5 +210,6 @@ def items(rng: np.random.Generator, T: int = DECISIONS) -> DecisionWorld:
     return _successes(rng, x, rates, delays, None)
 
 
+Make = Callable[[np.random.Generator, int], DecisionWorld]
 NINE = (rare, common, heavy, slow_lost, switch, linear_drift, drift, cancer, wine)
 ALL = (*NINE, arms, items)

@@ -1,6 +1,7 @@
 """How fast the learner of decisions is and how it grows, against Vowpal Wabbit in the same run.
 
-    python benchmarks/decisions.py     tables, to benchmarks/DECISIONS.md as well
+    python benchmarks/decisions.py                 tables, to benchmarks/DECISIONS.md as well
+    python benchmarks/decisions.py scores 300 302  scores of these seeds in all worlds
 
 Ten actions, one model per action, a fifth of the decisions report after 100 decisions on average.
 `decide` and `observe` are timed together with all their checks; of Vowpal Wabbit (extra `vw`,
@@ -20,6 +21,7 @@ import time
 from importlib import import_module
 from pathlib import Path
 
+import decision_worlds as worlds
 import numpy as np
 
 import belated as bl
@@ -104,6 +106,66 @@ def pending(count: int, d: int = 10) -> tuple[float, float, float]:
     return spent, agent.diagnostics()["log_bytes"] / 1e6, grown
 
 
+def score(make: worlds.Make, seed: int, decisions: int = 4000, **settings: object) -> float:
+    """The score of the learner in one world: 0 is the best policy, 1 uniform play."""
+    world = make(np.random.default_rng([seed, worlds.ALL.index(make)]), decisions)
+    shared, d = world.features.ndim == 3, world.features.shape[-1]
+    choice = bl.Choice(None if shared else world.actions, d)
+    agent = bl.LinearSampler(choice, silence=world.silence, seed=seed, **settings)  # type: ignore[arg-type]
+    due: dict[int, list[bl.Reward]] = {}
+    values = np.empty(decisions)
+    for k in range(decisions):
+        decision = agent.decide(world.features[k] if d else None)
+        values[k] = decision.probabilities @ world.means[k]
+        a = decision.action
+        if np.isfinite(world.delays[k, a]):
+            when = k + int(world.delays[k, a])
+            due.setdefault(when, []).append(bl.Reward(k, float(world.outcomes[k, a])))
+        agent.observe(due.pop(k, []))
+    return world.score(values)
+
+
+def mailer(seed: int, how: str, days: int = 40, mails: int = 300) -> float:
+    """The score of four subject lines for two kinds of customers, observed every night.
+
+    how: "clock" hands in the day; "nightly" and "each" count decisions, the latter with an
+    `observe` after every mail.
+    """
+    rng = np.random.default_rng(seed)
+    rates = np.array([[0.10, 0.04, 0.06, 0.05], [0.04, 0.05, 0.06, 0.10]])
+    agent = bl.recommend(bl.Choice(4, 1), silence=0.0)
+    due: dict[int, list[bl.Reward]] = {}
+    got = best = uniform = 0.0
+    for day in range(days):
+        now = float(day) if how == "clock" else None
+        for _ in range(mails):
+            kind, u, later = int(rng.integers(0, 2)), rng.random(), int(rng.integers(1, 4))
+            decision = agent.decide([float(kind)], now=now)
+            got += float(decision.probabilities @ rates[kind])
+            best += rates[kind].max()
+            uniform += rates[kind].mean()
+            if u < rates[kind, decision.action]:
+                due.setdefault(day + later, []).append(bl.Reward(decision.number, 1.0))
+            if how == "each":
+                agent.observe([])
+        agent.observe(due.pop(day, []), now=now)
+    return float((best - got) / (best - uniform))
+
+
+def scores(first: int, last: int, **settings: object) -> None:
+    """Print the scores of seeds first to last, world by world."""
+    means = []
+    for make in worlds.ALL:
+        found = [score(make, seed, **settings) for seed in range(first, last + 1)]
+        means.append(float(np.mean(found)))
+        print(make.__name__, f"{means[-1]:.3f}", " ".join(f"{v:.3f}" for v in found), flush=True)
+    nine = means[: len(worlds.NINE)]
+    print(f"nine: mean {np.mean(nine):.3f}, worst {max(nine):.3f}", flush=True)
+    for how in ("clock", "nightly", "each"):
+        found = [mailer(seed, how) for seed in range(first, last + 1)]
+        print("mailer", how, f"{np.mean(found):.3f}", " ".join(f"{v:.3f}" for v in found))
+
+
 def table(head: str, rows: list[list[str]]) -> str:
     names = [name.strip() for name in head.split("|")]
     lines = [names, ["---"] * len(names), *rows]
@@ -140,12 +202,16 @@ def main() -> None:
             table("pending | microseconds | MB of the log | MB that the process grew", waiting),
         ]
     )
-    PAGE.write_text(page + "\n")
+    before = PAGE.read_text() if PAGE.exists() else ""
+    kept = before[before.find("## Scores") :] if "## Scores" in before else ""
+    PAGE.write_text(page + "\n" + ("\n" + kept if kept else ""))
     print(page)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if len(sys.argv) > 2 and sys.argv[1] == "scores":
+        scores(int(sys.argv[2]), int(sys.argv[3]))
+    elif len(sys.argv) > 1:
         print(*pending(int(sys.argv[1])))
     else:
         main()

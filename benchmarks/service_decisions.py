@@ -161,7 +161,8 @@ def measured(server: Server, seconds: float) -> list[str]:
         "`python benchmarks/service.py decisions`: learners with 4 actions; processor time of the "
         "server per request, with its commit, which other programs disturb less than a clock. In "
         "brackets: the rate against the empty route, and that of a batch (1,000 decisions; 100 "
-        f"with 1,000 features) against single decisions. {CONNECTIONS} connections.",
+        f"with 1,000 features) against single decisions. {CONNECTIONS} connections; client and "
+        "server share a machine that they do not have to themselves.",
         "",
         *asyncio.run(capacity(server, seconds)),
         *asyncio.run(mixed(server, seconds)),

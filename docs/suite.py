@@ -1,10 +1,11 @@
 """The tables of docs/suite.md and its figure.
 
-    belated run suite --seeds 2
-    python docs/suite.py out/suite
+    belated run suite-strongest
+    python docs/suite.py out/suite-strongest
 
 takes the results: scores go to docs/suite.csv, the figure to docs/suite.png, tables to the page.
-Without a directory the tables are made again from the scores.
+Without a directory figure and tables are made again from the scores. docs/suite_earlier.csv has the
+scores of version 0.2.0 on the cases that it had; the tables of the other agents are made of it.
 """
 
 import csv
@@ -13,81 +14,88 @@ import io
 import sys
 from pathlib import Path
 
+import numpy as np
 import tables
 
-from belated.lab import Results, named, toml
+from belated.lab import Results, named, statistics, toml
 from belated.lab.catalogue import suite
+from belated.lab.figures import curves, profile
 from belated.lab.table import number
 
 DOCS = Path(__file__).parent
 PAGE, SCORES, FIGURE = (DOCS / f"suite{ending}" for ending in (".md", ".csv", ".png"))
+EARLIER = DOCS / "suite_earlier.csv"
 OURS = suite.RECOMMENDED.name
 NEAR = 0.02
 """Scores that differ by at most this are as good as equal."""
 
+Scores = dict[str, dict[str, float]]
+"""Scores by agent and case."""
+
 
 def gather(directory: Path) -> None:
-    """Keep the scores, and draw the profiles of the agents that are told nothing."""
-    results = Results(directory)
-    whole = dataclasses.replace(named("suite"), seeds=results.experiment.seeds)
+    """Keep the scores."""
+    results, whole = Results(directory), named("suite-strongest")
     if toml.dumps(results.experiment) != toml.dumps(whole):
-        raise ValueError(f"{directory} must be a whole run of the suite")
+        raise ValueError(f"{directory} must be a whole run of suite-strongest")
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(["case", "agent", "score"])
     writer.writerows([line.case, line.agent, line.score.mean] for line in results.lines)
     SCORES.write_text(buffer.getvalue(), encoding="utf-8")
-    plain = Results(directory, dataclasses.replace(whole, agents=suite.AGENTS))
-    plain.figure("profile", title=False, legend=True).savefig(FIGURE, dpi=160)
 
 
-def scores() -> dict[str, dict[str, float]]:
-    """The scores by agent and case."""
-    found: dict[str, dict[str, float]] = {}
-    with SCORES.open(encoding="utf-8", newline="") as file:
+def draw() -> None:
+    """The profiles of the agents that are run in every case."""
+    every = {agent: own for agent, own in scores().items() if len(own) == len(scores()[OURS])}
+    table = np.array([[own[case] for own in every.values()] for case in every[OURS]])
+    found = statistics.Scores(tuple(every[OURS]), tuple(every), table)
+    layout = dataclasses.replace(curves.DEFAULT, title=False, legend=True)
+    drawing = profile.profile(named("suite-strongest"), found, layout, "")
+    drawing.figure.savefig(FIGURE, dpi=160)
+
+
+def scores(path: Path = SCORES) -> Scores:
+    """The scores of a file."""
+    found: Scores = {}
+    with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             found.setdefault(row["agent"], {})[row["case"]] = float(row["score"])
     return found
 
 
-def split(found: dict[str, dict[str, float]]) -> tuple[dict[str, dict[str, float]], ...]:
-    """The agents that are told nothing, and those of later papers."""
-    plain = {learner.name for learner in suite.AGENTS}
-    first = {agent: own for agent, own in found.items() if agent in plain}
-    return first, {agent: own for agent, own in found.items() if agent not in plain}
-
-
 def summary() -> str:
-    """Agents that are told nothing, over all cases, the best mean first.
-
-    The best of a case is the best of all agents, those of later papers included.
-    """
-    every = scores()
-    found, _ = split(every)
-    cases = list(found[OURS])
-    least = {case: min(own[case] for own in every.values() if case in own) for case in cases}
+    """Every agent over its cases, the best mean first; those of all cases before the others."""
+    found = scores()
+    least = best(found)
     table = []
-    for agent, own in sorted(found.items(), key=lambda item: mean(item[1].values())):
+    for agent, own in sorted(found.items(), key=lambda x: (-len(x[1]), mean(x[1].values()))):
         full = [value for case, value in own.items() if case.startswith("full")]
         bandit = [value for case, value in own.items() if not case.startswith("full")]
-        near = sum(own[case] <= least[case] + NEAR for case in cases)
+        near = sum(own[case] <= least[case] + NEAR for case in own)
         numbers = (max(own.values()), mean(own.values()), mean(bandit), mean(full))
-        table.append([agent, *map(number, numbers), f"{near} of {len(cases)}"])
+        table.append([agent, *map(number, numbers), f"{near} of {len(own)}"])
     head = ["agent", "worst", "mean", "mean, bandit cases", "mean, full cases"]
-    near_best = f"within {NEAR} of the best of all {len(every)}, before rounding"
-    return tables.markdown([*head, near_best], table, "---:")
+    return tables.markdown([*head, f"within {NEAR} of the best, before rounding"], table, "---:")
 
 
-def later() -> str:
-    """Agents of later papers, on the cases that each is run in, beside the recommended agent."""
-    plain, found = split(scores())
+def best(found: Scores) -> dict[str, float]:
+    """The least score of every case."""
+    cases = found[OURS]
+    return {case: min(own[case] for own in found.values() if case in own) for case in cases}
+
+
+def others() -> str:
+    """The agents that were run for version 0.2.0 only, beside what that one recommended."""
+    earlier, now = scores(EARLIER), scores()
     table = []
-    for agent, own in found.items():
-        ours = [plain[OURS][case] for case in own]
-        ahead = sum(value < plain[OURS][case] - NEAR for case, value in own.items())
-        numbers = (max(own.values()), mean(own.values()), mean(ours))
-        table.append([agent, str(len(own)), *map(number, numbers), str(ahead)])
-    head = ["agent", "cases", "worst", "mean", "recommended on the same", "ahead of it in"]
+    for agent, own in earlier.items():
+        if agent not in now:
+            ours = [earlier[OURS][case] for case in own]
+            ahead = sum(value < earlier[OURS][case] - NEAR for case, value in own.items())
+            numbers = (max(own.values()), mean(own.values()), mean(ours))
+            table.append([agent, str(len(own)), *map(number, numbers), str(ahead)])
+    head = ["agent", "cases", "worst", "mean", "recommended in 0.2.0", "ahead of it in"]
     return tables.markdown(head, table, "---:")
 
 
@@ -96,21 +104,20 @@ def behind() -> str:
     every = scores()
     texts = []
     for case, ours in every[OURS].items():
-        others = {agent: own[case] for agent, own in every.items() if case in own}
-        best = min(others, key=lambda agent: others[agent])
-        if others[best] < ours - NEAR:
-            texts.append(f"{case} ({number(ours)} against {number(others[best])} of {best})")
+        rivals = {agent: own[case] for agent, own in every.items() if case in own}
+        first = min(rivals, key=lambda agent: rivals[agent])
+        if rivals[first] < ours - NEAR:
+            texts.append(f"{case} ({number(ours)} against {number(rivals[first])} of {first})")
     return "; ".join(texts) + "."
 
 
-def by_case(which: int) -> str:
-    """Scores by case, of the agents that are told nothing (0) or of the later ones (1)."""
-    found = split(scores())[which]
-    cases = list(split(scores())[0][OURS])
+def by_case(found: Scores) -> str:
+    """Scores by case."""
+    cases = list(found[OURS])
     table = [[case, *_starred([own.get(case) for own in found.values()])] for case in cases]
-    if which == 0:
-        for name, summed in (("worst", max), ("mean", mean)):
-            table.append([name, *_starred([summed(own.values()) for own in found.values()])])
+    for name, summed in (("worst", max), ("mean", mean)):
+        whole = [own if len(own) == len(cases) else {} for own in found.values()]
+        table.append([name, *_starred([summed(own.values()) if own else None for own in whole])])
     return tables.markdown(["case", *found], table, "---:")
 
 
@@ -130,10 +137,10 @@ def text() -> str:
     """The page with its tables made anew."""
     made = {
         "summary": summary(),
-        "later": later(),
         "behind": behind(),
-        "by case": by_case(0),
-        "later by case": by_case(1),
+        "by case": by_case(scores()),
+        "others": others(),
+        "earlier": by_case(scores(EARLIER)),
     }
     return tables.renewed(PAGE, made)
 
@@ -141,4 +148,5 @@ def text() -> str:
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         gather(Path(sys.argv[1]))
+    draw()
     PAGE.write_text(text(), encoding="utf-8")

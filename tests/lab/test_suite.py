@@ -208,25 +208,30 @@ def page():
 
 def test_the_tables_of_the_page_are_made_of_the_scores(page):
     assert page.text() == PAGE.read_text(encoding="utf-8")
-    whole = named("suite")
-    assert {(case, agent) for agent, own in page.scores().items() for case in own} <= {
-        (task.case, task.learner) for task in whole.tasks()
-    }
+    strongest, whole = named("suite-strongest"), named("suite")
+    assert _pairs(page.scores()) == {(task.case, task.learner) for task in strongest.tasks()}
+    earlier = _pairs(page.scores(page.EARLIER))
+    assert earlier < {(task.case, task.learner) for task in whole.tasks()}
+    assert {agent for _, agent in earlier} == {learner.name for learner in whole.agents}
+
+
+def _pairs(scores):
+    return {(case, agent) for agent, own in scores.items() for case in own}
 
 
 @pytest.mark.long
 def test_a_score_measured_again(page):
-    """Two seeds, as on the page; only rounding may differ, and the margin is 0.05."""
-    whole = named("suite")
-    for case, agent in (("20 arms, flights", "Zimmert-Seldin"), ("noise", "DAPO, known")):
+    """The seeds of the page; only rounding may differ, and the margin is 0.05."""
+    whole = named("suite-strongest")
+    for case, agent in (("20 arms, flights", "Zimmert-Seldin"), ("noise", "recommended")):
         scene = whole.scene(case)
         found = []
-        for seed in range(2):
-            world = build.world(scene)
+        for seed in range(whole.seeds):
+            world = build.world(scene, seed)
             delays = build.delays(scene, world, seed)
-            made = build.agent(whole, whole.learner(agent), world, delays, case)
+            made = build.agent(whole, whole.learner(agent), world, delays, case, seed)
             run = bl.simulate(world, made, delays=delays, episodes=scene.episodes, seed=seed)
-            found.append(run.score)
+            found.append(run.score_on_means)
         assert np.mean(found) == pytest.approx(page.scores()[agent][case], abs=0.05)
 
 

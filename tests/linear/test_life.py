@@ -7,7 +7,7 @@ import belated as bl
 from belated.core import saving, stored
 from belated.evaluation import DecisionLog
 from belated.linear import life
-from belated.linear.chance import uniforms
+from belated.linear.chance import uniform
 from belated.linear.features import Scaling
 from belated.testing import check_agent
 from linear.playing import play, world
@@ -182,7 +182,7 @@ def test_an_episode_decides_like_decide():
         episode = two.begin_episode()
         probabilities = episode.probabilities(0, x[k])
         assert probabilities.tolist() == decision.probabilities.tolist()
-        drawn = episode.act(0, x[k], Fixed(float(uniforms(0, k, 0, 1)[0])))
+        drawn = episode.act(0, x[k], Fixed(uniform(0, k)))
         assert drawn == (decision.action, decision.probability)
     one.observe([bl.Reward(k, 1.0) for k in range(20)])
     two.observe([bl.Reward(k, 1.0) for k in range(20)])

@@ -12,7 +12,7 @@ import belated as bl
 from belated.core import saving
 from belated.linear import exposure as exposures
 from belated.linear import fitting, learning, sums
-from belated.linear.chance import uniforms
+from belated.linear.chance import uniform
 from belated.linear.learning import pick
 from linear.playing import play, world
 
@@ -22,7 +22,7 @@ def frequencies(probabilities, draws, seed):
     """Shares of the actions in many draws, as decisions 0, 1, 2, ... draw them."""
     counts = np.zeros(len(probabilities))
     for number in range(draws):
-        counts[pick(probabilities, uniforms(seed, number, 0, 1)[0])] += 1.0
+        counts[pick(probabilities, uniform(seed, number))] += 1.0
     return counts / draws
 
 

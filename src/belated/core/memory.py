@@ -26,8 +26,8 @@ def open_bytes(agent: object) -> int:
 
     An agent says it with `open_bytes`; a wrapper need not, if the agent inside does.
     """
-    told = [getattr(one, "open_bytes", None) for one in nested(agent)]
-    return next((int(number) for number in told if number is not None), 0)
+    telling = [one for one in nested(agent) if hasattr(type(one), "open_bytes")]
+    return int(telling[0].open_bytes) if telling else 0  # type: ignore[attr-defined]
 
 
 def needed(agent: Agent, delays: Ints, record_bytes: int) -> tuple[int, int]:

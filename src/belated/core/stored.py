@@ -13,6 +13,7 @@ range is refused before anything is made of it.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -361,6 +362,18 @@ class Learned(Declared):
 
         def __getattr__(self, name: str) -> Any: ...
         def __setattr__(self, name: str, value: Any) -> None: ...
+
+
+def size(field: Any) -> int:
+    """About how many bytes a declared value takes."""
+    if hasattr(field, "shape"):
+        lengths = [max(n) if isinstance(n, tuple) else n or 0 for n in field.shape]
+        return math.prod(lengths) * np.dtype(getattr(field, "dtype", np.float64)).itemsize
+    if isinstance(field, Several):
+        return sum(map(size, field.fields.values()))
+    if isinstance(field, Each):
+        return sum(map(size, field.fields))
+    return size(field.field) if isinstance(field, Maybe) else 8
 
 
 def exact(state: object, *names: str) -> State:

@@ -10,9 +10,9 @@ from statistics import NormalDist
 import numpy as np
 from numba import njit
 
-from belated.core.arrays import Floats
-
-_STEP = 0x9E3779B97F4A7C15
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
 LEVELS = 4096
 """Values that a normal draw can have; a power of two."""
 PARTS = 5
@@ -22,26 +22,29 @@ ABOVE = np.array([max(NormalDist().inv_cdf((k + 0.5) / LEVELS), 0.0) for k in ra
 
 
 @njit(cache=True)
-def hashes(seed: int, number: int, stream: int, count: int):  # type: ignore[no-untyped-def]
-    """Unsigned 64-bit numbers, shape (count,), of one stream of one decision."""
-    # Arrays, not scalars: unsigned arrays wrap around in plain Python too.
-    key = np.zeros(1, dtype=np.uint64)
-    for part in (seed, number, stream):
-        key = _mixed(key + np.uint64(_STEP) ^ np.array([part], dtype=np.uint64))
-    return _mixed(np.arange(1, count + 1).astype(np.uint64) * np.uint64(_STEP) + key)
-
-
-@njit(cache=True)
-def _mixed(bits):  # type: ignore[no-untyped-def]
-    """The finaliser of SplitMix64 on an array of unsigned 64-bit numbers."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+def mixed(bits: np.uint64) -> np.uint64:
+    """The finaliser of SplitMix64."""
+    bits = (bits ^ (bits >> np.uint64(30))) * _FIRST
+    bits = (bits ^ (bits >> np.uint64(27))) * _SECOND
     return bits ^ (bits >> np.uint64(31))
 
 
 @njit(cache=True)
-def uniforms(seed: int, number: int, stream: int, count: int) -> Floats:
-    """Numbers in (0, 1), shape (count,), of one stream of one decision."""
-    bits = hashes(seed, number, stream, count)
-    drawn: Floats = ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
-    return drawn
+def key_of(seed: int, number: int, stream: int) -> np.uint64:
+    """Where the numbers of one stream of one decision begin."""
+    key = mixed(_STEP ^ np.uint64(seed))
+    key = mixed((key + _STEP) ^ np.uint64(number))
+    return mixed((key + _STEP) ^ np.uint64(stream))
+
+
+@njit(cache=True)
+def hashed(key: np.uint64, n: int) -> np.uint64:
+    """The n-th number of a stream, counted from 0."""
+    return mixed(np.uint64(n + 1) * _STEP + key)
+
+
+@njit(cache=True)
+def uniform(seed: int, number: int) -> float:
+    """A number in (0, 1) of a decision, which draws its action."""
+    bits = hashed(key_of(seed, number, 0), 0)
+    return (float(bits >> np.uint64(12)) + 0.5) * 2.0**-52

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from belated.core.arrays import Floats, Ints
-from belated.linear.chance import ABOVE, LEVELS, PARTS, hashes
+from belated.linear.chance import ABOVE, LEVELS, PARTS, hashed, key_of
 from belated.linear.fitting import dot, quadratic
 from belated.linear.sums import FOLLOWS, MEAN, OFFSET, OPTIMISM, SIGMA
 
@@ -37,14 +37,16 @@ def shares_of_rounds(means: Floats, widths: Floats, seed: int, number: int, out:
         out[rivals[0]] = 1.0
         return
     each = (ROUNDS + PARTS - 1) // PARTS
-    drawn = hashes(seed, number, 1, each * n)
+    key = key_of(seed, number, 1)
     scored = np.empty((count, each * PARTS))
-    top = np.full(ROUNDS, -math.inf)
+    top = np.empty(ROUNDS)
+    for s in range(ROUNDS):
+        top[s] = -math.inf
     for c in range(count):
         a = rivals[c]
         row = scored[c]
         for h in range(each):
-            bits = drawn[each * a + h]
+            bits = hashed(key, each * a + h)
             for p in range(PARTS):
                 row[PARTS * h + p] = ABOVE[int(bits & np.uint64(LEVELS - 1))]
                 bits >>= np.uint64(12)

@@ -42,16 +42,17 @@ from belated.linear.sums import (
     WHEN,
     add_products,
     add_row,
+    clear,
 )
 
 PSEUDO = 0.1
 """Weight of the mean outcome in the constant of all models."""
 WIDE = 32
-"""Features above which fewer memories are kept and the models are fitted less often."""
+"""Features above which the models are fitted less often."""
 SAMPLES = 8
 """Decisions of a block whose ages give its exposure."""
 STALE = 0.1
-STALE_WIDE = 0.4
+STALE_WIDE = 0.8
 """How much of what a model knows may have changed before it is fitted anew."""
 
 
@@ -152,7 +153,7 @@ def inverse(U: Floats, d: int, out: Floats) -> None:
                 add_row(row[: k + 1], W[k], -U[place])
             place += d - k - 1
         add_row(row, row, 1.0 / U[place] - 1.0)
-    out[:] = 0.0
+    clear(out)
     for k in range(d):
         row = W[k]
         start = 0
@@ -234,7 +235,13 @@ def add_ridge(V: Floats, ridge: Floats) -> None:
 
 @njit(cache=True)
 def is_stale(
-    fit: Floats, discount: float, begun: int, exposed: float, hits: float, count: float, d: int
+    fit: Floats,
+    discount: float,
+    begun: int,
+    exposed: float,
+    hits: float,
+    count: float,
+    d: int,
 ) -> bool:
     """Whether a model must be fitted anew.
 
@@ -276,8 +283,8 @@ def fit_model(
     d, t = len(ridge), len(V)
     b, f = fit[:d], fit[d : 2 * d]
     x = np.zeros(d)
-    b[:] = 0.0
-    V[:] = 0.0
+    clear(b)
+    clear(V)
     n, r = 0.0, 0.0
     for place in range(-1, blocks):
         if place < 0:
@@ -299,7 +306,8 @@ def fit_model(
     add_ridge(V, ridge)
     factor(V, d)
     solve(V, b)
-    f[:] = x
+    clear(f)
+    add_row(f, x, 1.0)
     solve(V, f)
     fit[MASS] = n
     fit[TOTAL] = r - dot(x, b)
@@ -327,7 +335,7 @@ def fit_spread(
     """
     d, t = len(ridge), len(V)
     M = memory.shape[1]
-    V[:] = 0.0
+    clear(V)
     first = 2 + 2 * d
     for m in range(M):
         weight = memory[WEIGHT, m] * memory[SCALE, m]

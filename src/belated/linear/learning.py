@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from belated.core.arrays import Floats, Ints
-from belated.linear.chance import uniforms
+from belated.linear.chance import uniform
 from belated.linear.choosing import scores, shares_of_rounds
 from belated.linear.exposure import (
     BIN,
@@ -87,9 +87,11 @@ from belated.linear.sums import (
     add_moments,
     add_products,
     begin,
+    clear,
     decay,
     settle,
     slot_of,
+    total,
     views,
 )
 from belated.linear.sums import TOTAL as REST
@@ -210,7 +212,7 @@ def run(
             begin(counts, s.order, s.low, s.high, s.young, number)
             newest = s.order[counts[BLOCKS] - 1]
             if s.low[newest] == number:
-                s.shares[newest] = 0.0
+                clear(s.shares[newest])
         counts[BEGUN] += 1
     if what & (CHOOSE | NOTE) == 0:
         return 0
@@ -221,7 +223,7 @@ def run(
     if what & CHOOSE:
         shares_of_rounds(means, widths, counts[SEED], number, out)
         add_floor(out, models, level, s.reference)
-        place = pick(out, uniforms(counts[SEED], number, 0, 1)[0] if u < 0.0 else u)
+        place = pick(out, uniform(counts[SEED], number) if u < 0.0 else u)
     if what & NOTE:
         x = rows[place if len(rows) > 1 else 0]
         k = number - counts[BASE]
@@ -296,9 +298,9 @@ def take(
     silent = counts[SILENT] == 1
     begun, base, judging = counts[BEGUN], counts[BASE], level[JUDGING]
     centre = 0.0
-    hits, total = tally[HITS].sum(), tally[SUM].sum()
+    hits, amount = total(tally[HITS]), total(tally[SUM])
     if not silent:
-        centre = total / hits if hits > 0.0 else outcomes[0]
+        centre = amount / hits if hits > 0.0 else outcomes[0]
     for n in range(len(numbers)):
         note_size(s.sizes, s.span, abs(outcomes[n] - centre))
         if counts[KINDS] == 0:
@@ -428,10 +430,12 @@ def recount(
     """Count delays anew, in another unit; numbers: of the decisions that have reported."""
     s = views(floats, whole)
     scale = unit / s.edges[1]
-    s.delays[:] = 0.0
-    s.passed[:] = 0
+    for i in range(len(s.delays)):
+        for row in range(4):
+            clear(s.delays[i, row])
     for j in range(len(s.edges)):
         s.edges[j] *= scale
+        s.passed[j] = 0
     s.counts[TOP] = 0
     for n in range(len(numbers)):
         k = numbers[n] - s.counts[BASE]
@@ -443,6 +447,15 @@ def recount(
 
 
 @njit(cache=True)
+def least_of(row: Floats) -> float:
+    """The least entry of a row."""
+    found = math.inf
+    for k in range(len(row)):
+        found = min(found, row[k])
+    return found
+
+
+@njit(cache=True)
 def exposed_until(
     floats: Floats, whole: Ints, log: Floats, least: float, seen: int, time: float
 ) -> int:
@@ -451,10 +464,10 @@ def exposed_until(
     share = np.zeros(s.counts[0])
     number = s.counts[BASE]
     while number < seen - LATER:
-        share[:] = 0.0
+        clear(share)
         age = 0.5 * (time - log[number - s.counts[BASE], CLOCK])
         share_at(s.edges, s.delays, age, share, 1.0)
-        if share.min() < least:
+        if least_of(share) < least:
             break
         number += 1
     return int(number)
@@ -464,11 +477,10 @@ def exposed_until(
 def fit_is_due(counts: Ints) -> bool:
     """Whether enough has happened since the models were fitted."""
     since = counts[BEGUN] - counts[FITTED]
-    return bool(
-        counts[FITTED] < 0
-        or since >= EVERY
-        or (counts[FRESH] > 0.02 * counts[REPORTS] and since >= 1)
-    )
+    every, fresh = (EVERY, 0.02) if counts[1] <= WIDE else (2 * EVERY, 0.04)
+    if counts[FITTED] < 0 or since >= every:
+        return True
+    return bool(counts[FRESH] > fresh * counts[REPORTS] and since >= 1)
 
 
 @njit(cache=True)
@@ -484,7 +496,7 @@ def ripe(s: State, log: Floats, time: float) -> bool:
         return True
     share = np.zeros(counts[0])
     share_at(s.edges, s.delays, 0.5 * (time - log[last - counts[BASE], CLOCK]), share, 1.0)
-    return bool(share.min() >= SETTLED)
+    return least_of(share) >= SETTLED
 
 
 @njit(cache=True)
@@ -496,10 +508,10 @@ def refresh(s: State, log: Floats, marks: Ints, seen: int, time: float) -> None:
     silent = counts[SILENT] == 1
     counts[FITTED], counts[FRESH], counts[KNOWN] = begun, 0, counts[REPORTS]
     ridge = np.empty(d)
-    count = ridge_of(s.features, tally[PLAYS].sum(), ridge)
+    count = ridge_of(s.features, total(tally[PLAYS]), ridge)
     V = np.empty(t)
     ages = np.empty(len(s.order))
-    hits, total, squares = tally[HITS].sum(), tally[SUM].sum(), tally[SQUARES].sum()
+    hits, amount, squares = total(tally[HITS]), total(tally[SUM]), total(tally[SQUARES])
     exposed = np.empty(A)
     for i in range(A):
         exposed[i] = s.old[0, i, 0] if silent else tally[HITS, i]
@@ -531,9 +543,9 @@ def refresh(s: State, log: Floats, marks: Ints, seen: int, time: float) -> None:
             exposed[i] += s.shares[slot, i] * s.young[slot, i, 0]
     if counts[REPORTS] > 0:
         if silent:
-            measure(s, exposed, hits, total, squares)
+            measure(s, exposed, hits, amount, squares)
         else:
-            mean = total / hits
+            mean = amount / hits
             around = max(squares - hits * mean * mean, 0.0)
             residuals = max(level[RESIDUALS], 0.0)
             level[SIGMA] = math.sqrt((residuals + 2.0 * around / hits) / (hits + 2.0))
@@ -566,7 +578,8 @@ def refresh(s: State, log: Floats, marks: Ints, seen: int, time: float) -> None:
         average(s)
     if spread_is_stale(counts, memory, d):
         counts[SPREAD] = begun
-        memory[THEN] = memory[WEIGHT]
+        for m in range(M):
+            memory[THEN, m] = memory[WEIGHT, m]
         for i in range(A):
             fit_spread(
                 i,
@@ -599,11 +612,11 @@ def spread_is_stale(counts: Ints, memory: Floats, d: int) -> bool:
 
 
 @njit(cache=True)
-def measure(s: State, exposed: Floats, hits: float, total: float, squares: float) -> None:
+def measure(s: State, exposed: Floats, hits: float, amount: float, squares: float) -> None:
     """The level of the outcomes, and the precisions of decisions that are partly exposed."""
     counts, level, tally = s.counts, s.level, s.tally
-    mass = max(exposed.sum(), 1e-9)
-    mean, rate, variance = total / mass, hits / mass, squares / mass
+    mass = max(total(exposed), 1e-9)
+    mean, rate, variance = amount / mass, hits / mass, squares / mass
     level[SIGMA] = math.sqrt(max(variance - mean * mean, 1e-6 * variance))
     level[MEAN], level[RATE] = mean, rate
     level[FOLLOWS] = 1.0 if counts[NEGATIVE] == 0 and mean > 0.0 else 0.0
@@ -644,12 +657,11 @@ def judge(s: State, ages: Floats) -> None:
             prior = 0.5 * m + cost / max(level[RATE], 1e-9)
         gains[m] = (gains[m] / scale if scale > 0.0 else 0.0) - prior
         best = max(best, gains[m])
-    total = 0.0
     for m in range(M):
         gains[m] = math.exp(gains[m] - best)
-        total += gains[m]
+    whole = total(gains)
     for m in range(M):
-        memory[WEIGHT, m] = (1.0 - SHARED) * gains[m] / total + SHARED / M
+        memory[WEIGHT, m] = (1.0 - SHARED) * gains[m] / whole + SHARED / M
 
 
 @njit(cache=True)
@@ -658,7 +670,8 @@ def average(s: State) -> None:
     level, memory = s.level, s.memory
     M, A = s.fits.shape[:2]
     d = s.theta.shape[1]
-    s.theta[:] = 0.0
+    for i in range(A):
+        clear(s.theta[i])
     level[OFFSET] = 0.0
     for m in range(M):
         top, low = PSEUDO * level[MEAN], PSEUDO
@@ -673,4 +686,5 @@ def average(s: State) -> None:
             for u in range(d):
                 s.theta[i, u] += weight * (fitted[u] - mu * fitted[d + u])
     if level[SIGMA] <= 1e-9 * abs(level[MEAN]) and s.counts[SILENT] == 0:
-        s.theta[:] = 0.0  # outcomes have been equal: rounding must not decide
+        for i in range(A):
+            clear(s.theta[i])  # outcomes have been equal: rounding must not decide

@@ -34,9 +34,9 @@ from belated.linear.life import Overview, Row
 from belated.linear.logs import DecisionLog
 from belated.linear.reward import EVENT, Reward
 
-MEMORIES = (1.0, 0.9995, 0.999, 0.998, 0.996, 0.992, 0.984)
-FEW_MEMORIES = (1.0, 0.9995, 0.998, 0.992)
-"""Discounts per decision; few of them where there are more than `WIDE` features."""
+MEMORIES = (1.0, 0.9995, 0.998, 0.992)
+MORE_MEMORIES = (1.0, 0.9995, 0.999, 0.998, 0.996, 0.992, 0.984)
+"""Discounts per decision where silence has a meaning, and where every outcome reports."""
 DIAGONAL = 300
 """Features above which only the diagonal of the covariance is kept, unless asked otherwise."""
 OPTIMISM = 0.35
@@ -133,7 +133,7 @@ class LinearSampler:
         problem = self._problem
         d = problem.width + (0 if problem.shared else 1)
         t = d if self._diagonal else d * (d + 1) // 2
-        memories = FEW_MEMORIES if d > WIDE else MEMORIES
+        memories = MEMORIES if self._silent else MORE_MEMORIES
         discounts = np.array(memories if self._changes else (1.0,))
         M, B = len(discounts), BLOCKS if self._silent else 1
         floats, whole = sums.room(A, d, t, M, B, not self._silent)

@@ -193,6 +193,22 @@ def views(floats: Floats, whole: Ints) -> State:
 
 
 @njit(cache=True)
+def total(row: Floats) -> float:
+    """The sum of a row."""
+    found = 0.0
+    for k in range(len(row)):
+        found += row[k]
+    return found
+
+
+@njit(cache=True)
+def clear(row: Floats) -> None:
+    """Set a row to 0."""
+    for k in range(len(row)):
+        row[k] = 0.0
+
+
+@njit(cache=True)
 def add_row(out: Floats, row: Floats, weight: float) -> None:
     """Add weight times a row to another of its length."""
     for k in range(len(out)):
@@ -266,8 +282,9 @@ def begin(counts: Ints, order: Ints, low: Ints, high: Ints, young: Floats, numbe
         join(blocks, order, high, young, first)
         blocks -= 1
         end = first + 1
+    first = 0
     if blocks == len(order):
-        join(blocks, order, high, young, 0)
+        join(blocks, order, high, young, first)
         blocks -= 1
     slot = order[blocks]
     low[slot], high[slot] = number, number + 1
@@ -282,8 +299,7 @@ def join(blocks: int, order: Ints, high: Ints, young: Floats, place: int) -> Non
     for i in range(young.shape[1]):
         if young[free, i, 0] != 0.0:
             add_row(young[into, i], young[free, i], 1.0)
-            for k in range(young.shape[2]):
-                young[free, i, k] = 0.0
+            clear(young[free, i])
     for later in range(place + 1, blocks - 1):
         order[later] = order[later + 1]
     order[blocks - 1] = free
@@ -327,8 +343,7 @@ def settle(
             memory[RP, m] += judged * row[P + m]
             if row[0] != 0.0:
                 add_row(old[m, i], row[:P], memory[DISCOUNT, m] ** age / memory[SCALE, m])
-        for k in range(len(row)):
-            row[k] = 0.0
+        clear(row)
     blocks = counts[BLOCKS]
     for place in range(blocks - 1):
         order[place] = order[place + 1]

@@ -51,6 +51,8 @@ AGENTS = (
 """Agents that are told nothing about the world, costs and delays; they are run in every case."""
 SEEN = ("4 arms, rare late successes", "rare late successes")
 """Cases whose delays depend on the outcome: nobody can be told their total."""
+STRONGEST = ("recommended", "PSRL", "Lazy UCBVI", "Zimmert-Seldin")
+"""The recommended agent, and three rivals that were near the best in most cases of their kind."""
 LARGE = ("the paper's grid", "400 states", "full: goal, fixed delay of 40")
 """Cases that are too large for agents with bounds or measures over all states and steps."""
 
@@ -88,6 +90,18 @@ def suite() -> Experiment:
         "costs or delays.",
         EPISODES,
         3,
+    )
+
+
+def suite_strongest() -> Experiment:
+    """The suite with a short list of agents and more seeds."""
+    whole = suite()
+    return dataclasses.replace(
+        whole,
+        name="suite-strongest",
+        title="The suite: the recommended agent and its strongest rivals",
+        agents=tuple(learner for learner in whole.agents if learner.name in STRONGEST),
+        seeds=5,
     )
 
 
@@ -399,6 +413,7 @@ def _goals(size: int | tuple[int, int], goals: tuple[tuple[int, int], ...], ever
 
 SUITES: dict[str, Callable[[], Experiment]] = {
     "suite": suite,
+    "suite-strongest": suite_strongest,
     "suite-quick": suite_quick,
     "suite-tuning": suite_tuning,
     "paper-grid-bandit": paper_grid_bandit,
