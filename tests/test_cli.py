@@ -308,7 +308,8 @@ def test_without_the_lab_packages_one_line_says_what_to_install(tmp_path):
     assert done.returncode == 1
     assert done.stderr == (
         "belated: the lab needs cyclopts: pip install 'belated[lab]' "
-        "(the service: serve, token, extract, with 'belated[serve]')\n"
+        "(the service: serve, token, extract, warm, export, evaluate, action, with "
+        "'belated[serve]')\n"
     )
 
 

@@ -25,6 +25,9 @@ def test_all_agents_face_the_delays_that_simulate_would_draw():
 
 
 DRAWING = sorted(name for name, make in config.AGENTS.kinds.items() if "seed" in accepted(make))
+DECIDING = ["linear_sampler", "otf_lin_ucb", "ridge", "thompson_by_hand", "vowpal_wabbit"]
+"""Those that draw in decisions with features."""
+TABLES = sorted(set(DRAWING) - set(DECIDING))
 ARMS = dataclasses.replace(TINY, environment=part("bandit", means=(0.2, 0.5, 0.6, 0.7)),
                            information="bandit", episodes=20)  # fmt: skip
 
@@ -48,7 +51,7 @@ def policies(experiment, seed, number=10):
 
 
 @pytest.mark.parametrize("where", ["alone", "inside"])
-@pytest.mark.parametrize("kind", DRAWING)
+@pytest.mark.parametrize("kind", TABLES)
 def test_repetitions_of_an_agent_that_draws_differ_and_each_can_be_repeated(kind, where):
     experiment = dataclasses.replace(ARMS, agents=(Learner("A", described(kind)[where]),))
     one, other = policies(experiment, 0), policies(experiment, 1)
@@ -58,7 +61,27 @@ def test_repetitions_of_an_agent_that_draws_differ_and_each_can_be_repeated(kind
     np.testing.assert_array_equal(policies(fixed, 0), policies(fixed, 1))
 
 
-@pytest.mark.parametrize("kind", DRAWING)
+@pytest.mark.parametrize("kind", DECIDING)
+def test_repetitions_of_an_agent_that_decides_differ_and_each_can_be_repeated(kind):
+    if kind == "vowpal_wabbit":
+        pytest.importorskip("vowpalwabbit", reason="needs pip install 'belated[vw]'")
+    visitors = part("conversions", actions=3, features=2, rate=0.3, seed=4)
+    experiment = dataclasses.replace(
+        ARMS, environment=visitors, agents=(Learner("A", part(kind)),), episodes=40
+    )
+
+    def decided(seed):
+        scene = experiment.scene("")
+        world = build.world(scene, seed)
+        delays = build.delays(scene, world, seed)
+        agent = build.agent(experiment, experiment.agents[0], world, delays, seed=seed)
+        return [agent.decide(np.array([0.5, -0.5])).action for _ in range(40)]
+
+    assert decided(0) != decided(1)
+    assert decided(0) == decided(0)
+
+
+@pytest.mark.parametrize("kind", TABLES)
 def test_a_repetition_is_the_same_whatever_runs_beside_it(kind):
     alone = dataclasses.replace(ARMS, agents=(Learner("A", part(kind)),))
     beside = dataclasses.replace(

@@ -24,7 +24,7 @@ def test_rows_hold_what_was_promised(tmp_path):
     assert rows.columns == [
         "experiment", "case", "agent", "parameters", "seed", "episode", "value", "realised",
         "comparator", "uniform", "regret", "missing", "delay", "mean_value", "mean_comparator",
-        "mean_uniform", "best_each", "best_so_far", "diagnostics",
+        "mean_uniform", "best_each", "best_so_far", "diagnostics", "step_delays",
     ]  # fmt: skip
     assert len(rows) == 4 * 12
     parameters = json.loads(rows["parameters"][0])

@@ -84,3 +84,17 @@ def test_what_the_page_says_of_the_corrections(cells):
         cells["CartPole", 20, order]["current"][2] for order in ("in order", "out of order", "lost")
     ]
     np.testing.assert_array_equal(np.round(ended), [205, 224, 305])
+
+
+@pytest.mark.parametrize(
+    ("task", "numbers"), [("CartPole", [409, 275, 366]), ("Pendulum", [-769, -1179, -1046])]
+)
+def test_what_the_page_says_of_the_parts_of_vtrace(report, task, numbers):
+    grid = report.read(report.GRID)
+    found = {}
+    for name in ("values alone", "current", "ratio alone"):
+        means = grid[task, 20, "out of order", name, 0.1][:, 2:].mean(1)
+        found[name] = (means.mean(), float(report.half_width(means)))
+    assert better(found["values alone"], found["current"])
+    assert not better(found["ratio alone"], found["current"])
+    assert [round(mean) for mean, _ in found.values()] == numbers

@@ -181,13 +181,16 @@ class InformedPlanner(Learner[Suggested]):
         self._pending.take_out(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """What the ledger says, the weight of the plan, and those of the memories."""
+        """What the ledger says, what the policy costs, and the weights of plan and memories."""
         memories = np.exp(self._memory_scores)
         memories /= memories.sum()
-        counts = self._model.counts
+        counts, policy, costs = self._model.counts, self._ledger.policy, self._ledger.newest
+        told = {} if counts is None else {"visited": float(np.mean(counts.visits > 0))}
+        if policy is not None and costs is not None:
+            told["cost"] = self._model.value(frozen(costs), frozen(policy))
         return {
             **super().diagnostics(),
-            **({} if counts is None else {"visited": float(np.mean(counts.visits > 0))}),
+            **told,
             "weight_plan": float(self._mixing()[1]),
             **{f"weight_{m}": float(weight) for m, weight in enumerate(memories)},
         }
