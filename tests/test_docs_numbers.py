@@ -169,3 +169,16 @@ def test_lost_feedback_and_doubling():
     assert f"Uniform play has {uniform:.1f}, and so has `literal=True`" in text
     literal = runs(lambda agent: bl.wrappers.Doubling(agent, literal=True))
     assert factor(literal) == f"{uniform:.1f}"
+
+
+def test_the_means_over_tables_of_one_step():
+    """docs/decisions.md against benchmarks/ONE_STEP.md: staying, changing and silent cases."""
+    rows = [line for line in page("benchmarks/ONE_STEP.md").splitlines() if "±" in line]
+    found = [[float(m) for m in re.findall(r"(-?\d\.\d\d) ±", line)] for line in rows]
+    text = page("docs/decisions.md")
+    groups = ("8 where costs stay", found[:8]), ("6 where costs change", found[8:14])
+    for start, some in (*groups, ("4 where only successes", found[14:])):
+        (line,) = re.findall(rf"^\| {start}.*$", text, re.M)
+        told = [float(number) for number in re.findall(r"\| (-?\d\.\d\d)", line)]
+        means = [sum(column) / len(some) for column in zip(*some, strict=True)]
+        assert told == pytest.approx(means, abs=0.00501)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from belated.core.arrays import Floats, Ints
+from belated.core.arrays import Floats, Indices, Ints
 from belated.linear.sums import CAME, EARLY, EDGES, RISK, SHARE
 
 POOLED = 10.0
@@ -78,7 +78,7 @@ def advance(
     delays: Floats,
     base: int,
     log: Floats,
-    marks: Ints,
+    marks: Indices,
     seen: int,
     time: float,
 ) -> None:

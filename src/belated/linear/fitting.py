@@ -256,7 +256,7 @@ def is_stale(
     gone = (1.0 - discount ** (begun - fit[WHEN])) * known
     moved = (abs(exposed - fit[EXPOSED]) + gone) / (known + count)
     reported = abs(hits - fit[REPORTED_THEN])
-    return moved > limit or reported > 2.0 * limit * math.sqrt(hits)
+    return bool(moved > limit or reported > 2.0 * limit * math.sqrt(hits))
 
 
 @njit(cache=True)

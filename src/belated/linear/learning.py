@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numba import njit
 
-from belated.core.arrays import Floats, Ints
+from belated.core.arrays import Floats, Indices, Ints
 from belated.linear.chance import uniform
 from belated.linear.choosing import scores, shares_of_rounds
 from belated.linear.exposure import (
@@ -178,7 +178,7 @@ def run(
     whole: Ints,
     x_log: Floats,
     log: Floats,
-    marks: Ints,
+    marks: Indices,
     what: int,
     number: int,
     given: Floats,
@@ -285,7 +285,7 @@ def take(
     whole: Ints,
     x_log: Floats,
     log: Floats,
-    marks: Ints,
+    marks: Indices,
     numbers: Ints,
     outcomes: Floats,
     times: Floats,
@@ -366,7 +366,7 @@ def close(
     whole: Ints,
     x_log: Floats,
     log: Floats,
-    marks: Ints,
+    marks: Indices,
     number: int,
     seen: int,
     time: float,
@@ -422,7 +422,7 @@ def recount(
     floats: Floats,
     whole: Ints,
     log: Floats,
-    marks: Ints,
+    marks: Indices,
     unit: float,
     numbers: Ints,
     delays: Floats,
@@ -500,7 +500,7 @@ def ripe(s: State, log: Floats, time: float) -> bool:
 
 
 @njit(cache=True)
-def refresh(s: State, log: Floats, marks: Ints, seen: int, time: float) -> None:
+def refresh(s: State, log: Floats, marks: Indices, seen: int, time: float) -> None:
     """Fit exposure, memories and models to all that has come."""
     counts, level, memory, tally = s.counts, s.level, s.memory, s.tally
     A, d, t, M = counts[0], counts[1], counts[TERMS], memory.shape[1]

@@ -322,7 +322,7 @@ class LinearSampler:
         draw: float = -1.0,
     ) -> int:
         """See `learning.run`."""
-        return learning.run(  # type: ignore[no-any-return]
+        return learning.run(
             self._floats,
             self._whole,
             self._x,

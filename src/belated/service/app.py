@@ -305,8 +305,12 @@ def make(server: Server, *, body: int = 2_000_000, hosts: frozenset[str] = froze
     app.add_exception_handler(StorageError, _not_stored)
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(HTTPException, _plain)
-    short = {"begin": _begun, "decide": _decided, "choose": _chose}
-    app.add_middleware(Quick, **{name: _short(server, way) for name, way in short.items()})
+    app.add_middleware(
+        Quick,
+        begin=_short(server, _begun),
+        decide=_short(server, _decided),
+        choose=_short(server, _chose),
+    )
     app.add_middleware(Gate, body=body, hosts=hosts, knows=server.knows)
     _add_pages(app, server)
     _add_learners(app, server)
