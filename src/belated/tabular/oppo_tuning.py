@@ -147,7 +147,7 @@ class Arms(Setting):
 class Stochastic(Setting):
     """Suffered costs come back, drawn from fixed laws, and are averaged.
 
-    The paper says in a sentence that the bound of full information holds; it is not proved.
+    The paper says in a remark that the bound of full information holds; it is not proved.
 
     Attributes:
         explores: states with few observed visits are played uniformly (`FewVisits`).

@@ -26,9 +26,10 @@ give sense to ln w where p is 0. Here p is as it is, and the sums are over the (
 policy can reach: there the line has sense without either. Then w(h, s, a, s') = w(h, s, a) p(s'),
 so it is a problem on (h, s, a), with the entropy of p and the number of successors as weights, and
 u is the occupancy of the policy that was played, so that estimates are unbiased. The proof of
-Theorem 7 goes through, with two of its error terms equal to 0; see docs/algorithms/ftrl.md. Line 3
-as printed sums its logarithms over all S next states: `impossible` does so too, as the limit of the
-printed line as T grows, also where p has zeros.
+Theorem 7 goes as far as for the printed set, with its terms ERROR, BIAS1 and BIAS2 equal to 0; see
+docs/algorithms/ftrl.md, also for the printed step size, with which the proof misses its bound. Line
+3 as printed sums its logarithms over all S next states: `impossible` does so too, as the limit of
+the printed line as T grows, also where p has zeros.
 
 Departures: that reading; u is computed from the policy, so that it is exact whatever the solver
 leaves. The paper's constants are in `tuning.ftrl`, beside rates for practice.
