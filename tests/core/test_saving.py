@@ -29,8 +29,8 @@ WORLDS = {
 HERE = Path(__file__).parent
 DATA = HERE.parent / "data"
 CASES = {
-    **{f"{name}, {kind}": (WORLDS[kind], make) for kind in ("per step", "homogeneous")
-       for name, make in AGENTS.items()},
+    **{f"{name}, {kind}": (WORLDS[kind], make) for j, kind in enumerate(("per step", "homogeneous"))
+       for i, (name, make) in enumerate(AGENTS.items()) if FULL or i % 2 == j},
     **{f"{name}, arms": (WORLDS["arms"], make) for name, make in ARMS.items()},
 }  # fmt: skip
 agents = pytest.mark.parametrize(("world", "make"), CASES.values(), ids=CASES.keys())

@@ -279,7 +279,7 @@ def wanted(pipe):
     os.close(descriptor)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_whose_workers_always_die_is_given_up(tmp_path):
     pipe = tmp_path / "delays.csv"
     os.mkfifo(pipe)
@@ -360,7 +360,7 @@ def test_a_script_without_a_guard_is_told_so_and_ends(tmp_path):
     assert "3 workers died before they could begin (exit code 1)" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_stopping_early_leaves_no_process_behind():
     with local.opened(SMALL, jobs=2) as perform_all:
         next(perform_all(SMALL.tasks()))

@@ -39,7 +39,7 @@ def drawn(directory):
     return figures.draw(Results(directory))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_case_has_its_figures(cased):
     drawings = drawn(cased)
     names = ["cost", "regret", "delays", "policy"]

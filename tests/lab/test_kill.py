@@ -102,8 +102,8 @@ def test_kill_at_random_moments_then_continue(tmp_path, undisturbed):
     assert not list(out.rglob("*.partial"))
 
 
-@pytest.mark.parametrize("moment", ["starting", "working"] if FULL else ["working"])
-@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["starting", "working"])
+@pytest.mark.long
 def test_interrupted_it_says_one_line_and_continues(tmp_path, moment):
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     process = start(tmp_path, jobs=2, code=code)

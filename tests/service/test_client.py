@@ -92,7 +92,7 @@ def no_long_pauses(monkeypatch):
     monkeypatch.setattr("belated.client.LONGEST_PAUSE", 0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_robots_on_a_lossy_link_learn_like_the_simulator(served):
     """Twenty robots; every answer may be lost. What the server has is what was played, once."""
     mdp = bl.environments.random_mdp(3, 2, 3, seed=4).mdp

@@ -18,6 +18,7 @@ from belated.service import session as sessions
 from belated.service.config import from_table
 from belated.service.storage import StorageError
 from belated.service.storage_sqlite import SQLiteStorage
+from limits import FULL
 from serving import (
     ROBOT,
     SHOP,
@@ -234,7 +235,7 @@ def test_every_damaged_page_header_is_seen(tmp_path):
     silent = []
     for page in range(1, len(whole) // size):
         for byte in range(12):
-            for bit in range(8):
+            for bit in range(8) if FULL else range(page % 2, 8, 2):
                 damaged = bytearray(whole)
                 damaged[page * size + byte] ^= 1 << bit
                 path.write_bytes(damaged)

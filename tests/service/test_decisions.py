@@ -7,7 +7,6 @@ import pytest
 
 import belated as bl
 from belated.client import Client
-from limits import FULL
 from serving import (
     SHOP,
     InProcess,
@@ -217,13 +216,13 @@ def test_the_client_decides_and_feeds_by_key(tmp_path):
             mail.decide(features={"age": float("nan")})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_decisions_survive_a_kill(tmp_path):
     """What was answered is there after kill -9, and the learner is the one that never stopped."""
     table = config(tmp_path, learners=[{**MAIL, "remember": 100_000}], limits={"snapshot": 60})
     rng = np.random.default_rng(2)
     known = {}
-    rounds = 3 if FULL else 2
+    rounds = 3
     for k in range(rounds):
         server = Server(tmp_path, table).ready()
         with Client(server.url, "mail", timeout=60) as mail:

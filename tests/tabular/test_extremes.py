@@ -21,7 +21,7 @@ SIZES = [(1, 1, 1), (1, 1, 3), (3, 1, 2), (1, 3, 2), (3, 3, 1), (3, 4, 2)]
 
 
 @pytest.mark.parametrize("make", AGENTS.values(), ids=AGENTS.keys())
-@pytest.mark.parametrize("size", SIZES if FULL else SIZES[::3], ids=str)
+@pytest.mark.parametrize("size", SIZES if FULL else SIZES[::4], ids=str)
 @pytest.mark.slow
 def test_degenerate_worlds(make, size):
     H, S, A = size

@@ -237,7 +237,7 @@ def first_measure(dynamics, check, cone):
 
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
-@pytest.mark.parametrize("seed", range(60 if FULL else 20))
+@pytest.mark.parametrize("seed", range(60 if FULL else 10))
 @pytest.mark.long
 def test_known_update_is_as_good_as_the_cone_solver(seed):
     rng = np.random.default_rng(seed)
@@ -258,7 +258,7 @@ def test_known_update_is_as_good_as_the_cone_solver(seed):
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 @pytest.mark.parametrize("scale", [1.0, 0.1, 0.01, 0.001])
-@pytest.mark.parametrize("seed", range(20 if FULL else 6))
+@pytest.mark.parametrize("seed", range(20 if FULL else 3))
 @pytest.mark.long
 def test_unknown_update_is_as_good_as_the_cone_solver(seed, scale):
     """The counts grow between the updates, so the boxes change and are not nested."""
