@@ -6,9 +6,10 @@ weight W. Memory 0 never forgets; its means have a learned prior with two parts,
 
     core   N(m0, t2), with share 1 - eps          slab   N(1/2, 1/12), with share eps,
 
-and every other memory has the prior mean of the memory that forgets next more slowly, or of memory
-0, with the weight of `noise / SPAN` observations. The noise of a cell is phi m (1 - m), m its mean;
-phi is learned from the errors of the predictions.
+and every other one has a prior mean with the weight of `noise / SPAN` observations: 1/2 for memory
+1, the mean of the memory before it for a faster one, and that of memory 0 for the one kept step by
+step. The noise of a cell is phi m (1 - m), m its mean; phi is learned from the errors of the
+predictions.
 """
 
 import math
