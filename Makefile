@@ -20,8 +20,8 @@ BIN := $(VENV)/bin
 PIP := PIP_CONSTRAINT="$(CURDIR)/constraints.txt" PIP_BUILD_CONSTRAINT="$(CURDIR)/constraints.txt" \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 INSTALL := $(PIP) --constraint constraints.txt
-# Three workers on two cores: many tests wait for processes that they start.
-WORKERS ?= 3
+# Four workers on two cores: many tests wait for processes that they start.
+WORKERS ?= 4
 LEAST := .venv-minimum
 MADE := $(VENV)/.made
 LAB := $(VENV)/.lab
@@ -51,7 +51,7 @@ test: $(DEV)
 # Kernels are compiled once, before the workers start; each of them would compile its own otherwise.
 tests: $(DEV)
 	$(BIN)/python tests/warm.py
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not long" --durations 10 --durations-min 5
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long" --durations 10 --durations-min 5
 
 test-all: $(ALL)
 	$(MAKE) --jobs 2 --keep-going lint all-tests
