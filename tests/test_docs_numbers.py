@@ -182,3 +182,24 @@ def test_the_means_over_tables_of_one_step():
         told = [float(number) for number in re.findall(r"\| (-?\d\.\d\d)", line)]
         means = [sum(column) / len(some) for column in zip(*some, strict=True)]
         assert told == pytest.approx(means, abs=0.00501)
+
+
+@pytest.mark.long
+def test_what_dapo_leaves_of_the_gap():
+    """docs/algorithms/dapo.md: four problems, delays of 0 and 20 episodes."""
+    for known in (True, False):
+        left = []
+        for delay in (0, 20):
+            for seed in range(4):
+                world = bl.environments.random_mdp(states=4, actions=2, horizon=3, seed=seed)
+                told = {"transitions": world.mdp.transitions} if known else {"episodes": 3000}
+                agent = bl.DAPO(world.problem, learning_rate=0.005, exploration=0.002, **told)
+                run = bl.simulate(
+                    world, agent, delays=bl.delays.fixed(delay), episodes=3000, seed=seed
+                )
+                best = run.optimum / 3000
+                gap = run.uniform[-300:].mean() - best
+                left.append((run.values[-300:].mean() - best) / gap)
+        name = "known" if known else "unknown"
+        said = f"| {name} transitions | {min(left):.2f} to {max(left):.2f} |"
+        assert said in page("docs/algorithms/dapo.md")
