@@ -10,8 +10,8 @@ from numba import njit
 
 import belated as bl
 from belated.core import saving
+from belated.linear import choosing, fitting, learning, sums
 from belated.linear import exposure as exposures
-from belated.linear import fitting, learning, sums
 from belated.linear.chance import uniform
 from belated.linear.learning import pick
 from linear.playing import play, world
@@ -594,3 +594,18 @@ def test_degenerate_cases_work(case):
         agent.observe([bl.Reward(k, 0.0)] if case != "silent" and k % 3 == 0 else [])
     if case == "silent":
         assert decision.probabilities.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("decisions", [5, 20, 60, 400])
+def test_draws_are_wider_where_few_reports_can_be_expected(decisions):
+    """By the formula, between .35 and 1 standard deviations."""
+    rate, sigma = 0.08, 0.27
+    level = np.zeros(len(play(bl.LinearSampler(bl.Choice(2, 2)), world(T=5))[0]._parts.level))
+    level[sums.OPTIMISM], level[sums.SIGMA], level[sums.RATE] = 0.35, sigma, rate
+    q = 1.0 / decisions
+    means, widths, factors = np.empty(1), np.empty(1), np.empty(1)
+    rows, theta, spread = np.ones((1, 1)), np.zeros((1, 1)), np.full((1, 1), q)
+    models = np.zeros(1, dtype=np.int64)
+    choosing.scores(rows, models, theta, spread, level, means, widths, factors)
+    c = min(max(0.35, 0.35 * 8.0 * q / rate), 1.0)
+    assert widths[0] == pytest.approx(c * sigma * math.sqrt(q))

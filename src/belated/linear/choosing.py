@@ -2,6 +2,10 @@
 
 In each of 64 rounds an action scores m_a + c sigma s_a sqrt(v_a) max(z_a, 0) with independent
 standard normal z_a; its probability is the share of the rounds in which it scores best.
+
+c is .35, and up to 1 where few reports can be expected: with q = x' A^-1 x, about 1 / q decisions
+speak of an action, and rate / q of them report. Without that, an action whose first twenty
+decisions bring nothing is given up, although it may be the best.
 """
 
 from __future__ import annotations
@@ -14,9 +18,11 @@ from numba import njit
 from belated.core.arrays import Floats, Ints
 from belated.linear.chance import ABOVE, LEVELS, PARTS, hashed, key_of
 from belated.linear.fitting import dot, quadratic
-from belated.linear.sums import FOLLOWS, MEAN, OFFSET, OPTIMISM, SIGMA
+from belated.linear.sums import FOLLOWS, MEAN, OFFSET, OPTIMISM, RATE, SIGMA
 
 ROUNDS = 64
+FEW = 8.0
+"""Reports of an action, as expected, below which its draws are wider."""
 
 
 @njit(cache=True)
@@ -92,4 +98,7 @@ def scores(
             ratio = max(m / mean, 0.0)
             factors[a] = max(ratio, min(1.0, ratio + q * (sigma / mean) ** 2))
         means[a] = m
-        widths[a] = level[OPTIMISM] * sigma * math.sqrt(q * factors[a])
+        optimism = level[OPTIMISM]
+        if level[RATE] > 0.0:
+            optimism = max(optimism, min(1.0, optimism * FEW * q / level[RATE]))
+        widths[a] = optimism * sigma * math.sqrt(q * factors[a])
