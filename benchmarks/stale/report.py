@@ -1,9 +1,10 @@
 """Tables and figures of the sweeps: `python benchmarks/stale/report.py [folder for PNG copies]`.
 
-Reads tuning.csv, grid.csv and inverted.csv beside this file. Writes benchmarks/STALE.md and
-docs/stale_selected.svg. Cells that are not complete are left out.
+Reads tuning.csv, grid.csv, inverted.csv and speed.csv beside this file. Writes
+benchmarks/STALE.md and docs/stale_selected.svg. Cells that are not complete are left out.
 """
 
+import csv
 import sys
 from pathlib import Path
 
@@ -14,16 +15,19 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from runs import (
+    APART,
     CLIPS,
     COMMON,
     CORRECTIONS,
     DELAYS,
     GRID,
     INVERTED,
+    NARROW,
     ORDERS,
     PARTS_OF_VTRACE,
     PLACE,
     SELECTING,
+    SPEED,
     TUNING,
     Runs,
     read,
@@ -46,10 +50,13 @@ STYLES = dict(
 )
 
 
+STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78}
+"""The 97.5 % quantile of Student's distribution, by the number of seeds."""
+
+
 def half_width(values: np.ndarray) -> np.ndarray:
     """Half of a 95 % interval of the mean over seeds, by Student's distribution."""
-    quantile = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78}[len(values)]
-    return quantile * values.std(0, ddof=1) / np.sqrt(len(values))
+    return STUDENT[len(values)] * values.std(0, ddof=1) / np.sqrt(len(values))
 
 
 def cell(runs: np.ndarray) -> str:
@@ -68,16 +75,16 @@ def table(grid: Runs, clips: dict[str, float]) -> list[str]:
             (delay, order)
             for delay in DELAYS
             for order in ORDERS
-            if all((task, delay, order, c, clips[c]) in grid for c in CORRECTIONS)
+            if all((task, delay, order, c, clip) in grid for c, clip in clips.items())
         ]
         if not cells:
             continue
         lines += [f"### {task}", ""]
         names = [f"{DELAYS[delay]}, {order}" for delay, order in cells]
         lines += [f"| | {' | '.join(names)} |", f"|---|{'---|' * len(cells)}"]
-        for c in CORRECTIONS:
-            made = [cell(grid[task, delay, order, c, clips[c]]) for delay, order in cells]
-            lines.append(f"| {c}, clip {clips[c]:g} | {' | '.join(made)} |")
+        for c, clip in clips.items():
+            made = [cell(grid[task, delay, order, c, clip]) for delay, order in cells]
+            lines.append(f"| {c}, clip {clip:g} | {' | '.join(made)} |")
         lines.append("")
     return lines
 
@@ -92,6 +99,40 @@ def tuning_table(tuning: Runs) -> list[str]:
         ]
         lines.append(f"| {c} | {' | '.join(made)} |")
     return [*lines, ""]
+
+
+def guard(tuning: Runs) -> list[str]:
+    """Guarded, what it chooses between, and by how much it differs from each, seed by seed."""
+    names = ("guarded", "delay-adapted", "truncated")
+    head = f"| | {' | '.join(names)} | guarded - delay-adapted | guarded - truncated | drift |"
+    title = "## The guard on tasks on which its limit was not chosen"
+    told = (
+        "Delay 1e4, out of order, 76,800 steps, five seeds; differences are seed by seed, drift is "
+        "that of guarded."
+    )
+    lines = [title, "", told, "", head, f"|---|{'---|' * 6}"]
+    for task in SELECTING:
+        for clip in CLIPS:
+            found = [tuning[task, 20, "out of order", name, clip] for name in names]
+            means = [values[:, 2:].mean(1) for values in found]
+            made = [cell(values) for values in found]
+            for other in means[1:]:
+                apart = means[0] - other
+                made.append(f"{apart.mean():.0f} ± {half_width(apart):.0f}")
+            made.append(f"{found[0][:, 1].mean():.3f}")
+            lines.append(f"| {task}, clip {clip:g} | {' | '.join(made)} |")
+    return [*lines, ""]
+
+
+def speed() -> list[str]:
+    """What speed.py measured."""
+    if not SPEED.exists():
+        return []
+    with SPEED.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.reader(lines))[1:]
+    told = "Written by `python benchmarks/stale/speed.py`: processor time, 2048 steps of CartPole."
+    made = [f"| {name} | {float(number):g} |" for name, number in rows]
+    return ["## What it costs", "", told, "", "| | |", "|---|---|", *made, ""]
 
 
 def measures(grid: Runs, clips: dict[str, float]) -> list[str]:
@@ -134,7 +175,9 @@ def draw(on: Axes, grid: Runs, task: str, delay: int, order: str, clips: dict[st
     on.spines[["top", "right"]].set_visible(False)
 
 
-def curves(grid: Runs, inverted: Runs, clips: dict[str, float], path: Path) -> None:
+def curves(
+    grid: Runs, inverted: dict[str, np.ndarray], clips: dict[str, float], path: Path
+) -> None:
     """A row for each task and order, a column for each delay, and a row for the two other tasks."""
 
     def complete(task: str, delay: int, order: str) -> bool:
@@ -156,8 +199,8 @@ def curves(grid: Runs, inverted: Runs, clips: dict[str, float], path: Path) -> N
     else:
         first.set_axis_off()
     if inverted:
-        for c in CORRECTIONS:
-            band(second, c, inverted[c, clips[c]], 2048)
+        for c, values in inverted.items():
+            band(second, c, values, 2048)
         second.set(title="InvertedPendulum, delay 3e3, out of order", ylim=(0, 2048))
         second.set(xlabel="thousand steps", ylabel="steps between falls")
     else:
@@ -172,59 +215,58 @@ def curves(grid: Runs, inverted: Runs, clips: dict[str, float], path: Path) -> N
     plt.close(figure)
 
 
-def parts(grid: Runs, clips: dict[str, float]) -> list[str]:
-    """V-trace, its two parts, and current with the same clip where it was run: delay 1e4."""
-    clip = clips["vtrace"]
+def parts(grid: Runs) -> list[str]:
+    """V-trace, its two parts, and current with the same clip: delay 1e4."""
     names = ("vtrace", *PARTS_OF_VTRACE, "current")
     cells = [
         (task, order)
         for task in TASKS
         for order in ORDERS
-        if all((task, 20, order, name, clip) in grid for name in names)
+        if all((task, 20, order, name, APART) in grid for name in names)
     ]
     if not cells:
         return []
-    lines = [f"| clip {clip:g} | {' | '.join(f'{t}, {o}' for t, o in cells)} |"]
+    lines = [f"| clip {APART:g} | {' | '.join(f'{t}, {o}' for t, o in cells)} |"]
     lines.append(f"|---|{'---|' * len(cells)}")
     for name in names:
-        made = [cell(grid[task, 20, order, name, clip]) for task, order in cells]
+        made = [cell(grid[task, 20, order, name, APART]) for task, order in cells]
         lines.append(f"| {name} | {' | '.join(made)} |")
     return ["### V-trace taken apart, delay 1e4", "", *lines, ""]
 
 
-def read_inverted() -> dict[tuple[str, float], np.ndarray]:
-    """The runs of inverted.csv by correction and clip (seeds, parts); {} unless all are there."""
-    found: dict[tuple[str, float], list[list[float]]] = {}
+def read_inverted(clips: dict[str, float]) -> dict[str, np.ndarray]:
+    """The runs of inverted.csv with these clips (seeds, parts); {} unless all are there."""
+    found: dict[str, list[list[float]]] = {c: [] for c in clips}
     if INVERTED.exists():
         for line in INVERTED.read_text(encoding="utf-8").splitlines()[1:]:
             correction, clip, _, *numbers = line.split(",")
-            found.setdefault((correction, float(clip)), []).append([float(x) for x in numbers])
-    fewest = min(map(len, found.values()), default=0)
-    if len(found) < len(CORRECTIONS) or fewest < 2:
-        return {}
-    return {key: np.array(runs[:fewest]) for key, runs in found.items()}
+            if float(clip) == clips.get(correction):
+                found[correction].append([float(x) for x in numbers])
+    fewest = min(map(len, found.values()))
+    return {c: np.array(runs[:fewest]) for c, runs in found.items()} if fewest > 1 else {}
 
 
-def inverted_table(runs: dict[tuple[str, float], np.ndarray]) -> list[str]:
+def inverted_table(runs: dict[str, np.ndarray], clips: dict[str, float]) -> list[str]:
     """Mean over the run with its interval, and the last fifth with its interval."""
     if not runs:
         return []
     seeds = len(next(iter(runs.values())))
     lines = ["| | whole run | last fifth |", "|---|---|---|"]
-    for (correction, clip), values in runs.items():
+    for c, values in runs.items():
         made = [
             f"{part.mean():.0f} ± {half_width(part):.0f}"
             for part in (values.mean(1), values[:, -2:].mean(1))
         ]
-        lines.append(f"| {correction}, clip {clip:g} | {' | '.join(made)} |")
+        lines.append(f"| {c}, clip {clips[c]:g} | {' | '.join(made)} |")
     head = f"InvertedPendulum-v5, {seeds} seeds, 20,480 steps, geometric delays of mean 3,072 steps"
     return [f"### {head}", "", *lines, ""]
 
 
 def text() -> str:
     """The whole of benchmarks/STALE.md."""
-    grid, tuning, inverted = read(GRID), read(TUNING), read_inverted()
+    grid, tuning = read(GRID), read(TUNING)
     common, clips = dict.fromkeys(CORRECTIONS, COMMON), selected(tuning)
+    narrow = selected(tuning, NARROW)
     lines = [
         "# Stale rollouts",
         "",
@@ -235,20 +277,26 @@ def text() -> str:
         "",
     ]
     lines += ["## Clips selected on Swing-up and Docking", ""]
-    lines += ["Delay 1e4, out of order, 76,800 steps, three seeds.", "", *tuning_table(tuning)]
-    lines += ["Selected: " + ", ".join(f"{c} {x:g}" for c, x in clips.items()) + ".", ""]
+    lines += ["Delay 1e4, out of order, 76,800 steps, five seeds.", "", *tuning_table(tuning)]
+    for range_, best in (("all five", clips), ("0.1, 0.2 and 0.4", narrow)):
+        chosen = ", ".join(f"{c} {x:g}" for c, x in best.items())
+        lines += [f"Selected of {range_}: {chosen}.", ""]
     lines += ["## With selected clips", "", *table(grid, clips)]
-    lines += inverted_table(inverted) + parts(grid, clips)
+    lines += inverted_table(read_inverted(clips), clips) + parts(grid)
+    moved = {c: clip for c, clip in narrow.items() if clip != clips[c]}
+    lines += ["## Where a range of 0.1 to 0.4 selects another clip", "", *table(grid, moved)]
+    lines += inverted_table(read_inverted(moved), moved)
     lines += ["## With a clip of 0.2 for all", "", *table(grid, common)]
     lines += ["## Effective sample size and drift of what arrives, clip 0.2", ""]
-    lines += measures(grid, common)
+    lines += measures(grid, common) + guard(tuning) + speed()
     return "\n".join(lines).rstrip() + "\n"
 
 
 def main() -> None:
     plt.rcParams.update({"svg.hashsalt": "belated", "font.size": 9})
     (PLACE.parent / "STALE.md").write_text(text(), encoding="utf-8")
-    curves(read(GRID), read_inverted(), selected(read(TUNING)), DOCS / "stale_selected")
+    clips = selected(read(TUNING))
+    curves(read(GRID), read_inverted(clips), clips, DOCS / "stale_selected")
 
 
 if __name__ == "__main__":

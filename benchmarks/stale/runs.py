@@ -6,13 +6,17 @@ from pathlib import Path
 import numpy as np
 
 PLACE = Path(__file__).parent
-TUNING, GRID, INVERTED = (PLACE / f"{name}.csv" for name in ("tuning", "grid", "inverted"))
+TUNING, GRID, INVERTED, SPEED = (
+    PLACE / f"{name}.csv" for name in ("tuning", "grid", "inverted", "speed")
+)
 CORRECTIONS = (
     "behaviour", "current", "delay-adapted", "decoupled",
     "truncated", "guarded", "vtrace", "waiting",
 )  # fmt: skip
 PARTS_OF_VTRACE = ("ratio alone", "values alone")
-CLIPS, COMMON = (0.1, 0.2, 0.4), 0.2
+CLIPS, NARROW, COMMON, APART = (0.05, 0.1, 0.2, 0.4, 0.8), (0.1, 0.2, 0.4), 0.2, 0.1
+"""The clips of which one is selected, those that were the range at first, one for all, and the one
+with which V-trace is taken apart."""
 SELECTING = ("Swing-up", "Docking")
 """The tasks on which clips are selected."""
 ORDERS = ("in order", "out of order", "lost")
@@ -36,17 +40,21 @@ def read(file: Path) -> Runs:
     return {key: np.array([runs[s] for s in sorted(runs)]) for key, runs in found.items()}
 
 
-def selected(tuning: Runs) -> dict[str, float]:
+def selected(tuning: Runs, clips: tuple[float, ...] = CLIPS) -> dict[str, float]:
     """The clip of each correction: the best mean over the curve on average over both tasks.
 
     The means of a task are brought to [0, 1], from the worst to the best of all settings.
     """
-    total = dict.fromkeys(((c, clip) for c in CORRECTIONS for clip in CLIPS), 0.0)
+    total = dict.fromkeys(((c, clip) for c in CORRECTIONS for clip in clips), 0.0)
     for task in SELECTING:
-        means = {key[3:]: runs[:, 2:].mean() for key, runs in tuning.items() if key[0] == task}
+        means = {
+            key[3:]: runs[:, 2:].mean()
+            for key, runs in tuning.items()
+            if key[0] == task and key[4] in clips
+        }
         if set(means) != set(total):
             raise ValueError(f"{TUNING.name} must hold every setting on {task}: run sweep.py tune")
         low, high = min(means.values()), max(means.values())
         for key, mean in means.items():
             total[key] += (mean - low) / (high - low)
-    return {c: max(CLIPS, key=lambda clip: total[c, clip]) for c in CORRECTIONS}
+    return {c: max(clips, key=lambda clip: total[c, clip]) for c in CORRECTIONS}

@@ -2,8 +2,8 @@
 
     python benchmarks/stale/sweep.py tune     clips, selected on Swing-up and Docking
     python benchmarks/stale/sweep.py grid     CartPole and Pendulum, and Acrobot at one delay
-    python benchmarks/stale/sweep.py parts    V-trace taken apart, with the clip of V-trace
-    python benchmarks/stale/sweep.py common   a clip of 0.2 for all, out of order
+    python benchmarks/stale/sweep.py parts    V-trace taken apart, with a clip of 0.1
+    python benchmarks/stale/sweep.py common   a clip of 0.2 for all
 
 The last three can be named together. Each writes a row per run to a file beside this one, as soon
 as a batch is there; what is already in the file is not run again, so that a sweep which was stopped
@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from learner import METHODS, Setting, many
 from runs import (
+    APART,
     CLIPS,
     COMMON,
     CORRECTIONS,
@@ -36,7 +37,7 @@ from runs import (
 from tasks import TASKS
 
 ROUNDS, WINDOW, TOGETHER = 300, 10, 40
-TUNING_ROUNDS, TUNING_SEEDS, SEEDS = 150, range(100, 103), range(5)
+TUNING_ROUNDS, TUNING_SEEDS, SEEDS = 150, range(100, 105), range(5)
 NAMES = ("task", "delay", "order", "correction", "clip", "seed")
 Key = tuple[str, int, str, str, float, int]
 
@@ -67,9 +68,9 @@ def planned(what: str) -> list[Key]:
     cells += [(task, d, o) for o in ORDERS for d in DELAYS for task in ("CartPole", "Pendulum")]
     if what == "common":
         clips = dict.fromkeys(CORRECTIONS, COMMON)
-        cells = [cell for cell in cells if cell[2] == "out of order"]
+        cells.sort(key=lambda cell: cell[2] != "out of order")
     if what == "parts":
-        names, clips = PARTS_OF_VTRACE, dict.fromkeys(PARTS_OF_VTRACE, clips["vtrace"])
+        names, clips = PARTS_OF_VTRACE, dict.fromkeys(PARTS_OF_VTRACE, APART)
         cells = [cell for cell in cells[::-1] if cell[2] != "lost" and cell[1] == 20]
     return [(*cell, c, clips[c], seed) for cell in cells for c in names for seed in SEEDS]
 

@@ -139,6 +139,39 @@ def test_masked_entries_do_not_count(kind):
     np.testing.assert_array_equal(fix.weight, np.append(alone.weight, 0.0))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [bool, np.int64, np.float32])
+def test_padded_sequences_have_the_loss_of_their_tokens(kind, dtype):
+    """(batch, tokens) with a mask, as language models have them, against tokens in one row."""
+    rng = np.random.default_rng(7)
+    then = -rng.exponential(size=(5, 9))
+    now, logp = then + rng.normal(0.0, 0.3, (2, 5, 9))
+    advantage = rng.normal(size=(5, 1)) * np.ones((5, 9))
+    mask = np.arange(9) < np.array([9, 1, 4, 0, 7])[:, None]
+    then[~mask], now[~mask] = -np.inf, np.nan
+    fix = correct(then, now, kind, mask=mask.astype(dtype))
+    ours = clipped(np.exp(logp - fix.anchor), fix.weight * advantage)
+    rows = (x[mask] for x in (logp, then, now, advantage))
+    np.testing.assert_allclose(ours[mask], objective(kind, *rows), rtol=1e-12)
+    assert not ours[~mask].any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_precision_costs_half_precision_only(kind):
+    """Of 600 numbers: in float16 the square of a sum of 257 ones is already infinite."""
+    rng = np.random.default_rng(8)
+    then = -rng.exponential(size=600).astype(np.float16)
+    now = (then + rng.normal(0.0, 0.3, 600)).astype(np.float16)
+    exact = correct(then.astype(np.float64), now.astype(np.float64), kind, cap=10.0)
+    for part, whole in zip(correct(then, now, kind, cap=10.0), exact, strict=True):
+        assert part.dtype == np.float16
+        np.testing.assert_allclose(part, whole, rtol=2.0**-11)
+    wide = correct(then, now.astype(np.float32), kind, cap=10.0)
+    for part, whole in zip(wide, exact, strict=True):
+        assert part.dtype == np.float32
+        np.testing.assert_allclose(part, whole, rtol=1e-6)
+
+
 def test_decoupled_is_the_loss_of_torchrl():
     """Recorded: see `origin` in the file. A softmax table, its loss and its gradient."""
     data = {k: np.array(v) for k, v in RECORDED["decoupled"].items()}
@@ -184,7 +217,11 @@ GOOD = np.log([0.5, 0.2])
         ({"cap": 0.0}, "cap must be a finite number above 0, got 0.0"),
         ({"cap": math.nan}, "cap must be a finite number above 0, got nan"),
         ({"limit": -0.1}, "limit must be a finite number at least 0, got -0.1"),
-        ({"mask": np.ones(2)}, "mask must hold True and False, got dtype float64"),
+        ({"mask": np.array([1.0, 0.5])}, r"hold True and False, or 0 and 1, got mask\[1\] = 0.5"),
+        ({"mask": np.array(["a", "b"])}, "hold True and False, or 0 and 1, got dtype <U1"),
+        ({"mask": True}, "mask must be an array of NumPy, .* got True"),
+        ({"then": np.ma.masked_less(GOOD, -1.0)}, "then must be a plain array, got a masked one"),
+        ({"kind": GOOD}, "kind must be one of .*, got array"),
         ({"mask": np.ones(3, bool)}, r"mask must have the shape of then, \(2,\), got shape \(3,\)"),
     ],
 )
@@ -197,6 +234,8 @@ def test_bad_input_gets_one_sentence(arguments, sentence):
 def test_lists_and_densities_above_one_are_taken():
     assert correct([1.0, 2.0], [3.0, 1.0]).anchor.tolist() == [3.0, 2.0]
     assert float(correct(-1.0, -2.0).anchor) == -1.0
+    assert correct(np.array(-1.0), np.float32(-2.0), "decoupled").weight == np.exp(-1.0)
+    assert correct(np.zeros((0, 3)), np.zeros((0, 3)), "guarded").weight.shape == (0, 3)
     assert bl.stale.correct is correct
 
 

@@ -43,11 +43,20 @@ def test_far_apart_policies_do_not_overflow():
     assert staleness(np.array([-900.0]), np.array([-1.0])).largest_weight > 1e307
 
 
+def test_half_precision_does_not_overflow():
+    rng = np.random.default_rng(0)
+    then = -rng.exponential(size=5000).astype(np.float16)
+    now = (then + rng.normal(0.0, 0.3, 5000)).astype(np.float16)
+    want = staleness(then.astype(np.float64), now.astype(np.float64))
+    np.testing.assert_allclose(staleness(then, now), want, rtol=1e-5)
+
+
 def test_the_mask_leaves_entries_out():
     rng = np.random.default_rng(1)
     then, now, advantage = rng.normal(size=(3, 6))
     mask = np.arange(6) < 4
-    got = staleness(then, now, advantage=advantage, mask=mask)
+    padded = np.where(mask, advantage, np.nan)
+    got = staleness(then, now, advantage=padded, mask=mask.astype(int))
     want = staleness(then[:4], now[:4], advantage=advantage[:4])
     np.testing.assert_allclose(got, want, rtol=1e-12)
     nothing = staleness(then, now, mask=np.zeros(6, bool))
@@ -59,6 +68,7 @@ def test_the_mask_leaves_entries_out():
     [
         ({"clip": 0.0}, "clip must be a finite number above 0 and at most 1, got 0.0"),
         ({"advantage": np.zeros(3)}, r"advantage must have the shape of then, \(2,\)"),
+        ({"advantage": np.full(2, np.nan)}, r"advantage must be finite, got advantage\[0\] = nan"),
         ({"then": np.zeros(0), "now": np.zeros(0)}, r"at least one number, got shape \(0,\)"),
         ({"now": np.array([0.0, np.inf])}, r"now\[1\] = inf"),
     ],

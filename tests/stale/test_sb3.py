@@ -167,6 +167,24 @@ def test_it_is_saved_and_loaded_in_the_middle_of_a_delay(tmp_path, correction):
     assert any(made < 6 <= number for number, made in model.used)
 
 
+def test_a_file_is_loaded_without_environments_and_with_other_arguments(tmp_path):
+    model = DelayedPPO(
+        "MlpPolicy", environment("CartPole-v1"), delays=bl.delays.fixed(2), **SETTINGS
+    )
+    model.learn(3 * 128)
+    model.save(tmp_path / "late.zip")
+    loaded = DelayedPPO.load(
+        tmp_path / "late.zip", correction="current", delays=bl.delays.fixed(0), device="cpu"
+    )
+    assert (loaded.waiting, loaded.collected) == (2, 3)
+    loaded.set_env(environment("CartPole-v1"))
+    loaded.learn(128, reset_num_timesteps=False)  # the new one comes at once, one is still late
+    assert (loaded.waiting, loaded.collected) == (1, 4)
+    assert loaded._n_updates == model._n_updates + 2 * SETTINGS["n_epochs"]
+    with pytest.raises(ValueError, match=r"correction must be one of 'behaviour', .*, got 'dapo'"):
+        DelayedPPO.load(tmp_path / "late.zip", correction="dapo", device="cpu")
+
+
 def test_a_file_of_other_environments_is_refused(tmp_path):
     model = DelayedPPO(
         "MlpPolicy", environment("CartPole-v1"), delays=bl.delays.fixed(2), **SETTINGS
@@ -262,11 +280,18 @@ def test_learning_works_on_cartpole_with_a_delay():
     assert np.mean(lengths[-20:]) > 50
 
 
-def test_a_mujoco_task_learns_from_late_rollouts():
+def test_a_mujoco_task_learns_from_late_rollouts(tmp_path):
+    """Out of order, lost, and saved on the way."""
     pytest.importorskip("mujoco", reason="needs MuJoCo: pip install 'gymnasium[mujoco]'")
-    model = DelayedPPO(
-        "MlpPolicy", gymnasium.make("HalfCheetah-v5"), delays=bl.delays.geometric(1), **SETTINGS
-    )
-    model.learn(6 * 64)
-    assert model._n_updates > 0
-    assert all(torch.isfinite(x).all() for x in parameters(model).values())
+    delays = bl.delays.lost(0.2, bl.delays.geometric(2))
+    model = Recorder("MlpPolicy", environment("HalfCheetah-v5"), delays=delays, **SETTINGS)
+    model.learn(8 * 128)
+    numbers = [made for _, made in model.used]
+    assert numbers != sorted(numbers)
+    assert model.waiting > 0
+    model.save(tmp_path / "cheetah.zip")
+    loaded = Recorder.load(tmp_path / "cheetah.zip", env=environment("HalfCheetah-v5"))
+    loaded.learn(4 * 128, reset_num_timesteps=False)
+    assert any(made < 8 <= number for number, made in loaded.used)
+    assert loaded.lost > 0
+    assert all(torch.isfinite(x).all() for x in parameters(loaded).values())

@@ -88,6 +88,21 @@ def test_vtrace_is_that_of_torchrl(rho_cap, c_cap):
     np.testing.assert_allclose(got.weight * got.advantage, want["advantages"], rtol=1e-13)
 
 
+def test_padding_does_not_count():
+    """Padded before, after and between: each stretch is what it is alone, whatever is there."""
+    data, nothing = rollout(20, 6, (2,)), {}
+    mask = np.ones((20, 2), bool)
+    mask[:3, 0] = mask[15:, 0] = mask[8:11, 1] = False
+    for name, array in data.items():
+        nothing[name] = np.where(mask, array, np.nan if array.dtype == float else True)
+    got = vtrace(**nothing, mask=mask.astype(int))
+    for rows, column in ((slice(3, 15), 0), (slice(8), 1), (slice(11, 20), 1)):
+        alone = vtrace(**{name: array[rows, column] for name, array in data.items()})
+        for part, want in zip(got, alone, strict=True):
+            np.testing.assert_allclose(part[rows, column], want, rtol=1e-12)
+    assert not any(part[~mask].any() for part in got)
+
+
 def test_on_policy_targets_are_lambda_returns():
     data = rollout(30, 8)
     data["now"] = data["then"]
@@ -100,13 +115,14 @@ def test_on_policy_targets_are_lambda_returns():
     np.testing.assert_allclose(got.target - data["values"], advantage[:-1], atol=1e-12)
 
 
-def test_float32_stays_and_agrees():
+@pytest.mark.parametrize(("dtype", "digits"), [(np.float32, 2e-5), (np.float16, 5e-3)])
+def test_types_stay_and_agree(dtype, digits):
     data = rollout(200, 2, (4,))
-    single = {k: v if v.dtype == bool else v.astype(np.float32) for k, v in data.items()}
-    got, exact = vtrace(**single), vtrace(**data)
-    for part, whole in zip(got, exact, strict=True):
-        assert part.dtype == np.float32
-        np.testing.assert_allclose(part, whole, rtol=2e-4, atol=2e-5)
+    given = {k: v if v.dtype == bool else v.astype(dtype) for k, v in data.items()}
+    exact = vtrace(**{k: v if v.dtype == bool else v.astype(float) for k, v in given.items()})
+    for part, whole in zip(vtrace(**given), exact, strict=True):
+        assert part.dtype == dtype
+        np.testing.assert_allclose(part, whole, rtol=digits, atol=digits)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +132,8 @@ def test_float32_stays_and_agrees():
         ({"rewards": np.full(5, np.nan)}, r"rewards must be finite, got rewards\[0\] = nan"),
         ({"rho_cap": -1.0}, "rho_cap must be a finite number above 0, got -1.0"),
         ({"trace": 1.5}, "trace must be a finite number at least 0 and at most 1, got 1.5"),
-        ({"ends": np.zeros(5)}, "ends must hold True and False, got dtype float64"),
+        ({"ends": np.full(5, 2.0)}, r"ends must hold True and False, .* got ends\[0\] = 2.0"),
+        ({"mask": np.ones(4, bool)}, r"mask must have the shape of then, \(5,\), got shape \(4,\)"),
         ({"then": np.ones(5), "discrete": True}, r"then must hold log-prob.* then\[0\] = 1.0"),
     ],
 )

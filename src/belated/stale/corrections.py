@@ -22,17 +22,19 @@ the one that libraries for language models use. Guarded is our own, a hypothesis
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from belated.core import checks
 from belated.stale.libraries import (
     Array,
     Namespace,
     booleans,
+    cast,
     check_discrete,
     check_finite,
     constants,
-    is_known,
+    fails,
+    single,
 )
 
 KINDS = ("behaviour", "current", "delay-adapted", "decoupled", "truncated", "guarded")
@@ -72,11 +74,13 @@ def correct(
 
     Args:
         then: log pi_b of the actions of the rollout, any shape; densities may exceed 1.
-        now: log pi_k of the same actions, the same shape and library.
+        now: log pi_k of the same actions, the same shape and library. Of two types of floats the
+            wider one is returned; sums and exponentials are in float32 at least.
         kind: one of `KINDS`.
         cap: C, the largest weight of truncated and of guarded.
         limit: the largest drift up to which guarded is truncated.
-        mask: True where an entry counts, for padded sequences; elsewhere anchor and weight are 0.
+        mask: True or 1 where an entry counts, for padded sequences; elsewhere anchor and weight
+            are 0, whatever is there.
         discrete: whether actions are discrete, so that no logarithm may be positive.
 
     Returns:
@@ -92,50 +96,62 @@ def correct(
         >>> bl.stale.correct(then, now, "decoupled").weight
         array([0.5, 2. ])
     """
-    if kind in ("vtrace", "v-trace"):
+    if isinstance(kind, str) and kind in ("vtrace", "v-trace"):
         raise ValueError(
             "kind must not be V-trace, which needs rewards and values: use belated.stale.vtrace"
         )
     checks.choice("kind", kind, KINDS)
     cap = checks.real("cap", cap, 0.0, above=True)
     limit = checks.real("limit", limit, 0.0)
-    xp, (then, now, mask) = logarithms(then, now, mask, discrete)
-    one = xp.ones_like(now) if mask is None else xp.where(mask, xp.ones_like(now), 0.0 * now)
-    if kind == "behaviour":
-        return Correction(then, one)
-    if kind == "current":
-        return Correction(now, one)
-    if kind == "delay-adapted":
-        return Correction(xp.maximum(then, now), one)
+    xp, (then, now), mask, given = logarithms(then, now, mask, discrete)
+    one = counted(xp, now, mask)
     if kind == "decoupled":
-        most = largest(xp, now)
-        if is_known(xp, now) and not bool(xp.all(now - then <= math.log(most))):
+        # Inside a compiled function, where values are not known, the weight stops there instead.
+        cap = largest(xp, given)
+        if fails(xp, now - then <= math.log(cap)):
             raise ValueError(
-                f"now must not be so far above then that a weight overflows {now.dtype}, got a "
+                f"now must not be so far above then that a weight overflows {given}, got a "
                 f"difference of {float((now - then).max()):g}; truncated weights do not overflow"
             )
-        return Correction(now, capped(xp, now - then, most) * one)
-    truncated = capped(xp, now - then, cap) * one
-    if kind == "truncated":
-        return Correction(now, truncated)
-    far = mean(xp, then - now, one) > limit
-    return Correction(xp.where(far, xp.maximum(then, now), now), xp.where(far, one, truncated))
+    anchor, weight = now, one
+    if kind == "behaviour":
+        anchor = then
+    elif kind == "delay-adapted":
+        anchor = xp.maximum(then, now)
+    elif kind in ("decoupled", "truncated"):
+        weight = capped(xp, now - then, cap) * one
+    elif kind == "guarded":
+        far = mean(xp, then - now, one) > limit
+        anchor = xp.where(far, xp.maximum(then, now), now)
+        weight = xp.where(far, one, capped(xp, now - then, cap) * one)
+    return Correction(cast(xp, anchor, given), cast(xp, weight, given))
 
 
 def logarithms(
     then: Array, now: Array, mask: Array, discrete: bool
-) -> tuple[Namespace, tuple[Array, Array, Array]]:
-    """Both log-probabilities, checked, 0 where the mask is False, and the mask."""
-    xp, (then, now) = constants(then=then, now=now)
+) -> tuple[Namespace, list[Array], Array, Any]:
+    """Both log-probabilities, checked, in float32 at least, 0 where the mask is False.
+
+    Returns the library, then and now, the mask, and the type in which they were given.
+    """
+    xp, logs = constants(then=then, now=now)
+    given = logs[0].dtype
     checks.flag("discrete", discrete)
+    logs = single(xp, logs)
     if mask is not None:
-        mask = booleans("mask", mask, xp, tuple(then.shape))
-        then = xp.where(mask, then, xp.zeros_like(then))
-        now = xp.where(mask, now, xp.zeros_like(now))
-    check_finite(xp, then=then, now=now)
+        mask = booleans("mask", mask, xp, tuple(logs[0].shape))
+        logs = [xp.where(mask, log, xp.zeros_like(log)) for log in logs]
+    named = dict(zip(("then", "now"), logs, strict=True))
+    check_finite(xp, **named)
     if discrete:
-        check_discrete(xp, then=then, now=now)
-    return xp, (then, now, mask)
+        check_discrete(xp, **named)
+    return xp, logs, mask, given
+
+
+def counted(xp: Namespace, array: Array, mask: Array) -> Array:
+    """1 where an entry counts and 0 where the mask is False, of the shape of the array."""
+    one = xp.ones_like(array)
+    return one if mask is None else xp.where(mask, one, xp.zeros_like(array))
 
 
 def capped(xp: Namespace, difference: Array, cap: float) -> Array:
@@ -143,9 +159,9 @@ def capped(xp: Namespace, difference: Array, cap: float) -> Array:
     return xp.exp(xp.clip(difference, None, math.log(cap)))
 
 
-def largest(xp: Namespace, array: Array) -> float:
-    """A weight that every number of the array's type can hold, with a factor of 2 to spare."""
-    return float(xp.finfo(array.dtype).max) / 2.0
+def largest(xp: Namespace, dtype: Any) -> float:
+    """A weight that the type can hold, with a factor of 2 to spare."""
+    return float(xp.finfo(dtype).max) / 2.0
 
 
 def mean(xp: Namespace, values: Array, one: Array) -> Array:

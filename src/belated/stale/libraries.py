@@ -1,13 +1,15 @@
 """Arrays of NumPy, JAX and PyTorch: which library an array is of, and checks on its values.
 
 The functions that are used here (`exp`, `maximum`, `where`, `clip`, `concatenate`, ...) have the
-same names and arguments in the three libraries, so one text serves all of them. PyTorch and old
-versions of NumPy have no `__array_namespace__`, so the library is found by type.
+same names and arguments in the three libraries, so one text serves all of them. PyTorch has no
+`__array_namespace__`, so the library is found by type.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -25,30 +27,31 @@ SLACK = 1e-4
 
 def namespace(name: str, array: Array) -> Namespace:
     """The module with the functions for the array."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):  # first, for torch.compile
+        return torch
+    if isinstance(array, np.ma.MaskedArray):
+        raise ValueError(f"{name} must be a plain array, got a masked one: pass its data, and mask")
     if isinstance(array, np.ndarray | np.generic):
         return np
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(array, torch.Tensor):
-        return torch
-    if hasattr(array, "__array_namespace__"):
-        return array.__array_namespace__()
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(array, jax.Array):
+        return jax.numpy
     raise ValueError(
         f"{name} must be an array of NumPy, JAX or PyTorch, or numbers, got {checks.show(array)}"
     )
 
 
 def constants(**given: Array) -> tuple[Namespace, list[Array]]:
-    """Arrays of floats of one library and one shape, as constants, and the library.
+    """Arrays of floats of one library, shape and type, as constants, and the library.
 
-    Lists of numbers become NumPy arrays. No gradient flows through what is returned. An argument
-    that is None stays None.
+    Lists of numbers become NumPy arrays. Arrays of different types get the type that holds them
+    all. No gradient flows through what is returned.
     """
     arrays: list[Array] = []
-    first, shape, xp = "", (), None
+    first, shape = "", ()
+    xp: Namespace = None
     for name, value in given.items():
-        if value is None:
-            arrays.append(None)
-            continue
         array = _listed(name, value)
         here = namespace(name, array)
         if not _is_float(here, array):
@@ -65,46 +68,62 @@ def constants(**given: Array) -> tuple[Namespace, list[Array]]:
                 f"{name} must have the shape of {first}, {shape}, got shape {tuple(array.shape)}"
             )
         arrays.append(_constant(xp, array))
-    return xp, arrays
+    wide = reduce(xp.promote_types, (array.dtype for array in arrays))
+    return xp, [cast(xp, array, wide) for array in arrays]
 
 
-def booleans(
-    name: str, value: Array, xp: Namespace, shape: tuple[int, ...], first: str = "then"
-) -> Array:
-    """An array of True and False of the library and the shape of the first argument."""
+def cast(xp: Namespace, array: Array, dtype: Any) -> Array:
+    """The array in a type of its library."""
+    return array if array.dtype == dtype else xp.asarray(array, dtype=dtype)
+
+
+def single(xp: Namespace, arrays: Sequence[Array]) -> list[Array]:
+    """The arrays in float32 where they have fewer bits: sums and squares need more of them."""
+    wide = xp.promote_types(arrays[0].dtype, xp.float32)
+    return [cast(xp, array, wide) for array in arrays]
+
+
+def booleans(name: str, value: Array, xp: Namespace, shape: tuple[int, ...]) -> Array:
+    """True and False, or 0 and 1, of the library and the shape of `then`, as booleans."""
     array = np.asarray(value) if isinstance(value, list | tuple) else value
     if namespace(name, array) is not xp:
-        raise ValueError(f"{name} must be an array of the same library as {first} ({xp.__name__})")
-    if str(array.dtype) not in ("bool", "torch.bool"):
-        raise ValueError(f"{name} must hold True and False, got dtype {array.dtype}")
+        raise ValueError(f"{name} must be an array of the same library as then ({xp.__name__})")
     if tuple(array.shape) != shape:
         raise ValueError(
-            f"{name} must have the shape of {first}, {shape}, got shape {tuple(array.shape)}"
+            f"{name} must have the shape of then, {shape}, got shape {tuple(array.shape)}"
         )
-    return array
+    if xp is np and array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold True and False, or 0 and 1, got dtype {array.dtype}")
+    if fails(xp, (array == 0) | (array == 1)):
+        found = first_where(name, array, lambda a: (a == 0) | (a == 1))
+        raise ValueError(f"{name} must hold True and False, or 0 and 1, got {found}")
+    return array == 1
 
 
-def is_known(xp: Namespace, array: Array) -> bool:
-    """Whether the array has values yet: inside a compiled function it has none."""
-    if xp is np:
-        return True
+def fails(xp: Namespace, condition: Array) -> bool:
+    """Whether a condition is known to be false somewhere.
+
+    In a compiled function it is not known, even if it is about arrays from outside.
+    """
     if xp.__name__ == "torch":
-        return not xp.compiler.is_compiling()
+        return not xp.compiler.is_compiling() and not bool(condition.all())
     jax = sys.modules.get("jax")
-    return jax is None or not isinstance(array, jax.core.Tracer)
+    if jax is not None and isinstance(condition, jax.core.Tracer):
+        return False
+    return not bool(xp.all(condition))
 
 
 def check_finite(xp: Namespace, **given: Array) -> None:
     """Every value that is known is finite."""
     for name, array in given.items():
-        if is_known(xp, array) and not bool(xp.all(xp.isfinite(array))):
+        if fails(xp, xp.isfinite(array)):
             raise ValueError(f"{name} must be finite, got {first_where(name, array, np.isfinite)}")
 
 
 def check_discrete(xp: Namespace, **given: Array) -> None:
     """No value that is known is above 0, but for rounding."""
     for name, array in given.items():
-        if is_known(xp, array) and not bool(xp.all(array <= SLACK)):
+        if fails(xp, array <= SLACK):
             found = first_where(name, array, lambda a: a <= SLACK)
             raise ValueError(
                 f"{name} must hold log-probabilities of at most 0 where discrete=True, got {found}"
@@ -126,7 +145,7 @@ def _listed(name: str, value: Array) -> Array:
     if isinstance(value, list | tuple | float | int) and not isinstance(value, bool):
         try:
             return np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RuntimeError):  # PyTorch raises the last of them
             raise ValueError(f"{name} must hold numbers, got {checks.show(value)}") from None
     return value
 

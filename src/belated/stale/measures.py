@@ -6,14 +6,16 @@ import math
 from typing import NamedTuple
 
 from belated.core import checks
-from belated.stale.corrections import capped, largest, logarithms, mean
-from belated.stale.libraries import Array, constants
+from belated.stale.corrections import capped, counted, largest, logarithms, mean
+from belated.stale.libraries import Array, check_finite, constants
 
 CLIP = 0.2
 
 
 class Staleness(NamedTuple):
     """How far the policy has moved from the one that made a rollout; scalars of its library.
+
+    They are float32 where the logarithms have fewer bits.
 
     Attributes:
         effective_sample_size: (sum w)^2 / (n sum w^2) of w = pi_k / pi_b, from 1 / n to 1.
@@ -46,7 +48,7 @@ def staleness(
         now: log pi_k of the same actions, when the rollout arrives.
         advantage: of the same shape; makes `without_gradient` exact.
         clip: epsilon of PPO, in (0, 1).
-        mask: True where an entry counts.
+        mask: True or 1 where an entry counts.
         discrete: whether actions are discrete, so that no logarithm may be positive.
 
     Examples:
@@ -56,10 +58,10 @@ def staleness(
         1.0
     """
     clip = checks.real("clip", clip, 0.0, 1.0, above=True)
-    xp, (then, now, mask) = logarithms(then, now, mask, discrete)
+    xp, (then, now), mask, _ = logarithms(then, now, mask, discrete)
     if math.prod(then.shape) == 0:
         raise ValueError(f"then must hold at least one number, got shape {tuple(then.shape)}")
-    one = xp.ones_like(now) if mask is None else xp.where(mask, xp.ones_like(now), 0.0 * now)
+    one = counted(xp, now, mask)
     log_weight = now - then  # 0 where the mask is False
     most = (log_weight if mask is None else xp.where(mask, log_weight, -math.inf)).max()
     scaled = xp.exp(xp.clip(log_weight - most, None, 0.0)) * one
@@ -69,6 +71,10 @@ def staleness(
     below = log_weight < (math.log1p(-clip) if clip < 1.0 else -math.inf)
     if advantage is not None:
         _, (_, advantage) = constants(then=then, advantage=advantage)
+        if mask is not None:
+            advantage = xp.where(mask, advantage, xp.zeros_like(advantage))
+        check_finite(xp, advantage=advantage)
         above, below = above & (advantage > 0.0), below & (advantage < 0.0)
-    without = mean(xp, xp.where(above | below, one, 0.0 * one), one)
-    return Staleness(size, mean(xp, then - now, one), capped(xp, most, largest(xp, now)), without)
+    without = mean(xp, xp.where(above | below, one, xp.zeros_like(one)), one)
+    highest = capped(xp, most, largest(xp, now.dtype))
+    return Staleness(size, mean(xp, then - now, one), highest, without)

@@ -54,7 +54,6 @@ DRAWN = 16
 """At least 2 ** DRAWN delays are drawn at once: models such as `bursts` look at the whole run."""
 ROWS = 8192
 """At most so many observations go through the network at once."""
-LARGEST_SEED = 2**32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,14 +170,8 @@ class DelayedPPO(PPO):
         **settings: Any,
     ) -> None:
         self.delays = NoDelay() if delays is None else delays
-        if not hasattr(self.delays, "draw"):
-            raise ValueError(
-                f"delays must be a delay model such as belated.delays.fixed(3), "
-                f"got {checks.show(delays)}"
-            )
-        self.correction = checks.choice("correction", correction, CORRECTIONS)
-        self.cap = checks.real("cap", cap, 0.0, above=True)
-        self.limit = checks.real("limit", limit, 0.0)
+        self.correction, self.cap, self.limit = correction, cap, limit
+        self._check()
         if settings.get("rollout_buffer_class") is not None:
             raise ValueError(
                 "rollout_buffer_class must be left out: waiting rollouts are buffers of "
@@ -231,7 +224,19 @@ class DelayedPPO(PPO):
         finally:
             self.rollout_buffer, self.normalize_advantage = collecting, normalised
 
+    def _check(self) -> None:
+        """Check our own arguments, those that `load` replaces too."""
+        if not hasattr(self.delays, "draw"):
+            raise ValueError(
+                f"delays must be a delay model such as belated.delays.fixed(3), "
+                f"got {checks.show(self.delays)}"
+            )
+        checks.choice("correction", self.correction, CORRECTIONS)
+        self.cap = checks.real("cap", self.cap, 0.0, above=True)
+        self.limit = checks.real("limit", self.limit, 0.0)
+
     def _setup_model(self) -> None:
+        self._check()
         super()._setup_model()
         self._waiting = Waiting(self.rollout_buffer)
         self._drawn = np.empty(0, dtype=np.int64)  # a loaded model has another delay model

@@ -15,14 +15,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from belated.core import checks
-from belated.stale.corrections import capped
+from belated.stale.corrections import capped, counted
 from belated.stale.libraries import (
     Array,
     Namespace,
     booleans,
+    cast,
     check_discrete,
     check_finite,
     constants,
+    single,
 )
 
 
@@ -51,6 +53,7 @@ def vtrace(
     *,
     next_values: Array,
     ends: Array = None,
+    mask: Array = None,
     rho_cap: float = 1.0,
     c_cap: float = 1.0,
     trace: float = 1.0,
@@ -66,8 +69,10 @@ def vtrace(
         discounts: the discount after each step, 0 where an episode terminates.
         next_values: V of the state after each step: `values` shifted by one within an episode, V of
             the last state where the rollout or a truncated episode stops.
-        ends: True where an episode ends, by termination or a limit of time: nothing is carried
+        ends: True or 1 where an episode ends, by termination or a limit of time: nothing is carried
             over from the step after it. None: only discounts of 0 end an episode.
+        mask: True or 1 where a step counts, for padded sequences; elsewhere all results are 0, and
+            nothing is carried over from there.
         rho_cap: the largest weight of a temporal difference, and of the advantage.
         c_cap: the largest factor on what is carried back.
         trace: lambda, a further factor on what is carried back, from 0 to 1.
@@ -98,25 +103,29 @@ def vtrace(
         "next_values": next_values,
     }
     xp, arrays = constants(**given)
-    then, now, rewards, values, discounts, next_values = arrays
-    if then.ndim == 0 or then.shape[0] == 0:
-        raise ValueError(
-            f"then must have time as its first axis, (T, ...), got shape {tuple(then.shape)}"
-        )
+    dtype = arrays[0].dtype
+    arrays = single(xp, arrays)
+    shape = tuple(arrays[0].shape)
+    if not shape or shape[0] == 0:
+        raise ValueError(f"then must have time as its first axis, (T, ...), got shape {shape}")
+    if mask is not None:
+        mask = booleans("mask", mask, xp, shape)
+        arrays = [xp.where(mask, array, xp.zeros_like(array)) for array in arrays]
     check_finite(xp, **dict(zip(given, arrays, strict=True)))
+    then, now, rewards, values, discounts, next_values = arrays
     if discrete:
         check_discrete(xp, then=then, now=now)
     carried = xp.ones_like(values)
     if ends is not None:
-        ends = booleans("ends", ends, xp, tuple(then.shape))
-        carried = xp.where(ends, xp.zeros_like(values), carried)
-    rho = capped(xp, now - then, rho_cap)
+        carried = xp.where(booleans("ends", ends, xp, shape), xp.zeros_like(values), carried)
+    rho = capped(xp, now - then, rho_cap) * counted(xp, now, mask)
     c = trace * capped(xp, now - then, c_cap)
     difference = rho * (rewards + discounts * next_values - values)
     beyond = _recursion(xp, difference, discounts * c * carried)  # v - V
     following = next_values + carried * _later(xp, beyond, 1)
     advantage = rewards + discounts * following - values
-    return VTrace(now, rho, advantage, values + beyond)
+    made = (now, rho, advantage, values + beyond)
+    return VTrace(*(cast(xp, part, dtype) for part in made))
 
 
 def _recursion(xp: Namespace, a: Array, b: Array) -> Array:
