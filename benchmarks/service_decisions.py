@@ -138,10 +138,16 @@ def decisions(directory: Path, seconds: float) -> list[str]:
     try:
         lines = measured(server, seconds)
     finally:
+        server.stop()
+    usual = CONFIG.replace("snapshot = 2000\n", "")
+    server = Server(directory, config=usual)
+    try:
+        asyncio.run(fill(server))
+    finally:
         server.process.send_signal(signal.SIGKILL)
         server.process.wait()
     start = time.perf_counter()
-    server = Server(directory, config=CONFIG)
+    server = Server(directory, config=usual)
     try:
         asyncio.run(_first(server))
         took, used = time.perf_counter() - start, server.processor()
@@ -156,8 +162,8 @@ def decisions(directory: Path, seconds: float) -> list[str]:
 
 
 def measured(server: Server, seconds: float) -> list[str]:
-    """The speeds, with a server that is left with many open decisions."""
-    lines = [
+    """The speeds."""
+    return [
         "`python benchmarks/service.py decisions`: learners with 4 actions; processor time of the "
         "server per request, with its commit, which other programs disturb less than a clock. In "
         "brackets: the rate against the empty route, and that of a batch (1,000 decisions; 100 "
@@ -167,8 +173,6 @@ def measured(server: Server, seconds: float) -> list[str]:
         *asyncio.run(capacity(server, seconds)),
         *asyncio.run(mixed(server, seconds)),
     ]
-    asyncio.run(fill(server))
-    return lines
 
 
 async def _first(server: Server) -> None:

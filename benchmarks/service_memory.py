@@ -100,7 +100,7 @@ def within(live: Live) -> Ask:
     """Ask as a request does once it is read."""
 
     async def ask(path: str, body: dict) -> dict:
-        session = live.session()
+        session = live.session
         while session.learning.waiting > BEHIND:
             await asyncio.sleep(0.01)
         if path == "episodes":
@@ -139,7 +139,7 @@ async def serve(path: Path, episodes: int) -> None:
     while not live.ready:
         await asyncio.sleep(0.01)
     shop = Shop("inside")
-    books, enough = live.session().books, path.with_name(ENOUGH)
+    books, enough = live.session.books, path.with_name(ENOUGH)
     until = lambda: books.begun >= episodes or enough.exists()  # noqa: E731
     await crowd(shop, [within(live)] * INSIDE, until)
     print(f"inside: {shop.begun} {shop.lost} {shop.late}", flush=True)

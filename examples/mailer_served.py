@@ -40,7 +40,7 @@ from belated.evaluation import DecisionLog, value
 
 PER_DAY = 300
 DAY, MORNING, NIGHT = 86400.0, 9 * 3600.0, 23 * 3600.0
-DEADLINE = 7 * DAY
+DEADLINE, GRACE = 7 * DAY, DAY
 FIRST = 20_000 * DAY  # the first morning is one in October 2024
 LINES, KINDS = ["plain", "question", "discount"], ["new", "loyal"]
 HOLDOUT = 0.1
@@ -54,6 +54,7 @@ actions = {LINES}
 features = {{ customer = {KINDS} }}
 agent = {{ kind = "linear_sampler", silence = 0.0, holdout = {HOLDOUT} }}
 deadline_seconds = {DEADLINE}
+grace = {GRACE}
 remember = 20000
 """
 SERVE = """
@@ -182,7 +183,8 @@ class InLibrary:
             self._agent.observe([bl.Reward(mail, 1.0) for mail in mails], now=now)
 
     def _close(self, now: float) -> None:
-        while self._closed < len(self._decided) and now - self._decided[self._closed] > DEADLINE:
+        limit = DEADLINE + GRACE
+        while self._closed < len(self._decided) and now - self._decided[self._closed] > limit:
             self._agent.forget(self._closed)
             self._closed += 1
 

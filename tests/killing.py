@@ -44,10 +44,19 @@ class Load:
         self._workers = [asyncio.create_task(self._work(url)) for _ in range(self._count)]
 
     async def more(self, records):
-        """Wait until so many more records are acknowledged, or nobody works any more."""
-        goal = len(self.fed) + records
-        while len(self.fed) < goal and not all(task.done() for task in self._workers):
+        """Wait until so many more records of each learner are acknowledged, or nobody works."""
+        goals = {name: fed + records for name, fed in self._fed().items()}
+        while not all(task.done() for task in self._workers):
+            if all(fed >= goals[name] for name, fed in self._fed().items()):
+                break
             await asyncio.sleep(0.01)
+
+    def _fed(self):
+        """How many records of each learner are acknowledged."""
+        counts = dict.fromkeys(SHAPES, 0)
+        for name, _ in self.fed:
+            counts[name] += 1
+        return counts
 
     async def stop(self):
         self._working = False

@@ -16,6 +16,7 @@ import tomli_w
 import uvicorn
 
 from belated.core import saving
+from belated.service import snapshot
 from belated.service.config import from_table
 from belated.service.recovery import restore
 from belated.service.run import application, opener
@@ -154,7 +155,7 @@ def fingerprint(item):
 
 def books_fingerprint(books):
     """The same of books, apart from counts of what was refused, which are not in the log."""
-    state = books.state()
+    state = snapshot.written(books)
     state["inbox"] = {k: v for k, v in state["inbox"].items() if k not in ("counts", "now")}
     state.pop("now")
     return fingerprint(state)

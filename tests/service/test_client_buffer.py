@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 from belated.client import AsyncClient, Client
+from limits import LIMIT
 from serving import SHOP, config, running
+
+PATIENT = {"patience": LIMIT, "timeout": LIMIT}
+"""A request that is given up and sent again is a duplicate, however it was meant."""
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +26,7 @@ def shop(tmp_path_factory):
 
 def begun(url, count):
     """So many new episodes, in each of which something was decided."""
-    with Client(url, "shop") as client:
+    with Client(url, "shop", **PATIENT) as client:
         numbers = [client.begin() for _ in range(count)]
         for number in numbers:
             client.decide(number, 0, 0)
@@ -37,7 +41,7 @@ def test_numbers_of_numpy_are_sent_as_numbers(shop, tmp_path):
     first, second = begun(shop, 2)
     for place, buffer in ((first, tmp_path / "b"), (second, None)):
         record = {"episode": np.int64(place), "costs": np.array([0.5], dtype=np.float32)}
-        with Client(shop, "shop", buffer=buffer) as client:
+        with Client(shop, "shop", buffer=buffer, **PATIENT) as client:
             assert kinds(client.feedback([record])) == ["taken"]
 
 
@@ -45,11 +49,13 @@ def test_numbers_of_numpy_are_sent_as_numbers(shop, tmp_path):
 def test_what_cannot_be_written_is_refused_and_the_buffer_goes_on(shop, tmp_path, bad):
     (number,) = begun(shop, 1)
     good = {"episode": number, "costs": [0.5]}
-    with Client(shop, "shop", buffer=tmp_path / "b") as client:
+    with Client(shop, "shop", buffer=tmp_path / "b", **PATIENT) as client:
         with pytest.raises(ValueError, match="a record must have finite numbers, texts and lists"):
             client.feedback([good, {"episode": number, "costs": [bad]}])
         assert client.undelivered == 0
-        with Client(shop, "shop", buffer=tmp_path / "b") as other:  # another process, say
+        with Client(
+            shop, "shop", buffer=tmp_path / "b", **PATIENT
+        ) as other:  # another process, say
             assert kinds(other.feedback([good])) == ["taken"]
         assert kinds(client.feedback([good])) == ["duplicate"]
 
@@ -58,7 +64,7 @@ def test_a_record_that_is_never_taken_is_set_aside(shop, tmp_path):
     numbers = begun(shop, 5)
     records = [{"episode": number, "costs": [0.5]} for number in numbers]
     huge = {"episode": numbers[2], "costs": [0.125] * 2_000}  # more than the server reads
-    with Client(shop, "shop", buffer=tmp_path / "b") as client:
+    with Client(shop, "shop", buffer=tmp_path / "b", **PATIENT) as client:
         told = client.feedback([*records[:2], huge, *records[2:]])
         assert kinds(told) == [*2 * ["taken"], "undeliverable", *3 * ["taken"]]
         assert told[2]["status"] == 413
@@ -67,7 +73,7 @@ def test_a_record_that_is_never_taken_is_set_aside(shop, tmp_path):
         assert record == huge
         assert "at most 4000 bytes" in why
         assert client.flush() == []
-    with Client(shop, "shop", buffer=tmp_path / "b") as client:
+    with Client(shop, "shop", buffer=tmp_path / "b", **PATIENT) as client:
         assert len(client.set_aside) == 1
 
 
@@ -81,7 +87,7 @@ def test_a_nan_that_an_earlier_release_stored_is_set_aside(shop, tmp_path):
         texts = [(json.dumps(row),) for row in rows]
         db.executemany("INSERT INTO records (written) VALUES (?)", texts)
     db.close()
-    with Client(shop, "shop", buffer=tmp_path / "b") as client:
+    with Client(shop, "shop", buffer=tmp_path / "b", **PATIENT) as client:
         assert client.undelivered == 1
         assert kinds(client.flush()) == ["taken"]
         assert len(client.set_aside) == 1
@@ -91,7 +97,7 @@ def test_concurrent_calls_get_the_outcomes_of_their_own_records(shop, tmp_path):
     numbers = begun(shop, 20)
 
     async def all_at_once():
-        async with AsyncClient(shop, "shop", buffer=tmp_path / "b") as client:
+        async with AsyncClient(shop, "shop", buffer=tmp_path / "b", **PATIENT) as client:
             calls = [client.feedback([{"episode": n, "costs": [0.5]}]) for n in numbers]
             return await asyncio.gather(*calls), client.undelivered
 
@@ -104,7 +110,10 @@ def test_concurrent_calls_get_the_outcomes_of_their_own_records(shop, tmp_path):
 def test_threads_get_the_outcomes_of_their_own_records(shop, tmp_path):
     numbers = begun(shop, 40)
     pairs = [numbers[i : i + 2] for i in range(0, 40, 2)]
-    with Client(shop, "shop", buffer=tmp_path / "b") as client, ThreadPoolExecutor(8) as pool:
+    with (
+        Client(shop, "shop", buffer=tmp_path / "b", **PATIENT) as client,
+        ThreadPoolExecutor(8) as pool,
+    ):
         records = [[{"episode": n, "costs": [0.5]} for n in pair] for pair in pairs]
         told = list(pool.map(client.feedback, records))
         assert client.undelivered == 0
@@ -117,7 +126,7 @@ def test_what_was_left_in_the_buffer_is_not_an_outcome_of_the_next_call(shop, tm
     with Client("http://127.0.0.1:1", "shop", buffer=tmp_path / "b", patience=0.0) as away:
         assert away.feedback([{"episode": first, "costs": [0.5]}]) is None
         assert away.undelivered == 1
-    with Client(shop, "shop", buffer=tmp_path / "b") as client:
+    with Client(shop, "shop", buffer=tmp_path / "b", **PATIENT) as client:
         (told,) = client.feedback([{"episode": second, "costs": [0.5]}])
         assert (told["episode"], told["outcome"]) == (second, "taken")
         assert client.undelivered == 0

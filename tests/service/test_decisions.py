@@ -7,6 +7,8 @@ import pytest
 
 import belated as bl
 from belated.client import Client
+from belated.service.worker import Learning
+from limits import LIMIT
 from serving import (
     SHOP,
     InProcess,
@@ -111,6 +113,24 @@ def test_a_batch_of_decisions_is_whole_or_not_at_all(tmp_path):
     assert [len(event.get("choices", ())) for event in events] == [0, 30, 10]
 
 
+def test_a_batch_counts_towards_the_next_snapshot_as_what_it_holds(tmp_path, monkeypatch):
+    """A snapshot is asked for by the event that fills the limit, before it is answered."""
+    asked, snapshot = [], Learning.snapshot
+    monkeypatch.setattr(Learning, "snapshot", lambda self: (asked.append(1), snapshot(self)))
+    found = []
+    with InProcess(config(tmp_path, learners=[MAIL], limits={"snapshot": 1000})) as client:
+        made = []
+        for size in (1000, 400, 599, 1):  # the third leaves one to go, the fourth is it
+            body = {"decisions": [{"features": {"age": 30}}] * size}
+            made += client.post(f"{BASE}/decide/batch", json=body).json()["decisions"]
+            found.append(len(asked))
+        for size in (999, 1):
+            records = [{"episode": made.pop()["episode"], "reward": 1.0} for _ in range(size)]
+            client.post(f"{BASE}/feedback/batch", json={"records": records})
+            found.append(len(asked))
+    assert found == [1, 1, 1, 2, 2, 3]
+
+
 def test_the_served_learner_is_the_one_of_the_library(tmp_path):
     """Told the same at the same times, it makes the same decisions and has the same state."""
     table = config(tmp_path, learners=[MAIL], limits={"snapshot": 20})
@@ -204,7 +224,7 @@ def test_any_agent_of_the_library_can_be_served(tmp_path, kind):
 @pytest.mark.slow
 def test_the_client_decides_and_feeds_by_key(tmp_path):
     table = config(tmp_path, learners=[MAIL])
-    with running(tmp_path, table) as server, Client(server.url, "mail") as mail:
+    with running(tmp_path, table) as server, Client(server.url, "mail", timeout=LIMIT) as mail:
         one = mail.decide(features={"age": np.int64(34)}, key="v")
         assert mail.decide(features={"age": 34}, key="v").action == one.action
         assert one.name in MAIL["actions"]
@@ -225,7 +245,7 @@ def test_decisions_survive_a_kill(tmp_path):
     rounds = 3
     for k in range(rounds):
         server = Server(tmp_path, table).ready()
-        with Client(server.url, "mail", timeout=60) as mail:
+        with Client(server.url, "mail", timeout=LIMIT) as mail:
             asked = [{"features": visitor(rng), "key": f"{k}-{i}"} for i in range(30)]
             for made in mail.decide_many(asked):
                 known[made.key] = made
@@ -236,7 +256,7 @@ def test_decisions_survive_a_kill(tmp_path):
             for key in rng.choice(list(known), 10):
                 assert mail.decide(key=key).episode == known[key].episode
         server.kill()
-    with running(tmp_path, table) as server, Client(server.url, "mail") as mail:
+    with running(tmp_path, table) as server, Client(server.url, "mail", timeout=LIMIT) as mail:
         for key, made in known.items():
             again = mail.decide(key=key)
             assert (again.action, again.probability) == (made.action, made.probability)

@@ -168,3 +168,52 @@ def test_the_commands_export_evaluate_warm_and_change_actions(tmp_path, capsys):
     assert run(["warm", config_file, "mail", stopped, str(tmp_path / "warm.belated")]) == 0
     assert "40 decisions" in capsys.readouterr().out
     assert run(["export", config_file, "nobody", stopped]) == 2
+
+
+def test_decisions_of_episodes_that_were_begun_before_are_exported_too(tmp_path):
+    shop = {
+        "name": "shop",
+        "problem": {"states": 2, "actions": 2, "horizon": 1, "start": [0.5, 0.5]},
+    }
+    base = "/v1/learners/shop"
+    table = config(tmp_path, learners=[shop])
+    made = []
+    with InProcess(table) as client:
+        for i in range(6):
+            if i % 2:
+                told = client.post(f"{base}/decide", json={"state": 1, "key": f"k{i}"}).json()
+            else:
+                number = client.post(f"{base}/episodes", json={"key": f"k{i}"}).json()["episode"]
+                asked = {"episode": number, "step": 0, "state": 1}
+                told = client.post(f"{base}/decide", json=asked).json()
+            made.append(told)
+            client.post(f"{base}/feedback", json={"key": f"k{i}", "cost": i / 8})
+        rows = list(csv.DictReader(io.StringIO(client.get(f"{base}/decisions").text)))
+        told = client.get(f"{base}/evaluation?newest=4").json()
+        assert (told["decisions"], told["left_out"]) == (4, 2)
+        assert client.get(f"{base}/evaluation").json()["decisions"] == 6
+        assert client.get(f"{base}/evaluation?newest=1000001").status_code == 422
+    for i, (row, one) in enumerate(zip(rows, made, strict=True)):
+        assert (row["episode"], row["key"], row["state"]) == (str(i), f"k{i}", "1")
+        assert int(row["action"]) == one["action"]
+        assert float(row["probability"]) == one["probability"]
+        assert (float(row["outcome"]), row["events"]) == (i / 8, "1")
+
+
+def test_every_step_of_an_episode_is_a_row(tmp_path):
+    robot = {"name": "robot", "problem": {"states": 2, "actions": 2, "horizon": 2}}
+    base = "/v1/learners/robot"
+    with InProcess(config(tmp_path, learners=[robot])) as client:
+        client.post(f"{base}/episodes", json={"key": "a"})
+        for step, state in ((0, 0), (1, 1)):
+            asked = {"episode": 0, "step": step, "state": state}
+            assert client.post(f"{base}/decide", json=asked).status_code == 200
+        client.post(f"{base}/feedback", json={"episode": 0, "costs": [0.25, 0.75]})
+        rows = list(csv.DictReader(io.StringIO(client.get(f"{base}/decisions").text)))
+        refused = client.get(f"{base}/evaluation")
+    assert [(row["step"], row["state"], row["outcome"]) for row in rows] == [
+        ("0", "0", "0.25"),
+        ("1", "1", "0.75"),
+    ]
+    assert refused.status_code == 422
+    assert "one step" in refused.json()["why"]

@@ -13,11 +13,10 @@ import httpx
 import numpy as np
 import pytest
 
-from belated.service import events as log
-from belated.service.events import LogError
+from belated.service import wire as log
 from belated.service.session import Clock
-from belated.service.storage import StorageError, Taken
-from belated.service.storage_sqlite import SQLiteStorage
+from belated.service.storage import SQLiteStorage, StorageError, Taken
+from belated.service.wire import LogError
 from limits import LIMIT, until
 from serving import ROBOT, SHOP, InProcess, config, fingerprint, full, restored, running
 
@@ -264,9 +263,9 @@ def test_an_old_log_is_read(tmp_path, monkeypatch):
     storage.close()
     table = config(tmp_path, learners=[ROBOT])
     found, _ = restored(table, "robot")
-    assert (found.books.begun, list(found.books.opened)) == (3, [1])
+    assert (found.books.begun, list(found.books.open)) == (3, [1])
     assert [cost for _, cost, _ in found.books.history] == [0.75, 0.125]
-    assert found.books.decisions == {1: {0: (0, 1)}}
+    assert found.books.open[1].decided == {0: (0, 1)}
     assert found.books.keys == {"a": 0}
 
     def renamed(values):  # format 2 calls a key `name`, say

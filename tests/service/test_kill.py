@@ -19,7 +19,7 @@ async def until_killed(server, load, seconds):
     """Check, put load on a server, and kill it."""
     await load.check(server.url)
     load.start(server.url)
-    await load.more(30)
+    await load.more(6)
     await asyncio.sleep(seconds)
     server.kill()
     await load.stop()

@@ -5,7 +5,7 @@ import time
 import pytest
 
 import belated as bl
-from belated.service.events import LogError, read
+from belated.service.wire import LogError, read
 from limits import until
 from serving import (
     ROBOT,

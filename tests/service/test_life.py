@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from belated import Reward
 from belated.service.config import from_table
-from belated.service.events import LogError
+from belated.service.wire import LogError
+from limits import until
 from serving import InProcess, books_fingerprint, config, fingerprint, restored
 
 MAIL = {"name": "mail", "actions": ["plain", "question"], "features": 2}
@@ -73,7 +75,8 @@ def test_a_learner_with_states_keeps_its_actions(tmp_path):
     with InProcess(config(tmp_path)) as client:
         added = client.post("/v1/learners/shop/actions", json={})
         assert (added.status_code, added.json()["outcome"]) == (422, "invalid")
-        assert client.delete("/v1/learners/shop/actions/1").status_code == 404
+        retired = client.delete("/v1/learners/shop/actions/1")
+        assert (retired.status_code, retired.json()["outcome"]) == (422, "invalid")
 
 
 def test_a_safe_change_of_the_configuration_is_an_event(tmp_path):
@@ -219,3 +222,108 @@ def test_a_default_waits_for_what_happened_in_time(tmp_path, monkeypatch):
         rows = client.get(f"{base}/report").json()["actions"]
         assert sum(row["reports"] for row in rows) == 3
     same(table, "shop")
+
+
+def test_while_a_default_waits_only_what_is_new_and_well_formed_is_late(tmp_path, monkeypatch):
+    clock = Hours()
+    monkeypatch.setattr("belated.service.session.Clock", lambda after: clock)
+    walk = {
+        "name": "walk",
+        "problem": {"states": 1, "actions": 2, "horizon": 2},
+        "deadline_seconds": 100.0,
+        "grace": 1000.0,
+        "default": 1.0,
+    }
+    table = config(tmp_path, learners=[walk])
+    base = "/v1/learners/walk"
+    with InProcess(table) as client:
+        episode = client.post(f"{base}/episodes", json={}).json()["episode"]
+
+        def feed(**record):
+            told = client.post(f"{base}/feedback", json={"episode": episode, **record})
+            return told.json()["outcome"]
+
+        assert feed(step=0, cost=0.25) == "taken"
+        clock.now += 500.0
+        assert feed(step=0, cost=0.25) == "duplicate"
+        assert feed(step=0, cost=0.5) == "conflict"
+        assert feed(step=7, cost=0.5) == "invalid"
+        assert feed(costs=[0.5, 0.5, 0.5]) == "invalid"
+        assert feed(step=1, cost=0.5) == "late"
+        clock.now += 601.0
+        assert client.get(base).json()["open"] == 0
+    _, events = same(table, "walk")
+    assert sum(len(event["records"]) for event in events if event["do"] == "feedback") == 2
+
+
+def test_decisions_wait_a_day_for_what_happened_in_time(tmp_path, monkeypatch):
+    """Without a stated grace a nightly batch still counts; with grace = 0 it does not."""
+    clock = Hours()
+    monkeypatch.setattr("belated.service.session.Clock", lambda after: clock)
+    for grace, expected in (({}, "taken"), ({"grace": 0}, "late")):
+        learner = {**MAIL, "name": f"mail-{expected}", "deadline_seconds": 100.0, **grace}
+        base = f"/v1/learners/{learner['name']}"
+        table = config(tmp_path, learners=[learner])
+        with InProcess(table) as client:
+            begun = clock.now
+            for key in ("a", "b"):
+                client.post(f"{base}/decide", json={"features": [0, 0], "key": key})
+            clock.now += 80_000.0
+            batch = [{"key": "a", "reward": 1.0, "time": begun + 99.0}]
+            told = client.post(f"{base}/feedback/batch", json={"records": batch}).json()
+            assert [one["outcome"] for one in told["outcomes"]] == [expected]
+            clock.now += 10_000.0  # deadline and night are over
+            record = {"key": "b", "reward": 1.0, "time": begun + 99.0}
+            late = client.post(f"{base}/feedback", json=record).json()
+            assert (late["outcome"], late["used"]) == ("late", False)
+        found, _ = same(table, learner["name"])
+        assert found.pupil.agent.diagnostics()["reports"] == (expected == "taken")
+
+
+def test_an_empty_batch_tells_the_agent_the_time(tmp_path, monkeypatch):
+    clock = Hours()
+    monkeypatch.setattr("belated.service.session.Clock", lambda after: clock)
+    table = config(tmp_path, learners=[MAIL])
+    library = from_table(table).learners[0].fresh()
+    x, start = [1.0, 0.0], clock.now
+    with InProcess(table) as client:
+
+        def decide():
+            told = client.post(f"{BASE}/decide", json={"features": x}).json()
+            made = library.decide(x, now=clock.now)
+            assert (told["action"], told["probability"]) == (made.action, made.probability)
+
+        for _ in range(20):
+            decide()
+            clock.now += 60.0
+        record = {"episode": 3, "reward": 1.0}
+        assert client.post(f"{BASE}/feedback", json=record).json()["outcome"] == "taken"
+        library.observe([Reward(3, 1.0, at=clock.now)], now=clock.now)
+        learned = client.app.state.server.learners["mail"].session._pupil
+        until(lambda: learned.learned == 1)
+        clock.now += 86_400.0
+        told = client.post(f"{BASE}/feedback/batch", json={"records": []})
+        assert told.json() == {"outcomes": []}
+        until(lambda: learned.learned == 2)
+        library.observe([], now=clock.now)
+        for _ in range(5):
+            decide()
+        nothing = client.post(f"{BASE}/feedback/batch", json={"records": [7]}).json()
+        assert nothing["outcomes"][0]["outcome"] == "invalid"  # tells nothing, not even the time
+    found, events = same(table)
+    assert [event["records"] for event in events if event["do"] == "feedback"][1:] == [[]]
+    assert fingerprint(found.pupil.agent) == fingerprint(library)
+    assert clock.now - start > 86_400.0
+
+
+@pytest.mark.parametrize("request_", [("POST", "actions", {}), ("DELETE", "actions/0", None)])
+def test_tables_say_why_their_actions_stay(tmp_path, request_):
+    method, path, body = request_
+    arms = {"name": "shop", "problem": {"states": 1, "actions": 2, "horizon": 1}}
+    with InProcess(config(tmp_path, learners=[arms])) as client:
+        told = client.request(method, f"/v1/learners/shop/{path}", json=body)
+        assert (told.status_code, told.json()["outcome"]) == (422, "invalid")
+        assert told.json()["why"] == (
+            "the actions of this learner are fixed: its tables have one place per action from the "
+            "beginning on; linear_sampler, with a model per action, can add and retire them"
+        )

@@ -8,9 +8,8 @@ import pytest
 from belated.core import stored
 from belated.service import snapshot
 from belated.service.episodes import Books
-from belated.service.events import Begun, Decided, Fed
 from belated.service.recovery import Restored, happen
-from belated.service.wire import End
+from belated.service.wire import Begun, Decided, End, Fed
 from belated.service.worker import Pupil
 from belated.tabular.records import Costs, StepCost
 from serving import ROBOT, SHOP, config, learner
@@ -27,7 +26,7 @@ def played(restored, rng, k, late):
     at = float(k)
     happen(restored, Begun(at, k, restored.pupil.learned, f"visitor {k}", ""))
     for h in range(H):
-        happen(restored, Decided(at, k, h, 0, int(rng.integers(2))))
+        happen(restored, Decided(at, k, h, 0, int(rng.integers(2)), 0.5))
     if rng.random() >= 0.05:
         late.append([*(StepCost(k, h, float(rng.random())) for h in range(H)), End(k, S - 1)])
     while len(late) > 20:
@@ -61,6 +60,6 @@ def test_nothing_grows_with_the_episodes(tmp_path, monkeypatch, item):
     assert counts["forgotten"] + counts["defaulted"] > 0.02 * 4 * BLOCK
     assert counts["duplicate"] > 0
     assert counts["late"] > BLOCK
-    assert len(restored.books.opened) < 80
+    assert len(restored.books.open) < 80
     assert sizes[-1] < 1.1 * sizes[1]
     assert objects[-1] < objects[1] + BLOCK // 4

@@ -6,13 +6,13 @@ import shutil
 import threading
 import time
 
-from belated.service import events as log
 from belated.service import recovery as replay
 from belated.service import snapshot
+from belated.service import wire as log
 from belated.service.episodes import Books
-from belated.service.storage_sqlite import SQLiteStorage
+from belated.service.storage import SQLiteStorage
 from belated.service.worker import Pupil
-from limits import LIMIT
+from limits import LIMIT, until
 from serving import (
     ROBOT,
     SHOP,
@@ -66,30 +66,41 @@ def test_an_answer_is_sent_after_its_event_is_on_disk(tmp_path, monkeypatch):
 
 
 def test_episodes_begin_before_what_waits_is_learned_and_replay_knows(tmp_path, monkeypatch):
-    learn = Pupil.learn
+    """The agent learns one call when an episode is asked for, so that more and more are waiting."""
+    learn, add_piece, go, kept = Pupil.learn, SQLiteStorage.add_piece, threading.Event(), [0]
 
-    def slowly(pupil):
-        time.sleep(0.01)
+    def held(pupil):
+        until(lambda: go.is_set() or session.learning.asked, pause=0.001)
         learn(pupil)
+
+    def noted(storage, number, place, content, *, last):
+        add_piece(storage, number, place, content, last=last)
+        if last:
+            kept.append(number)
 
     table = config(tmp_path, learners=[ROBOT], limits={"snapshot": 55})
     base = "/v1/learners/robot"
     with InProcess(table) as client:
-        monkeypatch.setattr(Pupil, "learn", slowly)
+        session = client.app.state.server.learners["robot"].session
+        monkeypatch.setattr(Pupil, "learn", held)
+        monkeypatch.setattr(SQLiteStorage, "add_piece", noted)
         for k in range(40):
+            if k == 38:  # the second snapshot is asked for by event 110, of episode 36
+                until(lambda: kept[-1] >= 110, "no snapshot is made")
             client.post(f"{base}/episodes", json={})
             path = {"states": [0, k % 3, 0], "actions": [k % 2, 0]}
             costs = [(k % 5) / 4, (k % 3) / 2]
             for record in ({"path": path}, {"costs": costs}):
                 client.post(f"{base}/feedback", json={"episode": k, **record})
         shutil.copytree(tmp_path / "data", tmp_path / "crashed")
+        go.set()
     monkeypatch.setattr(Pupil, "learn", learn)
     crashed = {**table, "storage": str(tmp_path / "crashed")}
     stopped, rows = restored(table, "robot")
     in_between, _ = restored(crashed, "robot")
     never, _ = restored(table, "robot", snapshots=False)
     begun = [e for row in rows if (e := json.loads(row.written))["do"] == "begin"]
-    assert any(event["learned"] < 2 * event["episode"] for event in begun)  # some were waiting
+    assert [event["learned"] for event in begun][1:] == list(range(1, 40))  # others were waiting
     assert 0 < in_between.snapshot < stopped.snapshot
     assert never.pupil.learned == 80
     for found in (stopped, in_between):
@@ -123,8 +134,7 @@ def test_nobody_waits_while_a_snapshot_is_encoded(tmp_path, monkeypatch):
         assert begun.wait(LIMIT)
         for k in range(4, 8):
             play(k)
-        while client.get(base).json()["waiting"]:
-            time.sleep(0.01)
+        until(lambda: client.get(base).json()["waiting"] == 0, pause=0.01)
         assert client.get(base).json()["diagnostics"]["used"] == 8  # it learns, too
         go.set()
     storage = SQLiteStorage(tmp_path / "data" / "shop.sqlite")
@@ -158,7 +168,7 @@ def test_a_copy_of_the_books_does_not_follow_them(tmp_path):
     copies = []
     for row in rows:
         replay.happen(never, log.read(row.written, row.format))
-        copies.append((copy.copy(never.books), fingerprint(never.books.state())))
+        copies.append((copy.copy(never.books), fingerprint(snapshot.written(never.books))))
     for copied, before in copies:
-        assert fingerprint(copied.state()) == before
+        assert fingerprint(snapshot.written(copied)) == before
     assert len({before for _, before in copies}) > 40

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+import belated as bl
 from belated.service.config import from_table
+from belated.service.worker import Pupil
 from serving import InProcess, books_fingerprint, config, fingerprint, restored
 
 OWN = {
@@ -60,6 +62,22 @@ def test_agents_of_the_library_are_served(tmp_path, kind):
         told = client.get(f"{base}/report").json()
         assert told["actions"][0]["mean"] in (0.0, None)
     same(table, "arms")
+
+
+def test_a_policy_is_served_without_a_copy_and_as_a_wrapper_has_changed_it():
+    class Second(bl.DelayedOPPO):
+        def begin_episode(self, now=None):
+            episode = super().begin_episode(now)
+            episode.policy[:] = [0.0, 1.0]
+            return episode
+
+    problem = bl.Problem(states=1, actions=2, horizon=1)
+    _, policy = Pupil(Second(problem)).begin()
+    assert np.array_equal(policy, [[[0.0, 1.0]]])
+    pupil = Pupil(bl.DelayedOPPO(problem))
+    (_, first), (_, second) = pupil.begin(), pupil.begin()
+    assert np.shares_memory(first, second)
+    assert not first.flags.writeable
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from belated.service import page
+from belated.service.gate import new
 from belated.service.session import Clock
-from belated.service.tokens import new
 from browsing import Browser, needs_browser
 from limits import LIMIT
 from serving import ROBOT, SHOP, InProcess, Listening, config
@@ -115,7 +115,11 @@ def test_what_docs_shows_names_every_answer(tmp_path):
     """The models of answers are in the description, not just "string"."""
     with InProcess(config(tmp_path, learners=[SHOP])) as client:
         paths = client.get("/openapi.json", timeout=LIMIT).json()["paths"]
-    for path, model in (("decide", "Decision"), ("episodes", "Begun"), ("feedback", "OutcomeBody")):
+    for path, model in (
+        ("decide", "DecisionBody"),
+        ("episodes", "BegunBody"),
+        ("feedback", "OutcomeBody"),
+    ):
         answer = paths["/v1/learners/{name}/" + path]["post"]["responses"]["200"]
         shown = answer["content"]["application/json"]["schema"]
         assert shown == {"$ref": f"#/components/schemas/{model}"}

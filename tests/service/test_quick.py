@@ -5,7 +5,7 @@ import json
 import pytest
 
 from belated.service import fast_path as quick
-from belated.service import tokens
+from belated.service import gate as tokens
 from serving import ROBOT, SHOP, InProcess, config
 
 JSON = {"Content-Type": "application/json"}
@@ -81,8 +81,8 @@ def test_both_ways_give_the_same_answer(client, monkeypatch):
     for name in ("other", "a" * 64, "%2e", "robot%2fdecide", ""):
         short, documented = answers(client, name, TEXTS[0])
         assert short == documented, name
-    parsed, taken = quick._parsed, []
-    monkeypatch.setattr(quick, "_parsed", lambda m: taken.append(parsed(m)) or taken[-1])
+    parsed, taken = quick._loaded, []
+    monkeypatch.setattr(quick, "_loaded", lambda m: taken.append(parsed(m)) or taken[-1])
     answers(client, "robot", TEXTS[0])
     assert taken == [GOOD]  # once: the other way is another
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from belated.service.tally import DAY, DAYS, Tally
+from belated.service.episodes import DAY, DAYS, Entry, Tally
 from serving import SHOP, InProcess, books_fingerprint, config, restored
 
 MAIL = {
@@ -112,14 +112,15 @@ def test_records_that_cannot_be_learned_from_are_a_warning(tmp_path):
 
 
 def test_a_tally_keeps_so_many_days_and_can_be_saved():
-    tally = Tally()
+    tally, entries = Tally(), []
     for day in range(DAYS + 3):
-        tally.begin(day, day * DAY)
-        tally.act(day, day % 2, 0.25)
+        entry = Entry(day * DAY)
+        tally.begin(entry)
+        entries.append(tally.act(entry, day % 2, 0.25))
     assert len(tally.days) == DAYS
-    tally.hear(0, 1e300, 5.0, 5.0)
-    tally.hear(DAYS, 2.0, DAYS * DAY + 60.0, 60.0)
-    tally.hear(DAYS, -0.5, DAYS * DAY + 90.0, 90.0)
+    tally.hear(entries[0], 1e300, 5.0, 5.0)
+    heard = tally.hear(entries[DAYS], 2.0, DAYS * DAY + 60.0, 60.0)
+    tally.hear(heard, -0.5, DAYS * DAY + 90.0, 90.0)
     day = tally.days[DAYS]
     assert (day.all.reports, day.all.total, day.all.square) == (1.0, 1.5, 2.25)
     assert (day.holdout.decisions, day.holdout.total) == (0.25, 0.375)

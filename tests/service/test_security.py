@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from belated.service import tokens
+from belated.service import gate as tokens
 from belated.service.config import from_table
 from belated.service.gate import Rate
 from belated.service.worker import Pupil
@@ -115,7 +115,7 @@ def test_a_redirection_is_for_those_who_may(guarded, monkeypatch, method, path, 
     """Where a learner is driven elsewhere: each server asks for the token itself."""
     client, given = guarded
     live = client.app.state.server.learners["shop"]
-    monkeypatch.setattr(live, "_session", None)
+    monkeypatch.setattr(live, "session", None)
     monkeypatch.setattr(live, "_address", "http://other:1")
     path = path.format("shop")
     forged = {"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "https"}

@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 
 from belated.core import stored
-from belated.service import events as log
 from belated.service import recovery as replay
-from belated.service import snapshot, storage_sqlite
+from belated.service import snapshot, storage
+from belated.service import wire as log
 from belated.service.episodes import Books
-from belated.service.events import LogError
-from belated.service.storage import Row
-from belated.service.storage_sqlite import SQLiteStorage
+from belated.service.storage import Row, SQLiteStorage
+from belated.service.wire import LogError
 from belated.service.worker import Pupil
 from limits import LIMIT, until
 from serving import (
@@ -95,7 +94,7 @@ def test_a_stop_at_any_step_of_writing_and_deleting_loses_nothing(tmp_path, monk
     robot = {**ROBOT, "deadline_episodes": 5, "grace": 3, "remember": 6}
     table = config(tmp_path, learners=[robot], limits={"snapshot": 11, "log": 4})
     monkeypatch.setattr(snapshot, "PIECE", 3000)
-    monkeypatch.setattr(storage_sqlite, "SLICE", 3)
+    monkeypatch.setattr(storage, "SLICE", 3)
     written, stops = [], []
 
     def watched(name):
@@ -263,7 +262,7 @@ def test_a_shortened_learner_of_an_older_release_is_read(tmp_path):
     found, rows = restored(table, "robot")
     assert [row.number for row in rows] == [1, *range(SHORT["number"] + 1, found.number + 1)]
     assert found.snapshot == SHORT["number"]
-    assert (found.books.begun, list(found.books.opened)) == (5, [1, 2, 4])
+    assert (found.books.begun, list(found.books.open)) == (5, [1, 2, 4])
     assert found.books.keys == {"a": 0, "b": 1}
     assert found.books.counts()["overdue"] == 2
     with InProcess(table) as client:

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 
 import limits
-from belated.service import tokens
+from belated.service import gate as tokens
 from belated.service.config import from_table
 from belated.service.run import listener
 from serving import SHOP, config

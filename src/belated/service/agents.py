@@ -28,7 +28,11 @@ class Served:
 
     def largest(self, max_delay: Any) -> Any:
         """A largest delay must be given as a number."""
-        return self._unknown("max_delay") if isinstance(max_delay, str) else max_delay
+        return self.said("max_delay", max_delay) if isinstance(max_delay, str) else max_delay
+
+    def said(self, name: str, word: str) -> NoReturn:
+        """A number must be given in the place of a word."""
+        self._unknown(name)
 
     def undelayed(self, episodes: int) -> Served:
         """Nothing is told of delays anyway."""

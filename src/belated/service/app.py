@@ -4,44 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
-import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
 
 import numpy as np
 from fastapi import Body, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from belated import __version__
 from belated.core import checks
-from belated.core.inbox import Outcome
 from belated.service import export, metrics, page
-from belated.service.errors import Refusal, busy
-from belated.service.fast_path import LONGEST, LONGEST_KEY, Handle, Quick
-from belated.service.gate import NO_TOKEN, Gate, Rate
+from belated.service.errors import Refusal
+from belated.service.fast_path import (
+    LONGEST,
+    LONGEST_KEY,
+    Answer,
+    Quick,
+    Server,
+    begun,
+    chose,
+    chose_many,
+    decided,
+    fed,
+    fed_many,
+    not_stored,
+    refused,
+    told,
+)
+from belated.service.gate import Gate, Verb
 from belated.service.report import report, silence_of, unit_of
-from belated.service.session import Asked, Session
+from belated.service.session import Session, Wanted
 from belated.service.storage import StorageError
-from belated.service.supervisor import Live
-from belated.service.tokens import Token, Verb, holder
-from belated.service.wire import LARGEST, Arrived, Reader, RecordError, parse
+from belated.service.wire import LARGEST_WHOLE
 
-STATUS = {
-    "taken": 200,
-    "duplicate": 200,
-    "late": 200,
-    "conflict": 409,
-    "unknown": 404,
-    "invalid": 422,
-}
-"""How HTTP says what became of a record."""
 RECORD = {
     "summary": "the costs of all steps",
     "value": {"episode": 0, "costs": [0.25]},
@@ -61,34 +61,17 @@ EXAMPLES: Any = {
 }
 
 
+FIXED = (
+    "the actions of this learner are fixed: its tables have one place per action from the "
+    "beginning on; linear_sampler, with a model per action, can add and retire them"
+)
 NUMBER = re.compile(r"[0-9]{1,9}")
 LONGEST_JSON = 100_000
 """Numbers of a policy that are written as JSON, which others wait for."""
 
 
-class Answer(JSONResponse):
-    """JSON in ASCII, so that no text of a request can break it; numbers that are none are null."""
-
-    def render(self, content: Any) -> bytes:
-        """The bytes."""
-        try:
-            return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
-        except ValueError:
-            return json.dumps(_finite(content), separators=(",", ":")).encode()
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return value
-
-
-Whole = Annotated[int, Field(ge=0, le=LARGEST, strict=True)]
-Number = Annotated[int, Path(ge=0, le=LARGEST)]
+Whole = Annotated[int, Field(ge=0, le=LARGEST_WHOLE, strict=True)]
+Number = Annotated[int, Path(ge=0, le=LARGEST_WHOLE)]
 Name = Annotated[str, Path(max_length=LONGEST)]
 
 
@@ -115,14 +98,14 @@ class ChooseBody(_Strict):
     among: list[int | str] | None = None
     key: Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)] | None = None
 
-    def asked(self) -> Asked:
+    def asked(self) -> Wanted:
         """What a session is asked."""
         if self.features is not None and self.state is not None:
             why = "a decision must have features or a state, got both"
             raise Refusal(422, why, outcome="invalid", field="state")
         if self.state is None:
-            return Asked(self.features, self.among, self.key, "features")
-        return Asked(self.state, self.among, self.key, "state")
+            return Wanted(self.features, self.among, self.key, "features")
+        return Wanted(self.state, self.among, self.key, "state")
 
 
 class DecideBody(ChooseBody):
@@ -162,14 +145,14 @@ class Action(BaseModel):
     changed: bool
 
 
-class Begun(BaseModel):
+class BegunBody(BaseModel):
     """An episode. created: False if the key was used before."""
 
     episode: int
     created: bool
 
 
-class Decision(BaseModel):
+class DecisionBody(BaseModel):
     """An action and the probability with which it was drawn.
 
     name: of the action, if actions have names. created: False if the key was used before.
@@ -183,10 +166,10 @@ class Decision(BaseModel):
     created: bool | None = None
 
 
-class Decisions(BaseModel):
+class DecisionsBody(BaseModel):
     """One decision per item of the request, in order."""
 
-    decisions: list[Decision]
+    decisions: list[DecisionBody]
 
 
 class OutcomeBody(BaseModel):
@@ -206,7 +189,7 @@ class OutcomeBody(BaseModel):
     awaited: list[str | int] | None = None
 
 
-class Report(BaseModel):
+class OutcomesBody(BaseModel):
     """One outcome per record, in order."""
 
     outcomes: list[OutcomeBody]
@@ -220,57 +203,18 @@ class Refused(BaseModel):
     field: str | None = None
 
 
-class Server:
-    """The learners of a server, and who may use them."""
-
-    def __init__(
-        self,
-        learners: list[Live],
-        tokens: tuple[Token, ...] = (),
-        rate: Rate | None = None,
-        batch: int = 1000,
-    ) -> None:
-        self.learners = {live.name: live for live in learners}
-        self._tokens = tokens
-        self._rate = rate
-        self.batch = batch
-
-    def knows(self, header: str) -> bool:
-        """Whether an `Authorization` header belongs to somebody."""
-        return holder(header, self._tokens) is not None
-
-    def holder(self, request: Request) -> Token:
-        """Who asks; raises `Refusal` if that is nobody, or they ask too often."""
-        token = holder(request.headers.get("authorization"), self._tokens)
-        if token is None:
-            raise Refusal(401, NO_TOKEN)
-        wait = self._rate.wait(token.name) if self._rate is not None else 0.0
-        if wait:
-            raise busy("too many requests", wait)
-        return token
-
-    def find(self, request: Request, name: str, verb: Verb) -> Live:
-        """The learner, if whoever asks may do this; raises `Refusal`."""
-        token = self.holder(request)
-        if not token.opens(name, verb):
-            raise Refusal(403, f"this token does not allow {verb} of this learner")
-        if name not in self.learners:
-            raise Refusal(404, "there is no such learner", outcome="unknown")
-        return self.learners[name]
-
-
-def _may(verb: Verb) -> Callable[..., Awaitable[Live]]:
-    async def found(request: Request, name: Name) -> Live:
+def _may(verb: Verb) -> Callable[..., Awaitable[Session]]:
+    async def found(request: Request, name: Name) -> Session:
         server: Server = request.app.state.server
         return server.find(request, name, verb)
 
     return found
 
 
-MayBegin = Annotated[Live, Depends(_may("begin"))]
-MayFeed = Annotated[Live, Depends(_may("feedback"))]
-MayRead = Annotated[Live, Depends(_may("read"))]
-MayAdmin = Annotated[Live, Depends(_may("admin"))]
+MayBegin = Annotated[Session, Depends(_may("begin"))]
+MayFeed = Annotated[Session, Depends(_may("feedback"))]
+MayRead = Annotated[Session, Depends(_may("read"))]
+MayAdmin = Annotated[Session, Depends(_may("admin"))]
 COMMON: dict[int | str, dict[str, Any]] = {
     status: {"model": Refused} for status in (307, 400, 401, 403, 404, 413, 415, 421, 422, 429, 503)
 }
@@ -301,41 +245,16 @@ def make(server: Server, *, body: int = 2_000_000, hosts: frozenset[str] = froze
         redirect_slashes=False,  # that would go wherever the `Host` of a request says
     )
     app.state.server = server
-    app.add_exception_handler(Refusal, _refused)
-    app.add_exception_handler(StorageError, _not_stored)
+    app.add_exception_handler(Refusal, refused)
+    app.add_exception_handler(StorageError, not_stored)
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(HTTPException, _plain)
-    app.add_middleware(
-        Quick,
-        begin=_short(server, _begun),
-        decide=_short(server, _decided),
-        choose=_short(server, _chose),
-    )
+    app.add_middleware(Quick, server=server)
     app.add_middleware(Gate, body=body, hosts=hosts, knows=server.knows)
     _add_pages(app, server)
     _add_learners(app, server)
     _add_reading(app)
     return app
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)
-    headers = {}
-    if error.address is not None:
-        query = request.scope["query_string"].decode("latin-1")
-        path = quote(request.scope["path"]) + (f"?{query}" if query else "")
-        headers["Location"] = error.address.rstrip("/") + path
-        return Answer({"why": error.why}, 307, headers)
-    if error.retry is not None:
-        headers["Retry-After"] = str(max(1, math.ceil(error.retry)))
-    if error.status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    content = {"why": error.why, "outcome": error.outcome, "field": error.field}
-    return Answer({k: v for k, v in content.items() if v is not None}, error.status, headers)
-
-
-async def _not_stored(request: Request, error: Exception) -> Response:
-    return Answer({"why": "not stored; the server's log says why"}, 503, {"Retry-After": "1"})
 
 
 async def _not_valid(request: Request, error: Exception) -> Response:
@@ -352,47 +271,6 @@ async def _not_valid(request: Request, error: Exception) -> Response:
 async def _plain(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return Answer({"why": str(error.detail)}, error.status_code, error.headers)
-
-
-async def _begun(live: Live, key: str | None) -> Response:
-    episode, created = await live.session().begin(key)
-    return Answer({"episode": episode, "created": created})
-
-
-async def _decided(live: Live, episode: int, step: int, state: int) -> Response:
-    action, chance = await live.session().decide(episode, step, state)
-    return Answer({"episode": episode, "step": step, "action": action, "probability": chance})
-
-
-async def _chosen(live: Live, asked: list[Asked]) -> list[dict[str, Any]]:
-    found = await live.session().choose(asked)
-    names = getattr(live.session().books.terms.problem, "names", None)
-    told = []
-    for episode, action, probability, created in found:
-        item = {"episode": episode, "step": 0, "action": action, "probability": probability}
-        if names is not None:
-            item["name"] = names[action]
-        told.append({**item, "created": created})
-    return told
-
-
-async def _chose(live: Live, features: Any, among: Any, key: str | None) -> Response:
-    (told,) = await _chosen(live, [Asked(features, among, key)])
-    return Answer(told)
-
-
-def _short(server: Server, answered: Callable[..., Awaitable[Response]]) -> Handle:
-    """The same for a request that comes the short way; both need the verb `begin`."""
-
-    async def handle(request: Request, name: str, *told: Any) -> Response:
-        try:
-            return await answered(server.find(request, name, "begin"), *told)
-        except Refusal as error:
-            return await _refused(request, error)
-        except StorageError as error:
-            return await _not_stored(request, error)
-
-    return handle
 
 
 def _add_pages(app: FastAPI, server: Server) -> None:
@@ -434,18 +312,18 @@ def _add_learners(app: FastAPI, server: Server) -> None:
         listed = [{"name": live.name, "ready": live.ready} for live in seen]
         return Answer({"learners": listed})
 
-    @app.post("/v1/learners/{name}/episodes", response_model=Begun, tags=["decide"])
-    async def begin(live: MayBegin, body: BeginBody | None = None) -> Response:
+    @app.post("/v1/learners/{name}/episodes", response_model=BegunBody, tags=["decide"])
+    async def begin(session: MayBegin, body: BeginBody | None = None) -> Response:
         """Begin an episode. A retry with the same key returns the same episode."""
-        return await _begun(live, None if body is None else body.key)
+        return await begun(server, session, None if body is None else body.key)
 
     @app.post(
         "/v1/learners/{name}/decide",
-        response_model=Decision,
+        response_model=DecisionBody,
         responses=CLOSED | CONFLICT,
         tags=["decide"],
     )
-    async def decide(live: MayBegin, body: DecideBody) -> Response:
+    async def decide(session: MayBegin, body: DecideBody) -> Response:
         """Draw an action for a step of an episode. A retry gives the same action.
 
         Without an episode, one of one step is begun and decided in: a retry with the same key gives
@@ -455,8 +333,7 @@ def _add_learners(app: FastAPI, server: Server) -> None:
             if body.step is not None:
                 why = "step needs an episode; a learner of one step begins one here"
                 raise Refusal(422, why, outcome="invalid", field="step")
-            (told,) = await _chosen(live, [body.asked()])
-            return Answer(told)
+            return await chose(server, session, body.asked())
         for name in ("features", "among", "key"):
             if getattr(body, name) is not None:
                 why = f"{name} must be left out beside an episode"
@@ -464,32 +341,29 @@ def _add_learners(app: FastAPI, server: Server) -> None:
         if body.step is None or body.state is None:
             field = "step" if body.step is None else "state"
             raise Refusal(422, f"{field} is required", outcome="invalid", field=field)
-        return await _decided(live, body.episode, body.step, body.state)
+        return await decided(server, session, body.episode, body.step, body.state)
 
     @app.post(
         "/v1/learners/{name}/decide/batch",
-        response_model=Decisions,
+        response_model=DecisionsBody,
         responses=CONFLICT,
         tags=["decide"],
     )
-    async def decide_batch(live: MayBegin, body: ChooseBatchBody) -> Response:
+    async def decide_batch(session: MayBegin, body: ChooseBatchBody) -> Response:
         """Decide many times at once: all decisions are made and stored, or none."""
-        if len(body.decisions) > server.batch:
-            why = f"a batch must have at most {server.batch} decisions, got {len(body.decisions)}"
-            raise Refusal(413, why, field="decisions")
-        asked = [one.asked() for one in body.decisions]
-        return Answer({"decisions": await _chosen(live, asked)})
+        server.check_batch("decisions", body.decisions)
+        return await chose_many(server, session, [one.asked() for one in body.decisions])
 
     @app.get("/v1/learners/{name}/episodes/{episode}/policy", responses=CLOSED, tags=["decide"])
     async def policy(
-        live: MayBegin,
+        session: MayBegin,
         episode: Number,
-        step: Annotated[int | None, Query(ge=0, le=LARGEST)] = None,
-        state: Annotated[int | None, Query(ge=0, le=LARGEST)] = None,
+        step: Annotated[int | None, Query(ge=0, le=LARGEST_WHOLE)] = None,
+        state: Annotated[int | None, Query(ge=0, le=LARGEST_WHOLE)] = None,
         format: Literal["json", "npy"] = "json",
     ) -> Response:
         """The policy of an open episode: (H, S, A), one step (S, A), or one row (A,)."""
-        found = await live.session().policy(episode)
+        found = await session.policy(episode)
         H, S, _ = found.shape
         if step is not None and step >= H:
             why = f"step must be below {H}, got {step}"
@@ -515,45 +389,33 @@ def _add_learners(app: FastAPI, server: Server) -> None:
         tags=["feedback"],
     )
     async def feedback(
-        live: MayFeed, body: Annotated[dict[str, Any], Body(openapi_examples=EXAMPLES)]
+        session: MayFeed, body: Annotated[dict[str, Any], Body(openapi_examples=EXAMPLES)]
     ) -> Response:
         """Hand in one record. It may come twice, late, and in any order."""
-        session = live.session()
-        found = _parsed(body, live.reader())
-        (outcome,) = await session.feed([found])
-        told = _told(outcome, body, found, session.books.awaited)
-        return Answer(told, told["status"])
+        return await fed(server, session, body)
 
-    @app.post("/v1/learners/{name}/feedback/batch", response_model=Report, tags=["feedback"])
-    async def feedback_batch(live: MayFeed, body: BatchBody) -> Response:
+    @app.post("/v1/learners/{name}/feedback/batch", response_model=OutcomesBody, tags=["feedback"])
+    async def feedback_batch(session: MayFeed, body: BatchBody) -> Response:
         """Hand in many records. Each has its own outcome; the good ones are taken."""
-        if len(body.records) > server.batch:
-            why = f"a batch must have at most {server.batch} records, got {len(body.records)}"
-            raise Refusal(413, why, field="records")
-        session, reader = live.session(), live.reader()
-        found = [_parsed(record, reader) for record in body.records]
-        outcomes = await session.feed(found)
-        triples = zip(outcomes, body.records, found, strict=True)
-        awaited = session.books.awaited
-        return Answer({"outcomes": [_told(*triple, awaited) for triple in triples]})
+        return await fed_many(server, session, body.records)
 
     @app.delete(
         "/v1/learners/{name}/episodes/{episode}", response_model=OutcomeBody, tags=["feedback"]
     )
-    async def forget(live: MayFeed, episode: Number) -> Response:
+    async def forget(session: MayFeed, episode: Number) -> Response:
         """Forget an episode: it will not report."""
-        return Answer(_told(await live.session().forget(episode)))
+        return Answer(told(await session.forget(episode)))
 
     @app.post("/v1/learners/{name}/actions", response_model=Action, tags=["operation"])
-    async def add_action(live: MayAdmin, body: ActionBody | None = None) -> Response:
+    async def add_action(session: MayAdmin, body: ActionBody | None = None) -> Response:
         """Add an action to a learner that runs. With a name that is there, nothing changes."""
-        session, wanted = live.session(), None if body is None else body.name
+        wanted = None if body is None else body.name
 
         def more(problem: Any) -> Any:
             if wanted is not None and wanted in (getattr(problem, "names", None) or ()):
                 return None
             if getattr(problem, "with_action", None) is None:
-                raise ValueError("the actions of this learner are fixed")
+                raise ValueError(FIXED)
             return problem.with_action(wanted).actions_listed
 
         event = await session.change(more)
@@ -564,14 +426,13 @@ def _add_learners(app: FastAPI, server: Server) -> None:
 
     @app.delete("/v1/learners/{name}/actions/{action}", response_model=Action, tags=["operation"])
     async def retire_action(
-        live: MayAdmin, action: Annotated[str, Path(max_length=LONGEST_KEY)]
+        session: MayAdmin, action: Annotated[str, Path(max_length=LONGEST_KEY)]
     ) -> Response:
         """Retire an action, by name or number: it is not played any more, and still learned of."""
-        session = live.session()
         problem = session.books.terms.problem
+        if getattr(problem, "index", None) is None:
+            raise Refusal(422, FIXED, outcome="invalid", field="action")
         try:
-            if getattr(problem, "index", None) is None:
-                raise ValueError("the actions of this learner are fixed")
             numbered = action not in (problem.names or ()) and NUMBER.fullmatch(action)
             number = problem.index("action", int(action) if numbered else action)
         except ValueError as error:
@@ -581,82 +442,41 @@ def _add_learners(app: FastAPI, server: Server) -> None:
         return Answer(told)
 
     @app.post("/v1/learners/{name}/snapshot", status_code=202, tags=["operation"])
-    async def snapshot(live: MayAdmin) -> Response:
+    async def snapshot(session: MayAdmin) -> Response:
         """Write a snapshot soon, so that the next start is quick."""
-        live.session().learning.snapshot()
+        session.learning.snapshot()
         return Answer({"asked": True}, 202)
-
-
-def _parsed(given: object, reader: Reader) -> Arrived | RecordError:
-    try:
-        return parse(given, reader)
-    except RecordError as error:
-        return error
-
-
-def _told(
-    outcome: Outcome,
-    given: Any = None,
-    record: Arrived | RecordError | None = None,
-    awaited: Callable[[int], list[Any]] | None = None,
-) -> dict[str, Any]:
-    """What HTTP says of an outcome.
-
-    given: the record as it came. record: as it was read. awaited: what an episode waits for.
-    """
-    told: dict[str, Any] = {"outcome": outcome.kind, "status": STATUS[outcome.kind]}
-    if outcome.episode is not None:
-        told["episode"] = outcome.episode
-    if outcome.kind == "invalid":
-        field = record.field if isinstance(record, RecordError) else outcome.part
-        if isinstance(field, int):  # the step of a single cost
-            field = "step"
-        told["field"] = "rewards" if field == "costs" and "rewards" in given else field
-    elif outcome.part is not None:
-        told["part"] = outcome.part
-    if outcome.kind == "taken":
-        left = [] if awaited is None or outcome.episode is None else awaited(outcome.episode)
-        if left:
-            told["awaited"] = left
-    elif outcome.why:
-        told["why"] = outcome.why
-    if outcome.kind == "late":
-        told["used"] = outcome.used
-    return told
 
 
 def _add_reading(app: FastAPI) -> None:
     @app.get("/v1/learners/{name}", tags=["learners"])
-    async def status(live: MayRead) -> Response:
+    async def status(session: MayRead) -> Response:
         """How a learner is doing: counts, diagnostics, what came lately."""
-        session = live.session()
         session.tick()
-        return Answer(described(live, session))
+        return Answer(described(session))
 
     @app.get("/v1/learners/{name}/report", tags=["learners"])
-    async def report_(live: MayRead) -> Response:
+    async def report_(session: MayRead) -> Response:
         """Which action leads, outcomes per day, delays, what matters, and warnings."""
-        session = live.session()
         session.tick()
         seen = await session.look()
         told = report(
             session.books,
             seen,
-            scale=live.rewards,
+            scale=session.scale,
             counts=session.counts,
             holdout=session.holdout,
             differing=session.differing,
             now=session.clock(),
         )
-        return Answer({"name": live.name, **told})
+        return Answer({"name": session.name, **told})
 
     @app.get("/v1/learners/{name}/decisions", tags=["learners"])
-    async def decisions(live: MayAdmin, format: Literal["csv", "parquet"] = "csv") -> Response:
+    async def decisions(session: MayAdmin, format: Literal["csv", "parquet"] = "csv") -> Response:
         """The decision log with propensities, as a table; see the documentation for its columns.
 
         It has what was known of every visitor, so it needs the verb `admin`.
         """
-        session = live.session()
         await session.committer.durable()
         problem = session.books.terms.problem
         if format == "csv":
@@ -669,49 +489,49 @@ def _add_reading(app: FastAPI) -> None:
         return StreamingResponse(pieces, media_type="application/vnd.apache.parquet")
 
     @app.get("/v1/learners/{name}/evaluation", tags=["learners"])
-    async def evaluation(live: MayRead) -> Response:
+    async def evaluation(
+        session: MayRead,
+        newest: Annotated[int, Query(ge=2, le=export.MOST)] = export.NEWEST,
+    ) -> Response:
         """What uniform play and each action alone would have been worth, from the decision log."""
-        session = live.session()
         seen = await session.look()
         await session.committer.durable()
         terms = session.books.terms
-        unit = unit_of(terms.problem, live.rewards)
+        unit = unit_of(terms.problem, session.scale)
         silence = silence_of(terms, seen, unit)
         try:
             told = await asyncio.to_thread(
-                export.evaluation, session.rows, terms.problem, seen.retired, unit, silence
+                export.evaluation, session.rows, terms.problem, seen.retired, unit, silence, newest
             )
         except ValueError as error:
             raise Refusal(422, str(error), outcome="invalid") from None
-        return Answer({"name": live.name, **told})
+        return Answer({"name": session.name, **told})
 
     @app.get("/v1/learners/{name}/episodes", tags=["learners"])
     async def episodes(
-        live: MayRead,
-        after: Annotated[int, Query(ge=-1, le=LARGEST)] = -1,
+        session: MayRead,
+        after: Annotated[int, Query(ge=-1, le=LARGEST_WHOLE)] = -1,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> Response:
         """The open episodes, oldest first: age in seconds, whether overdue, steps decided."""
-        session = live.session()
         now = session.clock()
         found = []
-        for number, began in session.books.opened.items():
+        for number, entry in session.books.open.items():
             if number > after:
-                decided = sorted(session.books.decisions.get(number, {}))
-                overdue = number not in session.books.in_time
-                item = {"episode": number, "age": now - began, "overdue": overdue}
-                found.append({**item, "decided": decided})
+                overdue = session.books.is_overdue(number)
+                item = {"episode": number, "age": now - entry.began, "overdue": overdue}
+                found.append({**item, "decided": sorted(entry.decided)})
             if len(found) == limit:
                 break
         return Answer({"episodes": found})
 
 
-def described(live: Live, session: Session) -> dict[str, Any]:
+def described(session: Session) -> dict[str, Any]:
     """What the page and the client read."""
     books, terms = session.books, session.books.terms
     problem = terms.problem
     return {
-        "name": live.name,
+        "name": session.name,
         "problem": {
             name: getattr(problem, name)
             for name in ("states", "actions", "horizon", "names")
@@ -723,7 +543,7 @@ def described(live: Live, session: Session) -> dict[str, Any]:
         "default": terms.default,
         "grace": terms.grace,
         "begun": books.begun,
-        "open": len(books.opened),
+        "open": len(books.open),
         "pending": books.pending,
         "overdue": books.overdue,
         "late": books.tally.late,

@@ -71,6 +71,8 @@ def _parser() -> _Parser:
     evaluate = commands.add_parser("evaluate", help=about, description=about)
     evaluate.add_argument("source", help=where)
     evaluate.add_argument("learner", help="the name of the learner")
+    newest = "how many decisions, the newest ones (default: 20000)"
+    evaluate.add_argument("--newest", type=int, default=20_000, help=newest)
     about = f"Add an action to a learner that runs, or retire one. {TOKEN}"
     action = commands.add_parser("action", help=about, description=about)
     action.add_argument("address", help="of the service")
@@ -117,9 +119,9 @@ def _run(given: argparse.Namespace) -> int:
         return 0
     if given.command == "evaluate":
         if _is_address(given.source):
-            told = json.loads(_asked(given, "GET", "evaluation"))
+            told = json.loads(_asked(given, "GET", f"evaluation?newest={given.newest}"))
         else:
-            told = _module("run").evaluate(Path(given.source), given.learner)
+            told = _module("run").evaluate(Path(given.source), given.learner, given.newest)
         _print_evaluation(told)
         return 0
     if given.command == "action":
@@ -132,7 +134,7 @@ def _run(given: argparse.Namespace) -> int:
         done = {"add": "added", "retire": "retired"}[given.do]
         print(f"{done if told['changed'] else f'{done} before'}: {told['action']} {told['name']}")
         return 0
-    token, hashed = _module("tokens").new()
+    token, hashed = _module("gate").new()
     print(f"token:  {token}\nsha256: {hashed}")
     return 0
 

@@ -21,8 +21,8 @@ from belated.linear.choice import Choice
 from belated.linear.features import Features
 from belated.service import agents
 from belated.service.episodes import REMEMBER, Terms
+from belated.service.gate import EVERY, VERBS, Token
 from belated.service.session import Bounds
-from belated.service.tokens import EVERY, VERBS, Token
 from belated.tabular.problem import Problem
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -32,6 +32,8 @@ RECOMMENDED = Part("recommended")
 CHOICE = ("actions", "features")
 PROBLEM = ("actions", "states", "horizon", "one_outcome", "check", "check_observation", "read")
 """Names that a problem of one's own must have, and others of `core.contract.Problem`."""
+NIGHT = 86_400.0
+"""Seconds for which decisions past their deadline are kept, for what happened before it."""
 LARGEST_POLICY = 10_000_000
 """Entries of a policy."""
 
@@ -47,7 +49,7 @@ class Limits:
         burst: requests that may come at once.
         open: open episodes of a learner.
         waiting: calls that wait for an agent to learn from them.
-        snapshot: events between two snapshots.
+        snapshot: events between two snapshots; a batch is as many as it has decisions or records.
         log: events of a learner that are kept, besides those that no two snapshots cover; without
             it, all.
     """
@@ -93,7 +95,10 @@ class LearnerConfig:
         start: a file of `belated.save`, instead: the agent goes on from there. It must stay.
         deadline_seconds, deadline_episodes: how long an episode may wait; at most one of them.
         default: the cost of a step that has not reported by then.
-        grace: how much longer an episode without a default is kept, in the deadline's unit.
+        grace: how much longer an episode is kept, in the deadline's unit, for what happened before
+            its deadline and comes later. One day for decisions with a deadline in seconds, where
+            nothing else is said and 0 is none: nothing is learned later by that. A default waits
+            for the grace, so it has none of itself.
         rewards: [low, high], the range of rewards that come without one.
         clip: whether a reward outside of it counts as the nearest one inside.
         default_reward: the reward of a step that has not reported by the deadline, instead of
@@ -296,6 +301,8 @@ def _learner(key: str, given: object) -> LearnerConfig:
         values["agent"] = _with_holdout(key, values)
     check(f"{key}.agent", values["agent"], agents.registry(values["problem"]))
     _check_deadline(key, values)
+    if decides and values.get("deadline_seconds") is not None:
+        values["grace"] = values.get("grace", NIGHT) or None
     if values.get("rewards") is not None:
         bounds = _list(f"{key}.rewards", values["rewards"])
         low, high = bounds if len(bounds) == 2 else (1, 0)
@@ -415,7 +422,8 @@ def _check_deadline(key: str, values: dict[str, Any]) -> None:
     if default is not None:
         values["default"] = checks.real(f"{key}.default", default, 0.0, 1.0)
     if grace is not None and seconds is not None:
-        values["grace"] = checks.real(f"{key}.grace", grace, 0.0, above=True)
+        decides = getattr(values["problem"], "states", 1) is None
+        values["grace"] = checks.real(f"{key}.grace", grace, 0.0, above=not decides)
     elif grace is not None:
         checks.integer(f"{key}.grace", grace, 1)
 

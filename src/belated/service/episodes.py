@@ -1,7 +1,16 @@
 """What is known of the episodes of a learner. Events change it, and nothing else does.
 
-The same events give the same books, whether they happen or are read from the log. What the agent is
-to be told comes out as calls, in order. Nothing here waits for the agent.
+The same events give the same books, whether they happen or are read from the log. An `Inbox` sorts
+feedback and asks its agent which episodes are open. Here the real agent is behind: it learns in its
+own thread. So the books stand in its place. They have the one table of open episodes, and what the
+agent is to be told comes out as calls, in order.
+
+What people ask about a learner is counted as events happen: per action, per day, by delay. Amounts
+are what the records say: rewards for decisions, costs for learners with states. A decision counts
+on the day on which it was made, and so does everything that comes of it later. Days are those of
+UTC. With a holdout of share h, an action that has probability p among n at hand was drawn by the
+holdout with probability h / (n p). Every decision counts for the holdout with that weight, so that
+no decision needs a label, and the mean is the one of uniform play.
 """
 
 from __future__ import annotations
@@ -9,21 +18,31 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections import Counter, deque
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats
-from belated.core.contract import Information
+from belated.core.contract import Information, Record
 from belated.core.inbox import OVERDUE, PASSED, TOO_LATE, Inbox, Outcome
-from belated.core.records import Asked
-from belated.service.events import Begun, Changed, Choice, Chosen, Decided, Event, Fed, Forgotten
-from belated.service.recorder import Call, Recorder
-from belated.service.tally import Tally
-from belated.service.wire import Arrived, End, Timed
+from belated.core.quantiles import Quantiles
+from belated.service.wire import (
+    Arrived,
+    Begun,
+    Changed,
+    Chosen,
+    Decided,
+    Drawn,
+    End,
+    Event,
+    Fed,
+    Forgotten,
+    Timed,
+)
 from belated.tabular.records import UNKNOWN, Trajectory
 
 HISTORY = 1000
@@ -34,6 +53,20 @@ WAITED = "it happened after the deadline, or does not say when, and the default 
 """Why a record is late where a default waits."""
 REMEMBER = 10_000
 """Closed episodes that are remembered, to tell duplicates from conflicts."""
+CHUNK = 64
+"""Records of one call at most, so that no call takes long."""
+
+Call = tuple[Record, ...] | int | float
+"""What the agent is to be told: records to observe, an episode to forget, or the time (a float)."""
+DAYS = 400
+"""Days that are kept."""
+DAY = 86_400.0
+"""Seconds."""
+LARGEST_AMOUNT = 1e100
+"""What is larger counts as this, so that squares stay finite."""
+NOBODY = -1
+"""Stands for an action that is not known."""
+NOTHING: Mapping[int, tuple[int, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +113,228 @@ def digest(policy: Floats) -> str:
     return hashlib.blake2b(policy.tobytes(), digest_size=8).hexdigest()
 
 
+class Entry(NamedTuple):
+    """An open episode, as far as it is known.
+
+    It never changes, so that copies of the table share it.
+
+    Attributes:
+        began: when, in seconds.
+        key: what the client calls it.
+        policy: (H, S, A), where the client asks for its actions one by one.
+        decided: state and action by step.
+        end: the last state.
+        path: whether what was done is known to the agent.
+        heard: whether an outcome is known to the agent.
+        action: the first one.
+        holdout: the probability that the holdout has drawn it.
+        total: the sum of the outcomes.
+        reports: how many came.
+    """
+
+    began: float
+    key: str | None = None
+    policy: Floats | None = None
+    decided: Mapping[int, tuple[int, int]] = NOTHING
+    end: int | None = None
+    path: bool = False
+    heard: bool = False
+    action: int = NOBODY
+    holdout: float = 0.0
+    total: float = 0.0
+    reports: int = 0
+
+    @property
+    def day(self) -> int:
+        """The day on which it began, since 1970."""
+        return int(self.began // DAY)
+
+
+FRESH = Entry(0.0)
+
+
+@dataclass(slots=True)
+class Sums:
+    """Decisions, those that have reported, and the sums of their outcomes and of the squares."""
+
+    decisions: float = 0.0
+    reports: float = 0.0
+    total: float = 0.0
+    square: float = 0.0
+
+    def change(self, weight: float, before: Entry, after: Entry) -> None:
+        """Count an episode as it is after a report instead of before."""
+        self.reports += weight * ((after.reports > 0) - (before.reports > 0))
+        self.total += weight * (after.total - before.total)
+        self.square += weight * (after.total**2 - before.total**2)
+
+
+@dataclass(slots=True)
+class Day:
+    """One day: all decisions, the holdout's part of them, and how often each action was played."""
+
+    all: Sums = field(default_factory=Sums)
+    holdout: Sums = field(default_factory=Sums)
+    plays: dict[int, int] = field(default_factory=dict)
+
+
+class Tally:
+    """Sums of a learner.
+
+    Attributes:
+        days: by number of days since 1970, the newest.
+        actions: sums of each action; outcomes count once both the action and they are known.
+        holdout: sums of the holdout, since the beginning.
+        squares: of the holdout's weights w and totals t: the sums of w², w² t and w² t².
+        delays: of first reports, in seconds.
+        heard_at: when an outcome came last, in seconds; None before the first.
+        late: records that came too late.
+    """
+
+    def __init__(self) -> None:
+        self.days: dict[int, Day] = {}
+        self.actions: dict[int, Sums] = {}
+        self.holdout = Sums()
+        self.squares = [0.0, 0.0, 0.0]
+        self.delays = Quantiles()
+        self.heard_at: float | None = None
+        self.late = 0
+
+    def __copy__(self) -> Tally:
+        """A tally that says the same and stays as it is."""
+        made = Tally()
+        made.__dict__.update(self.__dict__)
+        made.days = {
+            number: Day(copy.copy(day.all), copy.copy(day.holdout), day.plays.copy())
+            for number, day in self.days.items()
+        }
+        made.actions = {action: copy.copy(sums) for action, sums in self.actions.items()}
+        made.holdout, made.squares = copy.copy(self.holdout), self.squares.copy()
+        made.delays = copy.copy(self.delays)
+        return made
+
+    def begin(self, entry: Entry) -> None:
+        """An episode begins."""
+        day = entry.day
+        if day not in self.days:
+            self.days[day] = Day()
+            while len(self.days) > DAYS:
+                del self.days[min(self.days)]
+        if day in self.days:
+            self.days[day].all.decisions += 1.0
+
+    def act(self, entry: Entry, action: int, holdout: float = 0.0) -> Entry:
+        """The first action of an open episode is known. Returns what is known then."""
+        if entry.action != NOBODY:
+            return entry
+        self.count(entry, action, holdout)
+        return entry._replace(action=action, holdout=holdout)
+
+    def count(self, entry: Entry, action: int, holdout: float) -> None:
+        """Count the first action of an episode."""
+        sums = self.actions.setdefault(action, Sums())
+        sums.decisions += 1.0
+        sums.change(1.0, FRESH, entry)
+        self.holdout.decisions += holdout
+        self.squares[0] += holdout**2
+        day = self.days.get(entry.day)
+        if day is not None:
+            day.plays[action] = day.plays.get(action, 0) + 1
+            day.holdout.decisions += holdout
+
+    def hear(self, before: Entry, amount: float, now: float, waited: float | None) -> Entry:
+        """An outcome came. waited: seconds since the episode began; None if a deadline spoke.
+
+        Returns what is known then.
+        """
+        total = before.total + min(max(amount, -LARGEST_AMOUNT), LARGEST_AMOUNT)
+        entry = before._replace(total=total, reports=before.reports + 1)
+        if waited is not None:
+            self.heard_at = now
+            if before.reports == 0:
+                self.delays.add(int(max(0.0, waited)))
+        if entry.action != NOBODY:
+            self.actions[entry.action].change(1.0, before, entry)
+        w = entry.holdout
+        self.holdout.change(w, before, entry)
+        self.squares[1] += w * w * (entry.total - before.total)
+        self.squares[2] += w * w * (entry.total**2 - before.total**2)
+        day = self.days.get(entry.day)
+        if day is not None:
+            day.all.change(1.0, before, entry)
+            day.holdout.change(w, before, entry)
+        return entry
+
+    def state(self) -> stored.State:
+        """Everything, as plain data."""
+        days = sorted(self.days.items())
+        return {
+            "days": np.array(
+                [(n, *astuple(day.all), *astuple(day.holdout)) for n, day in days]
+            ).reshape(-1, 9),
+            "plays": np.array(
+                [(n, action, count) for n, day in days for action, count in day.plays.items()],
+                dtype=np.int64,
+            ).reshape(-1, 3),
+            "actions": np.array(
+                [(action, *astuple(sums)) for action, sums in self.actions.items()]
+            ).reshape(-1, 5),
+            "holdout": np.array(astuple(self.holdout)),
+            "squares": np.array(self.squares),
+            "delays": self.delays.state(),
+            "heard_at": self.heard_at,
+            "late": self.late,
+        }
+
+    @classmethod
+    def from_state(cls, saved: object) -> Tally:
+        """The tally that wrote the state."""
+        names = ("days", "plays", "actions", "holdout", "squares", "delays")
+        read = stored.exact(saved, *names, "heard_at", "late")
+        made = cls()
+        for number, *sums in _rows("days", read["days"], 9):
+            made.days[int(number)] = Day(Sums(*sums[:4]), Sums(*sums[4:]))
+        plays = stored.array("plays", read["plays"], np.int64, (None, 3)).tolist()
+        for number, action, count in plays:
+            if number not in made.days:
+                raise ValueError(f"plays must be of days that are kept, got {number}")
+            made.days[number].plays[action] = count
+        for action, *sums in _rows("actions", read["actions"], 5):
+            made.actions[int(action)] = Sums(*sums)
+        made.holdout = Sums(*_finite("holdout", read["holdout"], (len(fields(Sums)),)))
+        made.squares = _finite("squares", read["squares"], (3,))
+        made.delays.restore(read["delays"])
+        made.late = checks.integer("late", read["late"], 0)
+        if read["heard_at"] is not None:
+            made.heard_at = checks.real("heard_at", read["heard_at"], 0.0)
+        return made
+
+
+def _rows(name: str, value: object, width: int) -> list[list[float]]:
+    found: list[list[float]] = _finite(name, value, (None, width))
+    return found
+
+
+def _finite(name: str, value: object, shape: tuple[int | None, ...]) -> Any:
+    array = stored.array(name, value, np.float64, shape)
+    stored.finite(name, array)
+    return array.tolist()
+
+
+class Number(NamedTuple):
+    """An episode, of which an inbox asks no more."""
+
+    number: int
+
+
 class Books:
-    """The open episodes, their policies and decisions, and what has been heard of them.
+    """The open episodes of a learner, and what has been heard of them.
 
     Attributes:
         inbox: sorts feedback.
-        policies: (H, S, A) of the open episodes.
-        decisions: state and action by step, of the open episodes.
-        opened: when an open episode began, oldest first.
-        in_time: the same of those whose deadline has not passed.
-        answered: those in time of which an outcome came, and perhaps not all.
+        begun: how many episodes have begun.
+        open: the open episodes by number, oldest first.
+        overdue: how many of them are past their deadline.
         chosen: action and probability of decisions, while their key is known.
         keys: episodes by the client's key.
         history: time, cost and whether the deadline spoke, of the newest complete episodes.
@@ -100,88 +345,135 @@ class Books:
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
         self.now = 0.0
-        recorder = Recorder(terms.problem, terms.information, uses_paths=terms.uses_paths)
-        recorder.start_at(terms.first)
-        deadline, default, grace = terms.inbox
-        self._adopt(
-            Inbox(
-                recorder,
-                deadline=deadline,
-                default=default,
-                clock=self._clock if terms.timed else None,
-                grace=grace,
-                remember=terms.remember,
-            ),
-            recorder,
-        )
-        self.policies: dict[int, Floats] = {}
-        self.decisions: dict[int, dict[int, tuple[int, int]]] = {}
-        self.ends: dict[int, int] = {}
+        self.begun = self._due = self._oldest = terms.first
+        self.open: dict[int, Entry] = {}
+        self.overdue = self._answered = 0
+        self._calls: list[Call] = []
         self._closed_ends: dict[int, int] = {}  # in the order in which episodes were closed
-        self.opened: dict[int, float] = {}
-        self.in_time: dict[int, float] = {}
-        self.answered: set[int] = set()
         self.chosen: dict[int, tuple[int, float]] = {}
         self.keys: dict[str, int] = {}
-        self._key_of: dict[int, str] = {}
         self._old_keys: deque[str] = deque()
         self.history: deque[tuple[float, float, bool]] = deque(maxlen=HISTORY)
         self.delays = [0] * BUCKETS
         self.tally = Tally()
         self._by_deadline = False
+        deadline, default, grace = terms.inbox
+        self.inbox = Inbox(
+            self,
+            deadline=deadline,
+            default=default,
+            clock=self._clock if terms.timed else None,
+            grace=grace,
+            remember=terms.remember,
+        )
 
     def __copy__(self) -> Books:
         """Books that say the same and stay as they are, to be written in another thread.
 
-        What never changes, such as policies, is shared, so that this takes little time.
+        What never changes, such as an entry, is shared, so that this takes little time.
         """
         made: Books = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         for name, value in self.__dict__.items():
-            if isinstance(value, dict | deque | list | set):
+            if isinstance(value, dict | deque | list):
                 setattr(made, name, value.copy())
-        made.decisions = {number: steps.copy() for number, steps in self.decisions.items()}
         made.tally = copy.copy(self.tally)
         made.inbox = copy.copy(self.inbox)
-        made.inbox.agent = made._recorder = copy.copy(self._recorder)
+        made.inbox.agent = made
         return made
-
-    def _adopt(self, inbox: Inbox, recorder: Recorder) -> None:
-        self.inbox = inbox
-        self._recorder = recorder
-        recorder.heard = self._heard
 
     def _clock(self) -> float:
         return self.now
 
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self.inbox.begun
+    # What an inbox asks of an agent.
 
-    def is_open(self, episode: int) -> bool:
+    @property
+    def problem(self) -> Any:
+        """That of the learner."""
+        return self.terms.problem
+
+    @property
+    def information(self) -> Information:
+        """That of the learner."""
+        return self.terms.information
+
+    @property
+    def uses_paths(self) -> bool:
+        """Whether the agent wants to know what was done."""
+        return self.terms.uses_paths
+
+    def is_open(self, number: int) -> bool:
         """Whether feedback of this episode is still waited for."""
-        return episode in self.opened
+        return number in self.open
+
+    def open_episodes(self) -> list[int]:
+        """The open episodes, oldest first."""
+        return list(self.open)
+
+    def begin_episode(self, now: float | None = None) -> Any:
+        """Open the next episode; its policy is the agent's business."""
+        number = self.begun
+        self.open[number] = Entry(self.now)
+        self.begun += 1
+        return Number(number)
+
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
+        """Note records that were sorted, and close the episodes that are complete."""
+        batch = list(records)
+        for record in batch:
+            number, entry = record.episode, self.open[record.episode]
+            self.open[number] = (
+                self._heard(number, entry, record)
+                if record.is_outcome
+                else self._went(entry, record)._replace(path=True)
+            )
+        if self.problem.one_outcome:
+            for number in dict.fromkeys(record.episode for record in batch):
+                entry = self.open[number]
+                if entry.heard and (entry.path or not self.uses_paths):
+                    self._close(number)
+        wanted = [record for record in batch if self.uses_paths or record.is_outcome]
+        for i in range(0, len(wanted), CHUNK):
+            self._calls.append(tuple(wanted[i : i + CHUNK]))
+
+    def forget(self, episode: int) -> None:
+        """Close an episode of which nothing more will come."""
+        if episode in self.open:
+            self._close(episode)
+            self._calls.append(episode)
+
+    def diagnostics(self) -> dict[str, float]:
+        """How many episodes have begun and are open."""
+        return {"begun": self.begun, "open": len(self.open)}
+
+    # What the learner's session asks.
+
+    @property
+    def oldest(self) -> Entry | None:
+        """The oldest open episode."""
+        while self._oldest < self.begun and self._oldest not in self.open:
+            self._oldest += 1
+        return self.open.get(self._oldest)
 
     def passed(self, now: float) -> bool:
         """Whether a deadline or grace in seconds has passed of which no event tells yet."""
-        deadline = self.terms.deadline
-        if not self.terms.timed or not self.opened or deadline is None:
+        deadline, oldest = self.terms.deadline, self.oldest
+        if not self.terms.timed or oldest is None or deadline is None:
             return False
         now = max(now, self.now)
-        if self.in_time and now - next(iter(self.in_time.values())) > deadline:
+        due = self.open.get(self._due)
+        if due is not None and now - due.began > deadline:
             return True
-        return now - next(iter(self.opened.values())) > deadline + (self.terms.grace or 0)
+        return now - oldest.began > deadline + (self.terms.grace or 0)
 
     @property
     def untold(self) -> bool:
         """Whether there are calls that nobody has read."""
-        return bool(self._recorder.calls)
+        return bool(self._calls)
 
     def calls(self) -> list[Call]:
         """What the agent is to be told since this was last asked."""
-        found = self._recorder.calls[:]
-        self._recorder.calls.clear()
+        found, self._calls = self._calls, []
         return found
 
     def apply(self, event: Event, policy: Floats | None = None) -> list[Outcome]:
@@ -194,37 +486,39 @@ class Books:
             assert policy is not None
             self._begin(event, policy)
         elif isinstance(event, Chosen):
-            for choice in event.choices:
-                self._choose(choice)
+            for drawn in event.choices:
+                self._choose(drawn)
         elif isinstance(event, Decided):
             self._by_deadline = False
-            known = self.decisions.setdefault(event.episode, {})
-            known[event.step] = (event.state, event.action)
-            self._note_action(event.episode)
-            built = self._built(event.episode)
-            if built is not None:
-                self.inbox.take([built])
-                self._tidy(event.episode)
+            self._decide(event)
         elif isinstance(event, Fed):
             self._by_deadline = False
             at = self.now if self.terms.dated else None
+            if at is not None and not event.records:
+                self._calls.append(at)
             outcomes = self._feed([record.dated(at) for record in event.records])
         elif isinstance(event, Forgotten):
             self.inbox.forget(event.episode)
-            self._tidy(event.episode)
         elif isinstance(event, Changed):
             self._change(event)
-        while self.opened and not self.inbox.is_open(oldest := next(iter(self.opened))):
-            self._tidy(oldest)
-        while self.in_time and self._is_overdue(oldest := next(iter(self.in_time))):
-            del self.in_time[oldest]
-            self.answered.discard(oldest)
+        self._advance()
         return outcomes
+
+    def _advance(self) -> None:
+        """Count the episodes whose deadline has passed."""
+        while self._due < self.begun:
+            entry = self.open.get(self._due)
+            if entry is not None:
+                if not self._is_overdue(self._due):
+                    return
+                self.overdue += 1
+                self._answered -= entry.heard
+            self._due += 1
 
     def _is_overdue(self, episode: int) -> bool:
         """Whether the deadline of an open episode has passed."""
         if self.terms.waits:
-            return self.now - self.opened[episode] > (self.terms.deadline or 0.0)
+            return self.now - self.open[episode].began > (self.terms.deadline or 0.0)
         return self.inbox.is_overdue(episode)
 
     def _change(self, event: Changed) -> None:
@@ -234,42 +528,72 @@ class Books:
         if "remember" in event.settings:
             terms = replace(terms, remember=event.settings["remember"])
         self.terms = terms
-        self._recorder.adopt(terms.problem)
         self.inbox.problem = terms.problem
         self.inbox.remember = terms.remember
 
-    def _begin(self, event: Begun, policy: Floats) -> None:
-        number = self.inbox.begin_episode().number
-        self.inbox.expire()  # its report of the begin is read by nobody
-        assert number == event.episode
-        self.policies[number] = policy
-        self.opened[number] = self.in_time[number] = self.now
-        self.tally.begin(number, self.now)
-        if event.key is not None:
-            self.keys[event.key] = number
-            self._key_of[number] = event.key
+    def _opened(self, number: int, key: str | None) -> Entry:
+        """Open the episode of this number."""
+        found = self.inbox.begin_episode().number
+        self.inbox.skip_report()  # which nobody reads
+        assert found == number
+        if key is not None:
+            self.keys[key] = number
+        entry = Entry(self.now, key)
+        self.tally.begin(entry)
+        return entry
 
-    def _choose(self, choice: Choice) -> None:
-        """Enter a decision of one step, with what was known and what was drawn."""
-        episode = self.inbox.begin_episode()
-        self.inbox.expire()
-        number = episode.number
-        assert number == choice.episode
-        episode.notes.add(0, Asked(choice.observation, choice.action, choice.probability))
-        self.opened[number] = self.in_time[number] = self.now
-        self.tally.begin(number, self.now)
-        self.tally.act(number, choice.action, choice.holdout)
-        if choice.key is not None:
-            self.keys[choice.key] = number
-            self._key_of[number] = choice.key
-            self.chosen[number] = (choice.action, choice.probability)
+    def _begin(self, event: Begun, policy: Floats) -> None:
+        self.open[event.episode] = self._opened(event.episode, event.key)._replace(policy=policy)
+
+    def _choose(self, drawn: Drawn) -> None:
+        """Enter a decision of one step, with what was known and what was drawn.
+
+        The agent has noted it itself.
+        """
+        number = drawn.episode
+        entry = self._opened(number, drawn.key)
+        decided = entry.decided
+        if self.problem.states is not None:
+            decided = {0: (drawn.observation or 0, drawn.action)}
+        self.tally.count(entry, drawn.action, drawn.holdout)
+        known = (drawn.key, None, decided, None, True, False, drawn.action, drawn.holdout)
+        self.open[number] = Entry(self.now, *known)
+        if drawn.key is not None:
+            self.chosen[number] = (drawn.action, drawn.probability)
+
+    def _decide(self, event: Decided) -> None:
+        """Enter a decision of an episode that was begun; its path is told once it is whole."""
+        number = event.episode
+        if number not in self.open:
+            return
+        made = {event.step: (event.state, event.action)}
+        entry = self.open[number]
+        self.open[number] = self._acted(entry._replace(decided={**entry.decided, **made}))
+        built = self._built(number)
+        if built is not None:
+            self.inbox.take([built])
+
+    def _acted(self, entry: Entry) -> Entry:
+        """Count the action of an episode of one step, once it is known."""
+        if self.problem.horizon == 1 and entry.decided:
+            return self.tally.act(entry, entry.decided[0][1])
+        return entry
+
+    def _went(self, entry: Entry, path: Any) -> Entry:
+        """Know decisions and end of a path, so that nothing else is believed of them later."""
+        if not isinstance(path, Trajectory):
+            return entry
+        if self.problem.states == 1 and len(entry.decided) == self.problem.horizon:
+            return entry  # it was built from decisions
+        pairs = zip(path.states.tolist(), path.actions.tolist(), strict=False)
+        end = int(path.states[-1])
+        known = entry._replace(decided=dict(enumerate(pairs)))
+        return self._acted(known if end == UNKNOWN else known._replace(end=end))
 
     def awaited(self, episode: int) -> list[Any]:
         """What an open episode still needs before it is learned from: words and steps."""
-        several = not self.terms.problem.one_outcome  # each of them is learned from as it comes
-        if several or not self.is_open(episode) or not self.inbox.is_open(episode):
-            return []
-        return self.inbox.awaited(episode)
+        several = not self.problem.one_outcome  # each of them is learned from as it comes
+        return [] if several or episode not in self.open else self.inbox.awaited(episode)
 
     def _feed(self, records: Iterable[Arrived]) -> list[Outcome]:
         """Take what can be taken, and say of every record what became of it."""
@@ -285,8 +609,9 @@ class Books:
                 batch.append(record)
                 places.append(len(outcomes))
             elif isinstance(record, End) and own.used:
-                self.ends[record.episode] = record.state
-                built = self._built(record.episode)
+                number = record.episode
+                self.open[number] = self.open[number]._replace(end=record.state)
+                built = self._built(number)
                 if built is not None:
                     batch.append(built)
                     places.append(None)
@@ -294,34 +619,27 @@ class Books:
                 self._remember_end(record.episode, record.state)
             outcomes.append(own)
         if batch:
+            began = {record.episode: self._began(record.episode) for record in batch}
             found = self.inbox.take(batch).outcomes
             for i, (place, record, outcome) in enumerate(zip(places, batch, found, strict=True)):
-                if isinstance(record, Trajectory) and outcome.kind in ("taken", "late"):
-                    self._note(record)
+                number = record.episode
+                if outcome.kind == "late" and isinstance(record, Trajectory) and not outcome.used:
+                    self._remember_end(number, int(record.states[-1]))
                 if place is not None:
-                    outcomes[place] = self._judged(outcome, times[i])
-        for number in sorted({item.episode for item in batch}):  # as when the log is read again
-            self._tidy(number)
+                    past = outcome.kind != "late" or self._is_past(began[number], times[i])
+                    in_time = outcome.used and not past
+                    outcomes[place] = (
+                        Outcome("taken", number, outcome.part, used=True) if in_time else outcome
+                    )
         told = [outcome for outcome in outcomes if outcome is not None]
         assert len(told) == len(outcomes)
         self.tally.late += sum(outcome.kind == "late" for outcome in told)
         return told
 
-    def _note(self, path: Trajectory) -> None:
-        """Know decisions and end of a path, so that nothing else is believed of them later."""
-        number, end = path.episode, int(path.states[-1])
-        if number not in self.opened:
-            self._remember_end(number, end)
-            return
-        pairs = zip(path.states.tolist(), path.actions.tolist(), strict=False)
-        self.decisions[number] = dict(enumerate(pairs))
-        self.ends[number] = end
-        self._note_action(number)
-
-    def _note_action(self, episode: int) -> None:
-        """Count the action of an episode of one step, once it is known."""
-        if self.terms.problem.horizon == 1 and episode in self.decisions:
-            self.tally.act(episode, self.decisions[episode][0][1])
+    def _end(self, episode: int) -> int | None:
+        """The last state of an episode, if it is known."""
+        entry = self.open.get(episode)
+        return self._closed_ends.get(episode) if entry is None else entry.end
 
     def contradiction(self, record: Arrived) -> Outcome | None:
         """A conflict, if a path ends elsewhere than was said before.
@@ -332,21 +650,19 @@ class Books:
         if not isinstance(record, Trajectory):
             return None
         number = record.episode
-        end = self.ends.get(number, self._closed_ends.get(number))
+        end = self._end(number)
         if end is None or end == record.states[-1]:
             return None
         why = f"episode {number}, path: it ended in state {end}, got {record.states[-1]}"
         return Outcome("conflict", number, "path", why)
 
-    def _judged(self, outcome: Outcome, time: float) -> Outcome:
-        """The outcome of a record that happened at this time: in time, although it came late."""
-        if outcome.kind == "late" and outcome.used and not self._is_past(outcome.episode, time):
-            return Outcome("taken", outcome.episode, outcome.part, used=True)
-        return outcome
+    def _began(self, episode: int) -> float | None:
+        """When an open episode began."""
+        entry = self.open.get(episode)
+        return None if entry is None else entry.began
 
-    def _is_past(self, episode: int | None, time: float) -> bool:
-        """Whether an open episode had missed its deadline at a time. Only clocks can tell."""
-        began = self.opened.get(-1 if episode is None else episode)
+    def _is_past(self, began: float | None, time: float) -> bool:
+        """Whether an episode had missed its deadline at a time. Only clocks can tell."""
         if not self.terms.timed or began is None or self.terms.deadline is None:
             return True
         return min(time, self.now) - began > self.terms.deadline
@@ -364,14 +680,16 @@ class Books:
 
         if isinstance(record, Trajectory):
             part = "path"
-            for h, made in self.decisions.get(number, {}).items():
+            entry = self.open.get(number)
+            for h, made in () if entry is None else entry.decided.items():
                 if h < len(record.actions) and made != (record.states[h], record.actions[h]):
                     why = f"state {made[0]}, action {made[1]} was decided at step {h}"
                     return is_now("conflict", why)
             if self._is_built_without_end(number):
                 return Outcome("duplicate", number, part, "its decision was noted before")
-        waits = self.terms.waits and number in self.opened and record.is_outcome
-        if waits and self._is_past(number, time):
+        waits = self.terms.waits and number in self.open and record.is_outcome
+        past = waits and self._is_past(self._began(number), time)
+        if past and self.inbox.foresee(record).used:  # it is new and well-formed
             return Outcome("late", number, record.part, f"episode {number}: {WAITED}")
         if not isinstance(record, End):
             return None
@@ -381,12 +699,12 @@ class Books:
             return is_now("invalid", f"end must be below {S}, got {record.state}")
         if number >= self.begun:
             return is_now("unknown", "the episode must be one that was begun")
-        known = self.ends.get(number, self._closed_ends.get(number))
+        known = self._end(number)
         if known is not None:
             if known == record.state:
                 return Outcome("duplicate", number, part, "the same value came before")
             return is_now("conflict", f"it ended in state {known} before")
-        if not self.inbox.is_open(number):
+        if number not in self.open:
             return is_now("late", TOO_LATE)
         if self.inbox.is_overdue(number):
             return replace(is_now("late", OVERDUE), used=True)
@@ -394,54 +712,47 @@ class Books:
 
     def _is_built_without_end(self, episode: int) -> bool:
         """Whether the path of an open episode of one step was made from its decision."""
-        problem = self.terms.problem
-        one = problem.horizon == 1 and not self.terms.ends
-        return one and len(self.decisions.get(episode, {})) == 1 and episode not in self.ends
+        entry = self.open.get(episode)
+        one = self.problem.horizon == 1 and not self.terms.ends
+        return entry is not None and one and len(entry.decided) == 1 and entry.end is None
 
     def _built(self, episode: int) -> Trajectory | None:
-        """The path of decisions, once it is whole."""
-        H, S, _ = self.terms.problem.shape
-        known = self.decisions.get(episode, {})
-        end = 0 if S == 1 else self.ends.get(episode)
+        """The path of decisions of an open episode, once it is whole."""
+        H, S, _ = self.problem.shape
+        entry = self.open[episode]
+        end = 0 if S == 1 else entry.end
         if end is None and self._is_built_without_end(episode):
             end = UNKNOWN
-        if len(known) < H or end is None or not self.inbox.is_open(episode):
+        if len(entry.decided) < H or end is None:
             return None
-        states = [known[h][0] for h in range(H)]
-        actions = [known[h][1] for h in range(H)]
+        states = [entry.decided[h][0] for h in range(H)]
+        actions = [entry.decided[h][1] for h in range(H)]
         return Trajectory(episode, np.array([*states, end]), np.array(actions))
 
-    def _heard(self, outcome: Any) -> None:
+    def _heard(self, number: int, entry: Entry, outcome: Any) -> Entry:
         """Note what came of an episode and how long that took."""
-        began = self.opened.get(outcome.episode)
-        if began is None:
-            return
-        if outcome.episode in self.in_time:
-            self.answered.add(outcome.episode)
+        self._answered += number >= self._due and not entry.heard
+        waited = self.now - entry.began
         if not self._by_deadline:
-            seconds = int(max(0.0, self.now - began))
+            seconds = int(max(0.0, waited))
             self.delays[min(seconds.bit_length(), BUCKETS - 1)] += 1
-        if self.terms.information == "bandit":
+        if self.information == "bandit":
             amount = float(sum(outcome.facts().values()))
             self.history.append((self.now, amount, self._by_deadline))
-            waited = None if self._by_deadline else self.now - began
-            self.tally.hear(outcome.episode, amount, self.now, waited)
+            entry = self.tally.hear(entry, amount, self.now, None if self._by_deadline else waited)
+        return entry._replace(heard=True)
 
-    def _tidy(self, episode: int) -> None:
-        """Let go of what is not needed of a closed episode."""
-        if episode not in self.opened or self.inbox.is_open(episode):
-            return
-        del self.opened[episode]
-        self.in_time.pop(episode, None)
-        self.answered.discard(episode)
-        self.tally.close(episode)
-        self.policies.pop(episode, None)
-        self.decisions.pop(episode, None)
-        if episode in self.ends:
-            self._remember_end(episode, self.ends.pop(episode))
-        key = self._key_of.pop(episode, None)
-        if key is not None:
-            self._old_keys.append(key)
+    def _close(self, episode: int) -> None:
+        """Let go of what is not needed of an episode that is closed."""
+        entry = self.open.pop(episode)
+        if episode < self._due:
+            self.overdue -= 1
+        else:
+            self._answered -= entry.heard
+        if entry.end is not None:
+            self._remember_end(episode, entry.end)
+        if entry.key is not None:
+            self._old_keys.append(entry.key)
             while len(self._old_keys) > self.terms.remember:
                 number = self.keys.pop(self._old_keys.popleft(), None)
                 self.chosen.pop(-1 if number is None else number, None)
@@ -452,107 +763,22 @@ class Books:
         while len(self._closed_ends) > self.terms.remember:
             del self._closed_ends[next(iter(self._closed_ends))]
 
+    def is_overdue(self, episode: int) -> bool:
+        """Whether an open episode is past its deadline."""
+        return episode < self._due
+
     @property
     def pending(self) -> int:
         """Open episodes within their deadline of which no outcome came."""
-        return len(self.in_time) - len(self.answered)
-
-    @property
-    def overdue(self) -> int:
-        """Open episodes past their deadline."""
-        return len(self.opened) - len(self.in_time)
+        return len(self.open) - self.overdue - self._answered
 
     def counts(self) -> Counter[str]:
         """What the deadline did to episodes, since the beginning."""
         counted = self.inbox.counts()
         return Counter({name: counted[name] for name in PASSED})
 
-    def state(self) -> stored.State:
-        """Everything, as it is now. Calls must have been read."""
-        open_ = list(self.opened)
-        made = [(n, h, *at) for n, steps in self.decisions.items() for h, at in steps.items()]
-        return {
-            "inbox": self.inbox.state(),
-            "now": self.now,
-            "open": np.array(open_, dtype=np.int64),
-            "opened": np.array(list(self.opened.values()), dtype=np.float64),
-            "policies": [self.policies.get(n) for n in open_],
-            "chosen": [[n, *made] for n, made in self.chosen.items()],
-            "decisions": np.array(made, dtype=np.int64).reshape(-1, 4),
-            "ends": np.array(list(self.ends.items()), dtype=np.int64).reshape(-1, 2),
-            "closed_ends": np.array(list(self._closed_ends.items()), np.int64).reshape(-1, 2),
-            "keys": [[key, number] for key, number in self.keys.items()],
-            "old_keys": list(self._old_keys),
-            "history": np.array([(t, c, float(d)) for t, c, d in self.history]).reshape(-1, 3),
-            "delays": np.array(self.delays, dtype=np.int64),
-            "tally": self.tally.state(),
-        }
-
-    @classmethod
-    def from_state(cls, terms: Terms, saved: stored.State) -> Books:
-        """The books that wrote the state, kept on these terms."""
-        names = ("inbox", "now", "open", "opened", "policies", "chosen", "decisions", "ends")
-        if isinstance(saved, dict):  # there were neither decisions in one request nor sums before
-            saved = {"chosen": [], "tally": None, **saved}
-        more = ("closed_ends", "keys", "old_keys", "history", "delays", "tally")
-        read = stored.exact(saved, *names, *more)
-        made = cls(terms)
-        inbox = Inbox.from_state(read["inbox"])
-        recorder = inbox.agent
-        if not isinstance(recorder, Recorder):
-            raise ValueError("the snapshot must be of a learner of the service")
-        if recorder.problem != terms.problem:
-            actions = getattr(recorder.problem, "actions_listed", None)
-            if actions is None or terms.problem.with_actions(actions) != recorder.problem:
-                raise ValueError("the snapshot must be of the same problem")
-        made.terms = terms = replace(terms, problem=recorder.problem, remember=inbox.remember)
-        before = (inbox.deadline, inbox.default, inbox.grace)
-        if before != terms.inbox:
-            raise ValueError(f"deadline, default and grace must stay as they were: {before}")
-        inbox.clock = made._clock if terms.timed else None
-        made._adopt(inbox, recorder)
-        made.now = checks.real("now", read["now"], 0.0)
-        numbers = stored.array("open", read["open"], np.int64, (None,)).tolist()
-        n = len(numbers)
-        opened = stored.array("opened", read["opened"], np.float64, (n,)).tolist()
-        policies = stored.items("policies", read["policies"])
-        if len(policies) != n:
-            raise ValueError(f"policies must be {n}, one per open episode, got {len(policies)}")
-        known = {
-            m: policy for m, policy in zip(numbers, policies, strict=True) if policy is not None
-        }
-        made.policies = {
-            m: stored.array("policies", policy, np.float64, terms.problem.shape)
-            for m, policy in known.items()
-        }
-        for item in stored.items("chosen", read["chosen"]):
-            number, action, probability = stored.items("chosen", item)
-            made.chosen[checks.integer("chosen", number, 0, inbox.begun - 1)] = (
-                checks.integer("action", action, 0),
-                checks.real("probability", probability, 0.0, 1.0),
-            )
-        made.opened = dict(zip(numbers, opened, strict=True))
-        made.in_time = {n: at for n, at in made.opened.items() if not inbox.is_overdue(n)}
-        for e, h, s, a in stored.array(
-            "decisions", read["decisions"], np.int64, (None, 4)
-        ).tolist():
-            made.decisions.setdefault(e, {})[h] = (s, a)
-        made.ends = dict(stored.array("ends", read["ends"], np.int64, (None, 2)).tolist())
-        closed = stored.array("closed_ends", read["closed_ends"], np.int64, (None, 2))
-        made._closed_ends = dict(closed.tolist())
-        made.keys = {str(key): int(number) for key, number in read["keys"]}
-        made._key_of = {n: key for key, n in made.keys.items() if n in made.opened}
-        made._old_keys = deque(map(str, read["old_keys"]))
-        for at, cost, late in stored.array(
-            "history", read["history"], np.float64, (None, 3)
-        ).tolist():
-            made.history.append((at, cost, bool(late)))
-        made.delays = stored.array("delays", read["delays"], np.int64, (BUCKETS,)).tolist()
-        if read["tally"] is not None:
-            made.tally = Tally.from_state(read["tally"])
-        else:
-            for number, at in made.opened.items():
-                made.tally.begin(number, at)
-        answered = (n for n, entry in made.tally.open.items() if entry.reports)
-        made.answered = {n for n in answered if n in made.in_time}
-        return made
+    def count_open(self) -> None:
+        """Count the open episodes anew."""
+        self.overdue, self._due, self._oldest = 0, self.terms.first, self.terms.first
+        self._answered = sum(entry.heard for entry in self.open.values())
+        self._advance()

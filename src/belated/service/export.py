@@ -1,16 +1,18 @@
 """The decision log as a table, for analysts, warm starts and off-policy evaluation.
 
-One row per decision that was made in one request, oldest first:
+One row per decision, oldest first, whether its episode was begun in the same request or before:
 
     episode, key          the number of the decision, and what the client calls it
     decided               when, in seconds since 1970
     action, name          what was drawn
     probability, holdout  with which probability, and how likely it was the holdout that drew
     among                 the actions that were allowed, as JSON; empty: all
-    features.NAME         what was known; features.0, features.1, ... without names; or state
+    features.NAME         what was known; features.0, features.1, ... without names; or the step
+                          (of several) and the state
     outcome, events       the sum of what came so far, late ones too, and of how many records
     reported              when the first of them came
 
+An outcome is that of the step. Logs of version 0.2 do not say how probable a decision was.
 The log is read twice: for what came, of which two numbers per decision are kept, and for the
 decisions, which are handed on as they are read.
 """
@@ -21,6 +23,7 @@ import csv
 import io
 import json
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,24 +35,26 @@ from belated.evaluation import DecisionLog, value
 from belated.linear.features import Features
 from belated.service.report import Unit
 from belated.service.storage import Row
+from belated.service.wire import load
 
 Rows = Callable[[], Iterator[Row]]
 """Reads the log from its beginning."""
 CHUNK = 1_000
 """Decisions that are written at once."""
-NEWEST = 20_000
-"""Decisions that are evaluated."""
+NEWEST, MOST = 20_000, 1_000_000
+"""Decisions that are evaluated: the newest, where nothing else is said, and at most."""
 SAMPLES = 50
 """Of the bootstrap."""
 NEEDS_POLARS = "Parquet needs polars: pip install 'belated[lab]'; CSV needs nothing"
 FIRST = ("episode", "key", "decided", "action", "name", "probability", "holdout", "among")
+WHOLE = ("episode", "action", "events", "step", "state")
 LAST = ("outcome", "events", "reported")
 
 
 def columns(problem: Any) -> dict[str, str]:
     """The columns of a learner's log and their kinds: whole, number or text."""
     kinds = dict.fromkeys([*FIRST, *_known(problem), *LAST], "number")
-    kinds |= {name: "whole" for name in ("episode", "action", "events", "state") if name in kinds}
+    kinds |= {name: "whole" for name in WHOLE if name in kinds}
     kinds |= {name: "text" for name in ("key", "name", "among", "features") if name in kinds}
     if isinstance(features := getattr(problem, "features", None), Features):
         kinds |= {f"features.{n}": "text" for n in features.fields if n not in features.numbers}
@@ -59,7 +64,7 @@ def columns(problem: Any) -> dict[str, str]:
 def _known(problem: Any) -> list[str]:
     """The columns of what is known in a decision."""
     if problem.states is not None:
-        return ["state"]
+        return ["step", "state"] if problem.horizon > 1 else ["state"]
     if problem.actions is None:
         return ["features"]
     features = problem.features
@@ -72,20 +77,26 @@ def decisions(rows: Rows, problem: Any) -> Iterator[tuple[Any, ...]]:
     """The rows of the table, in the order of `columns`."""
     came = _outcomes(rows())
     names = getattr(problem, "names", None)
-    for event in _events(rows(), "choose"):
-        for choice in event["choices"]:
-            episode, key, observation, among, action, probability, *rest = choice
-            name = names[action] if names is not None else str(action)
-            total, count, reported = came.get(episode, (None, 0, None))
+    keys: dict[int, str] = {}
+    for event in _events(rows(), "begin", "choose", "decide"):
+        if event["do"] == "begin":
+            if event["key"] is not None:
+                keys[event["episode"]] = event["key"]
+            continue
+        for made in event["choices"] if event["do"] == "choose" else [_begun_before(event, keys)]:
+            episode, key, observation, among, action, probability, *rest = made
+            step = event.get("step", 0)
+            total, count, reported = came.get((episode, step), (None, 0, None))
             yield (
                 episode,
                 key,
                 event["at"],
                 action,
-                name,
+                names[action] if names is not None else str(action),
                 probability,
                 rest[0] if rest else 0.0,
                 None if among is None else json.dumps(among),
+                *([step] if problem.horizon > 1 else []),
                 *_observed(problem, observation),
                 total,
                 count,
@@ -93,31 +104,38 @@ def decisions(rows: Rows, problem: Any) -> Iterator[tuple[Any, ...]]:
             )
 
 
-def _events(rows: Iterable[Row], do: str) -> Iterator[dict[str, Any]]:
-    """The events of one kind; what others say is not looked at."""
-    mark = f'{{"do":"{do}"'
-    return (json.loads(row.written) for row in rows if row.written.startswith(mark))
+def _begun_before(event: dict[str, Any], keys: dict[int, str]) -> tuple[Any, ...]:
+    """A decision in an episode that was begun before, like one of a request that does both."""
+    episode = event["episode"]
+    known = (event["state"], None, event["action"], event.get("probability"))
+    return episode, keys.get(episode), *known
 
 
-def _outcomes(rows: Iterable[Row]) -> dict[int, tuple[float, int, float]]:
+def _events(rows: Iterable[Row], *kinds: str) -> Iterator[dict[str, Any]]:
+    """The events of these kinds; what others say is not looked at."""
+    marks = tuple(f'{{"do":"{kind}"' for kind in kinds)
+    return (load(row.written) for row in rows if row.written.startswith(marks))
+
+
+def _outcomes(rows: Iterable[Row]) -> dict[tuple[int, int], tuple[float, int, float]]:
     """The sum, the number and the first arrival of what came of each decision."""
-    found: dict[int, tuple[float, int, float]] = {}
+    found: dict[tuple[int, int], tuple[float, int, float]] = {}
     for event in _events(rows, "feedback"):
         for record in event["records"]:
-            amount = _amount(record)
-            if amount is not None:
-                total, count, first = found.get(record["episode"], (0.0, 0, event["at"]))
-                found[record["episode"]] = (total + amount, count + 1, first)
+            for step, amount in _amounts(record):
+                place = (record["episode"], step)
+                total, count, first = found.get(place, (0.0, 0, event["at"]))
+                found[place] = (total + amount, count + 1, first)
     return found
 
 
-def _amount(record: dict[str, Any]) -> float | None:
-    """What an outcome is worth: rewards, values or costs; None of what is no outcome."""
+def _amounts(record: dict[str, Any]) -> list[tuple[int, float]]:
+    """What the outcome of each step is worth: rewards, values or costs; none of other records."""
     for name in ("reward", "value", "cost"):
         if name in record:
-            return float(record[name])
-    costs = record.get("costs")
-    return float(np.sum(costs)) if costs is not None else None
+            return [(record.get("step", 0), float(record[name]))]
+    costs = record.get("costs", [])
+    return [(h, float(cost)) for h, cost in enumerate(costs) if not isinstance(cost, list)]
 
 
 def _observed(problem: Any, observation: Any) -> list[Any]:
@@ -180,16 +198,24 @@ def _written(table: Any) -> Iterator[bytes]:
 
 
 def evaluation(
-    rows: Rows, problem: Any, retired: Iterable[int], unit: Unit, silence: float | None
+    rows: Rows,
+    problem: Any,
+    retired: Iterable[int],
+    unit: Unit,
+    silence: float | None,
+    newest: int = NEWEST,
 ) -> dict[str, Any]:
     """What other policies would have been worth, from the newest decisions of the log.
 
     Decisions from before the actions last changed are left out, and those in which some action
-    was not allowed: the policies that are judged could not have been played there.
+    was not allowed: the policies that are judged could not have been played there. So are those of
+    which the log does not say how probable they were.
     """
+    if problem.horizon > 1:
+        raise ValueError(f"an evaluation needs decisions of one step, got {problem.horizon} steps")
     if problem.actions is None:
         raise ValueError("an evaluation needs actions that are listed; here they vary")
-    kept, left_out = _newest(rows, problem)
+    kept, left_out = _newest(rows, problem, newest)
     active = [a for a in range(problem.actions) if a not in set(retired)]
     told: dict[str, Any] = {"decisions": len(kept), "left_out": left_out, "unit": unit.name}
     policies: list[dict[str, Any]] = []
@@ -220,22 +246,18 @@ def _policies(problem: Any, active: list[int]) -> list[tuple[str, Floats]]:
     return [("uniform", uniform), *alone]
 
 
-def _newest(rows: Rows, problem: Any) -> tuple[list[tuple[Any, ...]], int]:
+def _newest(rows: Rows, problem: Any, newest: int) -> tuple[list[tuple[Any, ...]], int]:
     """The newest decisions since the actions last changed, and how many were left out."""
     changed = max((event["at"] for event in _events(rows(), "change")), default=-np.inf)
     names = list(columns(problem))
-    kept: list[tuple[Any, ...]] = []
-    left_out = 0
+    kept: deque[tuple[Any, ...]] = deque(maxlen=newest)
+    every = 0
     for row in decisions(rows, problem):
-        if row[names.index("decided")] < changed or row[names.index("among")] is not None:
-            left_out += 1
-            continue
-        kept.append(row)
-        if len(kept) >= 2 * NEWEST:
-            left_out += NEWEST
-            kept = kept[NEWEST:]
-    left_out += max(len(kept) - NEWEST, 0)
-    return kept[-NEWEST:], left_out
+        told = row[names.index("probability")] is not None
+        if told and row[names.index("decided")] >= changed and row[names.index("among")] is None:
+            kept.append(row)
+        every += 1
+    return list(kept), every - len(kept)
 
 
 def _log(kept: list[tuple[Any, ...]], problem: Any, unit: Unit) -> DecisionLog:

@@ -48,12 +48,12 @@ class _Collected(Collector):
         )
         for live in self._learners:
             ready.add_metric([live.name], float(live.ready))
-            if not live.ready:
+            session = live.session
+            if session is None:
                 continue
-            session = live.session()
             values = {
                 "episodes_begun": session.books.begun,
-                "episodes_open": len(session.books.opened),
+                "episodes_open": len(session.books.open),
                 "episodes_pending": session.books.pending,
                 "episodes_overdue": session.books.overdue,
                 "calls_waiting": session.learning.waiting,

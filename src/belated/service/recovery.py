@@ -11,12 +11,11 @@ from typing import Any
 from belated.core import checks, saving
 from belated.core.contract import Agent
 from belated.core.saving import SavedFileError
-from belated.service import events as log
 from belated.service import snapshot
+from belated.service import wire as log
 from belated.service.episodes import Books, Terms, digest
-from belated.service.events import Begun, Changed, Chosen, Event, LogError, Made
 from belated.service.storage import Storage, checked
-from belated.service.wire import reread
+from belated.service.wire import Begun, Changed, Chosen, Event, LogError, Made, reread
 from belated.service.worker import SETTINGS, Pupil
 
 WAY_OUT = (

@@ -20,8 +20,7 @@ from belated.core.contract import Agent
 from belated.core.rewards import Scale
 from belated.linear import life
 from belated.linear.life import Overview, Row
-from belated.service.episodes import Books, Terms
-from belated.service.tally import DAY, Sums
+from belated.service.episodes import DAY, Books, Sums, Terms
 
 WORDS = {
     "pending": "decided, within the deadline, and no outcome has come",
@@ -329,11 +328,12 @@ def _warnings(
 
     tally = books.tally
     heard, taken = tally.delays.count, books.inbox.counts()["taken"]
-    began = min(books.opened.values(), default=now)
+    oldest = books.oldest
+    began = now if oldest is None else oldest.began
     if books.terms.information == "full":  # what came is a function, not an outcome
         heard = taken
     if taken and not heard and books.begun:
-        awaited = books.awaited(next(iter(books.opened))) if books.opened else []
+        awaited = books.awaited(next(iter(books.open))) if books.open else []
         what = f"; the oldest open episode waits for {', '.join(map(str, awaited))}"
         warn(
             "not_learned",

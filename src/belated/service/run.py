@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import socket
 import sys
@@ -14,20 +15,22 @@ import uvicorn
 from fastapi import FastAPI
 
 from belated.core import checks, saving
-from belated.service.app import Server, make
+from belated.service.app import make
 from belated.service.config import POSTGRES, Config, LearnerConfig, demonstration, load
-from belated.service.events import LogError
-from belated.service.export import as_csv, as_parquet, evaluation
+from belated.service.export import MOST, NEWEST, as_csv, as_parquet, evaluation
+from belated.service.fast_path import Server
 from belated.service.gate import Rate
 from belated.service.recovery import Restored, restore
 from belated.service.report import look, silence_of, unit_of
-from belated.service.storage import Storage, StorageError
-from belated.service.storage_sqlite import SQLiteStorage
+from belated.service.storage import SQLiteStorage, Storage, StorageError
 from belated.service.supervisor import Live
 from belated.service.warm import learn
+from belated.service.wire import LogError
 
 SWITCH = 0.001
 """Seconds after which a thread that learns lets the one that answers go on."""
+COLLECT = (10_000, 50, 50)
+"""When cycles of objects are searched for: rarely, since open episodes are many and have none."""
 DRAIN = 10
 """Seconds that requests have to end when the server is told to stop."""
 
@@ -101,13 +104,14 @@ def export(path: Path, name: str, out: Path) -> None:
             file.writelines(write(storage.beside, found.books.terms.problem))
 
 
-def evaluate(path: Path, name: str) -> dict[str, Any]:
+def evaluate(path: Path, name: str, newest: int = NEWEST) -> dict[str, Any]:
     """What other policies would have been worth, from the log of a stopped learner."""
+    checks.integer("newest", newest, 2, MOST)
     with _stopped(path, name) as (learner, storage, found):
         terms, seen = found.books.terms, look(found.pupil.agent)
         unit = unit_of(terms.problem, learner.scale)
         silence = silence_of(terms, seen, unit)
-        return evaluation(storage.beside, terms.problem, seen.retired, unit, silence)
+        return evaluation(storage.beside, terms.problem, seen.retired, unit, silence, newest)
 
 
 def extract(path: Path, name: str, out: Path) -> None:
@@ -142,7 +146,9 @@ def serve(path: Path | None, port: int | None = None) -> int:
     config = demonstration() if path is None else load(path)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     sys.setswitchinterval(SWITCH)
+    gc.set_threshold(*COLLECT)
     settings = listener(config, config.port if port is None else port)
+    gc.freeze()  # modules and what they hold stay; looking at them again takes a tenth of a second
     listening = _bound(settings)
     shown = "[::1]" if ":" in config.host else config.host
     print(f"belated serves http://{shown}:{listening.getsockname()[1]}", flush=True)

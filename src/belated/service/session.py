@@ -23,27 +23,30 @@ from belated.core import stored
 from belated.core.arrays import Floats
 from belated.core.inbox import Outcome
 from belated.core.records import Episode
+from belated.core.rewards import Scale
 from belated.service import snapshot
-from belated.service.commit import Committer
-from belated.service.episodes import Books, digest
+from belated.service.episodes import Books, Call, digest
 from belated.service.errors import Refusal, busy
-from belated.service.events import (
+from belated.service.recovery import Restored, described, happen
+from belated.service.report import Look, look
+from belated.service.storage import Committer, Row, Storage, StorageError
+from belated.service.wire import (
+    Arrived,
     Begun,
     Changed,
-    Choice,
     Chosen,
     Decided,
+    Drawn,
+    End,
     Event,
     Fed,
     Forgotten,
     Made,
+    Reader,
+    RecordError,
     Tick,
+    weight,
 )
-from belated.service.recorder import Call
-from belated.service.recovery import Restored, described, happen
-from belated.service.report import Look, look
-from belated.service.storage import Row, Storage, StorageError
-from belated.service.wire import Arrived, End, RecordError
 from belated.service.worker import Learning, Pupil
 from belated.tabular.records import Trajectory
 
@@ -82,7 +85,7 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Wanted:
     """A decision that a client asks for. field: what the client calls the observation."""
 
     observation: Any = None
@@ -95,7 +98,8 @@ class Asked:
 class Bounds:
     """What a learner takes on at once.
 
-    open: episodes. waiting: calls that wait for the agent. snapshot: events between two snapshots.
+    open: episodes. waiting: calls that wait for the agent. snapshot: events between two snapshots,
+    of which a batch is as many as it has decisions or records.
     log: events that are kept; None: all. asked: episodes asked for. events: not on disk yet.
     """
 
@@ -108,16 +112,20 @@ class Bounds:
 
 
 class Session:
-    """A learner that is driven here."""
+    """A learner that is driven here. scale: of rewards that come without a range."""
 
     def __init__(
         self,
+        name: str,
         storage: Storage,
         restored: Restored,
         bounds: Bounds,
         failed: Callable[[str], None],
+        scale: Scale | None = None,
         clock: Clock | None = None,
     ) -> None:
+        self.name = name
+        self.scale = scale
         self.books = restored.books
         self.bounds = bounds
         self.clock = clock or Clock(restored.books.now)
@@ -133,6 +141,7 @@ class Session:
         self._choosing: dict[str, asyncio.Future[dict[str, int]]] = {}
         self._coming: dict[asyncio.Future[Any], int] = {}  # and how many episodes each asks for
         self._snapshot = restored.snapshot
+        self._since = restored.number - restored.snapshot
         self._looked: tuple[float, float, Any, Look | None] = (0.0, 0.0, None, None)
         self._writing: threading.Thread | None = None
         at = (restored.number, restored.checksum)
@@ -145,6 +154,10 @@ class Session:
             happen(restored, event)
             self.committer.append(event)
         self.learning = Learning(restored.pupil, self._capture, self._agent_failed)
+
+    def reader(self) -> Reader:
+        """What reads the records of the learner."""
+        return Reader(self.books.terms.problem, self.scale, self.books.keys)
 
     async def begin(self, key: str | None) -> tuple[int, bool]:
         """Begin an episode; with a key that was used, find it. Returns whether it is new."""
@@ -175,12 +188,12 @@ class Session:
         """Refuse episodes that would be too many at once."""
         self._check_room(0)
         coming = sum(self._coming.values())
-        if len(self.books.opened) + coming + more > self.bounds.open:
+        if len(self.books.open) + coming + more > self.bounds.open:
             raise busy(f"{self.bounds.open} episodes are open; close some, or set a deadline", 10)
         if coming and coming + more > self.bounds.asked:
             raise busy(f"{coming} episodes are being begun")
 
-    async def choose(self, asked: Sequence[Asked]) -> list[tuple[int, int, float, bool]]:
+    async def choose(self, asked: Sequence[Wanted]) -> list[tuple[int, int, float, bool]]:
         """Decide in new episodes of one step: all of them, in one event, or none.
 
         Returns number, action, probability and whether the decision is new, of each. A key that was
@@ -211,7 +224,7 @@ class Session:
             raise Refusal(409, why, outcome="conflict", field="key")
         return self.books.chosen[number]
 
-    async def _choose_new(self, asked: Sequence[Asked]) -> list[tuple[int, int, float]]:
+    async def _choose_new(self, asked: Sequence[Wanted]) -> list[tuple[int, int, float]]:
         self._check_open(len(asked))
         now = self._tick()
         future: asyncio.Future[Any] = self._loop.create_future()
@@ -220,17 +233,17 @@ class Session:
         self._choosing.update(dict.fromkeys(keys, future))
 
         def ask(pupil: Pupil) -> None:
-            made: list[Choice] = []
+            made: list[Drawn] = []
             error = _refused(pupil, asked)
             for one in () if error else asked:
                 found = pupil.decide(one.observation, one.among, now)
                 told = (one.key, one.observation, one.among, found.action, found.probability)
-                made.append(Choice(found.number, *told, pupil.holdout(found)))
+                made.append(Drawn(found.number, *told, pupil.holdout(found)))
             event = Chosen(0.0, now, pupil.learned, tuple(made))
             self._call(lambda: self._entered(keys, future, event, error))
 
         self.learning.ask(ask)
-        choices: tuple[Choice, ...] = await asyncio.shield(future)
+        choices: tuple[Drawn, ...] = await asyncio.shield(future)
         return [(one.episode, one.action, one.probability) for one in choices]
 
     def _entered(
@@ -248,8 +261,7 @@ class Session:
             if error is not None:
                 raise error
             self._happen(replace(event, at=self._tick()))
-            for _ in event.choices:
-                self._count("decided")
+            self._count("decided", len(event.choices))
             future.set_result(event.choices)
         except Exception as refused:
             _give_up(future, refused)
@@ -295,11 +307,11 @@ class Session:
             raise Refusal(422, why, outcome="invalid", field="state")
         now = self._tick()
         policy = await self.policy(episode)
-        known = self.books.decisions.get(episode, {}).get(step)
+        known = self.books.open[episode].decided.get(step)
         if known is None:
             self._check_room(1)
             action, probability = Episode(episode, policy).act(step, state, self._rng)
-            self._happen(Decided(now, episode, step, state, action))
+            self._happen(Decided(now, episode, step, state, action, probability))
             self._count("decided")
         elif known[0] != state:
             why = f"step {step} of episode {episode} was decided in state {known[0]}, got {state}"
@@ -315,9 +327,10 @@ class Session:
         if episode >= self.books.begun:
             await self.committer.proven()
             raise Refusal(404, f"episode {episode} has not begun", outcome="unknown")
-        if episode not in self.books.policies:
+        entry = self.books.open.get(episode)
+        if entry is None or entry.policy is None:
             raise Refusal(410, f"episode {episode} is closed", outcome="late")
-        return self.books.policies[episode]
+        return entry.policy
 
     async def feed(self, given: Sequence[Arrived | RecordError]) -> list[Outcome]:
         """Take feedback; an outcome for each record."""
@@ -343,14 +356,15 @@ class Session:
             for record in given
         ]
         asked = [r for r, outcome in zip(given, known, strict=True) if outcome is None]
-        found = iter(self._applied(Fed(now, tuple(asked))))
+        tells = bool(asked) or (not given and self.books.terms.dated)  # nothing: just the time
+        found = iter(self._applied(Fed(now, tuple(asked))) if tells else ())
         outcomes = [next(found) if outcome is None else outcome for outcome in known]
         kept = [
             record
             for record, outcome in zip(given, outcomes, strict=True)
             if outcome.kind in ("taken", "late") and not isinstance(record, RecordError)
         ]
-        if kept:
+        if kept or (tells and not given):
             self._append(Fed(now, tuple(kept)))
         self._check_told()
         return outcomes
@@ -495,16 +509,17 @@ class Session:
         """Log an event that has happened, and hand on what the agent is to be told."""
         number = self.committer.append(event)
         self.learning.add(self.books.calls())
-        if number - self._snapshot >= self.bounds.snapshot:
-            self._snapshot = number
+        self._since += weight(event)
+        if self._since >= self.bounds.snapshot:
+            self._snapshot, self._since = number, 0
             self.learning.snapshot()
 
-    def _count(self, kind: str) -> None:
-        self.counts[kind] += 1
+    def _count(self, kind: str, more: int = 1) -> None:
+        self.counts[kind] += more
         minute = int(self.clock() // 60)
         if not self.arrivals or self.arrivals[-1][0] != minute:
             self.arrivals.append((minute, Counter()))
-        self.arrivals[-1][1][kind] += 1
+        self.arrivals[-1][1][kind] += more
 
     def _capture(self) -> None:
         """In the thread of learning, which does nothing else meanwhile: make a snapshot.
@@ -613,7 +628,7 @@ def _one_place_each(
     yield given[start:]
 
 
-def _refused(pupil: Pupil, asked: Sequence[Asked]) -> Refusal | None:
+def _refused(pupil: Pupil, asked: Sequence[Wanted]) -> Refusal | None:
     """Why one of the decisions cannot be made; nothing has changed then."""
     for i, one in enumerate(asked):
         try:

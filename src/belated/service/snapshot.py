@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from belated.core import checks, saving, stored
+from belated.core.arrays import Floats
 from belated.core.contract import check_is_agent
+from belated.core.inbox import Inbox
 from belated.core.ledger import read_record
-from belated.service.episodes import Books, Terms
-from belated.service.recorder import Call
+from belated.service.episodes import BUCKETS, NOBODY, Books, Call, Entry, Tally, Terms
+from belated.service.storage import Piece
 from belated.service.worker import Pupil
 
-FORMAT = 2
+FORMAT = 3
+READ = (2, FORMAT)
 PIECE = 2**20
 """Bytes that are written at once, so that no event waits long for the disk."""
-Piece = tuple[int, bytes, bool]
-"""Its place, its content, and whether it is the last."""
+KNOWN = ("began", "end", "path", "heard", "action", "holdout", "total", "reports")
+"""What a state has of an open episode as numbers."""
 NAMES = ("format", "number", "checksum", "agent", "books", "learned", "unused", "waiting")
 
 
@@ -31,7 +39,7 @@ class Moment(NamedTuple):
     checksum: int
     books: Books
     waiting: list[Call]
-    agent: stored.Kept
+    agent: stored.KeptObject
     learned: int
     unused: int
 
@@ -41,9 +49,9 @@ def write(moment: Moment) -> Iterator[Piece]:
     saved = {
         **moment._asdict(),
         "format": FORMAT,
-        "books": moment.books.state(),
+        "books": written(moment.books),
         "waiting": [
-            call if isinstance(call, int) else [record.to_state() for record in call]
+            call if isinstance(call, int | float) else [record.to_state() for record in call]
             for call in moment.waiting
         ],
     }
@@ -67,14 +75,14 @@ def _pieces(chunks: list[bytes | memoryview]) -> Iterator[Piece]:
 def read(content: bytes, terms: Terms) -> tuple[int, int, Books, Pupil]:
     """Number and checksum of the last event, the books and the pupil."""
     saved: Any = saving.from_bytes(content, "a snapshot")
-    if isinstance(saved, dict) and saved.get("format") != FORMAT:
+    if isinstance(saved, dict) and saved.get("format") not in READ:
         raise ValueError(f"a snapshot must have format {FORMAT}, got {saved.get('format')!r}")
     stored.exact(saved, *NAMES)
     check_is_agent("agent", saved["agent"])
-    books = Books.from_state(terms, saved["books"])
+    books = kept_books(terms, saved["books"])
     calls: list[Call] = []
     for call in stored.items("waiting", saved["waiting"]):
-        if isinstance(call, int):
+        if isinstance(call, int | float):
             calls.append(call)
             continue
         items = stored.items("records", call)
@@ -84,3 +92,170 @@ def read(content: bytes, terms: Terms) -> tuple[int, int, Books, Pupil]:
     pupil.unused = checks.integer("unused", saved["unused"], 0)
     number = checks.integer("number", saved["number"], 0)
     return number, checks.integer("checksum", saved["checksum"], 0), books, pupil
+
+
+def written(books: Books) -> stored.State:
+    """Books as they are now. Calls must have been read."""
+    entries = books.open.values()
+    made = [(n, h, *at) for n, e in books.open.items() for h, at in e.decided.items()]
+    return {
+        "problem": books.problem,
+        "begun": books.begun,
+        "inbox": books.inbox.memory(),
+        "now": books.now,
+        "open": np.array(list(books.open), dtype=np.int64),
+        "known": _columns(entries),
+        "policies": [entry.policy for entry in entries],
+        "chosen": [[n, *drawn] for n, drawn in books.chosen.items()],
+        "decisions": np.array(made, dtype=np.int64).reshape(-1, 4),
+        "closed_ends": np.array(list(books._closed_ends.items()), np.int64).reshape(-1, 2),
+        "keys": [[key, number] for key, number in books.keys.items()],
+        "old_keys": list(books._old_keys),
+        "history": np.array([(t, c, float(d)) for t, c, d in books.history]).reshape(-1, 3),
+        "delays": np.array(books.delays, dtype=np.int64),
+        "tally": books.tally.state(),
+    }
+
+
+def kept_books(terms: Terms, saved: stored.State) -> Books:
+    """The books that wrote the state, kept on these terms."""
+    names = ("problem", "begun", "inbox", "now", "open", "known", "policies", "chosen")
+    more = ("decisions", "closed_ends", "keys", "old_keys", "history", "delays", "tally")
+    if isinstance(saved, dict) and "known" not in saved:
+        saved = _earlier(saved)
+    read = stored.exact(saved, *names, *more)
+    problem = read["problem"]
+    if problem != terms.problem:
+        actions = getattr(problem, "actions_listed", None)
+        if actions is None or terms.problem.with_actions(actions) != problem:
+            raise ValueError("the snapshot must be of the same problem")
+    made = Books(replace(terms, problem=problem))
+    made.begun = checks.integer("begun", read["begun"], 0)
+    made.now = checks.real("now", read["now"], 0.0)
+    _read_open(made, read)
+    _read_inbox(made, read["inbox"])
+    closed = stored.array("closed_ends", read["closed_ends"], np.int64, (None, 2))
+    made._closed_ends = dict(closed.tolist())
+    for item in stored.items("chosen", read["chosen"]):
+        number, action, probability = stored.items("chosen", item)
+        made.chosen[checks.integer("chosen", number, 0, made.begun - 1)] = (
+            checks.integer("action", action, 0),
+            checks.real("probability", probability, 0.0, 1.0),
+        )
+    made._old_keys = deque(map(str, read["old_keys"]))
+    for at, cost, late in _rows("history", read["history"], 3):
+        made.history.append((at, cost, bool(late)))
+    made.delays = stored.array("delays", read["delays"], np.int64, (BUCKETS,)).tolist()
+    if read["tally"] is not None:
+        made.tally = Tally.from_state(read["tally"])
+    else:
+        for entry in made.open.values():
+            made.tally.begin(entry)
+    made.count_open()
+    return made
+
+
+def _read_open(books: Books, read: stored.State) -> None:
+    """The table of open episodes of a state."""
+    numbers = stored.array("open", read["open"], np.int64, (None,))
+    stored.within("open", numbers, books.begun)
+    if (np.diff(numbers) <= 0).any():
+        raise ValueError("open must be the numbers of episodes, oldest first")
+    books.keys = {str(key): int(number) for key, number in read["keys"]}
+    key_of = {number: key for key, number in books.keys.items()}
+    rows = _rows("known", read["known"], len(KNOWN))
+    policies = stored.items("policies", read["policies"])
+    if not len(numbers) == len(rows) == len(policies):
+        raise ValueError(f"known and policies must have {len(numbers)} rows, one per episode")
+    decided: dict[int, dict[int, tuple[int, int]]] = {}
+    made = stored.array("decisions", read["decisions"], np.int64, (None, 4))
+    for number, h, state, action in made.tolist():
+        decided.setdefault(number, {})[h] = (state, action)
+    for number, row, policy in zip(numbers.tolist(), rows, policies, strict=True):
+        known = dict(zip(KNOWN, row, strict=True))
+        books.open[number] = Entry(
+            known["began"],
+            key_of.get(number),
+            None if policy is None else _policy(books, policy),
+            decided.get(number, {}),
+            int(known["end"]) if known["end"] >= 0 else None,
+            bool(known["path"]),
+            bool(known["heard"]),
+            int(known["action"]),
+            known["holdout"],
+            known["total"],
+            int(known["reports"]),
+        )
+
+
+def _policy(books: Books, saved: object) -> Floats:
+    return stored.array("policies", saved, np.float64, books.problem.shape)
+
+
+def _read_inbox(books: Books, saved: stored.State) -> None:
+    """The inbox of a state, before these books."""
+    inbox = Inbox.from_state({**saved, "agent": books})
+    before = (inbox.deadline, inbox.default, inbox.grace)
+    if before != books.terms.inbox:
+        raise ValueError(f"deadline, default and grace must stay as they were: {before}")
+    inbox.clock = books._clock if books.terms.timed else None
+    books.inbox = inbox
+    books.terms = replace(books.terms, remember=inbox.remember)
+
+
+def _columns(entries: Iterable[Entry]) -> Floats:
+    """Entries as rows of numbers; other threads go on meanwhile, as they would not in np.array."""
+    flat = chain.from_iterable(map(_numbers, entries))
+    return np.fromiter(flat, np.float64).reshape(-1, len(KNOWN))
+
+
+def _numbers(entry: Entry) -> tuple[float, ...]:
+    end = -1 if entry.end is None else entry.end
+    told = (entry.began, end, entry.path, entry.heard)
+    return (*told, entry.action, entry.holdout, entry.total, entry.reports)
+
+
+def _rows(name: str, value: object, width: int) -> list[list[float]]:
+    rows = stored.array(name, value, np.float64, (None, width))
+    stored.finite(name, rows)
+    found: list[list[float]] = rows.tolist()
+    return found
+
+
+class Recorder:
+    """What stood in the place of the agent in snapshots of version 0.2."""
+
+    def __init__(self, state: stored.State) -> None:
+        self._state = stored.exact(state, "problem", "information", "uses_paths", "ledger")
+
+    def state(self) -> stored.State:
+        """The problem, the open episodes and what the agent wanted to know."""
+        return self._state
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Recorder:
+        """The inverse of `state`."""
+        return cls(state)
+
+
+saving.register(Recorder, "service.Recorder")
+
+
+def _earlier(saved: stored.State) -> stored.State:
+    """A state of version 0.2, which had no sums and several tables, as it is written today."""
+    kept = dict(saved)
+    inbox = dict(kept.pop("inbox"))
+    if not isinstance(inbox.get("agent"), Recorder):
+        raise ValueError("the snapshot must be of a learner of the service")
+    before = inbox.pop("agent").state()
+    ledger = before["ledger"]
+    ends = dict(kept.pop("ends").tolist())
+    came = {item["number"]: item for item in ledger["open"]}
+    rows = []
+    for number, began in zip(kept["open"].tolist(), kept.pop("opened").tolist(), strict=True):
+        entry = came[number]
+        told = (entry["path_came"], entry["costs_came"])
+        rows.append((began, ends.get(number, -1), *told, NOBODY, 0.0, 0.0, entry["costs_came"]))
+    known = np.array(rows, dtype=np.float64).reshape(-1, len(KNOWN))
+    fixed = {"problem": before["problem"], "begun": ledger["begun"], "inbox": inbox}
+    return {**kept, **fixed, "known": known, "chosen": [], "tally": None}

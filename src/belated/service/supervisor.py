@@ -14,12 +14,11 @@ from collections.abc import Callable
 from belated.core.contract import Agent
 from belated.core.rewards import Scale
 from belated.service.episodes import Terms
-from belated.service.errors import unavailable
-from belated.service.events import LogError
+from belated.service.errors import Refusal, unavailable
 from belated.service.recovery import Restored, restore
 from belated.service.session import Bounds, Session
 from belated.service.storage import Storage, StorageError, Taken
-from belated.service.wire import Reader
+from belated.service.wire import LogError
 from belated.service.worker import Pupil
 
 RETRY = 1.0
@@ -54,6 +53,7 @@ class Live:
         rewards: the scale of rewards that come without a range.
 
     Attributes:
+        session: what drives it; None if nothing does.
         why: why it is not open, for the log.
     """
 
@@ -72,7 +72,7 @@ class Live:
         self.rewards = rewards
         self._make = make
         self._open = open
-        self._session: Session | None = None
+        self.session: Session | None = None
         self._address: str | None = None
         self._broken: asyncio.Future[str] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -82,26 +82,18 @@ class Live:
     @property
     def ready(self) -> bool:
         """Whether requests are taken here."""
-        return self._session is not None
+        return self.session is not None
 
     @property
     def elsewhere(self) -> bool:
         """Whether another process drives the learner."""
         return self._address is not None
 
-    def session(self) -> Session:
-        """What drives the learner; raises `Refusal` if nothing does."""
-        if self._session is None:
-            refusal = unavailable(f"learner {self.name}: {self._told}", RETRY)
-            if self._address:
-                refusal.address = self._address
-            raise refusal
-        return self._session
-
-    def reader(self) -> Reader:
-        """What reads the records of the learner."""
-        books = self.session().books
-        return Reader(books.terms.problem, self.rewards, books.keys)
+    def refusal(self) -> Refusal:
+        """Why no request is taken here."""
+        refusal = unavailable(f"learner {self.name}: {self._told}", RETRY)
+        refusal.address = self._address or None
+        return refusal
 
     def start(self) -> None:
         """Open it, and keep it open."""
@@ -112,7 +104,7 @@ class Live:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        session, self._session = self._session, None
+        session, self.session = self.session, None
         self.why = self._told = "the server is stopping"
         if session is not None:
             await session.close(drain=True)
@@ -134,13 +126,15 @@ class Live:
                 continue
             self._address = None
             self._broken = asyncio.get_running_loop().create_future()
-            self._session = Session(storage, restored, self.bounds, self._break)
+            self.session = Session(
+                self.name, storage, restored, self.bounds, self._break, self.rewards
+            )
             if opened:
                 logger.warning("learner %s: open again at event %d", self.name, restored.number)
             opened = True
-            self.why, self._told = await self._until_broken(self._session), SEE_LOG
+            self.why, self._told = await self._until_broken(self.session), SEE_LOG
             logger.error("learner %s: %s", self.name, self.why)
-            session, self._session = self._session, None
+            session, self.session = self.session, None
             await asyncio.gather(session.close(drain=False), return_exceptions=True)
             await asyncio.sleep(RETRY)
 

@@ -1,4 +1,4 @@
-"""Feedback as JSON, to and from records.
+"""What is written as JSON: the records of clients, and the events of the log.
 
     {"episode": 3, "path": {"states": [0, 2, 1], "actions": [1, 0]}}    states has one entry more
     {"episode": 3, "costs": [0.2, 0.9]}        of all steps; nested lists under full information
@@ -13,16 +13,24 @@ A cost is in [0, 1]. A reward r in [low, high] is the cost (high - r) / (high - 
 decisions takes rewards in any unit, and those of several events of one decision add up. A time is
 that of the event itself, in seconds since 1970 or as ISO 8601 with a zone: it decides whether the
 deadline was met.
+
+An event is a frozen record with everything that its effect depends on: the clock, the draw of an
+action, and for a new episode how many calls the agent had learned from. It is written as JSON under
+the number of its format. A format is never changed: what is new gets the next number, and
+`UPGRADES` says how to read the old one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from pydantic_core import from_json, to_json
 
 from belated.core import checks
 from belated.core.arrays import Floats
@@ -36,7 +44,7 @@ OUTCOMES = ("costs", "cost", "rewards", "reward")
 """Of these a time may be told."""
 LATEST = 1e11
 """A time in seconds that no clock shows; milliseconds since 1970 are above it."""
-LARGEST = 2**53
+LARGEST_WHOLE = 2**53
 """Whole numbers above it are not exact in JSON of other programs."""
 
 
@@ -252,7 +260,7 @@ def _costs(name: str, rewards: Floats, given: Mapping[str, Any], reader: Reader)
 
 def _integer(name: str, value: object) -> int:
     try:
-        return checks.integer(name, value, 0, LARGEST)
+        return checks.integer(name, value, 0, LARGEST_WHOLE)
     except ValueError as error:
         raise RecordError(name, str(error)) from None
 
@@ -284,7 +292,7 @@ def _number(name: str, value: object) -> float:
 def _integers(name: str, value: object) -> Any:
     if not isinstance(value, list) or not all(type(item) is int for item in value):
         raise RecordError(name, f"{name} must be a list of whole numbers, got {checks.show(value)}")
-    if any(not 0 <= item <= LARGEST for item in value):
+    if any(not 0 <= item <= LARGEST_WHOLE for item in value):
         raise RecordError(name, f"{name} must be whole numbers of at least 0")
     return np.array(value, dtype=np.int64)
 
@@ -304,3 +312,205 @@ def _plain(value: object, depth: int) -> bool:
     if isinstance(value, list):
         return depth > 0 and all(_plain(item, depth - 1) for item in value)
     return type(value) in (int, float)
+
+
+FORMAT = 4
+"""The number of the format that is written."""
+
+
+def _with_grace(values: dict[str, Any]) -> dict[str, Any]:
+    """Format 2 says for how long an episode past its deadline is kept; before, it never was."""
+    if values["do"] != "made":
+        return values
+    return {**values, "terms": {"first": 0, "start": None, "grace": None, **values["terms"]}}
+
+
+def _with_ends(values: dict[str, Any]) -> dict[str, Any]:
+    """Format 3 has decisions in one request; before, every path waited for its last state."""
+    if values["do"] != "made":
+        return values
+    return {**values, "terms": {**values["terms"], "ends": True}}
+
+
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: _with_grace,
+    2: _with_ends,
+    3: dict,  # format 4 says with which probability an action was drawn
+}
+"""From the fields of an event of this format to those of the next."""
+
+
+class LogError(Exception):
+    """A log that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The learner was made: the first event. terms: what must stay as it is."""
+
+    at: float
+    terms: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An episode began.
+
+    at: the time in seconds. learned: calls that the agent had learned from when it made the policy.
+    key: what the client calls it. policy: a digest of the policy that was handed out.
+    """
+
+    at: float
+    episode: int
+    learned: int
+    key: str | None
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """An action was drawn for a client. probability: of the action, if it is known."""
+
+    at: float
+    episode: int
+    step: int
+    state: int
+    action: int
+    probability: float | None = None
+
+
+class Drawn(NamedTuple):
+    """One decision. observation: what the client knew. among: the actions that it allowed.
+
+    holdout: the probability that the holdout has drawn it.
+    """
+
+    episode: int
+    key: str | None
+    observation: Any
+    among: Any
+    action: int
+    probability: float
+    holdout: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Decisions were made for a request: all of them, each an episode of one step.
+
+    now: the time that the agent was told. learned: as of `Begun`.
+    """
+
+    at: float
+    now: float
+    learned: int
+    choices: tuple[Drawn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """Feedback came that was new or late; without records, the agent is told the time."""
+
+    at: float
+    records: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """A client says that an episode will not report."""
+
+    at: float
+    episode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The learner was changed while it learned.
+
+    learned: as of `Begun`. actions: all actions from now on, their number or their names; None if
+    they stay. retire: the number of an action that is not played any more. settings: of the agent
+    and of the books, by name.
+    """
+
+    at: float
+    learned: int
+    actions: int | list[str] | None = None
+    retire: int | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """The time at which a deadline had passed."""
+
+    at: float
+
+
+Event = Made | Begun | Decided | Chosen | Fed | Forgotten | Changed | Tick
+KINDS: dict[str, type[Event]] = {
+    "made": Made,
+    "begin": Begun,
+    "decide": Decided,
+    "choose": Chosen,
+    "feedback": Fed,
+    "forget": Forgotten,
+    "change": Changed,
+    "tick": Tick,
+}
+NAMES = {kind: name for name, kind in KINDS.items()}
+_FIELDS = {kind: tuple(field.name for field in fields(kind)) for kind in KINDS.values()}
+
+
+def write(event: Event) -> str:
+    """An event as text."""
+    kind = type(event)
+    values: dict[str, Any] = {"do": NAMES[kind]}
+    for name in _FIELDS[kind]:
+        values[name] = getattr(event, name)
+    if isinstance(event, Fed):
+        values["records"] = [record.to_json() for record in event.records]
+    try:
+        return to_json(values).decode()
+    except ValueError:  # half of a pair of characters, which JSON can escape and UTF-8 cannot hold
+        return json.dumps(values, separators=(",", ":"))
+
+
+def load(written: str) -> Any:
+    """The value of a JSON text."""
+    try:
+        return from_json(written)
+    except ValueError:
+        return json.loads(written)
+
+
+def read(written: str, format: int, record: Callable[[Any], Any] = parse) -> Event:
+    """The event of a text that was written in this format. record: reads a record."""
+    if not 1 <= format <= FORMAT:
+        raise LogError(
+            f"the log has events of format {format}, written by another release; "
+            f"this release reads formats 1 to {FORMAT}"
+        )
+    try:
+        values = load(written)
+        for older in range(format, FORMAT):
+            values = UPGRADES[older](values)
+        kind = KINDS[values.pop("do")]
+        if kind is Chosen:
+            values["choices"] = tuple(Drawn(*choice) for choice in values["choices"])
+        if kind is Fed:
+            values["records"] = tuple(map(record, values["records"]))
+        return kind(**values)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise LogError(f"an event cannot be read: {checks.show(written)}: {error}") from None
+
+
+def weight(event: Event) -> int:
+    """How many events this one stands for: a batch is as many as it has decisions or records."""
+    if isinstance(event, Chosen):
+        return len(event.choices)
+    return max(1, len(event.records)) if isinstance(event, Fed) else 1
+
+
+def checksum(before: int, written: str) -> int:
+    """The checksum of an event, given that of the one before: a lost event shows."""
+    return zlib.crc32(written.encode(), before)

@@ -21,7 +21,7 @@ import numpy as np
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Agent, Deciding
 from belated.core.records import Decision
-from belated.service.recorder import Call
+from belated.service.episodes import Call
 
 SETTINGS = ("floor", "holdout")
 """What may change of an agent while it learns."""
@@ -49,7 +49,7 @@ class Pupil:
     def begin(self) -> tuple[int, Floats]:
         """The next episode."""
         episode = self.agent.begin_episode()
-        return episode.number, frozen(np.ascontiguousarray(episode.policy, dtype=np.float64))
+        return episode.number, frozen(np.ascontiguousarray(episode.played, dtype=np.float64))
 
     def check(self, observation: Any, among: Any) -> None:
         """Raise `ValueError` if no decision can be made there. The agent may know more."""
@@ -79,8 +79,8 @@ class Pupil:
         for name, asked in wanted.items():
             if asked and not hasattr(agent, name):
                 raise ValueError(
-                    "the agent of this learner can neither add nor retire actions nor change its "
-                    "settings; linear_sampler can"
+                    f"{type(agent).__name__} has no {name}; linear_sampler and agents of your own "
+                    "with add_action, retire and change can add and retire actions"
                 )
         if actions is not None:
             agent.problem.with_actions(actions)  # raises an error before anything has changed
@@ -101,6 +101,10 @@ class Pupil:
         if isinstance(call, int):
             if self.agent.is_open(call):
                 self.agent.forget(call)
+            return
+        if isinstance(call, float):
+            if self._dated:
+                self.agent.observe([], now=call)
             return
         records = [record for record in call if self.agent.is_open(record.episode)]
         self.unused += len(call) - len(records)
