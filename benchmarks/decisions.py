@@ -2,6 +2,7 @@
 
     python benchmarks/decisions.py                 tables, to benchmarks/DECISIONS.md as well
     python benchmarks/decisions.py scores 300 302  scores of these seeds in all worlds
+    python benchmarks/decisions.py scores 300 302 rare mailer:clock  and in some
 
 Ten actions, one model per action, a fifth of the decisions report after 100 decisions on average.
 `decide` and `observe` are timed together with all their checks; of Vowpal Wabbit (extra `vw`,
@@ -33,6 +34,8 @@ INTRODUCTION = (
     "on what else it does; compare within a row."
 )
 PAGE = Path(__file__).with_name("DECISIONS.md")
+KEPT = "## Where the time goes"
+"""The page stays as it is from here on."""
 
 
 def learner_time(
@@ -152,18 +155,24 @@ def mailer(seed: int, how: str, days: int = 40, mails: int = 300) -> float:
     return float((best - got) / (best - uniform))
 
 
-def scores(first: int, last: int, **settings: object) -> None:
-    """Print the scores of seeds first to last, world by world."""
-    means = []
-    for make in worlds.ALL:
-        found = [score(make, seed, **settings) for seed in range(first, last + 1)]
-        means.append(float(np.mean(found)))
-        print(make.__name__, f"{means[-1]:.3f}", " ".join(f"{v:.3f}" for v in found), flush=True)
-    nine = means[: len(worlds.NINE)]
-    print(f"nine: mean {np.mean(nine):.3f}, worst {max(nine):.3f}", flush=True)
-    for how in ("clock", "nightly", "each"):
-        found = [mailer(seed, how) for seed in range(first, last + 1)]
-        print("mailer", how, f"{np.mean(found):.3f}", " ".join(f"{v:.3f}" for v in found))
+MAILERS = ("clock", "nightly", "each")
+
+
+def scores(first: int, last: int, names: list[str], **settings: object) -> None:
+    """Print the scores of seeds first to last, by default of all worlds and the mailer."""
+    known = {make.__name__: make for make in worlds.ALL}
+    means: dict[str, float] = {}
+    for name in names or [*known, *(f"mailer:{how}" for how in MAILERS)]:
+        kind, _, how = name.partition(":")
+        found = [
+            mailer(seed, how) if kind == "mailer" else score(known[kind], seed, **settings)
+            for seed in range(first, last + 1)
+        ]
+        means[name] = float(np.mean(found))
+        print(name, f"{means[name]:.3f}", " ".join(f"{v:.3f}" for v in found), flush=True)
+    nine = [means[make.__name__] for make in worlds.NINE if make.__name__ in means]
+    if len(nine) == len(worlds.NINE):
+        print(f"nine: mean {np.mean(nine):.3f}, worst {max(nine):.3f}", flush=True)
 
 
 def table(head: str, rows: list[list[str]]) -> str:
@@ -203,14 +212,14 @@ def main() -> None:
         ]
     )
     before = PAGE.read_text() if PAGE.exists() else ""
-    kept = before[before.find("## Scores") :] if "## Scores" in before else ""
+    kept = before[before.find(KEPT) :] if KEPT in before else ""
     PAGE.write_text(page + "\n" + ("\n" + kept if kept else ""))
     print(page)
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 2 and sys.argv[1] == "scores":
-        scores(int(sys.argv[2]), int(sys.argv[3]))
+        scores(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
     elif len(sys.argv) > 1:
         print(*pending(int(sys.argv[1])))
     else:

@@ -1,16 +1,16 @@
 """The tables of docs/decision_suite.md and its figure.
 
     belated run decisions-tuning --out out/decisions-tuning
-    belated run decisions-quick --out out/decisions-quick
-    python docs/decision_suite.py out/decisions-quick out/decisions-tuning
+    belated run decisions --out out/decisions
+    python docs/decision_suite.py out/decisions out/decisions-tuning
 
-takes the results, of the quick suite or the whole one: scores with their intervals go to
-docs/decision_suite.csv, those of the tuning to docs/decision_tuning.csv, the figure to
-docs/decision_suite.png, tables to the page. Without directories the tables are made again from the
-scores.
+takes the results: scores with their intervals go to docs/decision_suite.csv, those of the tuning,
+if they are given, to docs/decision_tuning.csv, the figure to docs/decision_suite.png, tables to the
+page. Without directories the tables are made again from the scores.
 """
 
 import csv
+import dataclasses
 import io
 import sys
 from pathlib import Path
@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 import tables
 
-from belated.lab import Results
+from belated.lab import Experiment, Results, named, toml
 from belated.lab.catalogue import decisions
-from belated.lab.table import number
+from belated.lab.tables import number
 
 DOCS = Path(__file__).parent
 PAGE, SCORES, FIGURE = (DOCS / f"decision_suite{ending}" for ending in (".md", ".csv", ".png"))
@@ -29,9 +29,14 @@ OURS = decisions.OURS
 COLUMNS = ("case", "agent", "score", "low", "high", "seeds")
 
 
-def gather(directory: Path, tuning: Path) -> None:
-    """Keep the scores of both runs, and draw the profiles."""
-    for results, target in ((Results(directory), SCORES), (Results(tuning), TUNING)):
+def gather(directory: Path, tuning: Path | None = None) -> None:
+    """Keep the scores of a whole run, and of the tuning, and draw the profiles."""
+    if not _same(Results(directory).experiment, named("decisions")):
+        raise ValueError(f"{directory} must be a whole run of decisions")
+    for source, target in ((directory, SCORES), (tuning, TUNING)):
+        if source is None:
+            continue
+        results = Results(source)
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -49,6 +54,13 @@ def gather(directory: Path, tuning: Path) -> None:
     figure.savefig(FIGURE, dpi=160)
 
 
+def _same(first: Experiment, second: Experiment) -> bool:
+    """Whether two experiments differ at most in their number of seeds."""
+    return toml.dumps(dataclasses.replace(first, seeds=1)) == toml.dumps(
+        dataclasses.replace(second, seeds=1)
+    )
+
+
 def read(path: Path) -> dict[str, dict[str, tuple[float, float, float]]]:
     """Score, lower and upper end, by agent and case."""
     found: dict[str, dict[str, tuple[float, float, float]]] = {}
@@ -63,6 +75,13 @@ def seeds() -> int:
     """How many seeds the scores are means of."""
     with SCORES.open(encoding="utf-8", newline="") as file:
         return min(int(row["seeds"]) for row in csv.DictReader(file))
+
+
+def told() -> str:
+    """What the scores are means of."""
+    if seeds() > 1:
+        return f"Means over {seeds()} seeds, with the interval over seeds in brackets."
+    return "**One seed only**: a difference of less than 0.1 in one case may be chance."
 
 
 def summary() -> str:
@@ -104,7 +123,8 @@ def by_case() -> str:
                 continue
             middle, low, high = found[agent][case]
             star = "\\*" if number(middle) == number(least) else ""
-            row.append(f"{number(middle)}{star} ({number(low)} to {number(high)})")
+            around = f" ({number(low)} to {number(high)})" if low < high else ""
+            row.append(f"{number(middle)}{star}{around}")
         table.append(row)
     return tables.markdown(["case", *agents], table, "---:")
 
@@ -155,7 +175,13 @@ def mean(own: dict[str, tuple[float, float, float]]) -> float:
 
 def text() -> str:
     """The page with its tables made anew."""
-    made = {"summary": summary(), "by case": by_case(), "tuned": tuned(), "behind": behind()}
+    made = {
+        "seeds": told(),
+        "summary": summary(),
+        "by case": by_case(),
+        "tuned": tuned(),
+        "behind": behind(),
+    }
     return tables.renewed(PAGE, made)
 
 

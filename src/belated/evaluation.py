@@ -22,7 +22,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
-from belated.linear.exposure import POOLED, unit_edges
+from belated.linear.exposure import HISTOGRAM, POOLED, unit_edges
 from belated.linear.logs import DecisionLog
 
 __all__ = ["DecisionLog", "Value", "shares", "value"]
@@ -125,15 +125,15 @@ def shares(log: DecisionLog, actions: int, counts: Ints | None = None) -> Floats
     who = np.flatnonzero(log.came)
     bins = np.searchsorted(edges, log.reported[who] - log.decided[who])
     passed = who[reached[who] >= bins]
-    young = np.bincount(bins[reached[who] < bins], minlength=E)
+    seen = np.bincount(bins, weights[who], minlength=E)
     bins = bins[reached[who] >= bins]
     came, risk = np.zeros((actions, E)), np.zeros((actions, E + 1))
     np.add.at(came, (log.actions[passed], bins), weights[passed])
     np.add.at(risk, (log.actions[passed], bins), weights[passed])
     np.add.at(risk, (log.actions[passed], reached[passed] + 1), -weights[passed])
     risk = np.cumsum(risk, axis=1)[:, :E]
-    total = risk.sum(0)
-    pool = np.where(total > 0.5, came.sum(0) / np.maximum(total, 0.5), 1.0 * (young > 0))
+    histogram = HISTOGRAM * seen / np.maximum(np.cumsum(seen), 1.0)
+    pool = (came.sum(0) + histogram) / (np.maximum(risk.sum(0), 0.0) + HISTOGRAM)
     hazard = (came + POOLED * pool) / (np.maximum(risk, 0.0) + POOLED)
     at_edges = np.ones((actions, E))
     at_edges[:, :-1] = np.cumprod(1.0 - hazard[:, :0:-1], axis=1)[:, ::-1]

@@ -366,8 +366,59 @@ def test_the_reverse_hazard_is_a_kaplan_meier_of_reversed_time():
         at_risk = (seen & (delays <= value) & (ages >= value)).sum()
         share *= 1.0 - (seen & (delays == value)).sum() / at_risk
     expected[0.0] = share
-    for j in range(5):
-        assert fresh.delays[0, sums.SHARE, j] == pytest.approx(expected[float(j)], abs=1e-12)
+    for j in range(5):  # the histogram, nearly the same here, counts as one report of 200
+        assert fresh.delays[0, sums.SHARE, j] == pytest.approx(expected[float(j)], abs=1e-6)
+
+
+def test_few_delays_are_shrunk_to_their_histogram():
+    """A report of 6 ages is all that speaks of them: exposure below is that of the histogram."""
+    fresh = Counted(1)
+    log, marks = kept(10, 0)
+    for k, delay in ((5, 0.0), (6, 0.0), (7, 0.0), (4, 5.0)):  # no age above 5 has reported
+        marks[k, exposures.BIN] = fresh.report(k, 0, delay)
+    fresh.advance(marks, log, 10, 9.0)
+    exposures.fit(fresh.delays, fresh.top)
+    came, risk = 0.0, 0.0  # of the bin (4, 6], whose edge no decision with a report has reached
+    assert fresh.delays[0, sums.RISK, 5] == risk
+    hazard = (came + 1.0 / 4.0) / (risk + 1.0)  # one of four reports seen, worth one report
+    kept_share = 1.0 - (came + 10.0 * hazard) / (risk + 10.0)
+    assert fresh.delays[0, sums.SHARE, 4] == pytest.approx(kept_share)
+    assert fresh.share_at(2.0)[0] > 0.5  # without the histogram it would be 0
+
+
+def test_a_first_late_report_does_not_make_predictions_explode():
+    """Seed 1000 of the world `common`: a mean of 1e9 misled the judging of memories for good."""
+    agent = bl.LinearSampler(bl.Choice(3, 2))
+    rng = np.random.default_rng(0)
+    due: dict[int, list] = {}
+    for k in range(300):
+        agent.decide(rng.uniform(-1, 1, 2))
+        if rng.random() < 0.5:
+            due.setdefault(k + int(rng.geometric(0.01)), []).append(bl.Reward(k, 1.0))
+        agent.observe(due.pop(k, []))
+        assert abs(agent._parts.level[sums.MEAN]) <= 1.0
+    assert np.abs(agent._parts.predicted).max() < 10.0
+    learning.measure(agent._parts, np.zeros(3), 2.0, 2.0, 2.0)  # two reports, no exposure
+    assert agent._parts.level[sums.MEAN] == agent._parts.level[sums.RATE] == 1.0
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_with_one_feature_the_diagonal_form_is_the_regression(shared):
+    """A feature and the constant of its model, or of all models; see `fitting.solve_each`."""
+    fits = []
+    for diagonal in (False, True):
+        agent = bl.LinearSampler(
+            bl.Choice(None if shared else 2, 1), silence=None, floor=1.0, diagonal=diagonal
+        )
+        rng = np.random.default_rng(4)
+        x, r = rng.normal(1.0, 1.0, 80), rng.normal(2.0, 1.0, 80)
+        for k in range(80):
+            agent.decide([[x[k]]] if shared else [x[k]])
+            agent.observe([bl.Reward(k, r[k] + x[k])])
+        refit(agent)
+        mu = agent._parts.memory[sums.MU, 0]
+        fits.append([mu + theta(agent) @ ([v] if shared else [v, 1.0]) for v in (-1.0, 0.5, 2.0)])
+    np.testing.assert_allclose(fits[0], fits[1], rtol=1e-9 if not shared else 1e-12)
 
 
 def test_a_rate_of_which_a_part_is_young():

@@ -10,8 +10,8 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats
+from belated.core.checks import explained
 from belated.core.contract import Key
-from belated.core.keywords import explained
 from belated.core.records import FeedbackError
 from belated.linear.features import Features, Scaling
 from belated.linear.reward import EVENT, Reward, read

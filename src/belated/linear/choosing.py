@@ -3,9 +3,11 @@
 In each of 64 rounds an action scores m_a + c sigma s_a sqrt(v_a) max(z_a, 0) with independent
 standard normal z_a; its probability is the share of the rounds in which it scores best.
 
-c is .35, and up to 1 where few reports can be expected: with q = x' A^-1 x, about 1 / q decisions
-speak of an action, and rate / q of them report. Without that, an action whose first twenty
-decisions bring nothing is given up, although it may be the best.
+c is .35 / sqrt(n), n the number of features that are not 0: s_a grows with sqrt(n), and what is
+learned of one action with one visitor serves for the others. c is up to 1 where few reports can be
+expected: with q = x' A^-1 x, about 1 / q decisions speak of an action, and rate / q of them report.
+Without that, an action whose first twenty decisions bring nothing is given up, although it may be
+the best.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from belated.linear.fitting import dot, quadratic
 from belated.linear.sums import FOLLOWS, MEAN, OFFSET, OPTIMISM, RATE, SIGMA
 
 ROUNDS = 64
+WIDTH = 0.35
+"""Standard deviations that a draw is wide, where there is one feature."""
 FEW = 8.0
 """Reports of an action, as expected, below which its draws are wider."""
 

@@ -9,9 +9,10 @@ delays seen is biased towards short ones. Conditioning on what can be seen gives
 (Lagakos, Barraj & De Gruttola 1988; Kalbfleisch & Lawless 1991; Lawless 1994). Bin j holds the
 delays in (edge_{j-1}, edge_j]; bin 0 those of 0. Of the decisions that have reached the age edge_j,
 `came_j` counts the reports of bin j and `risk_j` these and the reports of lower bins. Each edge
-passes every decision once, in order, so both are kept with one pointer per edge. While no decision
-with a report has reached an edge, a report of its bin says that lower ages have seen nothing. An
-action's hazard is shrunk to that of all actions together with a weight of ten reports.
+passes every decision once, in order, so both are kept with one pointer per edge. While few reports
+are at risk they say little: the histogram of the delays seen counts as one report more, so that a
+first late report does not take all exposure away. An action's hazard is shrunk to that of all
+actions together with a weight of ten reports.
 
 The counts of model i are rows of delays[i]: came, risk, early (reports of decisions that have not
 reached their bin's edge yet), and share, which is F at the edges.
@@ -27,6 +28,8 @@ from belated.linear.sums import CAME, EARLY, EDGES, RISK, SHARE
 
 POOLED = 10.0
 """Reports of all actions together that count as much as those of one action."""
+HISTOGRAM = 1.0
+"""Reports that the histogram of the delays seen counts as."""
 # Columns of a log's whole numbers.
 MODEL, BIN, STATUS = range(3)
 # Columns of a log's numbers.
@@ -115,18 +118,25 @@ def fit(delays: Floats, top: int) -> None:
     for i in range(A):
         for j in range(top, E):
             delays[i, SHARE, j] = 1.0
+    below = 0.0  # reports of bin j and lower ones
+    for j in range(top + 1):
+        for i in range(A):
+            below += delays[i, CAME, j] + delays[i, EARLY, j]
     for j in range(top, 0, -1):
         came, risk, early = 0.0, 0.0, 0.0
         for i in range(A):
             came += delays[i, CAME, j]
             risk += delays[i, RISK, j]
             early += delays[i, EARLY, j]
-        for i in range(A):
-            kept = 0.0 if early > 0.0 else 1.0
-            if risk > 0.0:
-                hazard = delays[i, CAME, j] + POOLED * came / risk
-                kept = 1.0 - hazard / (delays[i, RISK, j] + POOLED)
-            delays[i, SHARE, j - 1] = kept * delays[i, SHARE, j]
+        if below > 0.0:
+            pool = (came + HISTOGRAM * (came + early) / below) / (risk + HISTOGRAM)
+            for i in range(A):
+                hazard = (delays[i, CAME, j] + POOLED * pool) / (delays[i, RISK, j] + POOLED)
+                delays[i, SHARE, j - 1] = (1.0 - hazard) * delays[i, SHARE, j]
+        else:
+            for i in range(A):
+                delays[i, SHARE, j - 1] = delays[i, SHARE, j]
+        below -= came + early
 
 
 @njit(cache=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats
-from belated.core.keywords import explained
+from belated.core.checks import explained
 
 HASHED = 16
 """Places of an open category, unless a width is stated."""

@@ -18,7 +18,7 @@ decisions of the model, pending ones too, averaged over the memories by weight. 
 A_i^-1 at once (Sherman & Morrison 1950); the rest is fitted anew when it is stale: see `is_stale`.
 
 Symmetric matrices are kept as the rows of their upper triangle, one after the other, or as their
-diagonal where there are as many numbers as features.
+diagonal where there are as many numbers as features; see `solve_each` for what is fitted then.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from numba import njit
 from belated.core.arrays import Floats, Ints
 from belated.linear.exposure import CLOCK, share_at
 from belated.linear.sums import (
-    DISCOUNT,
     EXPOSED,
     LEFT,
     MASS,
@@ -133,6 +132,26 @@ def solve(U: Floats, x: Floats) -> None:
     for u in range(d - 1, -1, -1):
         start -= d - u
         x[u] = (x[u] - dot(U[start + 1 : start + d - u], x[u + 1 :])) / U[start]
+
+
+@njit(cache=True)
+def solve_each(V: Floats, x: Floats, n: float, constant: int, r: float, b: Floats) -> None:
+    """Overwrite b (d,) with one regression per feature, each beside a constant.
+
+    Where covariances are not kept, this is what the squares V (d,) and the sums x (d,) allow; with
+    one feature it is the regression. n, r: sums of the decisions and of what is regressed.
+    constant: 1 if the last feature is 1; otherwise that of all models is fitted, not penalised.
+    """
+    last = len(b) - constant
+    count = V[last] if constant else n
+    if count <= 0.0:
+        return
+    mean, shift = r / count, 0.0
+    for u in range(last):
+        b[u] = (b[u] - mean * x[u]) / (V[u] - x[u] * x[u] / count)
+        shift += b[u] * x[u]
+    if constant:
+        b[last] = mean - shift / count
 
 
 @njit(cache=True)
@@ -265,20 +284,21 @@ def fit_model(
     i: int,
     blocks: int,
     order: Ints,
-    ages: Floats,
+    discounts: Floats,
     young: Floats,
     old: Floats,
     memory: Floats,
     shares: Floats,
     precisions: Floats,
     ridge: Floats,
+    constant: int,
     fit: Floats,
     V: Floats,
 ) -> None:
     """Fit model i of memory m, up to the constant: into fit (2 d + 6,).
 
-    ages: of the blocks, by slot. shares, precisions: of blocks and models, by slot.
-    V: room for (t,).
+    discounts: of memories and blocks, by slot. shares, precisions: of blocks and models, by slot.
+    constant: 1 if the last feature is 1. V: room for (t,).
     """
     d, t = len(ridge), len(V)
     b, f = fit[:d], fit[d : 2 * d]
@@ -293,7 +313,7 @@ def fit_model(
         else:
             slot = order[place]
             row = young[slot, i]
-            weight = memory[DISCOUNT, m] ** ages[slot] * precisions[slot, i]
+            weight = discounts[m, slot] * precisions[slot, i]
             seen = weight * shares[slot, i]
         if row[0] == 0.0 or weight < 1e-9:
             continue
@@ -304,11 +324,15 @@ def fit_model(
             add_row(x, row[2 : 2 + d], seen)
             add_row(V, row[2 + 2 * d : 2 + 2 * d + t], seen)
     add_ridge(V, ridge)
-    factor(V, d)
-    solve(V, b)
     clear(f)
     add_row(f, x, 1.0)
-    solve(V, f)
+    if t == d:
+        solve_each(V, x, n, constant, r, b)
+        solve_each(V, x, n, constant, n, f)
+    else:
+        factor(V, d)
+        solve(V, b)
+        solve(V, f)
     fit[MASS] = n
     fit[TOTAL] = r - dot(x, b)
     fit[LEFT] = n - dot(x, f)
@@ -319,7 +343,7 @@ def fit_spread(
     i: int,
     blocks: int,
     order: Ints,
-    ages: Floats,
+    discounts: Floats,
     young: Floats,
     old: Floats,
     asked: Floats,
@@ -348,7 +372,7 @@ def fit_spread(
         if young[slot, i, 0] != 0.0:
             weight = 0.0
             for m in range(M):
-                weight += memory[WEIGHT, m] * memory[DISCOUNT, m] ** ages[slot]
+                weight += memory[WEIGHT, m] * discounts[m, slot]
             add_row(V, young[slot, i, first : first + t], weight)
     add_ridge(V, ridge)
     factor(V, d)

@@ -13,7 +13,7 @@ from numba import njit
 
 from belated.core.arrays import Floats, Indices, Ints
 from belated.linear.chance import uniform
-from belated.linear.choosing import scores, shares_of_rounds
+from belated.linear.choosing import WIDTH, scores, shares_of_rounds
 from belated.linear.exposure import (
     BIN,
     CLOCK,
@@ -62,6 +62,7 @@ from belated.linear.sums import (
     NEGATIVE,
     OCTAVES,
     OFFSET,
+    OPTIMISM,
     PLAYS,
     PP,
     RATE,
@@ -509,8 +510,9 @@ def refresh(s: State, log: Floats, marks: Indices, seen: int, time: float) -> No
     counts[FITTED], counts[FRESH], counts[KNOWN] = begun, 0, counts[REPORTS]
     ridge = np.empty(d)
     count = ridge_of(s.features, total(tally[PLAYS]), ridge)
+    level[OPTIMISM] = WIDTH / math.sqrt(count)
     V = np.empty(t)
-    ages = np.empty(len(s.order))
+    ages, discounts = np.empty(len(s.order)), np.empty((M, len(s.order)))
     hits, amount, squares = total(tally[HITS]), total(tally[SUM]), total(tally[SQUARES])
     exposed = np.empty(A)
     for i in range(A):
@@ -539,6 +541,8 @@ def refresh(s: State, log: Floats, marks: Indices, seen: int, time: float) -> No
     for place in range(counts[BLOCKS]):
         slot = s.order[place]
         ages[slot] = begun - 0.5 * (s.low[slot] + s.high[slot] - 1)
+        for m in range(M):
+            discounts[m, slot] = memory[DISCOUNT, m] ** ages[slot]
         for i in range(A):
             exposed[i] += s.shares[slot, i] * s.young[slot, i, 0]
     if counts[REPORTS] > 0:
@@ -563,13 +567,14 @@ def refresh(s: State, log: Floats, marks: Indices, seen: int, time: float) -> No
                     i,
                     counts[BLOCKS],
                     s.order,
-                    ages,
+                    discounts,
                     s.young,
                     s.old,
                     memory,
                     s.shares,
                     s.precisions,
                     ridge,
+                    counts[CONSTANT],
                     fitted,
                     V,
                 )
@@ -585,7 +590,7 @@ def refresh(s: State, log: Floats, marks: Indices, seen: int, time: float) -> No
                 i,
                 counts[BLOCKS],
                 s.order,
-                ages,
+                discounts,
                 s.young,
                 s.old,
                 s.asked,
@@ -615,7 +620,7 @@ def spread_is_stale(counts: Ints, memory: Floats, d: int) -> bool:
 def measure(s: State, exposed: Floats, hits: float, amount: float, squares: float) -> None:
     """The level of the outcomes, and the precisions of decisions that are partly exposed."""
     counts, level, tally = s.counts, s.level, s.tally
-    mass = max(total(exposed), 1e-9)
+    mass = max(total(exposed), hits)  # what has reported was exposed, whatever F says
     mean, rate, variance = amount / mass, hits / mass, squares / mass
     level[SIGMA] = math.sqrt(max(variance - mean * mean, 1e-6 * variance))
     level[MEAN], level[RATE] = mean, rate

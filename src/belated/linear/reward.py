@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from belated.core import checks
-from belated.core.keywords import explained
+from belated.core.checks import explained
 from belated.core.records import FeedbackError, altered
 
 EVENT = "event"

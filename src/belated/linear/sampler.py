@@ -19,8 +19,8 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints
+from belated.core.checks import explained
 from belated.core.contract import call
-from belated.core.keywords import explained
 from belated.core.records import Decision, Episode, FeedbackError, Notes
 from belated.linear import exposure as exposures
 from belated.linear import files, learning, life, sums
@@ -39,7 +39,6 @@ MORE_MEMORIES = (1.0, 0.9995, 0.999, 0.998, 0.996, 0.992, 0.984)
 """Discounts per decision where silence has a meaning, and where every outcome reports."""
 DIAGONAL = 300
 """Features above which only the diagonal of the covariance is kept, unless asked otherwise."""
-OPTIMISM = 0.35
 BLOCKS = 64
 _ARGUMENTS = (
     *("silence", "changes", "floor", "holdout", "reference", "seed", "diagonal", "close_at"),
@@ -157,7 +156,6 @@ class LinearSampler:
         self._parts = sums.State(*sums.views(self._floats, self._whole))
         parts = self._parts
         parts.level[sums.JUDGING] = 0.998
-        parts.level[sums.OPTIMISM] = OPTIMISM
         parts.level[sums.FLOOR] = self._floor
         parts.level[sums.HOLDOUT] = self._holdout
         parts.edges[:] = exposures.unit_edges()

@@ -63,7 +63,7 @@ OCTAVES = 2200
     FOLLOWS,  # 1 if the variance follows the mean: outcomes are silence or better
     RESIDUALS,  # squared, of predictions made at decision time
     EQUAL,  # the outcome that all reports have had
-    OPTIMISM,
+    OPTIMISM,  # standard deviations that a draw is wide
     FLOOR,
     HOLDOUT,
     LEVEL,

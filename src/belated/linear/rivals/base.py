@@ -109,7 +109,10 @@ class DecisionRival(ABC):
         checks.instance("problem", problem, Choice)
         self.problem = problem
         self._silence = 0.0 if silence is None else checks.real("silence", silence, -np.inf)
-        self._join = checks.choice("join", join, JOINS)
+        checks.choice("join", join, JOINS)
+        if silence is None:  # every outcome reports, so there is nothing to wait for or to assume
+            join, window = "arrival", None
+        self._join = join
         if (window is None) == (join == "window"):
             raise ValueError(
                 f'window must be given with join="window" and only there, got {window}'
