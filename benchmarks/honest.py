@@ -2,6 +2,8 @@
 
 python benchmarks/honest.py     a table, to benchmarks/HONEST.md; some minutes
 
+A broken run continues: see `practice.once`.
+
     began     memories are judged by what they said when the episode began
     once      a cell that an episode visits several times counts once
     ties      a toll of 0.01 per cost for all memories but the slowest
@@ -13,10 +15,11 @@ Tuning worlds, 1,000 episodes, five seeds; scores on mean costs.
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from practice import earlier
+from practice import earlier, once
 from rich.progress import track
 
 import belated as bl
@@ -172,7 +175,15 @@ def main() -> None:
     names = [world.__name__.replace("_", " ") for world in WORLDS]
     lines = [f"| judged | {' | '.join(names)} | mean |", "|---|" + "---|" * (len(names) + 1)]
     for name, changes in track(variants.items(), description="honest weights"):
-        found = [np.mean([score(w, changes, seed) for seed in range(SEEDS)]) for w in WORLDS]
+        found = [
+            np.mean(
+                [
+                    once(f"honest {w.__name__} {name} {seed}", partial(score, w, changes, seed))
+                    for seed in range(SEEDS)
+                ]
+            )
+            for w in WORLDS
+        ]
         cells = " | ".join(f"{x:.2f}" for x in (*found, np.mean(found)))
         lines.append(f"| {name} | {cells} |")
     text = [

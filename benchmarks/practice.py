@@ -1,34 +1,41 @@
-"""What `recommend` learns in 2,500 episodes, beside posterior sampling and the paper's agents.
+"""What `recommend` learns in 2,500 episodes, beside posterior sampling and version 0.2.0's agents.
 
-python benchmarks/practice.py     four tables, to benchmarks/PRACTICE.md; a few minutes
+python benchmarks/practice.py               all tables, to benchmarks/PRACTICE.md; half an hour
+python benchmarks/practice.py bandit full   some scores only: bandit, deep, full, deep_full, lost
 
-Worlds that were not used to choose a constant of the agent, four seeds each; those of the second
-table were set up after the agent was fixed. A score is (cost - best fixed policy) / (uniform play -
-best fixed policy), from exact expected costs, in expectation over the noise of the costs too.
+Every score is kept in benchmarks/out/practice.json, so that a broken run continues. Worlds were set
+up after the agents were fixed, three seeds each. A score is (cost - best fixed policy) / (uniform
+play - best fixed policy), from exact expected costs, in expectation over the noise of the costs.
 """
 
+import fcntl
+import json
+import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from rich.progress import track
 
 import belated as bl
-from belated.tabular.rivals import PosteriorSampling, QLearning
+from belated.tabular.parts.predicted import KEEP
+from belated.tabular.rivals import PosteriorSampling
 
 HERE = Path(__file__).parent
-EPISODES, SEEDS = 2500, 4
+KEPT = HERE / "out" / "practice.json"
+EPISODES, SEEDS = 2500, 3
 
 Case = tuple[bl.World, bl.delays.DelayModel]
 
 
 def random_mdp(seed: int, states: int, actions: int, horizon: int) -> bl.World:
     """Random dynamics that no other experiment uses, with Bernoulli costs."""
-    return bl.environments.random_mdp(states, actions, horizon, seed=9000 + seed)
+    return bl.environments.random_mdp(states, actions, horizon, seed=61000 + seed)
 
 
 def noise(rng: np.random.Generator, seed: int) -> Case:
-    return random_mdp(seed, 8, 3, 6), bl.delays.geometric(20)
+    return random_mdp(seed, 9, 3, 5), bl.delays.geometric(20)
 
 
 def lost(rng: np.random.Generator, seed: int) -> Case:
@@ -40,12 +47,12 @@ def fixed_delay(rng: np.random.Generator, seed: int) -> Case:
 
 
 def river(rng: np.random.Generator, seed: int) -> Case:
-    return bl.environments.chain(states=6, horizon=12), bl.delays.geometric(10)
+    return bl.environments.chain(states=7, horizon=15), bl.delays.geometric(10)
 
 
 def switch(rng: np.random.Generator, seed: int) -> Case:
-    world = random_mdp(150 + seed, 7, 3, 5)
-    costs = bl.costs.switching(rng.random((2, 1, 7, 3)), every=600)
+    world = random_mdp(150 + seed, 6, 4, 6)
+    costs = bl.costs.switching(rng.random((2, 1, 6, 4)), every=600)
     return bl.World(world.mdp, costs), bl.delays.heavy_tailed(1.2)
 
 
@@ -65,39 +72,43 @@ def moving_goal(rng: np.random.Generator, seed: int) -> Case:
 
 
 def hidden(rng: np.random.Generator, seed: int) -> Case:
-    before = rng.uniform(0.4, 0.8, (1, 1, 6))
+    before = rng.uniform(0.4, 0.8, (1, 1, 8))
     after = before.copy()
-    after[..., rng.integers(6)] = 0.1
-    costs = bl.costs.noisy(bl.costs.changing([before, after], [1200]))
-    return bl.World(bl.environments.bandit(np.ones(6)).mdp, costs), bl.delays.geometric(20)
+    after[..., rng.integers(8)] = 0.1
+    costs = bl.costs.noisy(bl.costs.changing([before, after], [1100]))
+    return bl.World(bl.environments.bandit(np.ones(8)).mdp, costs), bl.delays.geometric(20)
 
 
 def deep_sea(rng: np.random.Generator, seed: int) -> Case:
-    return bl.environments.deep_sea(15, seed=50 + seed), bl.delays.geometric(10)
+    return bl.environments.deep_sea(16, seed=150 + seed), bl.delays.geometric(10)
 
 
 def faint(rng: np.random.Generator, seed: int) -> Case:
-    costs = bl.costs.stochastic(rng.uniform(0.45, 0.55, (1, 7, 3)))
-    return bl.World(random_mdp(250 + seed, 7, 3, 5).mdp, costs), bl.delays.geometric(10)
+    costs = bl.costs.stochastic(rng.uniform(0.45, 0.55, (1, 8, 3)))
+    return bl.World(random_mdp(250 + seed, 8, 3, 5).mdp, costs), bl.delays.geometric(10)
 
 
 def lock(rng: np.random.Generator, seed: int) -> Case:
-    return bl.environments.lock(12, 3, seed=50 + seed), bl.delays.geometric(10)
+    return bl.environments.lock(13, 3, seed=150 + seed), bl.delays.geometric(10)
 
 
 def river_cycle(rng: np.random.Generator, seed: int) -> Case:
-    mdp = bl.environments.chain(states=7, horizon=14).mdp
-    return bl.World(mdp, bl.costs.switching(rng.random((3, 1, 7, 2)), every=8)), (
+    mdp = bl.environments.chain(states=9, horizon=18).mdp
+    return bl.World(mdp, bl.costs.switching(rng.random((3, 1, 9, 2)), every=8)), (
         bl.delays.geometric(10)
     )
 
 
 def many_arms(rng: np.random.Generator, seed: int) -> Case:
-    return bl.environments.bandit(rng.random(45)), bl.delays.geometric(10)
+    return bl.environments.bandit(rng.random(40)), bl.delays.geometric(10)
 
 
 def grid(rng: np.random.Generator, seed: int) -> Case:
-    return bl.environments.gridworld((6, 7), horizon=25), bl.delays.geometric(15)
+    return bl.environments.gridworld((6, 8), horizon=25), bl.delays.geometric(15)
+
+
+def lake(rng: np.random.Generator, seed: int) -> Case:
+    return bl.environments.from_gymnasium("FrozenLake-v1", horizon=30), bl.delays.geometric(15)
 
 
 CASES: dict[Callable[[np.random.Generator, int], Case], str] = {
@@ -108,27 +119,20 @@ CASES: dict[Callable[[np.random.Generator, int], Case], str] = {
     switch: "random MDP, two cost functions in turns of 600, heavy-tailed 1.2",
     drift: "random MDP, drift between three cost functions, geometric 30",
     moving_goal: "5 x 5 grid, the goal moves every 400, geometric 10, 10 % lost",
-    hidden: "6 arms, one becomes the best after 1,200, geometric 20",
+    hidden: "8 arms, one becomes the best after 1,100, geometric 20",
 }
 
 DEEP: dict[Callable[[np.random.Generator, int], Case], str] = {
-    deep_sea: "deep sea of 15 columns and steps, Bernoulli costs, geometric 10",
+    deep_sea: "deep sea of 16 columns and steps, Bernoulli costs, geometric 10",
     faint: "random MDP, Bernoulli costs with means between 0.45 and 0.55, geometric 10",
-    lock: "combination lock of 12 states, 3 actions, geometric 10",
+    lock: "combination lock of 13 states, 3 actions, geometric 10",
     river_cycle: "RiverSwim's dynamics, a cycle of three cost functions, geometric 10",
-    many_arms: "45 arms, Bernoulli costs, geometric 10",
-    grid: "6 x 7 grid, geometric 15",
+    many_arms: "40 arms, Bernoulli costs, geometric 10",
+    grid: "6 x 8 grid, geometric 15",
+    lake: "FrozenLake, 30 steps, geometric 15",
 }
 
 Make = Callable[[bl.Problem, int, int], bl.Agent]
-
-
-def recommended(information: str, aim: str) -> Make:
-    def make(problem: bl.Problem, total_delay: int, seed: int) -> bl.Agent:
-        known = {"episodes": EPISODES, "total_delay": total_delay} if aim == "guarantee" else {}
-        return bl.recommend(problem, information=information, aim=aim, seed=seed, **known)
-
-    return make
 
 
 def earlier(problem: bl.Problem, total_delay: int, seed: int) -> bl.Agent:
@@ -144,36 +148,68 @@ def earlier(problem: bl.Problem, total_delay: int, seed: int) -> bl.Agent:
     )
 
 
+def earlier_full(problem: bl.Problem, total_delay: int, seed: int) -> bl.Agent:
+    """What version 0.2.0 recommended under full information."""
+    plans = (bl.parts.Planned(keep=keep) for keep in KEEP)
+    return bl.DelayedOPPO(
+        problem,
+        transitions=bl.parts.Observed(),
+        costs=bl.parts.Revealed(),
+        update=bl.parts.Blend(bl.parts.RegretMatching(), *plans),
+    )
+
+
+def sampling(forget: float) -> Make:
+    return lambda problem, D, seed: PosteriorSampling(problem, forget=forget, seed=seed)
+
+
+def recommended(information: str) -> Make:
+    return lambda problem, D, seed: bl.recommend(problem, information=information, seed=seed)
+
+
 BANDIT: dict[str, Make] = {
-    "recommend": recommended("bandit", "practice"),
+    "recommend": recommended("bandit"),
     "0.2.0": earlier,
-    "PSRL": lambda problem, D, seed: PosteriorSampling(problem, seed=seed),
-    "PSRL 0.99": lambda problem, D, seed: PosteriorSampling(problem, forget=0.99, seed=seed),
-    "Q-learning": lambda problem, D, seed: QLearning(problem, learning_rate=0.3, epsilon=0.05),
-    "guarantee": recommended("bandit", "guarantee"),
+    "PSRL": sampling(1.0),
+    "PSRL 0.99": sampling(0.99),
 }
-FULL: dict[str, Make] = {
-    "recommend": recommended("full", "practice"),
-    "guarantee": recommended("full", "guarantee"),
-}
+FULL: dict[str, Make] = {"recommend": recommended("full"), "0.2.0": earlier_full}
+DEEP_BANDIT = {name: BANDIT[name] for name in ("recommend", "0.2.0", "PSRL")}
+
+
+def once(key: str, compute: Callable[[], float]) -> float:
+    """A number that was computed before, or now."""
+    KEPT.parent.mkdir(exist_ok=True)
+    with KEPT.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        file.seek(0)
+        found = dict(json.loads(line) for line in file)
+    if key not in found:
+        found[key] = float(compute())
+        with KEPT.open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(json.dumps([key, found[key]]) + "\n")
+    return found[key]
 
 
 def scores(
-    makes: dict[str, Make], what: str, cases: Iterable[Callable[..., Case]] = CASES
+    what: str, makes: dict[str, Make], cases: Iterable[Callable[..., Case]]
 ) -> dict[str, list[float]]:
     """Mean score over the seeds, case by case, for every agent."""
     found: dict[str, list[float]] = {name: [] for name in makes}
     for number, case in enumerate(track(list(cases), description=what)):
-        each: dict[str, list[float]] = {name: [] for name in makes}
-        for seed in range(SEEDS):
-            for name, make in makes.items():
-                world, model = case(np.random.default_rng([7, number, seed]), seed)
-                delays = model.draw(EPISODES, np.random.default_rng([8, number, seed]))
-                agent = make(world.problem, bl.delays.total_delay(delays), seed)
-                run = bl.simulate(world, agent, delays=delays, episodes=EPISODES, seed=seed)
-                each[name].append(run.score_on_means)
-        for name, numbers in each.items():
-            found[name].append(float(np.mean(numbers)))
+
+        def score(make: Make, seed: int, case=case, number=number) -> float:
+            world, model = case(np.random.default_rng([27, number, seed]), seed)
+            delays = model.draw(EPISODES, np.random.default_rng([28, number, seed]))
+            agent = make(world.problem, bl.delays.total_delay(delays), seed)
+            run = bl.simulate(world, agent, delays=delays, episodes=EPISODES, seed=seed)
+            return run.score_on_means
+
+        for name, make in makes.items():
+            keys = [f"{what} {case.__name__} {name} {seed}" for seed in range(SEEDS)]
+            each = [once(key, partial(score, make, s)) for s, key in enumerate(keys)]
+            found[name].append(float(np.mean(each)))
     return found
 
 
@@ -192,20 +228,19 @@ def lost_feedback() -> list[str]:
     }
     lines = ["| agent | 1,000 episodes | 10,000 episodes |", "|---|---|---|"]
     for name, make in agents.items():
+
+        def regret(K: int, seed: int, make=make) -> float:
+            return bl.simulate(world, make(), delays=model, episodes=K, seed=seed).regret[-1]
+
         numbers = [
-            np.mean(
-                [
-                    bl.simulate(world, make(), delays=model, episodes=K, seed=seed).regret[-1]
-                    for seed in range(2)
-                ]
-            )
+            np.mean([once(f"lost {name} {K} {s}", partial(regret, K, s)) for s in range(2)])
             for K in (1000, 10_000)
         ]
         lines.append(f"| {name} | {numbers[0]:.0f} | {numbers[1]:.0f} |")
     return lines
 
 
-def table(found: dict[str, list[float]], cases: Iterable[Callable[..., Case]] = CASES) -> list[str]:
+def table(found: dict[str, list[float]], cases: Iterable[Callable[..., Case]]) -> list[str]:
     names = list(found)
     lines = ["| case | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
     for i, case in enumerate(cases):
@@ -217,41 +252,55 @@ def table(found: dict[str, list[float]], cases: Iterable[Callable[..., Case]] = 
     return lines
 
 
-def main() -> None:
-    bandit, full = scores(BANDIT, "bandit feedback"), scores(FULL, "full information")
-    quick = {name: BANDIT[name] for name in ("recommend", "0.2.0", "PSRL")}
-    deep = scores(quick, "deep exploration", DEEP)
+def listed(cases: dict[Callable[..., Case], str]) -> list[str]:
+    return [
+        "| case | world, costs and delays |",
+        "|---|---|",
+        *(f"| {case.__name__.replace('_', ' ')} | {words} |" for case, words in cases.items()),
+    ]
+
+
+PARTS: dict[str, Callable[[], list[str]]] = {
+    "bandit": lambda: table(scores("bandit", BANDIT, CASES), CASES),
+    "deep": lambda: table(scores("deep", DEEP_BANDIT, DEEP), DEEP),
+    "full": lambda: table(scores("full", FULL, CASES), CASES),
+    "deep_full": lambda: table(scores("deep_full", FULL, DEEP), DEEP),
+    "lost": lost_feedback,
+}
+
+
+def main(parts: list[str]) -> None:
+    made = {part: PARTS[part]() for part in parts or PARTS}
+    if parts:
+        print("\n".join(line for part in parts for line in [f"\n{part}", *made[part]]))
+        return
     text = [
         "# Learning in practice\n",
         "Written by `python benchmarks/practice.py`.\n",
         f"(cost - best fixed policy) / (uniform play - best fixed policy) over {EPISODES:,} "
         f"episodes, mean of {SEEDS} seeds. 1 is uniform play, 0 the best fixed policy in "
         "hindsight; below 0 an agent follows changes that no fixed policy can. Transitions are "
-        "unknown and paths come with the costs. With four seeds, differences below about 0.02 "
+        "unknown and paths come with the costs. With so few seeds, differences below about 0.02 "
         "say little, and those on `hidden` say less. All is in expectation over the noise of the "
         "costs.\n",
-        "| case | world, costs and delays |",
-        "|---|---|",
-        *(f"| {case.__name__.replace('_', ' ')} | {words} |" for case, words in CASES.items()),
+        *listed(CASES),
         "\n## Bandit feedback\n",
-        "`recommend` is told the size of the problem and nothing else. `guarantee` is the paper's "
-        'agent, `recommend(..., aim="guarantee")`, told K and D. PSRL is posterior sampling; '
-        "PSRL 0.99 forgets costs; Q-learning has a rate of 0.3 and 5 % of uniform play. 0.2.0 is "
-        "what that version recommended.\n",
-        *table(bandit),
+        "`recommend` is told the size of the problem and nothing else. PSRL is posterior sampling; "
+        "PSRL 0.99 forgets costs. 0.2.0 is what that version recommended.\n",
+        *made["bandit"],
         "\n## Deep exploration, faint differences\n",
-        "Bandit feedback, on worlds that were set up after the agent was fixed.\n",
-        "| case | world, costs and delays |",
-        "|---|---|",
-        *(f"| {case.__name__.replace('_', ' ')} | {words} |" for case, words in DEEP.items()),
+        "Bandit feedback too.\n",
+        *listed(DEEP),
         "",
-        *table(deep, DEEP),
+        *made["deep"],
         "\n## Full information\n",
-        *table(full),
+        *made["full"],
+        "",
+        *made["deep_full"],
         "\n## A fifth of the feedback lost\n",
         "Regret on four arms with Bernoulli costs (means 0.9, 0.2, 0.8, 0.9), geometric delays of "
         "mean 5 and a fifth of all feedback lost; mean of two seeds.\n",
-        *lost_feedback(),
+        *made["lost"],
         "",
     ]
     (HERE / "PRACTICE.md").write_text("\n".join(text))
@@ -259,4 +308,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

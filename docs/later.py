@@ -16,9 +16,9 @@ from pathlib import Path
 
 import tables
 
-from belated.lab import Results, named, selection, toml
+from belated.lab import Results, named, sweep, toml
 from belated.lab.statistics import Line
-from belated.lab.table import number
+from belated.lab.tables import number
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "later.md"
@@ -51,7 +51,7 @@ def gather(out: Path) -> None:
         for learner, lines in settings.items():
             agent = results.experiment.base(learner)
             setting = learner.removeprefix(f"{agent}, ")
-            score = selection.mean_score(lines)
+            score = sweep.mean_score(lines)
             writer.writerow([agent, setting, score, "yes" if learner in taken else ""])
         _file(name).write_text(buffer.getvalue(), encoding="utf-8")
     for name, figure in ((MDPS, "later.svg"), (ARMS, "arms.svg")):

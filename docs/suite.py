@@ -4,6 +4,7 @@
     python docs/suite.py out/suite-strongest
 
 takes the results: scores go to docs/suite.csv, the figure to docs/suite.png, tables to the page.
+The scores of an agent that has no runs there, or with fewer seeds, stay as they are.
 Without a directory figure and tables are made again from the scores. docs/suite_earlier.csv has the
 scores of version 0.2.0 on the cases that it had; the tables of the other agents are made of it.
 """
@@ -14,13 +15,14 @@ import io
 import sys
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import tables
 
 from belated.lab import Results, named, statistics, toml
 from belated.lab.catalogue import suite
 from belated.lab.figures import curves, profile
-from belated.lab.table import number
+from belated.lab.tables import number
 
 DOCS = Path(__file__).parent
 PAGE, SCORES, FIGURE = (DOCS / f"suite{ending}" for ending in (".md", ".csv", ".png"))
@@ -34,14 +36,31 @@ Scores = dict[str, dict[str, float]]
 
 
 def gather(directory: Path) -> None:
-    """Keep the scores."""
+    """Keep the scores of every agent that is there in all its cases with as many seeds as before.
+
+    The scores of the others stay.
+    """
     results, whole = Results(directory), named("suite-strongest")
     if toml.dumps(results.experiment) != toml.dumps(whole):
-        raise ValueError(f"{directory} must be a whole run of suite-strongest")
+        raise ValueError(f"{directory} must be a run of suite-strongest")
+    kept = {(row["agent"], row["case"]): row for row in rows()}
+    lines = {(line.agent, line.case): line for line in results.lines}
+    for learner in whole.agents:
+        own = [(learner.name, case) for case in whole.cases_of(learner.name)]
+        if all(key in lines and lines[key].seeds >= known(kept.get(key)) for key in own):
+            for key in own:
+                agent, case = key
+                kept[key] = {
+                    "case": case,
+                    "agent": agent,
+                    "score": str(lines[key].score.mean),
+                    "seeds": str(lines[key].seeds),
+                }
+    wanted = dict.fromkeys((task.learner, task.case) for task in whole.tasks())
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["case", "agent", "score"])
-    writer.writerows([line.case, line.agent, line.score.mean] for line in results.lines)
+    writer = csv.DictWriter(buffer, ("case", "agent", "score", "seeds"), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(kept[key] for key in wanted)
     SCORES.write_text(buffer.getvalue(), encoding="utf-8")
 
 
@@ -51,17 +70,33 @@ def draw() -> None:
     table = np.array([[own[case] for own in every.values()] for case in every[OURS]])
     found = statistics.Scores(tuple(every[OURS]), tuple(every), table)
     layout = dataclasses.replace(curves.DEFAULT, title=False, legend=True)
-    drawing = profile.profile(named("suite-strongest"), found, layout, "")
+    with matplotlib.rc_context(layout.style):
+        drawing = profile.profile(named("suite-strongest"), found, layout, "")
     drawing.figure.savefig(FIGURE, dpi=160)
+
+
+def rows(path: Path = SCORES) -> list[dict[str, str]]:
+    """The rows of a file."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def scores(path: Path = SCORES) -> Scores:
     """The scores of a file."""
     found: Scores = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            found.setdefault(row["agent"], {})[row["case"]] = float(row["score"])
+    for row in rows(path):
+        found.setdefault(row["agent"], {})[row["case"]] = float(row["score"])
     return found
+
+
+def known(row: dict[str, str] | None) -> int:
+    """The number of seeds of a row, if there is one."""
+    return 0 if row is None else int(row["seeds"])
+
+
+def seeds(agent: str) -> int:
+    """How many seeds the scores of an agent are means of, at least."""
+    return min(int(row["seeds"]) for row in rows() if row["agent"] == agent)
 
 
 def summary() -> str:
@@ -74,8 +109,8 @@ def summary() -> str:
         bandit = [value for case, value in own.items() if not case.startswith("full")]
         near = sum(own[case] <= least[case] + NEAR for case in own)
         numbers = (max(own.values()), mean(own.values()), mean(bandit), mean(full))
-        table.append([agent, *map(number, numbers), f"{near} of {len(own)}"])
-    head = ["agent", "worst", "mean", "mean, bandit cases", "mean, full cases"]
+        table.append([agent, str(seeds(agent)), *map(number, numbers), f"{near} of {len(own)}"])
+    head = ["agent", "seeds", "worst", "mean", "mean, bandit cases", "mean, full cases"]
     return tables.markdown([*head, f"within {NEAR} of the best, before rounding"], table, "---:")
 
 

@@ -8,6 +8,10 @@ KEEPS = (1.0, 0.995, 0.97, 0.8)
 FLOOR = math.log(0.01)
 
 
+def normal(y, mean, variance):
+    return np.exp(-0.5 * (y - mean) ** 2 / variance) / np.sqrt(2 * np.pi * variance)
+
+
 class InformedTwin:
     """known: dense transitions (H, S, A, S) or None."""
 
@@ -20,16 +24,54 @@ class InformedTwin:
         self.g = np.zeros(len(self.keeps))
         self.local = np.zeros((len(self.keeps), S, A))
         self.log_weights = np.zeros(2)
+        self.err, self.coins = np.zeros(len(self.keeps)), 0.0
+        self.m0, self.t2, self.eps = 0.5, 1 / 12, 0.5
         self.R, self.hint = np.zeros((H, S, A)), np.zeros((H, S, A))
         self.n = np.zeros((H, S, A, S))  # of the rows of a step; all steps together if homogeneous
         self.suggested, self.coming, self.delays = {}, {}, []
         self.counted, self.total = [], 0
+        self.steps = 1  # of costs that came; as far as the agent can see, the same at every step
 
     def means(self):
         return [
             total / weight if weight else np.full(total.shape, 0.5)
             for total, weight in zip(self.sums, self.weights, strict=True)
         ]
+
+    def phi(self):
+        return min(max(self.err.min() / self.coins, 0.016), 1) if self.coins else 1.0
+
+    def noises(self, mean, n):
+        """The noise of a cell, and its noise if it belongs to the core."""
+        m = (n * mean + 1) / (n + 2)
+        noise = np.maximum(0.004, self.phi() * m * (1 - m))
+        return noise, np.maximum(noise, self.phi() * self.m0 * (1 - self.m0))
+
+    def slab(self, y, n):
+        noise, among = self.noises(y, n)
+        slab = self.eps * normal(y, 0.5, 1 / 12 + noise / n)
+        return slab / (slab + (1 - self.eps) * normal(y, self.m0, self.t2 + among / n))
+
+    def fit(self, T):
+        """One step of the prior; the cells of T steps."""
+        y, n = (self.sums[0] / self.weights[0])[:T], self.weights[0]
+        r, v = self.slab(y, n), self.noises(y, n)[1] / n
+        om = (1 - r) / (self.t2 + v)
+        m0 = ((om * y).sum() + 12 * 0.5) / (om.sum() + 12)
+        om = (1 - r) / (self.t2 + v) ** 2
+        po = 0.1 * om.mean()
+        target = ((om * ((y - m0) ** 2 - v)).sum() + po / 12) / (om.sum() + po)
+        self.m0, self.eps = m0, (1 + r.sum()) / (2 + r.size)
+        self.t2 += 0.2 * (min(max(target, 2.5e-5), 1 / 12) - self.t2)
+
+    def say(self):
+        """The means of the memories; the slowest one has the learned prior."""
+        means, n = self.means(), self.weights[0]
+        noise, among = self.noises(means[0], n)
+        r = self.slab(means[0], n) if n else self.eps
+        core = (self.m0 / self.t2 + n * means[0] / among) / (1 / self.t2 + n / among)
+        slab = (0.5 * 12 + n * means[0] / noise) / (12 + n / noise)
+        return [(1 - r) * core + r * slab, *means[1:]]
 
     def counts(self, h):
         return self.n.sum(0) if self.problem.homogeneous else self.n[h]
@@ -57,7 +99,7 @@ class InformedTwin:
         mass = both.sum(2, keepdims=True)
         plain = w[0] * matched + w[1] * planned
         played = np.where(mass > 1e-12, both / np.where(mass > 1e-12, mass, 1), plain)
-        self.suggested[k] = played, matched, planned, self.means()
+        self.suggested[k] = played, matched, planned, self.say()
         self.coming[k] = self.visits(played)
         return played
 
@@ -80,7 +122,7 @@ class InformedTwin:
         score -= score.max(0)
         w = np.where(score > FLOOR, np.exp(score), 0)
         w /= w.sum(0)
-        costs = sum(w[m] * mean for m, mean in enumerate(self.means()))
+        costs = sum(w[m] * mean for m, mean in enumerate(self.say()))
         policy, V = np.zeros((H, S, A)), np.zeros(S)
         pend = sum(self.coming.values(), np.zeros((H, S, A)))
         for h in reversed(range(H)):
@@ -99,7 +141,7 @@ class InformedTwin:
         n = self.counts(h)[s, a]
         if not n.any():
             return V.mean() * pend / (1 + pend)
-        return (n + 0.3 / len(V)) / (n.sum() + 0.3) @ V
+        return (n + 0.05 / len(V)) / (n.sum() + 0.05) @ V
 
     def reach(self, policy):
         mass, found = self.problem.start_probabilities, []
@@ -122,6 +164,7 @@ class InformedTwin:
                 self.n[h, path.states[h], path.actions[h], path.states[h + 1]] += 1
             self.coming.pop(path.episode, None)
         for j in sorted(costs):
+            self.steps = max(self.steps, len(costs[j]))
             self.learn(j, np.broadcast_to(costs[j], (H, S, A)))
             self.counted = [i for i in self.counted if i != j]
             self.delays.append(k - j)
@@ -130,9 +173,11 @@ class InformedTwin:
         H = self.problem.horizon
         played, matched, planned, said = self.suggested[j]
         values = [self.value(costs, policy) for policy in (matched, planned)]
-        scores = 0.995 * self.log_weights - 2 / H * np.array(values)
+        scores = 0.995 * self.log_weights - 2 / H * np.array(values) - (0.2, 0)
         self.log_weights = np.maximum(scores - scores.max(), FLOOR)
         errors = np.array([((costs - mean) ** 2).mean(0) for mean in said])  # (M, S, A)
+        self.err = 0.998 * self.err + errors.mean((1, 2))
+        self.coins = 0.998 * self.coins + (said[0] * (1 - said[0])).mean()
         errors[1:] += 0.002
         self.g = self.g - 2 * math.sqrt(H) * errors.mean((1, 2))
         self.g = np.maximum(self.g - self.g.max(), FLOOR)
@@ -141,6 +186,7 @@ class InformedTwin:
         for m, keep in enumerate(self.keeps):
             self.sums[m] = keep * self.sums[m] + costs
             self.weights[m] = keep * self.weights[m] + 1
+        self.fit(self.steps)
         Q = self.q(costs, played)
         r = (played * Q).sum(2, keepdims=True) - Q
         self.R = np.maximum(self.R + r, 0)

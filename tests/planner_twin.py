@@ -19,6 +19,7 @@ class PlannerTwin:
         H = problem.horizon
         self.keeps = KEEPS if changing else KEEPS[:1]
         self.rate = min(0.04, max(0.01, 0.1 / H)) if changing else 0.0
+        self.patience, self.fruitless = 30, 0
         # memory -> {(s, a) or (h, s, a): [sum, weight]}
         self.memories = [{} for _ in self.keeps] + ([{}] if H > 1 else [])
         self.pooled = len(self.keeps)
@@ -37,18 +38,23 @@ class PlannerTwin:
 
     def noise(self, s, a):
         total, weight = self.memories[0].get((s, a), (0.0, 0.0))
-        m = (total + 0.5) / (weight + 1)
+        m = (total + 1) / (weight + 2)
         return max(0.004, self.phi() * m * (1 - m))
 
+    def among(self, s, a):
+        """The noise of a cell if it belongs to the core."""
+        return max(self.noise(s, a), self.phi() * self.m0 * (1 - self.m0))
+
     def fit(self):
-        cells = [(y / w, self.noise(*c) / w) for c, (y, w) in sorted(self.memories[0].items())]
+        cells, r = [], []
+        for cell, (total, weight) in sorted(self.memories[0].items()):
+            y, v = total / weight, self.among(*cell) / weight
+            slab = self.eps * normal(y, 0.5, 1 / 12 + self.noise(*cell) / weight)
+            core = (1 - self.eps) * normal(y, self.m0, self.t2 + v)
+            cells.append((y, v))
+            r.append(slab / (slab + core))
         if not cells:
             return
-        r = []
-        for y, v in cells:
-            slab = self.eps * normal(y, 0.5, 1 / 12 + v)
-            core = (1 - self.eps) * normal(y, self.m0, self.t2 + v)
-            r.append(slab / (slab + core))
         y, v = np.array(cells).T
         r = np.array(r)
         om = (1 - r) / (self.t2 + v)
@@ -63,9 +69,11 @@ class PlannerTwin:
     def slow(self, s, a):
         """Mean and variance of the two-part posterior, by Bayes' rule part by part."""
         total, weight = self.memories[0].get((s, a), (0.0, 0.0))
-        g = self.noise(s, a)
         parts = []
-        for share, mean, variance in ((1 - self.eps, self.m0, self.t2), (self.eps, 0.5, 1 / 12)):
+        for share, mean, variance, g in (
+            (1 - self.eps, self.m0, self.t2, self.among(s, a)),
+            (self.eps, 0.5, 1 / 12, self.noise(s, a)),
+        ):
             likely = normal(total / weight, mean, variance + g / weight) if weight else 1.0
             precision = 1 / variance + weight / g
             parts.append((share * likely, (mean / variance + total / g) / precision, 1 / precision))
@@ -96,7 +104,8 @@ class PlannerTwin:
             limit = 2 * np.mean(self.delays) + 5
             self.coming = {j: c for j, c in self.coming.items() if k - j <= limit}
         rng = np.random.Generator(np.random.Philox(key=self.seed, counter=(0, 0, 0, k)))
-        probing = rng.random() < self.rate
+        probing = rng.random() < self.rate * min(1, self.patience / max(self.fruitless, 1))
+        self.fruitless += probing
         xi = (1.0 if probing else max(0.05, 0.3 / H)) * rng.standard_normal((S, A))
         self.fit()
         policy = np.zeros((H, S, A))
@@ -142,11 +151,11 @@ class PlannerTwin:
         if not seen:
             return V.mean() * pend / (1 + pend), 0.0
         n = sum(seen.values())
-        p = np.full(len(V), 0.3 / len(V))
+        p = np.full(len(V), 0.05 / len(V))
         for state, number in seen.items():
             p[state] += number
-        p /= n + 0.3
-        return p @ V, max(p @ V**2 - (p @ V) ** 2, 0) / (n + pend + 1.3) / 4
+        p /= n + 0.05
+        return p @ V, max(p @ V**2 - (p @ V) ** 2, 0) / (n + pend + 1.05)
 
     def visits(self, policy):
         H, S, A = self.problem.shape
@@ -216,6 +225,8 @@ class PlannerTwin:
             self.local[s, a] = np.maximum(local - local.max(), math.log(0.01))
         g = np.array(self.g) - 2 * (errors + tolls) / math.sqrt(H)
         self.g = np.maximum(g - g.max(), math.log(0.01))
+        if self.g[0] < 0:
+            self.fruitless = 0
         self.err = 0.998 * np.array(self.err) + errors
         self.coins = 0.998 * self.coins + coins
         for keep, memory in zip(self.keeps, self.memories, strict=False):

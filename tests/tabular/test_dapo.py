@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import belated as bl
 import oracles
 from belated.core.arrays import frozen
-from belated.tabular.dilated import DilatedBonus
 from belated.tabular.kernels import delay_adapted
+from belated.tabular.rivals.dilated_bonus import DilatedBonus
 from belated.tabular.trial import Trial
 from belated.testing import Step, drive
 from settings import Setting

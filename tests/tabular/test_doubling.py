@@ -217,18 +217,18 @@ def test_memory_stays_bounded_when_feedback_is_lost(monkeypatch):
     t = bl.Transitions.from_dense(np.ones((1, 50, 1)))
     agent = bl.wrappers.Doubling(bl.DelayedOPPO(problem, transitions=t))
     rng = np.random.default_rng(0)
-    lost, costs = rng.random(3000) < 0.2, rng.random((100, 1, 1, 50))
+    lost, costs = rng.random(1500) < 0.2, rng.random((100, 1, 1, 50))
     line, sizes = bl.DelayLine(), []
     tracemalloc.start()
-    for k in range(3000):
+    for k in range(1500):
         agent.begin_episode()
         line.push([bl.Costs(k, costs[k % 100])], bl.NEVER if lost[k] else 3)
         agent.observe(line.release(k))
         assert agent.diagnostics()["open"] <= 101
-        if k in (999, 2999):
+        if k in (499, 1499):
             sizes.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
-    assert agent.diagnostics()["forgotten"] == lost[: 3000 - 101].sum()
+    assert agent.diagnostics()["forgotten"] == lost[: 1500 - 101].sum()
     assert sizes[1] - sizes[0] < 20_000
 
 
@@ -294,5 +294,5 @@ def test_saving_keeps_what_has_reported(monkeypatch, tmp_path):
     assert other.diagnostics() == agent.diagnostics()
     state = agent.state()
     state["reported"] = np.ones(48, dtype=bool)
-    with pytest.raises(ValueError, match=r"reported must be an array of bool \(41\)"):
+    with pytest.raises(ValueError, match="reported must be flags of 41 episodes, got 48"):
         bl.wrappers.Doubling.from_state(state)

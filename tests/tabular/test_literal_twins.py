@@ -20,6 +20,7 @@ from scipy.linalg import null_space
 import belated as bl
 import oracles
 from belated.parts import Confidence, FewVisits, Softmax, Weighted
+from belated.tabular.oreps.doubling import DoublingFTRL
 
 DELTA = 0.1
 
@@ -348,6 +349,6 @@ def test_algorithm_4_of_van_der_hoeven_and_others(literal):
     inside = bl.DelayedFTRL(
         world.problem, transitions=world.mdp.transitions, learning_rate=1, barrier=1
     )
-    agent = bl.wrappers.Doubling(inside, literal=literal, largest=True, totals=(T, D))
+    agent = DoublingFTRL(inside, literal=literal, totals=(T, D))
     assert follow(world, agent, twin, delays, 25) <= 1e-9
     assert agent.delay_phase == twin.e == 4

@@ -5,7 +5,9 @@ import pytest
 
 import belated as bl
 import oracles
+from belated.tabular import planner
 from belated.tabular.informed import InformedPlanner
+from belated.tabular.kernels import beliefs
 from informed_twin import InformedTwin
 from planner_twin import PlannerTwin
 
@@ -91,3 +93,42 @@ def test_policies_under_full_information_equal_those_of_a_literal_twin(
             {r.episode: r.values for r in batch if isinstance(r, bl.Costs)},
             k,
         )
+
+
+def test_probes_become_fewer_while_they_find_nothing(monkeypatch):
+    """With the twin, and the slowest memory beaten once: then the full rate is back."""
+    monkeypatch.setattr(planner, "FRUITLESS", 2)
+    monkeypatch.setattr(planner, "probe_rate", lambda horizon: 0.5)
+    problem = bl.Problem(states=1, actions=3, horizon=1)
+    agent, twin = bl.DelayedPlanner(problem, seed=5), PlannerTwin(problem, seed=5)
+    twin.rate, twin.patience = 0.5, 2
+    counts = []
+    for k in range(120):
+        policy = agent.begin_episode().policy
+        np.testing.assert_array_equal(policy, twin.begin(k))
+        action = int(policy[0, 0].argmax())
+        cost = 0.2 if k < 80 else 0.9
+        records = [bl.Trajectory(k, [0, 0], [action]), bl.Costs(k, [cost])]
+        agent.observe(records)
+        twin.observe({k: records[0]}, {k: np.array([cost])}, k)
+        assert agent._fruitless == twin.fruitless
+        counts.append(agent._fruitless)
+    assert 2 < counts[79] < 20  # half of 80 at the full rate
+    assert 0 in counts[80:]
+
+
+def test_a_few_equal_costs_are_not_certainty():
+    """Six coins that all show 1: likelier to be luck among cells that hardly differ."""
+    prior = np.array([0.5, beliefs.LEAST_SPREAD, 0.05])
+    few, _, _ = beliefs.posterior(6.0, 6.0, prior, 1.0)
+    many, _, _ = beliefs.posterior(40.0, 40.0, prior, 1.0)
+    assert few < 0.65
+    assert many > 0.95
+
+
+def test_a_plan_for_average_costs_does_not_walk_in_a_lucky_loop():
+    """Deep sea under full information; without the learned prior the score is above 0.5."""
+    world = bl.environments.deep_sea(12, seed=4)
+    agent = InformedPlanner(world.problem)
+    run = bl.simulate(world, agent, delays=bl.delays.fixed(3), episodes=250, seed=4)
+    assert run.score_on_means < 0.3

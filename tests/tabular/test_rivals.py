@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import integrate, stats
 import belated as bl
 from belated import testing
 from belated.config import AGENTS
-from belated.lab.poold import Poold, poold
+from belated.lab.poold import Poold, imported
 from belated.tabular import rivals
 
 poold_is_here = pytest.mark.skipif(
@@ -47,11 +48,15 @@ CASES = [
     ),
     *(pytest.param(FOUR_ARMS, make, id=f"{name}, arms") for name, make in (ANY | ARMS).items()),
     *(
-        pytest.param(FOUR_ARMS, lambda told, p=p: poold(told, *p.values), id=p.values[0],
-                     marks=p.marks)
+        pytest.param(
+            FOUR_ARMS,
+            lambda told, p=p: Poold(told.problem, learner=p.values[0]),
+            id=p.values[0],
+            marks=p.marks,
+        )
         for p in POOLD
     ),
-]  # fmt: skip
+]
 cases = pytest.mark.parametrize(("world", "make"), CASES)
 
 
@@ -332,8 +337,17 @@ def test_poold_leaves_the_settings_of_matplotlib_alone():
     assert not matplotlib.rcParams["text.usetex"]
 
 
+def test_an_odd_escape_sequence_in_poold_is_not_our_error(tmp_path, monkeypatch):
+    """Python warns of it whenever the package is compiled; here warnings are errors."""
+    (tmp_path / "poold.py").write_text('NAME = "\\s"\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "poold", None)
+    monkeypatch.delitem(sys.modules, "poold")
+    assert imported().NAME == r"\s"
+
+
 def test_poold_names_the_extra(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "poold", None)
+    monkeypatch.setitem(sys.modules, "poold", None)
     with pytest.raises(ImportError, match=re.escape("pip install 'belated[poold]'")):
         Poold(bl.Problem(1, 2, 1))
 

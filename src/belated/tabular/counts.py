@@ -53,7 +53,7 @@ class _Recent:
         return recent
 
     def read(self, name: str, saved: Any) -> deque[tuple[Ints, Ints]]:
-        """The trajectories, if rows and states are such."""
+        """The trajectories, if all rows and states exist."""
         recent = stored.copied(name, saved, np.int64, (None, 2, self.steps))
         known = np.all(recent != UNKNOWN, axis=1)
         known[:, :-1] = True  # only the end may be missing
@@ -153,7 +153,7 @@ class Counts(stored.Declared):
         return past, rows
 
     def copy(self) -> Counts:
-        """The same counts, which do not change with these; they recall nothing."""
+        """An independent copy of the counts, which recalls nothing."""
         made = copy.copy(self)
         made.successors, made.known = self.successors.copy(), self.known.copy()
         made.counts, made.visits = self.counts.copy(), self.visits.copy()
@@ -171,7 +171,7 @@ class Counts(stored.Declared):
         return total
 
     def restored(self) -> None:
-        """The arrays fit together, and what is recalled was counted."""
+        """Check that the arrays fit together and that what is recalled was counted."""
         width, most = self.width, min(checks.MOST, self.arrived * self._steps)
         if self.counts.shape != self.successors.shape:
             raise ValueError(f"counts must have shape {self.successors.shape}, as successors")
@@ -223,7 +223,7 @@ def widened(array: npt.NDArray[Scalar], slots: int) -> npt.NDArray[Scalar]:
 
 
 class ConfidenceSet:
-    """A box around the observed frequencies of every row that holds the truth, most likely.
+    """For every row, a box around the observed frequencies that very likely holds the truth.
 
     The radius of a next state with frequency p after n visits is
     `radius_scale * (4 sqrt(p (1 - p) L / n) + 10 L / n)`; L is the `log_term`. Without `variance`
@@ -331,7 +331,7 @@ class EmpiricalModel:
         )
 
 
-SMALLEST = 1e-200
+SMALLEST_DELTA = 1e-200
 """A smaller probability of failure would not fit into a number."""
 
 
@@ -343,7 +343,7 @@ def log_term(problem: Problem, episodes: int | None, begun: int, delta: float) -
     """L = ln(H S A K / (4 delta)), at least ln 2, of the confidence radius."""
     K = episodes_in_union_bound(episodes, begun)
     rows = problem.horizon * problem.states * problem.actions
-    return max(math.log(rows * K / max(4.0 * delta, SMALLEST)), math.log(2.0))
+    return max(math.log(rows * K / max(4.0 * delta, SMALLEST_DELTA)), math.log(2.0))
 
 
 def log_term_of_means(problem: Problem, episodes: int | None, begun: int, delta: float) -> float:
@@ -357,7 +357,7 @@ def log_term_of_means(problem: Problem, episodes: int | None, begun: int, delta:
     means = problem.horizon * problem.states * problem.actions * K
     if problem.homogeneous:
         means *= problem.horizon
-    return math.log(2.0 * means / max(delta, SMALLEST))
+    return math.log(2.0 * means / max(delta, SMALLEST_DELTA))
 
 
 def episodes_in_union_bound(episodes: int | None, begun: int) -> int:

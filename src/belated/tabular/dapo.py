@@ -144,13 +144,15 @@ def dapo(
 
 
 class DAPO(Learner[PolicyAndSet]):
-    """Delay-adapted policy optimization for bandit feedback; see the module for the algorithm.
+    """Delay-adapted policy optimization for bandit feedback.
+
+    The module describes the algorithm.
 
     Args:
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
         transitions: the true `Transitions`; None if they are unknown.
         learning_rate: eta. `tuning.dapo` suggests both rates, and `Doubling` replaces them.
-        exploration: gamma.
+        exploration: gamma; None: 2 eta H.
         episodes: K, in the radius of unknown transitions; None: a radius for any number.
         delta: probability that the confidence set of unknown transitions may fail.
         scale: factor on the learning rates of `Doubling`.
@@ -179,7 +181,7 @@ class DAPO(Learner[PolicyAndSet]):
         *,
         transitions: Transitions | None = None,
         learning_rate: float,
-        exploration: float,
+        exploration: float | None = None,
         episodes: int | None = None,
         delta: float = 0.1,
         scale: float = 1.0,
@@ -191,6 +193,8 @@ class DAPO(Learner[PolicyAndSet]):
             )
             matching(problem, transitions)
         rate = checks.real("learning_rate", learning_rate, 0.0, above=True)
+        if exploration is None:
+            exploration = 2.0 * rate * problem.horizon
         exploration = checks.real("exploration", exploration, LEAST_EXPLORATION)
         self._episodes = checks.episodes(episodes)
         self._delta = checks.real("delta", delta, 0.0, 1.0, above=True)

@@ -22,13 +22,7 @@ of episodes and total delay", completed for every setting by `tuning.Setting`.
 Counts are kept over all phases, and an episode counts as arrived once, however often it is
 delivered.
 
-The constants of some agents follow from the largest delay as well. With `largest` it is doubled
-too, and with `totals` it alone: this is van der Hoeven, Zierahn, Lancewicki, Rosenberg &
-Cesa-Bianchi (COLT 2023), Algorithm 4.
-
-    1  f = 1; the parameters are those for K, D and a largest delay of 2^f
-    2  before every episode: if some delay that was observed is at least 2^f, f grows by one; new
-       parameters and a fresh policy
+`oreps.doubling` doubles over the largest delay too, for the constants of FTRL's paper.
 
 Departures (each undone by literal=True):
 - e grows until 2^e reaches the estimate, not by one; the first phase is ceil(log2 weight), not 1.
@@ -42,22 +36,21 @@ Departures (each undone by literal=True):
 - An episode is forgotten once it has waited longer than SHORTEST_WAIT and than FACTOR times the
   largest delay seen: at most so many episodes are open, whatever is lost. Of what is older, one bit
   per episode is kept. With literal=True nothing is forgotten, and memory grows with what is lost.
-- f too grows until 2^f is beyond the delay, not by one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, Self
-
-import numpy as np
+from typing import ClassVar, Protocol, Self
 
 from belated.core import checks, stored
 from belated.core.contract import AGENT, PATHS, Agent, Information, Wrapper, call, check_inside
 from belated.core.ledger import listed, split
 from belated.core.records import Episode
+from belated.core.stored import Count, Inside, Real
 from belated.core.waiting import Reported, Waiting, is_past
+from belated.core.wrappers.around import Around
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.tuning import Parameters, Setting
@@ -97,7 +90,7 @@ RESTARTABLE = (*AGENT, "setting", "restart")
 """Names that an agent inside `Doubling` has."""
 
 
-class Doubling(Wrapper):
+class Doubling(Around, Wrapper):
     """An agent that takes new parameters whenever the estimate of K and D doubles.
 
     Args:
@@ -107,8 +100,6 @@ class Doubling(Wrapper):
         paths: whether trajectories come "late", with the costs, or "at once".
         weight: kappa, how much an episode counts against a missing one; None: the setting's.
         literal: follow the pseudo-code to the letter.
-        largest: double over the largest delay too, for `DelayedFTRL` with its paper's constants.
-        totals: K and D, if they are known; only the largest delay is doubled then.
 
     Example:
         >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
@@ -120,6 +111,17 @@ class Doubling(Wrapper):
     """
 
     reads_delays = True
+    arguments: ClassVar[tuple[str, ...]] = ("paths", "weight", "literal")
+    dropped: ClassVar[Mapping[str, object]] = {"largest": False, "totals": None, "delay_phase": 0}
+
+    agent: Restartable
+    phase: int  # e
+    estimate: float
+    _waiting: Waiting
+    _reported: Reported
+    _kept_from: int  # episodes before this one have been let go
+    _skipped: int
+    _forgotten: int
 
     def __init__(
         self,
@@ -128,11 +130,8 @@ class Doubling(Wrapper):
         paths: str = "late",
         weight: float | None = None,
         literal: bool = False,
-        largest: bool = False,
-        totals: tuple[int, float] | None = None,
     ) -> None:
-        check_inside(self, "agent", agent, RESTARTABLE)
-        self._wrap(agent, paths, weight, literal, largest, totals)
+        self._wrap(agent, paths, weight, literal)
         self._begin_phase()
 
     def _wrap(
@@ -141,56 +140,64 @@ class Doubling(Wrapper):
         paths: str,
         weight: float | None,
         literal: bool,
-        largest: bool,
-        totals: tuple[int, float] | None,
+        *,
+        fresh: bool = True,
     ) -> None:
-        self.agent: Restartable = agent
+        check_inside(self, "agent", agent, RESTARTABLE, fresh=fresh)
+        self.agent = agent
         self.problem: Problem = agent.problem
         self.information: Information = agent.information
         self.uses_paths = agent.uses_paths
-        self._paths = checks.choice("paths", paths, PATHS)
+        self.paths = checks.choice("paths", paths, PATHS)
         self._setting = agent.setting(paths)
-        self._literal = checks.flag("literal", literal)
+        self.literal = checks.flag("literal", literal)
         self.weight = (
             self._setting.weight(agent.problem)
             if weight is None
             else checks.real("weight", weight, 0.0, 1e15, above=True)
         )
-        self.phase = 1 if literal else max(1, math.ceil(math.log2(self.weight)))
-        self.delay_phase = 1 if checks.flag("largest", largest) else 0
-        self._totals = _checked(totals, largest)
-        if self._totals is not None and weight is not None:
-            raise ValueError(f"weight must be left out where totals are given, got {weight:g}")
-        if largest and not self._setting.needs_largest:
+        first = 1 if literal else max(1, math.ceil(math.log2(self.weight)))
+        begun = Count(agent.begun)
+        self.declare(
+            phase=Count(HIGHEST, 1, first),
+            estimate=Real(high=2.0**HIGHEST),
+            _waiting=Inside(Waiting(agent.problem), last=True),
+            _reported=Inside(Reported(), last=True),
+            _kept_from=begun,
+            _skipped=begun,
+            _forgotten=begun,
+        )
+
+    @classmethod
+    def from_state(cls, state: stored.State) -> Self:
+        """The agent that wrote the state."""
+        if isinstance(state, dict) and state.get("largest") is True:
             raise ValueError(
-                "largest must be False: only the parameters of DelayedFTRL follow from the largest "
-                f"delay, got an agent of type {type(agent).__name__}"
+                "Doubling(largest=True) of belated 0.2 is oreps.doubling.DoublingFTRL now; its "
+                "files are not read"
             )
-        self.estimate = 0.0
-        self._waiting = Waiting(agent.problem)
-        self._reported = Reported()
-        self._kept_from = 0  # episodes before this one have been let go
-        self._skipped = 0
-        self._forgotten = 0
+        return super().from_state(state)
+
+    def restored(self) -> None:
+        """Check that the agent inside can be restarted with the parameters of the phase."""
+        stored.twin(self.agent).restart(self.parameters)
+        self._threshold = self.parameters.threshold
 
     @property
     def parameters(self) -> Parameters:
         """The parameters of the phase."""
-        longest = 2.0**self.delay_phase if self.delay_phase else None
-        if self._totals is not None:
-            return self._setting.at(self.problem, *self._totals, max_delay=longest)
-        return self._setting.phase(self.problem, 2.0**self.phase, max_delay=longest)
+        return self._setting.phase(self.problem, 2.0**self.phase)
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Close the episode before, move to the next phase if it is time, begin the next."""
         missing = self._waiting.begin()
-        if self._literal:
+        if self.literal:
             missing = self.begun - self._waiting.arrived
         if self.begun:
             self.estimate += self.weight + missing
             if self._outgrown():
                 self._begin_phase()
-        if not self._literal:
+        if not self.literal:
             self._let_go()
         return self.agent.begin_episode(now)
 
@@ -222,81 +229,21 @@ class Doubling(Wrapper):
             "estimate": self.estimate,
             "skipped": self._skipped,
             "forgotten": self._forgotten,
-            **({"delay_phase": self.delay_phase} if self.delay_phase else {}),
         }
-
-    def configuration(self) -> dict[str, Any]:
-        """The arguments that make this agent."""
-        return {
-            "agent": self.agent,
-            "paths": self._paths,
-            "weight": self.weight if self._totals is None else None,
-            "literal": self._literal,
-            "largest": self.delay_phase > 0,
-            "totals": self._totals,
-        }
-
-    def state(self) -> stored.State:
-        """The agent inside, where the phases are, and what has reported or was let go."""
-        return {
-            **self.configuration(),
-            "agent": stored.kept(self.agent),
-            "phase": self.phase,
-            "delay_phase": self.delay_phase,
-            "estimate": self.estimate,
-            "waiting": self._waiting.state(),
-            "reported": self._reported.flags(self.begun),
-            "kept_from": self._kept_from,
-            "skipped": self._skipped,
-            "forgotten": self._forgotten,
-        }
-
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The agent that wrote the state."""
-        given = ("agent", "paths", "weight", "literal", "largest", "totals")
-        counts = ("kept_from", "skipped", "forgotten")
-        places = ("phase", "delay_phase", "estimate", "waiting", "reported")
-        read = stored.exact(state, *given, *places, *counts)
-        agent = stored.made(read["agent"])
-        made = cls.__new__(cls)
-        check_inside(made, "agent", agent, RESTARTABLE, fresh=False)
-        made._wrap(agent, *(read[name] for name in given[1:]))
-        stored.twin(agent).restart(made.parameters)  # which it must be able to do
-        made.phase = checks.integer("phase", read["phase"], 1, HIGHEST)
-        longest = HIGHEST if made.delay_phase else 0
-        made.delay_phase = checks.integer(
-            "delay_phase", read["delay_phase"], made.delay_phase, longest
-        )
-        made._threshold = made.parameters.threshold
-        made.estimate = checks.real("estimate", read["estimate"], 0.0, 2.0**HIGHEST)
-        made._waiting.restore(read["waiting"], made.begun)
-        made._reported = Reported(
-            stored.array("reported", read["reported"], np.bool_, (made.begun,))
-        )
-        made._kept_from, made._skipped, made._forgotten = (
-            checks.integer(name, read[name], 0, made.begun) for name in counts
-        )
-        return made
 
     def __repr__(self) -> str:
-        arguments = self.configuration()
-        return call(self, arguments.pop("agent"), **arguments)
+        given = {name: getattr(self, name) for name in self.arguments}
+        return call(self, self.agent, **given)
 
     def _outgrown(self) -> bool:
-        """Move to the phases that what was seen asks for. Returns whether there are new ones."""
-        before = self.phase, self.delay_phase
-        if self._totals is None:
-            self.phase = self._next(self.phase, lambda e: self.estimate > 2.0**e)
-        if self.delay_phase:
-            self.delay_phase = self._next(
-                self.delay_phase, lambda f: self._waiting.largest >= 2.0**f
-            )
-        return before != (self.phase, self.delay_phase)
+        """Move to the phase that the estimate asks for. Returns whether it is a new one."""
+        before = self.phase
+        self.phase = self._next(self.phase, lambda e: self.estimate > 2.0**e)
+        return before != self.phase
 
     def _next(self, phase: int, outgrown: Callable[[int], bool]) -> int:
         """The phase that follows, one further if the pseudo-code is followed to the letter."""
-        if self._literal:
+        if self.literal:
             return phase + outgrown(phase)
         while outgrown(phase):
             phase += 1
@@ -305,8 +252,8 @@ class Doubling(Wrapper):
     def _begin_phase(self) -> None:
         parameters = self.parameters
         self._threshold = parameters.threshold
-        if self._literal or parameters.exploration or not hasattr(self.agent, "retune"):
-            self.agent.restart(parameters, carry_over=self._literal and not self.delay_phase)
+        if self.literal or parameters.exploration or not hasattr(self.agent, "retune"):
+            self.agent.restart(parameters, carry_over=self.literal)
         else:
             self.agent.retune(parameters)
 
@@ -317,20 +264,3 @@ class Doubling(Wrapper):
             self._forgotten += self._kept_from not in self._reported
             self.agent.forget(self._kept_from)
             self._kept_from += 1
-
-
-def _checked(totals: object, largest: bool) -> tuple[int, float] | None:
-    """K and D, which are of use only if something else is doubled."""
-    if totals is None:
-        return None
-    if not largest:
-        raise ValueError(
-            "totals must be left out unless largest=True: nothing would be doubled; got "
-            f"{checks.show(totals)}"
-        )
-    if not isinstance(totals, tuple | list) or len(totals) != 2:
-        raise ValueError(f"totals must be K and D, e.g. (1000, 5000), got {checks.show(totals)}")
-    return (
-        checks.integer("totals[0] (K)", totals[0], 1, checks.MOST),
-        checks.real("totals[1] (D)", totals[1], 0.0),
-    )

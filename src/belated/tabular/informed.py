@@ -1,16 +1,17 @@
 """Planning under late full information, with regret matching+ beside it.
 
     1  when an episode begins:
-    2      expected costs: memories of several speeds, weighted in every cell by how well they
-           predicted                                                              (foresight)
+    2      expected costs: memories of several speeds, the slowest one with a learned prior,
+           weighted in every cell by how well they predicted                      (foresight)
     3      the plan: Q = cost + next value, clipped to [0, steps left], backwards; an unseen row
            ends the episode, unless somebody is on the way to it                  (deep_planning)
     4      mix the policies of regret matching+ and of the plan by their occupancy measures, with
            weights w proportional to exp(l), and play that
     5      remember the two policies and what the memories said
     6  when the costs c of an episode have arrived:
-    7      judge both policies of that episode: l_i = KEEP l_i - (RATE / H) value of pi_i for c,
-           shifted so that the largest is 0, and at least log LEAST_WEIGHT
+    7      judge both policies of that episode: l_i = KEEP_SCORES l_i - RATE (cost per step of pi_i
+           for c, and TOLL for regret matching+), shifted so that the largest is 0, and at least
+           log LEAST_WEIGHT
     8      judge every memory by what it said when the episode began, then let it learn c
     9      regret matching+ learns from the Q of the policy that was played
 
@@ -33,11 +34,11 @@ from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.stored import Array, Field, Inside, Learned, Maybe, Real, Several
+from belated.core.stored import Array, Distributions, Field, Inside, Learned, Maybe, Real, Several
 from belated.core.versions import Kept, KeptPolicy
 from belated.core.waiting import Waiting
 from belated.tabular.kernels import deep_planning, foresight, mixing
-from belated.tabular.kernels.beliefs import LEAST
+from belated.tabular.kernels.beliefs import FIRST_PRIOR, LEAST, LEAST_SPREAD, SPAN
 from belated.tabular.kernels.planning import Rows
 from belated.tabular.parts.costs import REVEALED
 from belated.tabular.parts.pending import Pending
@@ -54,6 +55,10 @@ KEEP_SCORES = 0.995
 """What an arrival leaves of the log weights of regret matching+ and the plan."""
 RATE = 2.0
 """How fast the one that costs more loses weight."""
+ROUNDED = 1.0 + checks.ROW_TOLERANCE
+"""The most that a probability or an expected cost is after rounding."""
+TOLL = 0.1
+"""Cost per step that is added for regret matching+: the plan wins ties."""
 LEAST_WEIGHT = 0.01
 """The least weight of the other one, relative to the better one."""
 
@@ -87,7 +92,7 @@ def _checked(every: int, **read: Any) -> Suggested:
     if len(rows) != len(made.values) or np.any(np.diff(rows) <= 0):
         raise ValueError("rows must rise, and be as many as values")
     if len(made.values):
-        checks.distributions("values", made.values)
+        Distributions(made.values.shape).read("values", made.values)  # which may be rounded up
     return made
 
 
@@ -113,6 +118,8 @@ class InformedPlanner(Learner[Suggested]):
     _weights: Floats  # (M,)
     _memory_scores: Floats  # (M,)
     _local: Floats  # (M, S, A)
+    _errors: Floats  # (M + 1,)
+    _prior: Floats  # (3,)
     _scores: Floats  # (2,), log weights of regret matching+ and the plan
 
     def __init__(
@@ -156,10 +163,13 @@ class InformedPlanner(Learner[Suggested]):
             _weights=Array((M,), low=0.0, high=checks.MOST),
             _memory_scores=Array((M,), low=LEAST, high=0.0),
             _local=Array((M, S, A), low=LEAST, high=0.0),
+            _errors=Array((M + 1,), low=0.0, high=checks.MOST),
+            _prior=Array((3,), low=0.0, high=1.0),
             _scores=Array((2,), low=math.log(LEAST_WEIGHT), high=0.0),
             _pending=Inside(self._pending, last=True),
             _waiting=Inside(self._waiting, last=True),
         )
+        self._prior[:] = FIRST_PRIOR
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, then learn from every episode whose costs have come."""
@@ -196,7 +206,8 @@ class InformedPlanner(Learner[Suggested]):
         }
 
     def restored(self) -> None:
-        """Check that visits on their way are those of open episodes."""
+        """Check the prior, and that visits on their way are those of open episodes."""
+        checks.real("prior variance", self._prior[1], LEAST_SPREAD, SPAN)
         self._pending.check({e.number: True for e in self._ledger if not e.path_came})
         self._said = None
 
@@ -206,10 +217,12 @@ class InformedPlanner(Learner[Suggested]):
         coming = min(float(missing), self._waiting.mean_delay)
         outlook = Outlook(missing, coming, self._model, REVEALED, None)
         matched = frozen(self._match.policy(self._matched, outlook))
+        if self._said is None:
+            said = np.empty(self._means.shape)
+            foresight.say(self._learned, said)
+            self._said = frozen(said)
         planned = self._plan()
         played = self._mixed(matched, planned)
-        if self._said is None:
-            self._said = frozen(self._means.copy())
         self._now = self._suggested(played, matched, planned)
         if self.uses_paths:
             visits = np.zeros(self._pending.totals[0].shape)
@@ -222,8 +235,9 @@ class InformedPlanner(Learner[Suggested]):
     def _plan(self) -> Floats:
         """The optimistic plan for the expected costs."""
         H, S, A = self.problem.shape
-        costs = np.empty(self._means.shape[1:])
-        foresight.expected(self._learned, costs)
+        assert self._said is not None
+        costs = np.empty(self._said.shape[1:])
+        foresight.expected(self._learned, self._said, costs)
         if self._model.counts is not None:
             deep_planning.trust(self._model.counts.visits, self._pending.totals[0], self._trust)
         policy = np.zeros((H, S, A))
@@ -284,11 +298,11 @@ class InformedPlanner(Learner[Suggested]):
         H, S, A = self.problem.shape
         fields: dict[str, Field] = {
             "rows": Maybe(Array((None,), np.int64, low=0, high=H * S - 1, shared=True)),
-            "values": Array((None, A), low=0.0, high=1.0 + checks.ROW_TOLERANCE, shared=True),
+            "values": Array((None, A), low=0.0, high=ROUNDED, shared=True),
             "matched": KeptPolicy((H, S, A)),
             "planned": KeptPolicy((H, S, A)),
             "weight": Real(high=1.0),
-            "said": Array((len(self._keep), (1, H), S, A), low=0.0, high=1.0, shared=True),
+            "said": Array((len(self._keep), (1, H), S, A), low=0.0, high=ROUNDED, shared=True),
         }
         return Several(partial(_checked, H * S), fields)
 
@@ -305,7 +319,7 @@ class InformedPlanner(Learner[Suggested]):
         played = self._played(entry.memory, matched, planned)
         H = self.problem.horizon
         values = np.array([self._model.value(costs, policy) for policy in (matched, planned)])
-        scores = KEEP_SCORES * self._scores - RATE / H * values
+        scores = KEEP_SCORES * self._scores - RATE * (values / H + (TOLL, 0.0))
         self._scores = np.maximum(scores - scores.max(), math.log(LEAST_WEIGHT))
         if len(costs) > self._means.shape[1]:
             self._means = np.repeat(self._means, len(costs), axis=1)
@@ -324,4 +338,11 @@ class InformedPlanner(Learner[Suggested]):
 
     @property
     def _learned(self) -> foresight.Means:
-        return foresight.Means(self._means, self._weights, self._memory_scores, self._local)
+        return foresight.Means(
+            self._means,
+            self._weights,
+            self._memory_scores,
+            self._local,
+            self._errors,
+            self._prior,
+        )

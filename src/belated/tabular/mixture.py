@@ -28,44 +28,63 @@ second term of the first bound is multiplied by m + 1. docs/algorithms/blend.md 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import NamedTuple
 
 import numpy as np
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.contract import Agent, Information, call, check_inside, check_is_agent
+from belated.core.contract import Agent, Information, call, check_inside
 from belated.core.ledger import Ledger, Ledgered, check_in_step
 from belated.core.records import Episode
+from belated.core.stored import Array, Distributions, Each, Field, Several
+from belated.core.wrappers.around import Around, OpenEpisodes
 from belated.tabular.kernels import planning
 from belated.tabular.parts.transitions import KnownModel, matching
 from belated.tabular.problem import Problem
 from belated.tabular.records import Costs, Record
 from belated.tabular.transitions import Transitions
 
-Policies = tuple[Floats, ...]
-Played = tuple[Floats, Policies]
-"""What is remembered of an episode: the weights and the policies of the members."""
+
+class Suggestions(NamedTuple):
+    """What is remembered of an episode: the weights (N,) and the policies of the members."""
+
+    weights: Floats
+    policies: list[Floats]
 
 
-class Mixture(Ledgered):
+class Mixture(Around, Ledgered):
     """Agents for known transitions and full information, mixed by their occupancy measures.
 
     Args:
         agents: at least two fresh agents for one problem; they see full information and use no
             trajectories.
         transitions: the true dynamics.
+
+    Example:
+        >>> from belated.tabular.mixture import Mixture
+        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
+        >>> p = world.mdp.transitions
+        >>> updates = (bl.parts.RegretMatching(), bl.parts.Softmax(0.5))
+        >>> members = [bl.DelayedOPPO(world.problem, transitions=p, update=u) for u in updates]
+        >>> run = bl.simulate(world, Mixture(*members, transitions=p), episodes=20)
+        >>> sorted(name for name in run.diagnostics if name.startswith('weight'))
+        ['weight_0', 'weight_1']
     """
 
+    inside = "agents"
+    arguments = ("transitions",)
     information: Information = "full"
     uses_paths = False
 
+    _regrets: Floats  # R, (N,)
+
     def __init__(self, *agents: Agent, transitions: Transitions) -> None:
-        for i, agent in enumerate(agents):
-            check_inside(self, f"agents[{i}]", agent)
         self._wrap(list(agents), transitions)
 
-    def _wrap(self, agents: list[Agent], transitions: Transitions) -> None:
+    def _wrap(self, agents: list[Agent], transitions: Transitions, *, fresh: bool = True) -> None:
+        for i, agent in enumerate(agents):
+            check_inside(self, f"agents[{i}]", agent, fresh=fresh)
         if len(agents) < 2:
             raise ValueError(f"Mixture takes at least two agents, got {len(agents)}")
         for i, agent in enumerate(agents):
@@ -78,10 +97,16 @@ class Mixture(Ledgered):
         checks.instance("transitions", transitions, Transitions)
         self.agents = agents
         self.problem: Problem = agents[0].problem
-        self._transitions = matching(self.problem, transitions)
+        self.transitions = matching(self.problem, transitions)
         self._model = KnownModel(self.problem, transitions)
-        self._ledger: Ledger[Played] = Ledger(self.problem, "full", uses_paths=False)
-        self._regrets: Floats = np.zeros(len(agents))
+        count = len(agents)
+        ledger: Ledger[Suggestions] = Ledger(self.problem, "full", uses_paths=False)
+        policies = Each([Distributions(self.problem.shape)] * count)
+        fields: dict[str, Field] = {"weights": Distributions((count,)), "policies": policies}
+        self.declare(
+            _ledger=OpenEpisodes(ledger, Several(Suggestions, fields)),
+            _regrets=Array((count,), low=0.0),
+        )
 
     def weights(self) -> Floats:
         """The weights (N,) of the members for the episode that begins now."""
@@ -93,9 +118,9 @@ class Mixture(Ledgered):
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode number and the policy (H, S, A) of the mixture."""
         weights = frozen(self.weights())
-        policies = tuple(frozen(agent.begin_episode(now).policy) for agent in self.agents)
+        policies = [frozen(agent.begin_episode(now).policy) for agent in self.agents]
         mixed = frozen(self._mixed(weights, policies))
-        return self._ledger.hand_out((weights, policies), mixed)
+        return self._ledger.hand_out(Suggestions(weights, policies), mixed)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Let every member learn, and weigh the members by what they would have cost."""
@@ -131,63 +156,24 @@ class Mixture(Ledgered):
             **{f"weight_{i}": float(weight) for i, weight in enumerate(self.weights())},
         }
 
-    def configuration(self) -> dict[str, Any]:
-        """The arguments that make this agent."""
-        return {"agents": self.agents, "transitions": self._transitions}
-
-    def state(self) -> stored.State:
-        """The members, the regrets, and weights and policies of open episodes."""
-        return {
-            "agents": [stored.kept(agent) for agent in self.agents],
-            "transitions": self._transitions,
-            "ledger": self._ledger.state(_write),
-            "regrets": self._regrets.copy(),
-        }
-
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The agent that wrote the state."""
-        read = stored.exact(state, "agents", "transitions", "ledger", "regrets")
-        agents = [stored.made(agent) for agent in stored.items("agents", read["agents"])]
-        for agent in agents:
-            check_is_agent("agents", agent)
-        made = cls.__new__(cls)
-        made._wrap(agents, read["transitions"])
-        made._ledger.restore(read["ledger"], made._read)
-        for agent in agents:
-            check_in_step(agent, made.begun)
-        made._regrets = stored.copied("regrets", read["regrets"], np.float64, (len(agents),))
-        stored.between("regrets", made._regrets, 0.0, stored.LARGEST_FLOAT)
-        return made
+    def restored(self) -> None:
+        """Check that every member has begun the episodes of the mixture."""
+        for agent in self.agents:
+            check_in_step(agent, self.begun)
 
     def __repr__(self) -> str:
-        return call(self, *self.agents, transitions=self._transitions)
+        return call(self, *self.agents, transitions=self.transitions)
 
-    def _mixed(self, weights: Floats, policies: Policies) -> Floats:
+    def _mixed(self, weights: Floats, policies: list[Floats]) -> Floats:
         """The policy of the weighted mean of the members' occupancy measures."""
         start = self.problem.start_probabilities
         pairs = np.zeros(self.problem.shape)
         plain = np.zeros(self.problem.shape)
         for weight, policy in zip(weights, policies, strict=True):
-            reach = planning.state_occupancy(self._transitions.rows, policy, start)
+            reach = planning.state_occupancy(self.transitions.rows, policy, start)
             pairs += weight * reach[:, :, None] * policy
             plain += weight * policy
         mass = pairs.sum(axis=2, keepdims=True)
         mixed: Floats = np.where(mass > 0.0, pairs / np.where(mass > 0.0, mass, 1.0), plain)
         mixed /= mixed.sum(axis=2, keepdims=True)
         return mixed
-
-    def _read(self, saved: object) -> Played:
-        """What was remembered of an episode."""
-        read = stored.exact(saved, "weights", "policies")
-        weights = stored.array("weights", read["weights"], np.float64, (len(self.agents),))
-        checks.distributions("weights", weights)
-        found = stored.items("policies", read["policies"])
-        if len(found) != len(self.agents):
-            raise ValueError(f"policies must be {len(self.agents)}, got {len(found)}")
-        return weights, tuple(stored.policy("policy", p, self.problem.shape) for p in found)
-
-
-def _write(played: Played) -> stored.State:
-    weights, policies = played
-    return {"weights": weights, "policies": list(policies)}

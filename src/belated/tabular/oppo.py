@@ -77,7 +77,9 @@ class PlayedPolicy(NamedTuple):
 
 
 class DelayedOPPO(Learner[PlayedPolicy]):
-    """Policy optimization for delayed feedback; see the module for the algorithm.
+    """Policy optimization for delayed feedback.
+
+    The module describes the algorithm.
 
     Args:
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.

@@ -4,7 +4,8 @@
     2      in every cell (s, a): each memory says a mean and a variance of the cost; the slowest one
            has a learned prior. They are weighted by how well they predicted, all memories that are
            not at their floor                                                    (beliefs)
-    3      with probability `probe_rate`: only the memory that forgets slowly, and much noise
+    3      with probability `probe_rate`, less after many fruitless probes: only the memory that
+           forgets slowly, and much noise
     4      Q = cost + next value - (lean - xi) * deviation, clipped to [0, steps left], backwards;
            the deviation is that of the cost and that of the next value          (deep_planning)
     5      play the best action everywhere; remember what the memories said
@@ -38,7 +39,7 @@ from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
 from belated.core.learner import Learner, generator
 from belated.core.ledger import Open
-from belated.core.stored import Array, Field, Inside, Maybe, Several
+from belated.core.stored import Array, Count, Field, Inside, Maybe, Several
 from belated.tabular.counts import Counts, EmpiricalModel
 from belated.tabular.kernels import beliefs, deep_planning
 from belated.tabular.kernels.planning import Rows
@@ -59,6 +60,10 @@ LEAN = 0.8
 def probe_rate(horizon: int) -> float:
     """The share of episodes that look for improvements, from 4 % for arms to 1 % for ten steps."""
     return min(0.04, max(0.01, 0.1 / horizon))
+
+
+FRUITLESS = 30
+"""After so many probes that found nothing, their rate falls with the number of such probes."""
 
 
 def noise_of(problem: Problem) -> float:
@@ -136,6 +141,7 @@ class DelayedPlanner(Learner[Said]):
     information: Information = "bandit"
     uses_paths = True
     _memories: beliefs.Memories
+    _fruitless: int  # probes since the slowest memory was last not the best
 
     def __init__(
         self,
@@ -167,6 +173,7 @@ class DelayedPlanner(Learner[Said]):
         self._pending = Pending((T, S, A), (S, A))
         self.declare(
             _memories=_declared(problem, len(self._keep)),
+            _fruitless=Count(),
             _counts=Inside(self._counts),
             _pending=Inside(self._pending, last=True),
         )
@@ -228,7 +235,8 @@ class DelayedPlanner(Learner[Said]):
         self._pending.give_up(self.begun)
         H, S, A = self.problem.shape
         rng = generator(self._seed, self.begun)
-        probing = rng.random() < self._probes
+        probing = rng.random() < self._probes * FRUITLESS / max(self._fruitless, FRUITLESS)
+        self._fruitless += probing
         lean = LEAN - (1.0 if probing else noise_of(self.problem)) * rng.standard_normal((S, A))
         self._said, costs = self._predicted(probing)
         row_visits, cell_visits = self._pending.totals
@@ -274,7 +282,7 @@ class DelayedPlanner(Learner[Said]):
         steps, noise = np.empty(memories.step_sums.shape), np.empty(cells)
         cost, variance, share = np.empty(cells), np.empty(cells), np.empty(cells)
         phi = beliefs.noise_factor(memories.errors)
-        beliefs.fit_prior(memories, phi)
+        beliefs.fit_prior(memories.sums[0], memories.weights[0], memories.prior, phi)
         beliefs.predict(memories, phi, means, variances, noise, steps)
         alone = PROBED if probing else -1
         beliefs.combine(memories, means, variances, alone, cost, variance, share)
@@ -311,6 +319,8 @@ class DelayedPlanner(Learner[Said]):
         path, costs = entry.path, entry.costs.values
         said = entry.memory.met
         beliefs.learn(self._memories, self._keep, said, path.states, path.actions, costs)
+        if self._memories.scores[0] < 0.0:
+            self._fruitless = 0  # something changes: look for it
         self._pending.take_out(entry.number)
         self._pending.note(self.begun - 1 - entry.number)
 
@@ -346,5 +356,5 @@ def _memories(**fields: Floats) -> beliefs.Memories:
     """The memories; a prior that was never fitted is the widest one."""
     prior = fields["prior"]
     if not prior.any():
-        prior[:] = 0.5, beliefs.SPAN, 0.5
+        prior[:] = beliefs.FIRST_PRIOR
     return beliefs.Memories(**fields)

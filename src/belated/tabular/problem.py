@@ -10,8 +10,8 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats, frozen
+from belated.core.checks import explained
 from belated.core.contract import Information, Key
-from belated.core.keywords import explained
 from belated.core.records import FeedbackError, Notes, in_table
 from belated.core.rewards import Scale
 from belated.tabular.records import DIGEST, Costs, StepCost, Steps, Trajectory, noted, read
@@ -204,7 +204,7 @@ class Problem:
         return Costs(episode, np.array([known.get(h, default) for h in range(self.horizon)]))
 
     def paid(self, record: Any, scale: Scale) -> Any:
-        """A cost for the reward of one step; an outcome of one number is that of the only step."""
+        """The reward of one step as a cost; an outcome without a step is that of the only one."""
         if isinstance(record, Trajectory | Costs):
             return record
         value = getattr(record, "value", getattr(record, "cost", None))
@@ -244,7 +244,7 @@ class Problem:
         return int(np.argmax(self.start_probabilities > 0.0))
 
     def read(self, value: object) -> Trajectory | Costs | StepCost:
-        """The record of which `to_state` or `to_json` gave this value."""
+        """The record that `to_state` or `to_json` turned into this value."""
         return read(value)
 
     def remembered(self, policy: object) -> Floats:
@@ -263,7 +263,7 @@ class Problem:
 
 
 def check_arms(name: str, problem: object) -> None:
-    """The problem of an agent for arms has one state and one step. name: the agent's."""
+    """Check that the problem has one state and one step. name: of the agent, for arms."""
     checks.instance("problem", problem, Problem)
     assert isinstance(problem, Problem)
     if problem.states != 1 or problem.horizon != 1:

@@ -11,7 +11,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
-from belated.core.keywords import explained
+from belated.core.checks import explained
 from belated.core.records import FeedbackError, Notes, altered
 
 UNKNOWN = -1
@@ -229,7 +229,7 @@ Record = Trajectory | Costs
 
 
 def read(value: object) -> Trajectory | Costs | StepCost:
-    """The record of which `to_state` or `to_json` gave this value; checked like any other."""
+    """The record that `to_state` or `to_json` turned into this value; checked like any other."""
     if not isinstance(value, dict) or "episode" not in value:
         raise FeedbackError(f"a record must be a table with an episode, got {checks.show(value)}")
     given = dict(value)
@@ -332,7 +332,7 @@ def suffered(costs: Floats, trajectory: Trajectory) -> Floats:
 
 
 def digest(*arrays: Floats | Ints) -> str:
-    """A text that differs if a shape or a value does; -0 is 0."""
+    """A text that differs where a shape or a value does; -0 counts as 0."""
     made = hashlib.blake2b(digest_size=DIGEST)
     for array in arrays:
         made.update(str(array.shape).encode())

@@ -9,7 +9,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Bools, Floats, Indices, frozen
-from belated.core.keywords import explained
+from belated.core.checks import explained
 from belated.tabular.kernels.planning import Rows
 
 
@@ -80,13 +80,7 @@ class Transitions:
 
     def reachable(self, start: Floats, horizon: int) -> Bools:
         """Whether some policy comes to a state at a step, (H, S). start: (S,) probabilities."""
-        found: Bools = np.zeros((horizon, self.states), dtype=np.bool_)
-        found[0] = start > 0.0
-        for h in range(horizon - 1):
-            t = min(h, self.steps - 1)
-            rows = found[h]
-            found[h + 1, self.successors[t, rows][self.probabilities[t, rows] > 0.0]] = True
-        return found
+        return reachable(self.rows, start, horizon)
 
     def dense(self) -> Floats:
         """The same as one array (T, S, A, S)."""
@@ -118,3 +112,15 @@ class Transitions:
 
     def __deepcopy__(self, memo: object) -> Self:
         return self  # nothing in it ever changes
+
+
+def reachable(rows: Rows, start: Floats, horizon: int) -> Bools:
+    """Whether some policy comes to a state at a step, (H, S). start: (S,) probabilities."""
+    successors, probabilities = rows
+    found: Bools = np.zeros((horizon, len(start)), dtype=np.bool_)
+    found[0] = start > 0.0
+    for h in range(horizon - 1):
+        t = min(h, len(successors) - 1)
+        here = found[h]
+        found[h + 1, successors[t, here][probabilities[t, here] > 0.0]] = True
+    return found

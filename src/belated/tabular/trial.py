@@ -76,7 +76,7 @@ class Trial:
         episode.policy[:] = np.nan
 
     def spoiled(self, records: list[Any]) -> list[Any]:
-        """The same records, made of arrays that are overwritten then."""
+        """Equal records, made of arrays that are overwritten afterwards."""
         path, paid = records
         states, actions, values = path.states.copy(), path.actions.copy(), paid.values.copy()
         made = [Trajectory(path.episode, states, actions), Costs(path.episode, values)]

@@ -93,11 +93,6 @@ class Setting(ABC):
         """Whether `bound` has its constants; elsewhere it is the leading terms, with factors 1."""
         return False
 
-    @property
-    def needs_largest(self) -> bool:
-        """Whether the paper's own parameters follow from the largest delay too."""
-        return False
-
     def __post_init__(self) -> None:
         checks.choice("paths", self.paths, PATHS)
 
@@ -126,38 +121,14 @@ class Setting(ABC):
         See `exact` and `proved`.
         """
 
-    def at(
-        self,
-        problem: Problem,
-        episodes: int,
-        total_delay: float = 0.0,
-        *,
-        max_delay: float | None = None,
-    ) -> Parameters:
-        """The parameters for known K and D.
+    def at(self, problem: Problem, episodes: int, total_delay: float = 0.0) -> Parameters:
+        """The parameters for known K and D."""
+        K, D = self._checked(problem, episodes, total_delay)
+        return self._parameters(problem, self.weight(problem) * K + self._counted(D), D)
 
-        max_delay: for FTRL as printed, whose parameters follow from the largest delay too.
-        """
-        checks.instance("problem", problem, Problem)
-        K = checks.integer("episodes", episodes, 1, checks.MOST)
-        D = checks.real("total_delay", total_delay, 0.0)
-        rows = self.weight(problem) * K
-        if max_delay is not None:
-            return self.printed(problem, rows + D, rows, max_delay)
-        return self._parameters(problem, rows + self._counted(D), D)
-
-    def phase(self, problem: Problem, N: float, *, max_delay: float | None = None) -> Parameters:
+    def phase(self, problem: Problem, N: float) -> Parameters:
         """The parameters of a phase in which kappa K + D is at most N."""
-        if max_delay is not None:
-            return self.printed(problem, N, N, max_delay)
         return self._parameters(problem, N, N)
-
-    def printed(self, problem: Problem, N: float, rows: float, max_delay: float) -> Parameters:
-        """The parameters that follow from the largest delay too; for FTRL alone."""
-        raise ValueError(
-            "max_delay must be left out: only the parameters of DelayedFTRL follow from the "
-            f"largest delay, got {checks.show(max_delay)}"
-        )
 
     def useful_from(self, problem: Problem, mean_delay: float = 0.0) -> int:
         """The least K from which on the bound, with D = mean_delay K, is below H K."""
@@ -175,6 +146,12 @@ class Setting(ABC):
             middle = (low + high) // 2
             low, high = (low, middle) if useful(middle) else (middle, high)
         return high
+
+    def _checked(self, problem: Problem, episodes: int, total_delay: float) -> tuple[int, float]:
+        """K and D."""
+        checks.instance("problem", problem, Problem)
+        K = checks.integer("episodes", episodes, 1, checks.MOST)
+        return K, checks.real("total_delay", total_delay, 0.0)
 
     def _counted(self, D: float) -> float:
         """How a total delay counts in N where it is known."""
@@ -202,12 +179,12 @@ class DynamicsSetting(Setting):
 
 
 def both(tuned: Parameters) -> dict[str, float]:
-    """Both rates, as an agent takes them."""
+    """Learning rate and exploration, as arguments of an agent."""
     return {"learning_rate": tuned.learning_rate, "exploration": tuned.exploration or 0.0}
 
 
 def rare_rows(problem: Problem, explores: bool) -> int:
-    """What has to be visited while its first visits are not observed: states, or rows."""
+    """How many states, or rows (s, a), wait for their first visits to be observed."""
     return problem.states if explores else problem.states * problem.actions
 
 

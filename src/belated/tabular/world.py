@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from belated.core import checks
-from belated.core.arrays import Floats, frozen
-from belated.core.keywords import explained
+from belated.core.arrays import Floats
+from belated.core.checks import explained
 from belated.core.records import unchecked
 from belated.tabular import policies
 from belated.tabular.costs import CostProcess, fixed
@@ -72,7 +72,9 @@ class MDP:
         uniforms = rng.random(2 * self.horizon + 1)
         start = self.problem.start_probabilities
         states, actions = planning.sample(self.transitions.rows, policy, start, uniforms)
-        return unchecked(Trajectory, episode, frozen(states), frozen(actions), None, None)
+        states.setflags(write=False)
+        actions.setflags(write=False)
+        return unchecked(Trajectory, episode, states, actions, None, None)
 
 
 @explained

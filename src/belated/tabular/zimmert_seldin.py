@@ -40,7 +40,7 @@ from belated.tabular.problem import Problem, check_arms
 
 TUNINGS = ("advanced", "simple")
 SCALES = (1e-6, 1e6)
-SMALLEST = 1e-100
+SMALLEST_WEIGHT = 1e-100
 """Floor of a probability that a cost is divided by, so that sums of estimates stay finite."""
 
 
@@ -103,7 +103,7 @@ class ZimmertSeldin(Learner[Floats]):
         assert costs is not None
         assert weights is not None
         arm = path.actions[0]
-        self._losses[arm] += costs.values[0] / max(weights[arm], SMALLEST)
+        self._losses[arm] += costs.values[0] / max(weights[arm], SMALLEST_WEIGHT)
         self._counted.pop(entry.number, None)
 
     def forget(self, episode: int) -> None:
@@ -120,7 +120,7 @@ class ZimmertSeldin(Learner[Floats]):
         }
 
     def restored(self) -> None:
-        """The episodes that are counted have not reported."""
+        """Check that the episodes which are counted have not reported."""
         missing = {entry.number for entry in self._ledger if not entry.settled}
         if not missing.issuperset(self._counted):
             raise ValueError("counted must be open episodes")

@@ -12,6 +12,7 @@ import belated as bl
 import oracles
 from belated import tuning
 from belated.tabular.oreps import barrier as kernels
+from belated.tabular.oreps.doubling import DoublingFTRL
 from settings import Setting
 
 
@@ -355,9 +356,7 @@ def test_doubling_over_the_largest_delay_is_algorithm_4(literal, told):
     world, p = sparse_world(4)
     problem, T, D = world.problem, 60, 300.0
     inside = bl.DelayedFTRL(problem, transitions=world.mdp.transitions, learning_rate=1, barrier=1)
-    agent = bl.wrappers.Doubling(
-        inside, literal=literal, largest=True, totals=(T, D) if told else None
-    )
+    agent = DoublingFTRL(inside, literal=literal, totals=(T, D) if told else None)
     start, rng, H = problem.start_probabilities, np.random.default_rng(0), problem.horizon
     delays = rng.integers(0, 3, T)
     delays[[10, 25, 26, 40]] = 9, 3, 20, 2
@@ -400,17 +399,17 @@ def test_only_ftrl_is_doubled_over_the_largest_delay():
     ftrl = bl.DelayedFTRL(
         world.problem, transitions=world.mdp.transitions, learning_rate=1, barrier=1
     )
-    with pytest.raises(ValueError, match=r"largest must be False.*type UOBREPS"):
-        bl.wrappers.Doubling(bl.UOBREPS(problem, learning_rate=1, exploration=1), largest=True)
-    with pytest.raises(ValueError, match="totals must be left out unless largest=True"):
-        bl.wrappers.Doubling(ftrl, totals=(10, 3))
-    with pytest.raises(ValueError, match="weight must be left out where totals are given, got 2"):
-        bl.wrappers.Doubling(ftrl, largest=True, totals=(10, 3), weight=2.0)
+    with pytest.raises(ValueError, match=r"agent must be a DelayedFTRL, got UOBREPS"):
+        DoublingFTRL(bl.UOBREPS(problem, learning_rate=1, exploration=1))
     for totals in ((10,), 10, (0, 1), (10, -1)):
         with pytest.raises(ValueError, match="totals"):
-            bl.wrappers.Doubling(ftrl, largest=True, totals=totals)
-    with pytest.raises(ValueError, match="max_delay must be left out"):
-        Setting().at(problem, 10, max_delay=3)
+            DoublingFTRL(ftrl, totals=totals)
+
+
+def test_files_of_doubling_over_the_largest_delay_are_refused_by_name():
+    state = {"agent": None, "largest": True}  # as belated 0.2 wrote it
+    with pytest.raises(ValueError, match=r"oreps\.doubling\.DoublingFTRL now"):
+        bl.wrappers.Doubling.from_state(state)
 
 
 @settings(max_examples=25, deadline=None)

@@ -21,6 +21,7 @@ from belated.tabular.environments.tabular import (
     dynamics_lower_bound,
     lock,
     random_mdp,
+    signals,
 )
 
 __all__ = [
@@ -39,5 +40,6 @@ __all__ = [
     "paper_grid",
     "paper_walled_grid",
     "random_mdp",
+    "signals",
     "table_rewards",
 ]

@@ -1,4 +1,4 @@
-"""Small standard worlds: a random MDP, a chain, a bandit, and three lower bounds."""
+"""Small standard worlds: a random MDP, a chain, arms, and three lower bounds."""
 
 import math
 
@@ -131,6 +131,35 @@ def bandit(means: object, noise: str = "bernoulli") -> World:
     """
     array = checks.floats("means", means, "(A,)", (1,))
     return World(_circle(1, len(array), 1), processes.stochastic(array[None, None, :], noise=noise))
+
+
+def signals(laws: object, means: object, noise: str = "bernoulli") -> World:
+    """Arms that give a signal before they cost: two steps, and a state for every signal.
+
+    The action of the first step draws one of M signals by its law, `laws` (A, M), and the signal
+    decides the mean cost, `means` (M,); the action of the second step does not matter. With
+    `paths="at once"` in `simulate` the signal of an episode is seen at its end, and the cost comes
+    after the delay (the intermediate observations of Esposito et al., 2023).
+
+    Example:
+        >>> world = bl.environments.signals([[0.9, 0.1], [0.3, 0.7]], [0.8, 0.1])
+        >>> world.problem.shape
+        (2, 3, 2)
+    """
+    given = checks.floats("laws", laws, "(A, M)", (2,))
+    costs = checks.floats("means", means, "(M,)", (1,))
+    actions, count = given.shape
+    if len(costs) != count:
+        raise ValueError(f"means must be {count}, one for every signal, got {len(costs)}")
+    if np.any(given < 0) or not np.allclose(given.sum(axis=1), 1.0, rtol=0.0, atol=1e-9):
+        raise ValueError("laws must be a distribution over signals for every action")
+    p = np.zeros((1 + count, actions, 1 + count))
+    p[0, :, 1:] = given
+    signalled = np.arange(1, 1 + count)
+    p[signalled, :, signalled] = 1.0
+    table = np.zeros((1, 1 + count, actions))
+    table[0, 1:] = costs[:, None]
+    return World(MDP(Transitions.from_dense(p), 2), processes.stochastic(table, noise=noise))
 
 
 def delay_lower_bound(delay: int, states: int = 1, actions: int = 2, horizon: int = 1) -> World:

@@ -8,8 +8,9 @@ weight W. Memory 0 never forgets; its means have a learned prior with two parts,
 
 and every other one has a prior mean with the weight of `noise / SPAN` observations: 1/2 for memory
 1, the mean of the memory before it for a faster one, and that of memory 0 for the one kept step by
-step. The noise of a cell is phi m (1 - m), m its mean; phi is learned from the errors of the
-predictions.
+step. The noise of a cell is phi m (1 - m), m its mean with two coins of 1/2; phi is learned from
+the errors of the predictions. A few equal costs must not look like certainty: who asks whether a
+cell belongs to the core takes at least the noise of the core, phi m0 (1 - m0).
 """
 
 import math
@@ -27,6 +28,8 @@ LEAST_PHI = 0.016
 """The least factor phi of the noise."""
 LEAST_SPREAD = 2.5e-5
 """The least variance of the core."""
+FIRST_PRIOR = (0.5, SPAN, 0.5)
+"""m0, t2 and eps before any cell was seen."""
 RATE = 2.0
 """How fast a memory that predicts badly loses weight."""
 LEAST = math.log(0.01)
@@ -63,32 +66,33 @@ def noise_factor(errors: Floats) -> float:
 @njit(cache=True)
 def cell_noise(total: float, weight: float, phi: float) -> float:
     """The variance of the costs of a cell around their mean."""
-    m = (total + 0.5) / (weight + 1.0)
+    m = (total + 1.0) / (weight + 2.0)
     return max(LEAST_NOISE, phi * m * (1.0 - m))
 
 
 @njit(cache=True)
-def slab_share(y: float, v: float, m0: float, t2: float, eps: float) -> float:
-    """Posterior probability of the slab for a mean y with variance v."""
-    core = (1.0 - eps) * math.exp(-0.5 * (y - m0) ** 2 / (t2 + v)) / math.sqrt(t2 + v)
+def slab_share(y: float, v: float, core_v: float, m0: float, t2: float, eps: float) -> float:
+    """Posterior probability of the slab for a mean y with variance v, or core_v in the core."""
+    core = (1.0 - eps) * math.exp(-0.5 * (y - m0) ** 2 / (t2 + core_v)) / math.sqrt(t2 + core_v)
     slab = eps * math.exp(-0.5 * (y - 0.5) ** 2 / (SPAN + v)) / math.sqrt(SPAN + v)
     return slab / (core + slab)
 
 
 @njit(cache=True)
-def fit_prior(memories: Memories, phi: float) -> None:
-    """Take one step of the prior towards what the cells seen so far say."""
-    sums, weights, prior = memories.sums[0], memories.weights[0], memories.prior
+def fit_prior(sums: Floats, weights: Floats, prior: Floats, phi: float) -> None:
+    """Take one step of the prior (3,) towards what the cells (S, A) seen so far say."""
     S, A = sums.shape
     m0, t2, eps = prior[0], prior[1], prior[2]
+    core_noise = phi * m0 * (1.0 - m0)
     cells, slabs = 0, 0.0
     total, mean = 12.0, 6.0  # 1/2 with the weight of one cell known exactly
     for s in range(S):
         for a in range(A):
             if weights[s, a] > 0.0:
                 y = sums[s, a] / weights[s, a]
-                v = cell_noise(sums[s, a], weights[s, a], phi) / weights[s, a]
-                r = slab_share(y, v, m0, t2, eps)
+                noise = cell_noise(sums[s, a], weights[s, a], phi)
+                v = max(noise, core_noise) / weights[s, a]
+                r = slab_share(y, noise / weights[s, a], v, m0, t2, eps)
                 cells += 1
                 slabs += r
                 total += (1.0 - r) / (t2 + v)
@@ -101,8 +105,10 @@ def fit_prior(memories: Memories, phi: float) -> None:
         for a in range(A):
             if weights[s, a] > 0.0:
                 y = sums[s, a] / weights[s, a]
-                v = cell_noise(sums[s, a], weights[s, a], phi) / weights[s, a]
-                w = (1.0 - slab_share(y, v, m0, t2, eps)) / (t2 + v) ** 2
+                noise = cell_noise(sums[s, a], weights[s, a], phi)
+                v = max(noise, core_noise) / weights[s, a]
+                r = slab_share(y, noise / weights[s, a], v, m0, t2, eps)
+                w = (1.0 - r) / (t2 + v) ** 2
                 weight += w
                 spread += w * ((y - mean) ** 2 - v)
     wide = 0.1 * weight / cells  # the weight of the widest core
@@ -112,6 +118,25 @@ def fit_prior(memories: Memories, phi: float) -> None:
     prior[0] = mean
     prior[1] = t2 + 0.2 * (target - t2)
     prior[2] = (1.0 + slabs) / (2.0 + cells)
+
+
+@njit(cache=True)
+def posterior(total: float, weight: float, prior: Floats, phi: float) -> tuple[float, float, float]:
+    """Mean and variance of what memory 0 says of a cell, and the noise of the cell."""
+    m0, t2, eps = prior[0], prior[1], prior[2]
+    noise = cell_noise(total, weight, phi)
+    among = max(noise, phi * m0 * (1.0 - m0))
+    core = 1.0 / (1.0 / t2 + weight / among)
+    slab = 1.0 / (1.0 / SPAN + weight / noise)
+    core_mean = core * (m0 / t2 + total / among)
+    slab_mean = slab * (0.5 / SPAN + total / noise)
+    r = eps
+    if weight > 0.0:
+        r = slab_share(total / weight, noise / weight, among / weight, m0, t2, eps)
+    mean = (1.0 - r) * core_mean + r * slab_mean
+    variance = (1.0 - r) * (core + (core_mean - mean) ** 2)
+    variance += r * (slab + (slab_mean - mean) ** 2)
+    return mean, variance, noise
 
 
 @njit(cache=True)
@@ -125,24 +150,10 @@ def predict(
     """
     sums, weights = memories.sums, memories.weights
     M, S, A = sums.shape
-    m0, t2, eps = memories.prior[0], memories.prior[1], memories.prior[2]
     for s in range(S):
         for a in range(A):
-            total, weight = sums[0, s, a], weights[0, s, a]
-            g = cell_noise(total, weight, phi)
-            noise[s, a] = g
-            core = 1.0 / (1.0 / t2 + weight / g)
-            slab = 1.0 / (1.0 / SPAN + weight / g)
-            core_mean = core * (m0 / t2 + total / g)
-            slab_mean = slab * (0.5 / SPAN + total / g)
-            r = eps
-            if weight > 0.0:
-                r = slab_share(total / weight, g / weight, m0, t2, eps)
-            mean = (1.0 - r) * core_mean + r * slab_mean
-            means[0, s, a] = mean
-            variances[0, s, a] = (1.0 - r) * (core + (core_mean - mean) ** 2) + r * (
-                slab + (slab_mean - mean) ** 2
-            )
+            mean, variance, g = posterior(sums[0, s, a], weights[0, s, a], memories.prior, phi)
+            means[0, s, a], variances[0, s, a], noise[s, a] = mean, variance, g
             kappa = g / SPAN
             behind = 0.5
             for m in range(1, M):

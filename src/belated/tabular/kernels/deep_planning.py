@@ -9,10 +9,8 @@ from numba import njit
 from belated.core.arrays import Floats, Ints
 from belated.tabular.kernels.planning import Rows
 
-PRIOR = 0.3
+PRIOR = 0.05
 """Visits of a uniform state that are added to every row."""
-DEVIATION = 0.5
-"""Factor of the deviation of the next value, beside that of the cost."""
 QUANTUM = 2.0**20
 """Expected visits are whole multiples of 1 / QUANTUM, so that sums of them are exact."""
 
@@ -68,7 +66,7 @@ def trust(visits: Ints, pending: Floats, made: Trust) -> None:
                 if n > 0:
                     near[t, s, a] = n / (n + PRIOR)
                     far[t, s, a] = PRIOR / (n + PRIOR)
-                    spread[t, s, a] = DEVIATION**2 / (n + coming + PRIOR + 1.0)
+                    spread[t, s, a] = 1.0 / (n + coming + PRIOR + 1.0)
                 else:
                     near[t, s, a] = 0.0
                     far[t, s, a] = coming / (1.0 + coming)

@@ -1,17 +1,27 @@
 """What is expected of revealed costs: means of several speeds, weighted by how well they predicted.
 
 M memories hold means (M, T, S, A) of the cost functions that came, T is 1 or H. Memory 0 never
-forgets and wins ties: all others pay a toll. Memories are weighted in every cell (s, a) by a common
-score and one of the cell; one at its floor does not count.
+forgets and wins ties: all others pay a toll. What it says has the learned prior of `beliefs`, which
+takes a step with every arrival: a plan would follow differences that are mostly luck. Memories are
+weighted in every cell (s, a) by a common score and one of the cell; one at its floor does not
+count.
 """
 
 import math
 from typing import NamedTuple
 
+import numpy as np
 from numba import njit
 
 from belated.core.arrays import Floats
-from belated.tabular.kernels.beliefs import LEAST, RATE
+from belated.tabular.kernels.beliefs import (
+    KEEP_ERRORS,
+    LEAST,
+    RATE,
+    fit_prior,
+    noise_factor,
+    posterior,
+)
 
 TOLL = 0.002
 """Squared error that is added for all memories but the slowest, which wins ties by that."""
@@ -24,13 +34,28 @@ class Means(NamedTuple):
     weights: Floats  # (M,), how many cost functions a mean is made of
     scores: Floats  # (M,), log weights of the memories, the largest is 0
     local: Floats  # (M, S, A), the same for every cell
+    errors: Floats  # (M + 1,), squared errors, and mu (1 - mu) of memory 0
+    prior: Floats  # (3,): m0, t2, eps of `beliefs`
 
 
 @njit(cache=True)
-def expected(learned: Means, costs: Floats) -> None:
-    """Write the expected costs (1 or H, S, A)."""
-    means, scores, local = learned.means, learned.scores, learned.local
-    M, T, S, A = means.shape
+def say(learned: Means, said: Floats) -> None:
+    """Write what the memories say of the costs (M, 1 or H, S, A)."""
+    _, T, S, A = said.shape
+    said[:] = learned.means
+    phi, weight = noise_factor(learned.errors), learned.weights[0]
+    for t in range(T):
+        for s in range(S):
+            for a in range(A):
+                total = weight * learned.means[0, t, s, a]
+                said[0, t, s, a] = posterior(total, weight, learned.prior, phi)[0]
+
+
+@njit(cache=True)
+def expected(learned: Means, said: Floats, costs: Floats) -> None:
+    """Write the expected costs (1 or H, S, A) from what the memories say."""
+    scores, local = learned.scores, learned.local
+    M, T, S, A = said.shape
     for s in range(S):
         for a in range(A):
             best = scores[0] + local[0, s, a]
@@ -45,7 +70,7 @@ def expected(learned: Means, costs: Floats) -> None:
                     w = math.exp(score)
                     total += w
                     for t in range(T):
-                        costs[t, s, a] += w * means[m, t, s, a]
+                        costs[t, s, a] += w * said[m, t, s, a]
             for t in range(T):
                 costs[t, s, a] /= total
 
@@ -57,19 +82,22 @@ def learn(learned: Means, keep: Floats, said: Floats, costs: Floats, horizon: in
     keep: (M,). said: (M, 1 or H, S, A). costs: (1 or H, S, A); the means have as many steps, or
     more.
     """
-    means, weights, scores, local = learned
+    means, weights, scores, local, errors, prior = learned
     M, T, S, A = means.shape
     rate = RATE * math.sqrt(horizon) / (S * A)
+    errors *= KEEP_ERRORS
     for s in range(S):
         for a in range(A):
             best = -math.inf
             for m in range(M):
-                error = 0.0 if m == 0 else TOLL
+                error = 0.0
                 for t in range(T):
-                    there = min(t, said.shape[1] - 1)
-                    error += (
-                        costs[min(t, costs.shape[0] - 1), s, a] - said[m, there, s, a]
-                    ) ** 2 / T
+                    mu = said[m, min(t, said.shape[1] - 1), s, a]
+                    error += (costs[min(t, costs.shape[0] - 1), s, a] - mu) ** 2 / T
+                    if m == 0:
+                        errors[M] += mu * (1.0 - mu) / (T * S * A)
+                errors[m] += error / (S * A)
+                error += 0.0 if m == 0 else TOLL
                 scores[m] -= rate * error
                 local[m, s, a] -= RATE * error
                 best = max(best, local[m, s, a])
@@ -84,3 +112,5 @@ def learn(learned: Means, keep: Floats, said: Floats, costs: Floats, horizon: in
                 for a in range(A):
                     cost = costs[min(t, costs.shape[0] - 1), s, a]
                     means[m, t, s, a] += (cost - means[m, t, s, a]) / weights[m]
+    seen = np.full((T * S, A), weights[0])
+    fit_prior(weights[0] * means[0].reshape(T * S, A), seen, prior, noise_factor(errors))

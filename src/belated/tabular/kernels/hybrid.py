@@ -16,7 +16,7 @@ from numba import njit
 
 from belated.core.arrays import Floats
 
-STEPS = 200
+MOST_ROUNDS = 200
 """Newton steps after which a root is taken as it is; ten are usual."""
 
 
@@ -26,7 +26,7 @@ def exponent(y: float, r: float, c: float) -> float:
     u = math.log(y / r)
     if c > 0.0:
         u = min(u, (y - r) / (2.0 * c))
-        for _ in range(STEPS):
+        for _ in range(MOST_ROUNDS):
             rise = r * math.exp(u)
             step = (rise + 2.0 * c * u - y) / (rise + 2.0 * c)
             u -= step
@@ -42,7 +42,7 @@ def weights(losses: Floats, r: float, c: float) -> Floats:
     x = np.empty(A)
     least = losses.min()
     nu = r  # gives the best arm all the weight, so the sum is 1 or more
-    for _ in range(STEPS):
+    for _ in range(MOST_ROUNDS):
         # the weights for this nu, their sum, and minus its derivative: dx/dnu = -2 x du/dnu
         total = 0.0
         slope = 0.0

@@ -31,7 +31,8 @@ def mix(
             else:
                 one, two = weight, 1.0 - weight
             for a in range(A):
-                mixed[h, s, a] = one * first[h, s, a] + two * second[h, s, a]
+                # Rounding must not lift a probability above 1.
+                mixed[h, s, a] = min(one * first[h, s, a] + two * second[h, s, a], 1.0)
                 mass_one = here[0, s] * first[h, s, a]
                 mass_two = here[1, s] * second[h, s, a]
                 if mass_one > 0.0 or mass_two > 0.0:

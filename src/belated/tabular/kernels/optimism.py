@@ -80,6 +80,7 @@ def scratch(box: Box) -> Scratch:
 @njit(cache=True)
 def _insert(values: Floats, order: Indices, moves: int) -> bool:
     """Sort an order by insertion, unless that takes more than so many moves."""
+    # one state after the other moves left, past all states of larger value
     for i in range(1, order.shape[0]):
         state = order[i]
         value = values[np.uint32(state)]
@@ -96,7 +97,7 @@ def _insert(values: Floats, order: Indices, moves: int) -> bool:
 
 @njit(cache=True)
 def sort_values(values: Floats, sorting: Scratch) -> None:
-    """Sort states by value: from the order of the step before, else by buckets, else anyhow.
+    """Sort states by value: from the last order if that is quick, else by buckets or by NumPy.
 
     values: (S,). Order becomes ascending (ties: any order), rank its inverse, and prefix the sums
     of the sorted values.
@@ -113,11 +114,13 @@ def sort_values(values: Floats, sorting: Scratch) -> None:
             bucket = min(max(int((values[s] - smallest) * scale), 0), S - 1)
             rank[s] = bucket
             buckets[bucket + 1] += 1
+        # buckets[i] becomes the first place of bucket i
         for i in range(S):
             buckets[i + 1] += buckets[i]
         for s in range(S):
             order[buckets[rank[s]]] = s
             buckets[rank[s]] += 1
+        # nearly all values in one bucket: sort them by comparison
         if not _insert(values, order, 4 * S):
             order[:] = np.argsort(values)
     # stage 3: ranks, and prefix sums of the sorted values for runs of unseen states
@@ -162,7 +165,7 @@ def _back(
             radius = other[s, a]
             left = spare[s, a]
             # min over the box of p V: sum of low V, and the rest of the mass where V is least
-            if radius >= 1.0 and left >= 1.0:
+            if radius >= 1.0 and left >= 1.0:  # nothing is known: all mass where V is least
                 q += least
             else:
                 n = used[s, a]
@@ -208,6 +211,7 @@ def _back(
                     q += radius * (prefix[full + i] - covered)
                     if full + i < S:
                         q += (left - full * radius) * values[order[full + i]]
+            # Q = cost + min p V, and V = sum over a of pi Q
             if keep:
                 total[h, s, a] += q
             value += weights[s, a] * q
@@ -228,6 +232,7 @@ def confident(
     values = last.copy()
     now = np.empty(S)
     sorting = scratch(box)
+    # V(h) from V(h + 1): sort V(h + 1) once for all rows, then fill every box in that order
     for h in range(steps - 1, -1, -1):
         sort_values(values, sorting)
         cost = costs[min(h, costs.shape[0] - 1)]
@@ -262,6 +267,7 @@ def _extreme(
             break
         _back(box, h, no_costs[0], policy[h], no_total, values, sorting, now)
         values, now = now, values
+    # the start distribution times the values of the first step
     bound = 0.0
     for x in range(S):
         bound += start[x] * values[x]
@@ -281,6 +287,7 @@ def occupancy_bounds(
     upper, lower = np.zeros((H, S)), np.zeros((H, S))
     upper[0], lower[0] = start, start
     sorting = scratch(box)
+    # one backward pass for each step, state and side
     for end in range(1, H):
         for s in range(S):
             most = -_extreme(box, no_costs, no_total, policy, start, end, s, -1.0, sorting)
@@ -335,6 +342,7 @@ def with_bonus(
         for s in range(S):
             value = 0.0
             for a in range(A):
+                # Q = c - deviation + p V(h + 1), clipped; a free row without visits has Q = 0
                 if not free or count[s, a] > 0:
                     q = cost[s, a] - less[s, a]
                     for w in range(W):
@@ -367,8 +375,9 @@ def plan(
         left = horizon - h
         for s in range(S):
             lowest = np.inf
+            # Q of every action, and the least of them
             for a in range(A):
-                q = 0.0
+                q = 0.0  # where nothing was seen
                 if visits[t, s, a] > 0 and observed[c, s, a] > 0:
                     q = costs[c, s, a] - (left - 1) * (width * deviation[t, s, a])
                     for w in range(W):

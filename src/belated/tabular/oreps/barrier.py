@@ -64,7 +64,7 @@ class Leader(NamedTuple):
 @njit(cache=True)
 def exponent(z: float) -> float:
     """The u of exp(u) + u = z."""
-    if z < -40.0:
+    if z < -40.0:  # exp(u) is below the rounding error of u
         return z
     # start above the root: the function is convex, so Newton's steps fall to it
     u = z if z < 1.0 else math.log(z)
@@ -110,6 +110,7 @@ def evaluate(rows: BarrierRows, b: Floats, c: Floats, leader: Leader) -> float:
                 u = exponent(scale - theta)
                 mass = weight * math.exp(-u)
                 w[h, s, a] = mass
+                # the row's part of the dual: c - w - c log w
                 value += weight - mass - weight * (scale - u)
                 # the mass leaves its state and reaches the next ones: the gradient of the dual
                 flow[h, s] -= mass
@@ -175,6 +176,7 @@ def product(left: Floats, right: Floats) -> float:
 def substitute(pivot: Floats, side: Floats) -> None:
     """Solve pivot x = side in place, both (S,), with a pivot that `eliminate` has overwritten."""
     S = side.shape[0]
+    # the lower triangle, whose diagonal is 1, then the upper one
     for r in range(S):
         side[r] -= product(pivot[r, :r], side[:r])
     for r in range(S - 1, -1, -1):
@@ -240,10 +242,11 @@ def lead(
     last = 1.0
     while taken < steps and abs(value) < np.inf:
         taken += 1
+        # stage 1: the factors of M at this point, unless the old ones still serve
         if fresh:
             factorise(rows, c, w, factors, carried)
             made += 1
-        # Newton's direction; with old factors only while directions become short quickly
+        # stage 2: Newton's direction; with old factors only while directions become short quickly
         slope, most = direction(rows, c, leader, factors, carried, x)
         if not (slope >= 0.0 and slope < np.inf and most < np.inf):
             break
@@ -254,7 +257,7 @@ def lead(
         left = most * most / (1.0 if fresh else last)
         length = 1.0 if most <= 1.0 else 1.0 / most
         before = V.copy()
-        # halve the step until the slope has not turned round and the dual has not fallen
+        # stage 3: halve the step until the slope has not turned round and the dual has not fallen
         while length >= SHORTEST:
             for h in range(H):
                 for s in range(S):
@@ -269,7 +272,7 @@ def lead(
             if there >= -0.5 * slope and now >= value - 1e-11 * (1.0 + abs(value)):
                 break
             length *= 0.5
-        if length < SHORTEST:
+        if length < SHORTEST:  # rounding decides now: this is as near as it gets
             V[:] = before
             evaluate(rows, b, c, leader)
             break

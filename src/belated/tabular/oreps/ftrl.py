@@ -59,9 +59,9 @@ from belated.tabular.tuning import Parameters, Setting
 LEAST_BARRIER = 1e-6
 """A weaker barrier would let w become so small that the dual has no Newton steps."""
 MOST_BARRIER = 1e100
-SMALLEST = 1e-100
+SMALLEST_OCCUPANCY = 1e-100
 """The least occupancy that an estimate divides by: no sum of estimates is infinite."""
-STEPS = 200
+NEWTON_STEPS = 200
 """Newton steps of a solve, at most."""
 
 
@@ -71,7 +71,7 @@ PRACTICE = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FTRLSetting(Setting):
-    """How FTRL is tuned: Theorem 7 of its paper, for practice; with a largest delay, as printed.
+    """How FTRL is tuned: for practice after Theorem 7 of its paper, or with its printed constants.
 
     Example:
         >>> problem = bl.Problem(states=3, actions=2, horizon=4)
@@ -85,11 +85,6 @@ class FTRLSetting(Setting):
         """No: the rates are for practice, and the paper's bound is for other constants."""
         return False
 
-    @property
-    def needs_largest(self) -> bool:
-        """The paper's constants follow from the largest delay."""
-        return True
-
     def weight(self, problem: Problem) -> float:
         """S A."""
         return float(problem.states * problem.actions)
@@ -97,6 +92,14 @@ class FTRLSetting(Setting):
     def rate(self, problem: Problem, N: float) -> float:
         """sqrt(ln(H N) / N)."""
         return math.sqrt(max(math.log(problem.horizon * N), 1.0) / N)
+
+    def printed_at(
+        self, problem: Problem, episodes: int, total_delay: float, max_delay: float
+    ) -> Parameters:
+        """The paper's constants for known K, D and largest delay."""
+        K, D = self._checked(problem, episodes, total_delay)
+        rows = self.weight(problem) * K
+        return self.printed(problem, rows + D, rows, max_delay)
 
     def printed(self, problem: Problem, N: float, rows: float, max_delay: float) -> Parameters:
         """The paper's constants for N = S A K + D; rows is S A K."""
@@ -126,20 +129,27 @@ def ftrl(
         >>> sorted(bl.tuning.ftrl(problem, episodes=1000, total_delay=5000))
         ['barrier', 'learning_rate']
     """
-    tuned = FTRLSetting().at(problem, episodes, total_delay, max_delay=max_delay)
+    row = FTRLSetting()
+    tuned = (
+        row.at(problem, episodes, total_delay)
+        if max_delay is None
+        else row.printed_at(problem, episodes, total_delay, max_delay)
+    )
     barrier = PRACTICE if tuned.barrier is None else tuned.barrier
     return {"learning_rate": tuned.learning_rate, "barrier": barrier}
 
 
 class DelayedFTRL(Learner[Floats]):
-    """Follow the regularised leader over occupancy measures; see the module for the algorithm.
+    """Follow the regularised leader over occupancy measures.
+
+    The module describes the algorithm.
 
     Args:
         problem: states, actions, horizon, start.
         transitions: the true `Transitions`.
         learning_rate: eta. `tuning.ftrl` suggests both numbers, and `Doubling` replaces this one.
-        barrier: eta / gamma, the weight of the log barrier against the entropy;
-            `Doubling(largest=True)` replaces it too.
+        barrier: eta / gamma, the weight of the log barrier against the entropy; None: that for
+            practice, `tuning.PRACTICE`. `oreps.doubling.DoublingFTRL` replaces it.
         scale: factor on the step sizes of `Doubling`.
         impossible: whether transitions of probability 0 have a barrier too, as in line 3 of the
             paper.
@@ -171,7 +181,7 @@ class DelayedFTRL(Learner[Floats]):
         *,
         transitions: Transitions,
         learning_rate: float,
-        barrier: float,
+        barrier: float | None = None,
         scale: float = 1.0,
         impossible: bool = False,
     ) -> None:
@@ -179,6 +189,7 @@ class DelayedFTRL(Learner[Floats]):
         checks.instance("transitions", transitions, Transitions, ": DelayedFTRL must know them")
         self._transitions = matching(problem, transitions)
         rate = checks.real("learning_rate", learning_rate, 0.0, above=True)
+        barrier = PRACTICE if barrier is None else barrier
         barrier = checks.real("barrier", barrier, LEAST_BARRIER, MOST_BARRIER)
         self._scale = checks.real("scale", scale, 0.0, above=True)
         impossible = checks.flag("impossible", impossible)
@@ -260,7 +271,7 @@ class DelayedFTRL(Learner[Floats]):
         assert path is not None
         assert costs is not None
         at = (np.arange(self.problem.horizon), path.states[:-1], path.actions)
-        self._total[at] += costs.values / np.maximum(occupancy[at], SMALLEST)
+        self._total[at] += costs.values / np.maximum(occupancy[at], SMALLEST_OCCUPANCY)
         self._stale = True
 
     def _lead(self) -> None:
@@ -272,7 +283,7 @@ class DelayedFTRL(Learner[Floats]):
         for V in (self._dual, 0.0):
             if V is not None and left > kernels.CLOSE:
                 leader.V[:] = V
-                *_, left = kernels.lead(self._rows, weights, self._barriers, leader, STEPS)
+                *_, left = kernels.lead(self._rows, weights, self._barriers, leader, NEWTON_STEPS)
         self._solves += 1
         self._unconverged += left > kernels.CLOSE
         self._dual = leader.V

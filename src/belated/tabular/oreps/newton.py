@@ -43,7 +43,7 @@ from numba import njit
 
 from belated.core.arrays import Bools, Floats, Indices
 
-SLACK = 1e-13  # a box whose bounds sum to 1 within this leaves no choice
+BOX_SLACK = 1e-13  # a box whose bounds sum to 1 within this leaves no choice
 
 
 class BoxBounds(NamedTuple):
@@ -125,10 +125,12 @@ class Sweep(NamedTuple):
 @njit(cache=True)
 def exponentials(w: Floats, free: Bools, out: Floats) -> tuple[float, float]:
     """Write exp(w - top) to the free entries of out (S,). Returns top = max w, and their sum."""
+    # top = max w first, so that no exponential overflows
     top = -np.inf
     for y in range(w.size):
         if free[y]:
             top = max(top, w[y])
+    # then exp(w - top) and their sum
     total = 0.0
     for y in range(w.size):
         if free[y]:
@@ -155,10 +157,10 @@ def choose_law(
     for y in range(S):
         floor += low[y]
         ceiling += high[y]
-    if floor >= 1.0 - SLACK or ceiling <= 1.0 + SLACK:
-        value = 0.0
+    if floor >= 1.0 - BOX_SLACK or ceiling <= 1.0 + BOX_SLACK:
+        value = 0.0  # sum p (log p - w), where 0 log 0 = 0
         for y in range(S):
-            share = low[y] / floor if floor >= 1.0 - SLACK else high[y] / ceiling
+            share = low[y] / floor if floor >= 1.0 - BOX_SLACK else high[y] / ceiling
             p[y] = share
             free[y] = False
             log_p[y] = np.log(share) if share > 0.0 else -np.inf
@@ -174,8 +176,8 @@ def choose_law(
             log_p[y] = -np.inf
     top, total = exponentials(w, free, log_p)  # log_p holds exp(w - top) until the end
     scale = 1.0
-    multiplier = 0.0
-    for _ in range(4):
+    multiplier = 0.0  # log p = w + multiplier for the free variables
+    for _ in range(4):  # more than one round only where rounding has pegged too much
         for _ in range(S + 1):
             if total < 1e-30:  # the largest weights are pegged: measure the others from a new top
                 top, total = exponentials(w, free, log_p)
@@ -219,7 +221,7 @@ def choose_law(
         released = False
         for y in range(S):
             if not free[y] and low[y] < high[y]:
-                pull = log_p[y] - w[y]
+                pull = log_p[y] - w[y]  # the multiplier at which y would leave its bound
                 if (p[y] == high[y] and multiplier < pull - 1e-6) or (
                     p[y] == low[y] and multiplier > pull + 1e-6
                 ):
@@ -261,6 +263,7 @@ def evaluate_rows(given: Given, rows: NewtonRows, point: Point, start: bool) -> 
     weights = np.empty(S)
     low = np.empty(S)
     high = np.empty(S)
+    # backward over the steps, since phi(h) needs V(h + 1)
     for h in range(H - 1, -1, -1):
         t = min(h, law.shape[0] - 1)
         r = min(h, unseen.shape[0] - 1)
@@ -277,10 +280,12 @@ def evaluate_rows(given: Given, rows: NewtonRows, point: Point, start: bool) -> 
             for a in range(A):
                 # phi(h, s, a) = min_p sum p (log p - b + V(h + 1)), with p in its box or given
                 if box:
+                    # the weights are b - V(h + 1); unseen states lie in [0, unseen]
                     for y in range(S):
                         weights[y] = log_weights[h, s, a, y] - V[h + 1, y]
                         low[y] = 0.0
                         high[y] = unseen[r, s, a]
+                    # seen states have bounds of their own
                     for j in range(known[r, s, a]):
                         y = box_successors[r, s, a, j]
                         low[y] = lower[r, s, a, j]
@@ -289,6 +294,7 @@ def evaluate_rows(given: Given, rows: NewtonRows, point: Point, start: bool) -> 
                         weights, low, high, law[h, s, a], log_law[h, s, a], free[h, s, a]
                     )
                 else:
+                    # phi = -b + p V(h + 1)
                     phi = -log_weights[h, s, a, 0]
                     for j in range(slots):
                         phi += law[t, s, a, j] * V[h + 1, successors[t, s, a, j]]
@@ -303,7 +309,7 @@ def evaluate_rows(given: Given, rows: NewtonRows, point: Point, start: bool) -> 
             for a in range(A):
                 pi[h, s, a] /= total
                 log_pi[h, s, a] += W[h, s]
-            if start:
+            if start:  # V held log d, and m = V - W - log d is 0 with V = log d + W
                 V[h, s] += W[h, s]
 
 
@@ -443,6 +449,7 @@ def posteriors(h: int, rows: NewtonRows, point: Point, post: Floats) -> None:
                 small = True
             else:
                 inverse[y] = 1.0 / d[h + 1, y]
+    # post = d(h, s) pi(a | s) p(y) / d(h + 1, y)
     for s in range(S):
         for a in range(A):
             targets = successors[t, min(s, states - 1), min(a, actions - 1)]
@@ -520,6 +527,7 @@ def direction_by_gradients(
     u = np.zeros((H, S))
     spread = np.zeros((H, S, A))
     post = np.zeros((H - 1, S, A, rows.law.shape[3]))
+    # what every product with G needs: the posteriors of all steps
     for h in range(H - 1):
         posteriors(h, rows, point, post[h])
     sweep = Sweep(post, spread, x, u)
@@ -534,6 +542,7 @@ def direction_by_gradients(
     done = False
     iterations = 0
     while iterations < limit:
+        # stop once |r| <= forcing |m|, both under d
         if size <= goal:
             done = True
             break
@@ -554,6 +563,7 @@ def direction_by_gradients(
                 y[h, s] += length * p[h, s]
                 r[h, s] -= length * (p[h, s] - u[h, s])
                 size += d[h, s] * r[h, s] ** 2
+        # p = r + (|r|^2 now / |r|^2 before) p
         for h in range(1, H):
             for s in range(S):
                 p[h, s] = r[h, s] + size / before * p[h, s]
@@ -606,6 +616,7 @@ def eliminate(pivot: Floats, system: Floats) -> None:
     # backward substitution, from the last row to the first
     for i in range(n - 1, -1, -1):
         a = i + 1
+        # X(i) = (system(i) - sum over r > i of pivot(i, r) X(r)) / pivot(i, i), four r at a time
         while a + 3 < n:
             e, f, g, h = pivot[i, a], pivot[i, a + 1], pivot[i, a + 2], pivot[i, a + 3]
             for j in range(k):
@@ -718,12 +729,14 @@ def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
                             for k in range(slots):
                                 pivot[targets[j], targets[k]] += post[s, a, j] * law[u, s, a, k]
                     continue
+                # a chosen law: diag(post) on its free slots, less the rank-one terms below
                 mass = 0.0
                 for y in range(S):
                     if free[h, s, a, y]:
                         mass += law[h, s, a, y]
                         pivot[y, y] += post[s, a, y]
                 if mass <= 1.0 - 1e-12:
+                    # some slots are pegged: post p^T over all, and post p^T / mass over the free
                     for y in range(S):
                         left[used, y] = -post[s, a, y]
                         right[used, y] = law[h, s, a, y]

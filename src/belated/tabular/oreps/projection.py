@@ -31,7 +31,9 @@ import numpy.typing as npt
 
 from belated.core import stored
 from belated.core.arrays import Bools, Floats, Indices, frozen
+from belated.tabular.kernels.planning import Rows
 from belated.tabular.oreps import newton as kernels
+from belated.tabular.transitions import reachable
 
 FINE = 1e-6  # largest `fine`: the gap does not see states of vanishing density
 FINE_PER_GAP = 1e4  # `fine` by tolerance: less than the usual 1e-10 makes it less too
@@ -39,7 +41,6 @@ PATIENCE = 8  # Newton steps towards `fine` after the gap is closed
 GRADIENT_LIMIT = 60  # conjugate-gradient iterations before the block elimination takes over
 SAFE_DENSITY = -30.0  # log density below which conjugate gradients are not accurate enough
 SMALLEST_PORTION = 2.0**-12
-SLACK = 1e-13  # a box whose lower bounds sum to 1 within this leaves no choice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,13 +54,8 @@ class KnownDynamics:
     reach: Bools = field(init=False, repr=False)  # (H, S): states that some policy reaches
 
     def __post_init__(self) -> None:
-        reach = np.zeros((self.horizon, self.start.size), np.bool_)
-        reach[0] = self.start > 0.0
-        for h in range(self.horizon - 1):
-            t = min(h, self.successors.shape[0] - 1)
-            possible = self.probabilities[t, reach[h]] > 0.0
-            reach[h + 1, self.successors[t, reach[h]][possible]] = True
-        object.__setattr__(self, "reach", reach)
+        rows = Rows(self.successors, self.probabilities)
+        object.__setattr__(self, "reach", reachable(rows, self.start, self.horizon))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,13 +77,15 @@ class ConfidenceBox:
 
     def __post_init__(self) -> None:
         T, S, A, W = self.successors.shape
+        # a next state is possible if its lower bound is above 0, or if the bounds leave mass for it
         used = np.arange(W) < self.known[..., None]
-        slack = 1.0 - np.sum(self.lower * used, axis=3) > SLACK
+        slack = 1.0 - np.sum(self.lower * used, axis=3) > kernels.BOX_SLACK
         positive = (self.lower > 0.0) | (slack[..., None] & (self.upper > 0.0))
         possible = np.zeros((T, S, A, S), np.bool_)
         possible |= (slack & (self.unseen > 0.0))[..., None]
         row = np.nonzero(used)
         possible[row[0], row[1], row[2], self.successors[row]] = positive[row]
+        # forward: a state is within reach if some action leads there from a state within reach
         some_action = np.logical_or.reduce(possible, axis=2)  # (T, S, S)
         reach = np.zeros((self.horizon, S), np.bool_)
         reach[0] = self.start > 0.0
@@ -358,6 +356,7 @@ class _Newton:
         return bool(self.gap <= tolerance)
 
     def _step_by_gradients(self, tolerance: float) -> bool:
+        # the system is solved the more finely, the nearer the optimum is
         forcing = max(1e-4, min(0.3, self.gap**0.25))
         slope, _, done = kernels.direction_by_gradients(
             self.rows, self.point, forcing, GRADIENT_LIMIT, self.x

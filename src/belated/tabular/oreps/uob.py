@@ -55,7 +55,7 @@ from belated.core.arrays import Floats, Ints, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
 from belated.core.stored import Array, Count, Distributions, Field, Inside, Maybe, Real, Several
-from belated.tabular.counts import SMALLEST, Counts, episodes_in_union_bound
+from belated.tabular.counts import SMALLEST_DELTA, Counts, episodes_in_union_bound
 from belated.tabular.kernels import optimism
 from belated.tabular.oreps.projection import (
     ConfidenceBox,
@@ -248,12 +248,14 @@ class EpochNumber:
 
 
 class UOBREPS(Learner[PolicyOfEpoch]):
-    """Mirror descent with upper occupancy bounds; see the module for the algorithm.
+    """Mirror descent with upper occupancy bounds.
+
+    The module describes the algorithm.
 
     Args:
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
         learning_rate: eta. `tuning.uob_reps` suggests both rates, and `Doubling` replaces them.
-        exploration: gamma.
+        exploration: gamma; None: eta.
         episodes: K, in the radius; None: a radius for any number.
         delta: of the radius; the sets fail with probability at most 4 delta (Lemma 2), the bound
             with at most 9 delta (Theorem 3).
@@ -282,7 +284,7 @@ class UOBREPS(Learner[PolicyOfEpoch]):
         problem: Problem,
         *,
         learning_rate: float,
-        exploration: float,
+        exploration: float | None = None,
         episodes: int | None = None,
         delta: float = 0.1,
         radius_scale: float = 1.0,
@@ -290,7 +292,8 @@ class UOBREPS(Learner[PolicyOfEpoch]):
     ) -> None:
         checks.instance("problem", problem, Problem)
         rate = checks.real("learning_rate", learning_rate, 0.0, above=True)
-        exploration = checks.real("exploration", exploration, LEAST_EXPLORATION)
+        gamma = rate if exploration is None else exploration
+        exploration = checks.real("exploration", gamma, LEAST_EXPLORATION)
         self._episodes = checks.episodes(episodes)
         self._delta = checks.real("delta", delta, 0.0, 1.0, above=True)
         self._radius_scale = checks.real("radius_scale", radius_scale, 0.0, 1e100, above=True)
@@ -443,7 +446,7 @@ class UOBREPS(Learner[PolicyOfEpoch]):
     def _log_term(self) -> float:
         """L = ln(K X A / delta)."""
         K = episodes_in_union_bound(self._episodes, self.begun)
-        delta = max(self._delta, SMALLEST)
+        delta = max(self._delta, SMALLEST_DELTA)
         return math.log(K * layered(self.problem) * self.problem.actions / delta)
 
     def _first(self) -> Projection:

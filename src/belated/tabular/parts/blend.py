@@ -24,7 +24,7 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats, frozen, same_memory
-from belated.core.keywords import explained
+from belated.core.checks import explained
 from belated.core.stored import Array, Distributions, Each, Flag, Inside, Learned
 from belated.tabular.parts.costs import CostsPart
 from belated.tabular.parts.update import Arrival, Outlook, UpdatePart

@@ -17,15 +17,15 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
+from belated.core.checks import explained
 from belated.core.contract import Information
-from belated.core.keywords import explained
 from belated.core.stored import Array, Learned, Real
 from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
 from belated.tabular.tuning import Parameters
 
-SMALLEST = 1e-250
+SMALLEST_CHANCE = 1e-250
 """Floor of a denominator, so that no estimate is infinite even without exploration."""
 
 
@@ -209,7 +209,7 @@ def importance_weighted(
     states, actions = path.states[:-1], path.actions
     seen = reach * policy[steps, states, actions] + exploration
     costs = np.zeros(policy.shape)
-    costs[steps, states, actions] = suffered / np.maximum(seen, SMALLEST)
+    costs[steps, states, actions] = suffered / np.maximum(seen, SMALLEST_CHANCE)
     return frozen(costs)
 
 
@@ -266,7 +266,7 @@ class Averaged:
         np.add.at(learned.visits, seen, 1)
 
     def estimate(self, learned: Learned, seen: Observation) -> Floats:
-        """The lowered means of now."""
+        """The present means, lowered by their deviation."""
         return self.lowered(learned, seen.model.cost_width(seen.begun))
 
     def believed(self, learned: Learned) -> Floats:
@@ -284,9 +284,9 @@ class Averaged:
 
 
 class Means(Learned):
-    """Sums of costs in [0, 1] and their numbers."""
+    """Sums of costs in [0, 1], and how many there were."""
 
     def restored(self) -> None:
-        """No cost is above 1."""
+        """Check that no cost is above 1."""
         if np.any(self.sums > self.visits):
             raise ValueError("sums must be from 0 to visits")

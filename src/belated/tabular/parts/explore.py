@@ -18,7 +18,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Bools, Floats, frozen
-from belated.core.keywords import explained
+from belated.core.checks import explained
 from belated.core.stored import Array, Count, Learned, Maybe, Real
 from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
@@ -46,7 +46,7 @@ class ExplorePart(Protocol):
         ...
 
     def mixed(self, policy: Floats, mask: Bools | None) -> Floats:
-        """What is played where `policy` was to be played under a mask, read-only."""
+        """What is really played in place of `policy` under a mask, read-only."""
         ...
 
     def met(self, mask: Bools | None, path: Trajectory | None) -> bool:
@@ -92,7 +92,7 @@ class UniformShare:
         return Learned()
 
     def mask(self, learned: Learned) -> Bools | None:
-        """No state is played by chance alone."""
+        """No state is explored."""
         return None
 
     def mixed(self, policy: Floats, mask: Bools | None) -> Floats:

@@ -2,7 +2,7 @@
 
 While feedback is late, an optimistic plan would be played again and again. What is on its way
 counts as a visit in later plans until it arrives or is overdue: an episode that is older than twice
-the mean delay and `SLACK` is not counted any more, and its feedback is still used if it comes.
+the mean delay and `SPARE_EPISODES` is not counted any more; its feedback is still used if it comes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from belated.core import checks, stored
 from belated.core.arrays import Floats
 from belated.tabular.kernels.deep_planning import QUANTUM
 
-SLACK = 5
+SPARE_EPISODES = 5
 """Episodes that count as on their way for longer than twice the mean delay."""
 
 Visits = tuple[Floats | None, ...]
@@ -40,7 +40,7 @@ class Pending:
         return episode in self._coming
 
     def put_in(self, episode: int, *visits: Floats | None) -> None:
-        """The visits of an episode are on their way, in place of those that were."""
+        """Count the visits of an episode as on their way, in place of earlier ones of it."""
         self.take_out(episode)
         self._coming[episode] = visits
         for total, each in zip(self.totals, visits, strict=True):
@@ -48,20 +48,20 @@ class Pending:
                 np.add(total, each, out=total)
 
     def take_out(self, episode: int) -> None:
-        """The visits of an episode are no longer on their way, if they were."""
+        """Stop counting the visits of an episode, if they were counted."""
         for total, each in zip(self.totals, self._coming.pop(episode, ()), strict=False):
             if each is not None:
                 np.subtract(total, each, out=total)
 
     def note(self, delay: int) -> None:
-        """Feedback has come, so many episodes late."""
+        """Note that feedback has come this many episodes late."""
         self._delays += delay
         self._arrived += 1
 
     def give_up(self, begun: int) -> None:
         """Stop counting what is overdue when so many episodes have begun."""
         if self._arrived:
-            limit = 2.0 * self._delays / self._arrived + SLACK
+            limit = 2.0 * self._delays / self._arrived + SPARE_EPISODES
             for episode in [k for k in self._coming if begun - k > limit]:
                 self.take_out(episode)
 

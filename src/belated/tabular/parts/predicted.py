@@ -24,11 +24,11 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
+from belated.core.checks import explained
 from belated.core.contract import Information
-from belated.core.keywords import explained
 from belated.core.stored import Array, Learned
 from belated.tabular.kernels import memories
-from belated.tabular.parts.costs import SMALLEST, Observation
+from belated.tabular.parts.costs import SMALLEST_CHANCE, Observation
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
 from belated.tabular.tuning import Parameters
@@ -140,7 +140,7 @@ class Predicted:
         cells = (np.arange(len(seen.values)), seen.path.states[:-1], seen.path.actions)
         chance = seen.model.reach(played, seen.path.states) * played[cells] + self.exploration
         costs = seen.lesson.prediction.copy()
-        costs[cells] += seen.lesson.error / np.maximum(chance, SMALLEST)
+        costs[cells] += seen.lesson.error / np.maximum(chance, SMALLEST_CHANCE)
         return frozen(costs)
 
     def restart(self, learned: Learned, parameters: Parameters) -> None:

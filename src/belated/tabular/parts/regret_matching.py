@@ -36,7 +36,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.keywords import explained
+from belated.core.checks import explained
 from belated.core.stored import Array, Distributions, Flag, Learned, Real
 from belated.tabular.kernels import matching
 from belated.tabular.parts.costs import CostsPart

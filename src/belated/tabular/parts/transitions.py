@@ -15,8 +15,8 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen, one_hot
+from belated.core.checks import explained
 from belated.core.contract import Information
-from belated.core.keywords import explained
 from belated.core.stored import Count, Declared, Inside, Learned, State, exact, items
 from belated.tabular.counts import (
     LOG_TERM,
@@ -349,7 +349,7 @@ class ConfidenceModel(Declared):
             self.retune(begun)
 
     def retune(self, begun: int) -> None:
-        """Set the radius for so many episodes begun, by others too if their paths are counted."""
+        """Set the radius for this many episodes begun, those of others included if counted."""
         self.set.retune(self._part.log_term(self._problem, max(begun, self.arrived)))
 
     def as_of(self, arrived: int) -> ConfidenceModel:

@@ -18,7 +18,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.keywords import explained
+from belated.core.checks import explained
 from belated.core.stored import Array, Count, Distributions, Flag, Learned, Maybe, Real
 from belated.tabular.kernels.weights import softmax
 from belated.tabular.parts.costs import CostsPart

@@ -29,7 +29,7 @@ class Rival(Learner[bool]):
         self._learn_from(entry.path, entry.costs.values)
 
     def _memory(self, policy: Floats) -> Any:
-        """That the episode will be learned from; the policy is not needed."""
+        """A mark that the episode will be learned from; its policy is not needed."""
         return True
 
     def _remembered(self) -> Field:
@@ -53,7 +53,7 @@ class ArmsRival(Rival):
         self.declare(_sums=plays, _visits=plays)
 
     def restored(self) -> None:
-        """No cost is above 1."""
+        """Check that no cost is above 1."""
         if np.any(self._sums > self._visits):
             raise ValueError("sums must be at most visits")
 

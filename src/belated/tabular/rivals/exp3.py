@@ -20,7 +20,7 @@ from belated.core.stored import Array, Distributions, Field
 from belated.tabular.problem import Problem, check_arms
 from belated.tabular.rivals.base import LARGEST_SUM
 
-SMALLEST = 1e-100
+SMALLEST_WEIGHT = 1e-100
 """Floor of a probability that a cost is divided by, so that sums of estimates stay finite."""
 
 
@@ -62,4 +62,4 @@ class Exp3(Learner[Floats]):
     def _learn(self, entry: Open[Floats]) -> None:
         assert entry.memory is not None
         arm = entry.path.actions[0]
-        self._losses[arm] += entry.costs.values[0] / max(entry.memory[arm], SMALLEST)
+        self._losses[arm] += entry.costs.values[0] / max(entry.memory[arm], SMALLEST_WEIGHT)

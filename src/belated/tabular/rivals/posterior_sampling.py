@@ -72,7 +72,7 @@ class PosteriorSampling(Rival):
         )
 
     def restored(self) -> None:
-        """No cost is above 1."""
+        """Check that no cost is above 1."""
         if np.any(self._sums > self._visits):
             raise ValueError("sums must be at most visits")
 

@@ -51,7 +51,7 @@ class QLearning(Rival):
             self._q += 0.5 * np.arange(H, -1, -1)[:, None, None]
 
     def restored(self) -> None:
-        """Nothing is to be paid after the last step."""
+        """Check that nothing is paid after the last step."""
         if np.any(self._q[-1] != 0.0):
             raise ValueError("q must be 0 after the last step")
 

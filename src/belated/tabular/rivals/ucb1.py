@@ -16,7 +16,7 @@ from belated.tabular.rivals.base import ArmsRival, greedy
 
 
 class UCB1(ArmsRival):
-    """The arm that may be best, by the plays that have been observed.
+    """The arm with the least lower bound on its cost, by the plays that have been observed.
 
     Args:
         problem: one state and one step.

@@ -30,7 +30,7 @@ class DilatedBonus(DAPO):
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
         transitions: the true `Transitions`; None if they are unknown.
         learning_rate: eta; `tuning.dapo` with no delay suggests both rates.
-        exploration: gamma.
+        exploration: gamma; None: 2 eta H.
         episodes: K, in the radius of unknown transitions; None: a radius for any number.
         delta: probability that the confidence set of unknown transitions may fail.
         scale: factor on the learning rates of `Doubling`.
