@@ -20,10 +20,14 @@ BIN := $(VENV)/bin
 PIP := PIP_CONSTRAINT="$(CURDIR)/constraints.txt" PIP_BUILD_CONSTRAINT="$(CURDIR)/constraints.txt" \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 INSTALL := $(PIP) --constraint constraints.txt
+# Bytecode is kept even where the caller's environment says otherwise: tests start many processes, and
+# each would parse all packages anew.
+export PYTHONDONTWRITEBYTECODE :=
 # Four workers on two cores: many tests wait for processes that they start.
 WORKERS ?= 4
 LEAST := .venv-minimum
 MADE := $(VENV)/.made
+CORE := $(VENV)/.core
 LAB := $(VENV)/.lab
 SERVICE := $(VENV)/.serve
 DEV := $(VENV)/.dev
@@ -35,7 +39,7 @@ PLAIN := tests/tabular/kernels tests/tabular/parts tests/tabular/oreps tests/tab
 	tests/tabular/test_planning.py tests/test_simulation.py \
 	--deselect tests/tabular/oreps/test_projection.py::test_a_learner_with_unknown_transitions
 
-.PHONY: demo serve test tests test-all all-tests test-browser quick minimum lint coverage bench docs clean
+.PHONY: demo serve test tests kernels collection test-all all-tests test-browser quick minimum lint coverage bench docs clean
 
 demo: $(LAB)
 	$(BIN)/belated run demo
@@ -44,20 +48,26 @@ demo: $(LAB)
 serve: $(SERVICE)
 	$(BIN)/belated serve $(SERVE)
 
-# Lint and tests at the same time, so that both cores work.
-test: $(DEV)
-	$(MAKE) --jobs 2 --keep-going lint tests
+# Two jobs at a time, so that both cores work: kernels compile while packages are installed, and lint runs
+# beside the tests.
+test:
+	$(MAKE) --jobs 2 --keep-going tests lint
 
-# Kernels are compiled once, before the workers start; each of them would compile its own otherwise.
-tests: $(DEV)
-	$(BIN)/python tests/warm.py
+tests: $(DEV) kernels collection
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long" --durations 10 --durations-min 5
 
-test-all: $(ALL)
-	$(MAKE) --jobs 2 --keep-going lint all-tests
-
-all-tests: $(ALL)
+# Kernels are compiled once, before the workers start; each of them would compile its own otherwise.
+kernels: $(CORE)
 	$(BIN)/python tests/warm.py
+
+# The same for the bytecode of tests and packages.
+collection: $(DEV)
+	@$(BIN)/python -m pytest --collect-only --quiet > $(VENV)/collected || (cat $(VENV)/collected && false)
+
+test-all: $(ALL)
+	$(MAKE) --jobs 2 --keep-going all-tests lint
+
+all-tests: $(ALL) kernels collection
 	BELATED_FULL_TESTS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 # Pages, figures and reports in a browser, and fonts as pdffonts sees them; both are installed first
@@ -100,6 +110,11 @@ $(MADE):
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
+# What kernels need to compile: the dependencies of this package, without the package.
+$(CORE): $(MADE) pyproject.toml constraints.txt
+	$(INSTALL) $$($(BIN)/python tools/needed.py)
+	touch $@
+
 $(LAB): $(MADE) pyproject.toml constraints.txt
 	$(INSTALL) --editable ".[lab]"
 	touch $@
@@ -108,7 +123,7 @@ $(SERVICE): $(MADE) pyproject.toml constraints.txt
 	$(INSTALL) --editable ".[serve]"
 	touch $@
 
-$(DEV): $(MADE) pyproject.toml constraints.txt
+$(DEV): $(CORE)
 	$(INSTALL) --editable ".[dev]"
 	touch $@ $(LAB) $(SERVICE)
 
@@ -118,7 +133,7 @@ $(DOCS): $(MADE) pyproject.toml constraints.txt
 
 $(ALL): $(MADE) pyproject.toml constraints.txt
 	$(INSTALL) --editable ".[all]"
-	touch $@ $(DEV) $(DOCS) $(LAB) $(SERVICE)
+	touch $@ $(CORE) $(DEV) $(DOCS) $(LAB) $(SERVICE)
 
 clean:
 	rm -rf .venv .venv-* out

@@ -17,9 +17,10 @@ from belated.parts import (
     UniformShare,
     Weighted,
 )
-from belated.tabular.dilated import DilatedBonus
 from belated.tabular.mixture import Mixture
+from belated.tabular.oreps.doubling import DoublingFTRL
 from belated.tabular.rivals import UCB1, ActorCritic, Exp3, QLearning
+from belated.tabular.rivals.dilated_bonus import DilatedBonus
 
 
 def known(world: bl.World) -> dict:
@@ -143,8 +144,8 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     "doubling ftrl": lambda w: bl.wrappers.Doubling(
         bl.DelayedFTRL(w.problem, learning_rate=1, barrier=1, **known(w))
     ),
-    "doubling ftrl largest": lambda w: bl.wrappers.Doubling(
-        bl.DelayedFTRL(w.problem, learning_rate=1, barrier=1, **known(w)), largest=True
+    "doubling ftrl largest": lambda w: DoublingFTRL(
+        bl.DelayedFTRL(w.problem, learning_rate=1, barrier=1, **known(w))
     ),
     "uob reps": lambda w: bl.UOBREPS(w.problem, episodes=40, radius_scale=0.1, **RATES),
     "dapo known": lambda w: bl.DAPO(w.problem, **RATES, **known(w)),

@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 from belated import cli
-from belated.lab import EXPERIMENTS, comparison, store
+from belated.__main__ import SERVICE
+from belated.lab import EXPERIMENTS, Results, store, tables
 
 TINY = ["--seeds", "2", "--episodes", "15", "--jobs", "1"]
 
@@ -61,8 +62,8 @@ def test_run_prints_a_table_and_says_where_the_figures_are(results, capsys):
 
 
 @pytest.mark.long
-def test_export_gives_a_file_that_runs(tmp_path, capsys, monkeypatch):
-    _, text, _ = call(capsys, "export", "paper-grid")
+def test_show_gives_a_file_that_runs(tmp_path, capsys, monkeypatch):
+    _, text, _ = call(capsys, "show", "paper-grid")
     assert tomllib.loads(text)["name"] == "paper-grid"
     (tmp_path / "my.toml").write_text(text.replace('name = "paper-grid"', 'name = "My grid!"', 1))
     monkeypatch.chdir(tmp_path)
@@ -111,7 +112,7 @@ def test_plot_report_and_compare_need_the_directory_only(results, tmp_path, caps
         (["plot", "nowhere"], "nowhere is missing: there is no such directory"),
         (["report", "."], "must be a directory of results"),
         (["compare"], "at least one directory"),
-        (["export", "grid"], "experiment must be one of"),
+        (["show", "grid"], "experiment must be one of"),
         (["kinds", "opo"], "did you mean 'oppo'?"),
         (["plot", "x", "--width", "wide"], "width must be 'column', 'page' or a number of inches"),
         (["plot", "x", "--format", "gif"], "--format must be one of 'png', 'svg', 'pdf'"),
@@ -153,7 +154,7 @@ def test_a_wrong_value_is_named_with_its_file(tmp_path, capsys, monkeypatch):
 @pytest.mark.long
 def test_what_was_said_of_a_named_experiment_does_not_travel(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    _, text, _ = call(capsys, "export", "paper-grid")
+    _, text, _ = call(capsys, "show", "paper-grid")
     assert "learns at once" not in text
     assert "title" not in text
     Path("my.toml").write_text(text.replace("mean = 10", "mean = 30"))
@@ -228,7 +229,7 @@ def test_nothing_of_a_table_is_cut(tmp_path, capsys, monkeypatch):
 
 def cli_pairs(directories):
     """Which directories `compare` takes differences between."""
-    tables_ = comparison.read([Path(directory) for directory in directories]).tables()
+    tables_ = tables.compare([Results(directory) for directory in directories]).tables()
     return [(row[0].split(":")[0], row[1].split(":")[0]) for row in tables_[1].cells]
 
 
@@ -284,7 +285,7 @@ delays = {{ kind = "trace", delays = "{trace}" }}
 name = "A"
 kind = "oppo"
 """)
-    monkeypatch.setattr("belated.lab.build.rehearse", lambda *given: trace.unlink())
+    monkeypatch.setattr("belated.lab.task.rehearse", lambda *given: trace.unlink())
     code, out, err = call(
         capsys, "run", str(tmp_path / "x.toml"), "--jobs", "1", "--out", str(tmp_path / "o")
     )
@@ -294,10 +295,17 @@ kind = "oppo"
     report = (tmp_path / "o" / "report.html").read_text()
     assert "1 of 2 runs are finished; raised: broken/a/seed-0" in report
     trace.write_text("delay\n1\n1\n1\n")
-    monkeypatch.setattr("belated.lab.build.rehearse", lambda *given: None)
+    monkeypatch.setattr("belated.lab.task.rehearse", lambda *given: None)
     call(capsys, "run", str(tmp_path / "x.toml"), "--jobs", "1", "--out", str(tmp_path / "o"))
     assert not list((tmp_path / "o" / "failed").rglob("*.txt"))
     assert "raised" not in (tmp_path / "o" / "report.html").read_text()
+
+
+def test_no_command_of_the_service_hides_one_of_the_lab():
+    """`belated` hands the first word to the service if it is one of its commands."""
+    lab = set(cli.app)
+    assert {"run", "show"} <= lab
+    assert not lab & set(SERVICE)
 
 
 def test_without_the_lab_packages_one_line_says_what_to_install(tmp_path):

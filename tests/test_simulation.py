@@ -185,3 +185,34 @@ def test_a_run_scores_and_judges_itself():
     assert learned.verdict == ""
     assert "WARNING" not in repr(learned)
     assert repr(learned).startswith("Run of 200 episodes: cost per episode")
+
+
+def test_an_array_that_changes_in_place_is_looked_at_again():
+    """One read-only view for all episodes, of a policy that alternates."""
+    world = bl.World(bl.environments.bandit([0.2, 0.7]).mdp, np.array([[0.2, 0.7]]))
+    changing = np.zeros((1, 1, 2))
+    view = changing.view()
+    view.flags.writeable = False
+
+    class Turning(Recorder):
+        def begin_episode(self, now=None):
+            number = super().begin_episode(now).number
+            changing[:] = [1.0, 0.0] if number % 2 else [0.0, 1.0]
+            return bl.Episode(number, view)
+
+    run = bl.simulate(world, Turning(world.problem), episodes=6)
+    np.testing.assert_allclose(run.values, [0.7, 0.2] * 3)
+
+
+def test_a_policy_that_a_wrapper_has_changed_is_what_is_played():
+    world = bl.World(bl.environments.bandit([0.2, 0.7]).mdp, np.array([[0.2, 0.7]]))
+
+    class Second(bl.DelayedOPPO):
+        def begin_episode(self, now=None):
+            episode = super().begin_episode(now)
+            episode.policy[:] = [0.0, 1.0]
+            return episode
+
+    run = bl.simulate(world, Second(world.problem), episodes=6)
+    np.testing.assert_allclose(run.values, 0.7)
+    np.testing.assert_allclose(run.realised, 0.7)

@@ -4,23 +4,26 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "src")]  # this may run before the package is installed
 
 
 def play(name):
-    """Let an agent begin and learn in worlds of both kinds."""
+    """Let an agent begin and learn in worlds of both kinds, and in one with a single state."""
     import numpy as np
 
     import belated as bl
     import oracles
     from belated.tabular.trial import Trial
     from belated.testing import Step, drive
-    from registry import AGENTS
+    from registry import AGENTS, ARMS
 
-    for homogeneous in (False, True):
-        world = oracles.random_world(np.random.default_rng(0), 3, 3, 2, homogeneous=homogeneous)
-        drive(Trial(world), AGENTS[name](world), [Step(1, 1)] * 4, 0)
-        bl.simulate(world, AGENTS[name](world), episodes=2)
+    shapes = ((3, 3, 2, False), (3, 3, 2, True), (1, 1, 1, False))
+    for *size, homogeneous in shapes[2:] if name in ARMS else shapes:
+        world = oracles.random_world(np.random.default_rng(0), *size, homogeneous=homogeneous)
+        make = {**AGENTS, **ARMS}[name]
+        drive(Trial(world), make(world), [Step(1, 1)] * 4, 0)
+        bl.simulate(world, make(world), episodes=2)
 
 
 def sample():
@@ -49,12 +52,12 @@ def sample():
 
 
 def main():
-    from registry import AGENTS
+    from registry import AGENTS, ARMS
 
     # Agents that share kernels stand side by side in the registry: few are compiled twice.
     with ProcessPoolExecutor(2) as pool:
         sampled = pool.submit(sample)
-        list(pool.map(play, AGENTS, chunksize=-(-len(AGENTS) // 4)))
+        list(pool.map(play, [*AGENTS, *ARMS], chunksize=-(-len(AGENTS) // 4)))
         sampled.result()
 
 

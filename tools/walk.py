@@ -20,8 +20,8 @@ import numpy as np
 import belated as bl
 
 PACKAGE = Path(bl.__file__).parent
-EPISODE, FEEDBACK = 18, 29
-"""The most files that a walk may run through. A feedback is meant to come down to 20."""
+EPISODE, FEEDBACK = 18, 20
+"""The most files that a walk may run through."""
 
 
 class Walk:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from belated.lab.figures.style import Drawing, Layout
     from belated.lab.run import Done
     from belated.lab.spec import Experiment
-    from belated.lab.table import Table
+    from belated.lab.tables import Table
 
 app = App(
     name="belated",
@@ -47,8 +47,11 @@ class _Plain(Console):
         super().__init__(markup=False, emoji=False, **options)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print texts as `_printable` ones."""
-        super().print(*(_printable(o) if isinstance(o, str) else o for o in objects), **options)
+        """Print texts in one piece and one colour; the terminal breaks long lines."""
+        if all(isinstance(item, str) for item in objects):
+            objects = tuple(map(_printable, objects))
+            options = {"highlight": False, "soft_wrap": True, **options}
+        super().print(*objects, **options)
 
 
 def _printable(text: str) -> str:
@@ -124,7 +127,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def _complain(message: str) -> int:
-    err.print(f"belated: {message}", style="red", highlight=False, markup=False, soft_wrap=True)
+    err.print(f"belated: {message}", style="red")
     return 2
 
 
@@ -133,14 +136,14 @@ def list_() -> None:
     """List the experiments that can be run by name."""
     from rich.table import Table  # noqa: PLC0415
 
-    from belated.lab.catalogue.paper import EXPERIMENTS  # noqa: PLC0415
+    from belated.lab.catalogue import EXPERIMENTS  # noqa: PLC0415
 
     table = Table("name", "what it is", "runs", box=None, pad_edge=False)
     for name, make in EXPERIMENTS.items():
         experiment = make()
         table.add_row(name, _printable(experiment.title), str(len(experiment.tasks())))
     out.print(table)
-    out.print("\nbelated run NAME runs one; belated export NAME > my.toml gives a copy to change.")
+    out.print("\nbelated run NAME runs one; belated show NAME > my.toml gives a copy to change.")
 
 
 @app.command
@@ -181,14 +184,14 @@ def run(
             jobs = 1 if engine == "here" else _cores()
         done = _with_progress(chosen, directory, jobs, engine, source)
     for outcome in done.failed:
-        err.print(f"failed: {outcome.task.name}: {outcome.reason}", style="red", soft_wrap=True)
+        err.print(f"failed: {outcome.task.name}: {outcome.reason}", style="red")
     if done.found:
         out.print(f"Finished before: {_runs(done.found)}.")
     if done.failed:
         err.print(f"Failed: {_runs(len(done.failed))}; see {directory / 'failed'}.")
         if done.found + done.done == 0:
             return 1
-    from belated.lab import report, selection  # noqa: PLC0415
+    from belated.lab import report, sweep  # noqa: PLC0415
     from belated.lab.figures import curves as figures  # noqa: PLC0415
     from belated.lab.figures import style as drawing  # noqa: PLC0415
     from belated.lab.results import Results  # noqa: PLC0415
@@ -204,9 +207,9 @@ def run(
     for table in shown:
         _print(table)
     if chosen.select is not None:
-        out.print(selection.sentence(chosen), highlight=False, soft_wrap=True)
+        out.print(sweep.sentence(chosen))
     for warning in results.warnings:
-        out.print(warning, style="bold red", highlight=False, soft_wrap=True)
+        out.print(warning, style="bold red")
     drawing.save(directory, drawings, ("png", "svg"))
     report.write(results, drawings)
     _say("figures", directory / "figures")
@@ -236,9 +239,9 @@ class Look:
 
     def layout(self) -> Layout:
         """The layout that is asked for."""
-        from belated.lab.figures.style import layout_of  # noqa: PLC0415
+        from belated.lab.figures.style import Layout  # noqa: PLC0415
 
-        return layout_of(self.width, title=not self.no_title, legend=self.legend, block=self.block)
+        return Layout(self.width, title=not self.no_title, legend=self.legend, block=self.block)
 
     def forms(self) -> list[str]:
         """The formats that are asked for."""
@@ -271,7 +274,7 @@ def _save(directory: Path, drawings: Sequence[Drawing], forms: Sequence[str]) ->
     from belated.lab.figures import style as drawing  # noqa: PLC0415
 
     for path in drawing.save(directory, drawings, forms):
-        out.print(str(path), highlight=False, soft_wrap=True)
+        out.print(str(path))
 
 
 @app.command(name="report")
@@ -285,7 +288,7 @@ def report_(directory: Path, /) -> None:
 
     with _input():
         path = Results(directory).report()
-    out.print(str(path), highlight=False, soft_wrap=True)
+    out.print(str(path))
 
 
 @app.command(name="table")
@@ -306,7 +309,7 @@ def table_(
         baseline: For differences: the agent that all others are compared with, not all pairs.
     """
     from belated.lab.results import Results  # noqa: PLC0415
-    from belated.lab.table import FORMS  # noqa: PLC0415
+    from belated.lab.tables import FORMS  # noqa: PLC0415
 
     with _input():
         checks.choice("--format", form, FORMS)
@@ -328,14 +331,15 @@ def compare(
         out_dir: Directory for the figures.
         look: How figures are drawn.
     """
-    from belated.lab import comparison  # noqa: PLC0415
     from belated.lab.figures import curves as figures  # noqa: PLC0415
+    from belated.lab.results import Results  # noqa: PLC0415
+    from belated.lab.tables import compare as compared  # noqa: PLC0415
 
     with _input():
         if not directories:
             raise ValueError("compare needs at least one directory of results")
         forms, layout = look.forms(), look.layout()
-        found = comparison.read(directories)
+        found = compared([Results(directory) for directory in directories])
     for table in found.tables():
         _print(table)
     with _input():
@@ -361,17 +365,17 @@ def kinds_(name: str | None = None, /) -> None:
     for kind in found:
         if kind.section != section:
             section = kind.section
-            out.print(f"\n{section}" if name is None else section, style="bold", highlight=False)
+            out.print(f"\n{section}" if name is None else section, style="bold")
         given = ", ".join(kind.parameters) or "no parameters"
         text = kind.what if name is None else kind.about
-        out.print(f"  {kind.name}: {given}", highlight=False, soft_wrap=True)
+        out.print(f"  {kind.name}: {given}")
         for line in text.splitlines():
-            out.print(f"      {line}" if line else "", highlight=False, soft_wrap=True)
+            out.print(f"      {line}" if line else "")
 
 
 @app.command
-def export(experiment: str, /) -> None:
-    """Print an experiment as TOML, a copy to change: belated export paper-grid > my.toml.
+def show(experiment: str, /) -> None:
+    """Print an experiment as TOML, a copy to change: belated show paper-grid > my.toml.
 
     Args:
         experiment: A name from `belated list`, or a TOML file.
@@ -386,7 +390,7 @@ def export(experiment: str, /) -> None:
 def _find(name: str) -> tuple[Experiment, str]:
     """An experiment, and the file it is from, if it is from one."""
     from belated.lab import toml  # noqa: PLC0415
-    from belated.lab.catalogue.paper import named  # noqa: PLC0415
+    from belated.lab.catalogue import named  # noqa: PLC0415
 
     if name.endswith(".toml") or os.sep in name or Path(name).is_file():
         return toml.read(Path(name)), name
@@ -475,4 +479,4 @@ def _cores() -> int:
 
 
 def _say(what: str, path: Path) -> None:
-    out.print(f"{what}: {path}", highlight=False, soft_wrap=True)
+    out.print(f"{what}: {path}")

@@ -25,7 +25,7 @@ AGENTS = {
 
 RIVALS = {
     "ActorCritic": "tabular.rivals.actor_critic",
-    "DilatedBonus": "tabular.dilated",
+    "DilatedBonus": "tabular.rivals.dilated_bonus",
     "Exp3": "tabular.rivals.exp3",
     "InformedPlanner": "tabular.informed",
     "QLearning": "tabular.rivals.q_learning",
@@ -67,6 +67,7 @@ SAVED = {
     **PARTS,
     **WRAPPERS,
     "Choice": "linear.choice",
+    "DoublingFTRL": "tabular.oreps.doubling",
     "Features": "linear.features",
     "Inbox": "core.inbox",
     "Mixture": "tabular.mixture",
@@ -136,7 +137,7 @@ MOVED = {
         )
     },
     "Advice": "belated.advice.Advice",
-    "DilatedBonus": "belated.tabular.dilated.DilatedBonus",
+    "DilatedBonus": "belated.tabular.rivals.dilated_bonus.DilatedBonus",
     "GymRun": "belated.gymnasium.GymRun",
     "LateRewards": "belated.gymnasium.LateRewards",
     "Ledger": "belated.core.ledger.Ledger",

@@ -13,13 +13,13 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
+from belated.core.checks import explained
 from belated.core.contract import PATHS, Agent, check_is_agent, nested
 from belated.core.delays import DelayLine, DelayModel, as_delays, missing_feedback, total_delay
 from belated.core.delays import none as no_delays
 from belated.core.delays.seen import Happened, SeeingModel
 from belated.core.delays.steps import PerStep, StepDelaysOf, of_episodes, of_paths
 from belated.core.inbox import Inbox
-from belated.core.keywords import explained
 from belated.core.memory import check_room
 from belated.core.records import Episode, altered
 from belated.core.score import score, verdict
@@ -241,15 +241,8 @@ def drawn_delays(
 
 
 def check_steps(agent: Agent, delays: Ints) -> None:
-    """Delays of single steps, (K, H), are for agents that see the cost of every step."""
-    if delays.ndim == 1:
-        return
-    if agent.information != "bandit":
-        raise ValueError(
-            "delays must be one per episode under full information, where a cost function comes as "
-            f"a whole, got {delays.shape[1]} per episode"
-        )
-    if delays.shape[1] != agent.problem.horizon:
+    """Delays of single steps, (K, H), are one for every step."""
+    if delays.ndim == 2 and delays.shape[1] != agent.problem.horizon:
         raise ValueError(
             f"delays must be {agent.problem.horizon} per episode, one for every step, got "
             f"{delays.shape[1]}"
@@ -290,10 +283,11 @@ def drive(
         play: plays an episode and returns its path and its costs.
         delays: the delays (K,) of the feedback; or (K, H), and the cost of every step comes by
             itself. An `Inbox` then puts the costs together, before the agent if there is none.
+            Under full information the cost function comes when that of its last step has come.
         paths: "late" or "at once"; see `simulate`.
         progress: wraps the range of episodes.
     """
-    pieces = delays.ndim == 2
+    pieces = delays.ndim == 2 and agent.information == "bandit"
     if pieces and not any(isinstance(one, Inbox) for one in nested(agent)):
         agent = Inbox(agent)
     line: DelayLine[Record | StepCost] = DelayLine()
@@ -308,7 +302,7 @@ def drive(
         path, costs = play(episode)
         now: list[Record | StepCost] = [path] if paths == "at once" else []
         if not pieces:
-            line.push([costs] if now else [path, costs], int(delays[k]))
+            line.push([costs] if now else [path, costs], int(delays[k].max()))
         else:
             for h, cost in enumerate(costs.values.tolist()):
                 line.push([StepCost(k, h, cost)], int(delays[k, h]))
@@ -338,7 +332,8 @@ def simulate(
             default there are none. A model that looks at what happened (`delays.delay_of`,
             `by_action`, `by_outcome`) is asked after every episode; bounds that assume oblivious
             delays do not hold then. `delays.per_step`, or (K, H) whole numbers, let the cost of
-            every step come by itself: an `Inbox` before the agent puts them together.
+            every step come by itself: an `Inbox` before the agent puts them together. Under full
+            information an episode is known once the cost function of its last step has come.
         episodes: K.
         seed: decides the paths, the costs and the delays, each by its own generator, so that
             the delays and the costs do not depend on the agent.
@@ -402,9 +397,9 @@ def simulate(
         nonlocal policy, cost, shown
         k = episode.number
         before = cost
-        same = policy is not None and _equal(episode.policy, policy)
+        same = policy is not None and (episode.plays(policy) or _equal(episode.played, policy))
         if policy is None or not same:
-            policy = checked("policy", episode.policy, shape)
+            policy = checked("policy", episode.played, shape)
         path = mdp.sampled(policy, rng, k)
         cost = process.at(k)
         if fits:

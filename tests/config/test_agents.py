@@ -8,7 +8,8 @@ import pytest
 import belated as bl
 from belated.config import AGENTS
 from belated.config.build import make
-from belated.lab import Experiment, Learner, Told, build, named, part
+from belated.lab import Experiment, Learner, Told, named, part
+from belated.lab.task import agent_of, delays_of, world_of
 
 TUNED = part("softmax", learning_rate="tuned")
 
@@ -68,9 +69,9 @@ def test_copies_of_parallel_are_tuned_for_their_share_without_delay():
         episodes=100,
     )
     scene = experiment.scene("")
-    world = build.world(scene)
-    delays = build.delays(scene, world, 0)
-    agent = build.agent(experiment, experiment.agents[0], world, delays)
+    world = world_of(scene)
+    delays = delays_of(scene, world, 0)
+    agent = agent_of(experiment, experiment.agents[0], world, delays)
     agent.begin_episode()
     copy = agent.agents[0]
     assert rate(copy) == bl.tuning.oppo_full(world.problem, 20, 0)["learning_rate"]
@@ -107,7 +108,7 @@ def test_dapo_is_tuned_and_scaled():
     assert (given["learning_rate"], given["exploration"], given["episodes"]) == (0.1, 0.3, None)
     skipping = made("skipping", agent=part("dapo", transitions="known"))
     assert skipping.threshold == 1  # sqrt(17) / 4
-    with pytest.raises(ValueError, match='must be "known" or left out'):
+    with pytest.raises(ValueError, match=r"agent\.transitions must be a Transitions, or None"):
         made("dapo", transitions="confidence")
 
 
@@ -128,11 +129,10 @@ def test_agents_on_measures_are_tuned_and_scaled():
     with pytest.raises(ValueError, match="max_delay must be left out"):
         made("ftrl", learning_rate=0.1, max_delay=3)
     inside = part("ftrl")
-    doubled = made("doubling", agent=inside, largest=True, totals="known")
-    assert (doubled["largest"], doubled["totals"]) == (True, (10, 17))
-    assert made("doubling", agent=inside)["largest"] is False
-    with pytest.raises(ValueError, match=r"totals must be one of 'known'"):
-        made("doubling", agent=inside, largest=True, totals="some")
+    assert made("doubling_ftrl", agent=inside, totals="known")["totals"] == (10, 17)
+    assert made("doubling_ftrl", agent=inside)["totals"] is None
+    with pytest.raises(ValueError, match=r"totals \(if not a number\) must be one of 'known'"):
+        made("doubling_ftrl", agent=inside, totals="some")
     uob = made("uob_reps", scale=3.0)
     tuned = bl.tuning.uob_reps(world.problem, 10, 17)
     assert uob["learning_rate"] == uob["exploration"] == 3 * tuned["learning_rate"]
@@ -160,7 +160,7 @@ def test_explicit_exploration_may_follow_the_threshold_of_skipping():
     beta = np.sqrt(14 / (4 * 3))
     assert skipping.threshold == int(beta)
     assert skipping.agent.configuration()["explore"].max_delay == pytest.approx(beta)
-    with pytest.raises(ValueError, match='max_delay must be a number or "realised" here'):
+    with pytest.raises(ValueError, match='max_delay must be a number here, got "tuned"'):
         made("oppo", explore=explore)
 
 
@@ -175,8 +175,8 @@ def test_the_papers_table_is_set_up_as_its_theorems_ask():
     experiment = dataclasses.replace(named("known-unknown"), episodes=500)
     printed = experiment.agents[-1]
     assert printed.name == "unknown, radius as printed"
-    world = build.world(experiment.scene(""))
+    world = world_of(experiment.scene(""))
     delays = np.zeros(500, dtype=np.int64)
-    agent = build.agent(experiment, printed, world, delays)
+    agent = agent_of(experiment, printed, world, delays)
     agent._model.retune(500)
     assert agent._model.set.log_term == pytest.approx(np.log(50 * 100 * 4 * 500 / 0.4))  # 17.03

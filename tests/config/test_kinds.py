@@ -8,12 +8,13 @@ import pytest
 
 import belated as bl
 from belated import config as kinds
-from belated.config import agent_parts
+from belated.config import agent_parts, scenes
 from belated.config.build import make
 from belated.config.part import read, table
 from belated.config.registry import Registry, check
-from belated.lab import Told, build, deciders, knowledge, part, toml
+from belated.lab import Told, part, spec, toml
 from belated.lab.spec import Experiment, Learner
+from belated.lab.task import agent_of, delays_of, rehearse, world_of
 
 STEP = part("softmax", learning_rate=0.1)
 KINDS = {
@@ -36,6 +37,7 @@ KINDS = {
             "mailer": {},
             "outcomes": {"features": 2},
             "random_mdp": {"states": 4},
+            "signals": {"laws": [[0.9, 0.1], [0.2, 0.8]], "means": [0.7, 0.2]},
         },
     ),
     "delays": (
@@ -78,6 +80,7 @@ KINDS = {
             "dapo": {"transitions": "known"},
             "dilated_bonus": {"learning_rate": 0.1, "scale": 2.0},
             "doubling": {"agent": part("oppo")},
+            "doubling_ftrl": {"agent": part("ftrl")},
             "ftrl": {"max_delay": "realised"},
             "informed_planner": {"transitions": "known", "changing": False},
             "lazy": {"agent": part("ucbvi"), "alpha": 2},
@@ -132,8 +135,8 @@ KINDS = {
         {"few_visits": {"max_delay": "realised"}, "uniform_share": {"share": 0.1}},
     ),
 }
-DECISIONS = tuple(deciders.KINDS)
-WORLDS = (*knowledge.WORLDS, "of_world")
+DECISIONS = tuple(spec.DECIDERS)
+WORLDS = (*scenes.DECISIONS, "of_world")
 RIVALS = (
     "actor_critic",
     "exp3",
@@ -143,7 +146,17 @@ RIVALS = (
     "ucb1",
 )
 ARMS = ("exp3", "poold", "thompson_sampling", "ucb1", "zimmert_seldin")
-BANDIT = ("dapo", "dilated_bonus", "ftrl", "lazy", "planner", "ucbvi", "uob_reps", "zimmert_seldin")
+BANDIT = (
+    "dapo",
+    "dilated_bonus",
+    "doubling_ftrl",
+    "ftrl",
+    "lazy",
+    "planner",
+    "ucbvi",
+    "uob_reps",
+    "zimmert_seldin",
+)
 PARTS = {name: name for name in ("transitions", "update", "explore")} | {"cost part": "costs"}
 
 
@@ -182,11 +195,11 @@ def test_every_kind_of_part_can_be_run_from_toml(place, kind):
     experiment = toml.loads(
         toml.dumps(Experiment(name="x", agents=(agent,), episodes=8, seeds=1, **made))
     )
-    build.rehearse(experiment)
+    rehearse(experiment)
     scene = experiment.scene("")
-    world = build.world(scene)
-    delays = build.delays(scene, world, 0)
-    learner = build.agent(experiment, experiment.agents[0], world, delays)
+    world = world_of(scene)
+    delays = delays_of(scene, world, 0)
+    learner = agent_of(experiment, experiment.agents[0], world, delays)
     run = bl.simulate(world, learner, delays=delays, episodes=8)
     assert np.isfinite(run.values).all()
 
@@ -197,7 +210,7 @@ def test_a_kind_whose_package_is_missing_gets_one_line(monkeypatch):
     agents = (Learner("it", part("oppo")),)
     experiment = Experiment(name="x", environment=lake, delays=part("none"), agents=agents)
     with pytest.raises(ValueError, match=r"environment\..*pip install 'belated\[gymnasium\]'"):
-        build.rehearse(experiment)
+        rehearse(experiment)
 
 
 @pytest.mark.parametrize("place", KINDS)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.lab import Results, build, knowledge, run, store, toml
+from belated.lab import Results, knowledge, run, store, toml
+from belated.lab.task import agent_of, delays_of, rehearse, world_of
 
 MODULE = """
 import numpy as np
@@ -195,7 +196,7 @@ MISTAKES = {
 def test_a_mistake_gets_one_line(place, right, wrong, says):
     assert right in FILE
     with pytest.raises(ValueError, match=says) as caught:
-        build.rehearse(toml.loads(FILE.replace(right, wrong)))
+        rehearse(toml.loads(FILE.replace(right, wrong)))
     assert "\n" not in str(caught.value)
     assert re.match(r"(agents|environment|costs|delays)", str(caught.value))
 
@@ -205,8 +206,8 @@ def test_parts_of_an_agent_may_be_ones_own(place):
     text = FILE.replace('update = { kind = "softmax", learning_rate = 0.1 }', wide)
     experiment = toml.loads(text)
     scene = experiment.scene("")
-    world = build.world(scene)
-    agent = build.agent(experiment, experiment.agents[1], world, build.delays(scene, world, 0))
+    world = world_of(scene)
+    agent = agent_of(experiment, experiment.agents[1], world, delays_of(scene, world, 0))
     assert agent.configuration()["transitions"] == bl.parts.Confidence(radius_scale=2.0)
     assert agent.configuration()["update"] == bl.parts.Softmax(learning_rate=0.5)
     told = knowledge.sentences(experiment)[2]
@@ -214,7 +215,7 @@ def test_parts_of_an_agent_may_be_ones_own(place):
     assert "what mine:half asks for" in told
     assert "agent.transitions.factor = 0.5, set by hand" in told
     with pytest.raises(ValueError, match=r"agents\[1\]\.agent\.transitions\.factor is required"):
-        build.rehearse(toml.loads(text.replace(", factor = 0.5", "")))
+        rehearse(toml.loads(text.replace(", factor = 0.5", "")))
     with pytest.raises(ValueError, match=r"agents\[1\]\.agent\.kind must be one of .*'oppo'"):
         toml.loads(text.replace('agent = { kind = "oppo"', 'agent = { kind = "opo"'))
 

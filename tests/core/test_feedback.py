@@ -106,3 +106,17 @@ def test_an_agent_learns_from_steps():
         agent.observe(one.record(2, state=state))
         agent.observe(one.record(1, cost=0.0))
     assert agent.begin_episode().policy[0, 0, 0] > 0.8
+
+
+def test_a_policy_is_copied_when_it_is_asked_for():
+    agent = bl.DelayedOPPO(bl.Problem(3, 2, 4))
+    episode = agent.begin_episode()
+    shared = episode.shared
+    assert not shared.flags.writeable
+    episode.act(0, 0, np.random.default_rng(0))
+    assert episode.plays(shared)  # nobody needed a copy yet
+    episode.policy[:] = [1.0, 0.0]
+    assert np.all(shared == 0.5)
+    assert not episode.plays(shared)
+    assert episode.probabilities(0, 0)[0] == 1.0  # the caller's own is what it plays
+    assert agent.begin_episode().shared is shared  # nothing was learned: one array for both

@@ -89,7 +89,7 @@ def test_many_agents_that_share_one_array_take_no_memory(tmp_path):
     agent.begin_episode()
     bl.save(agent, tmp_path / "agent")
     file = forging.Forged((tmp_path / "agent").read_bytes())
-    copies = state(file)["copies"]["dict"]["agents"]["list"]
+    copies = state(file)["agents"]["list"]
     copies += [copies[0]] * 2000
     tracemalloc.start()
     assert "is too large for the arrays of the file" in refusal(tmp_path, file)

@@ -7,7 +7,7 @@ import pytest
 
 import belated as bl
 from belated import names
-from belated.core.keywords import explained
+from belated.core.checks import explained
 
 PROBLEM = bl.Problem(states=1, actions=2, horizon=1)
 NO_CALLS = {"Agent", "FeedbackError", "NEVER", "SavedFileError"}

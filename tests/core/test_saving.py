@@ -17,6 +17,7 @@ import belated as bl
 import oracles
 from belated.core.stored import Distributions, Learned
 from belated.parts import Confidence, FewVisits, Softmax, Weighted
+from belated.tabular import informed
 from limits import FULL
 from registry import AGENTS, ARMS
 
@@ -625,3 +626,12 @@ def test_what_is_no_regular_file_is_refused_and_left_alone(tmp_path):
             bl.save(AGENT, tmp_path / name)
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(kinds)
     assert Path("/dev/null").is_char_device()
+
+
+def test_probabilities_that_are_rounded_up_are_read():
+    """The rows of a mixture may sum to a little more than 1."""
+    read = {"matched": None, "planned": None, "weight": 0.5, "said": np.zeros((1, 1, 1, 2))}
+    values = np.array([[np.nextafter(1.0, 2.0), 0.0]])
+    assert informed._checked(1, rows=None, values=values, **read).values is values
+    with pytest.raises(ValueError, match="sum to 1"):
+        informed._checked(1, rows=None, values=np.array([[0.6, 0.6]]), **read)

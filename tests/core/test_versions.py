@@ -53,6 +53,21 @@ def test_a_policy_is_made_again_to_the_last_bit(by_difference):
     assert np.mean(sizes) < 10  # of 20 rows
 
 
+def test_which_rows_differ_takes_a_bit_for_each(by_difference):
+    """So that a policy of which R rows differ never takes more than 8 R A bytes and n / 8."""
+    rng, kept = np.random.default_rng(1), Versions()
+    first = rng.dirichlet(np.ones(3), size=(10, 100))
+    kept.keep(bl.core.arrays.frozen(first))
+    for count in (1, 400, 999):
+        other = first.copy()
+        rows = np.sort(rng.choice(1000, count, replace=False))
+        other.reshape(-1, 3)[rows] = rng.dirichlet(np.ones(3), size=count)
+        found = kept.keep(bl.core.arrays.frozen(other))
+        np.testing.assert_array_equal(found.rows, rows)
+        assert found.bits.nbytes + found.values.nbytes == 125 + 24 * count
+        assert whole(found).tobytes() == other.tobytes()
+
+
 def test_the_sign_of_zero_is_kept(by_difference):
     kept = Versions()
     kept.keep(bl.core.arrays.frozen(np.array([[[0.0, 1.0], [0.5, 0.5]]])))

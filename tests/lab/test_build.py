@@ -8,9 +8,9 @@ import pytest
 import belated as bl
 from belated import config
 from belated.config.registry import accepted
-from belated.lab import build, part
+from belated.lab import part
 from belated.lab.spec import Learner, Scene
-from belated.lab.task import perform
+from belated.lab.task import agent_of, delays_of, perform, world_of
 from lab.small import TINY
 
 
@@ -18,10 +18,10 @@ def test_all_agents_face_the_delays_that_simulate_would_draw():
     delays = part("lost", probability=0.1, otherwise=part("geometric", mean=2))
     scene = Scene(part("gridworld", size=3, horizon=5), None, delays, 20)
     model = bl.delays.lost(0.1, bl.delays.geometric(2))
-    world = build.world(scene)
+    world = world_of(scene)
     agent = bl.DelayedOPPO(world.problem)
     run = bl.simulate(world, agent, delays=model, episodes=20, seed=7)
-    np.testing.assert_array_equal(build.delays(scene, world, 7), run.delays)
+    np.testing.assert_array_equal(delays_of(scene, world, 7), run.delays)
 
 
 DRAWING = sorted(name for name, make in config.AGENTS.kinds.items() if "seed" in accepted(make))
@@ -44,9 +44,9 @@ def test_the_agents_that_draw_are_known():
 def policies(experiment, seed, number=10):
     """What an agent plays before any feedback."""
     scene = experiment.scene("")
-    world = build.world(scene, seed)
-    delays = build.delays(scene, world, seed)
-    agent = build.agent(experiment, experiment.agents[0], world, delays, seed=seed)
+    world = world_of(scene, seed)
+    delays = delays_of(scene, world, seed)
+    agent = agent_of(experiment, experiment.agents[0], world, delays, seed=seed)
     return np.array([agent.begin_episode().policy for _ in range(number)])
 
 
@@ -72,9 +72,9 @@ def test_repetitions_of_an_agent_that_decides_differ_and_each_can_be_repeated(ki
 
     def decided(seed):
         scene = experiment.scene("")
-        world = build.world(scene, seed)
-        delays = build.delays(scene, world, seed)
-        agent = build.agent(experiment, experiment.agents[0], world, delays, seed=seed)
+        world = world_of(scene, seed)
+        delays = delays_of(scene, world, seed)
+        agent = agent_of(experiment, experiment.agents[0], world, delays, seed=seed)
         return [agent.decide(np.array([0.5, -0.5])).action for _ in range(40)]
 
     assert decided(0) != decided(1)
@@ -96,15 +96,15 @@ def test_a_repetition_is_the_same_whatever_runs_beside_it(kind):
 def test_the_seed_of_the_run_makes_another_world_with_other_costs():
     random = part("random_mdp", states=3, actions=2, horizon=2, seed="run")
     scene = Scene(random, part("random", seed="run"), part("none"), 5)
-    one, other = (build.world(scene, seed) for seed in (0, 1))
-    again = build.world(scene, 0)
+    one, other = (world_of(scene, seed) for seed in (0, 1))
+    again = world_of(scene, 0)
     dense = [world.mdp.transitions.dense() for world in (one, other, again)]
     costs = [world.costs.means for world in (one, other, again)]
     for first, second, third in (dense, costs):
         assert not np.array_equal(first, second)
         np.testing.assert_array_equal(first, third)
     fixed = Scene(random.replaced("seed", 3), None, part("none"), 5)
-    same = [build.world(fixed, seed).mdp.transitions.dense() for seed in (0, 1)]
+    same = [world_of(fixed, seed).mdp.transitions.dense() for seed in (0, 1)]
     np.testing.assert_array_equal(*same)
 
 
@@ -116,8 +116,8 @@ def twice(seed, other):
 def test_the_seed_of_the_run_reaches_own_functions_and_parts_inside():
     delays = part("bursts", size=2, within=part(twice, seed="run", other=1))
     scene = Scene(part("gridworld", size=2, horizon=2), None, delays, 6)
-    world = build.world(scene)
-    drawn = [build.delays(scene, world, seed).tolist() for seed in (0, 1, 0)]
+    world = world_of(scene)
+    drawn = [delays_of(scene, world, seed).tolist() for seed in (0, 1, 0)]
     assert drawn[0] == drawn[2] != drawn[1]
 
 
@@ -131,7 +131,7 @@ def test_what_is_told_has_the_seed():
     experiment = dataclasses.replace(TINY, agents=(Learner("A", part(own)),))
     scene = experiment.scene("")
     for seed in (0, 1, 0):
-        world = build.world(scene, seed)
-        delays = build.delays(scene, world, seed)
-        build.agent(experiment, experiment.agents[0], world, delays, seed=seed)
+        world = world_of(scene, seed)
+        delays = delays_of(scene, world, seed)
+        agent_of(experiment, experiment.agents[0], world, delays, seed=seed)
     assert seen[0] == seen[2] != seen[1]

@@ -41,7 +41,7 @@ def drawn(N, **layout):
         return [(float(i), name, "k") for i, name in enumerate(names)]
 
     names = [f"agent {i}" for i in range(N)]
-    made = drawing.layout_of(**layout)
+    made = drawing.Layout(**layout)
     with matplotlib.rc_context(made.style):
         return drawing.plot(names, paint, made, "A title")
 

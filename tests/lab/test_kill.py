@@ -25,7 +25,7 @@ EXPERIMENT = dataclasses.replace(
         Learner("B", part("oppo", transitions="known", update=STEP)),
     ),
     episodes=280,
-    seeds=5 if FULL else 2,
+    seeds=5 if FULL else 1,
     sweep={
         "agents.a.update.learning_rate": [0.03, 0.1, 0.3, 1.0] if FULL else [0.1, 1.0],
         "agents.b.update.learning_rate": [0.1, 1.0],

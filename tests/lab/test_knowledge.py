@@ -108,8 +108,8 @@ def test_doubling_is_told_neither_episodes_nor_delay():
 def test_doubling_over_the_largest_delay_may_be_told_totals():
     ftrl = part("ftrl", learning_rate=1, barrier=1)
     alone, told_totals = told(
-        part("doubling", agent=ftrl, largest=True),
-        part("doubling", agent=ftrl, largest=True, totals="known"),
+        part("doubling_ftrl", agent=ftrl),
+        part("doubling_ftrl", agent=ftrl, totals="known"),
         information="bandit",
     )
     assert BOTH not in alone

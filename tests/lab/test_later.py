@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.lab import build, named
+from belated.lab import named
 from belated.lab.catalogue import bandit_feedback as later
+from belated.lab.task import agent_of, delays_of, rehearse, world_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 REPORTED = ("bandit-feedback", "bandit-feedback-theory", "delayed-bandits")
@@ -27,17 +28,17 @@ def page():
     return module
 
 
-@pytest.mark.parametrize("name", later.LATER)
+@pytest.mark.parametrize("name", [m.__name__.replace("_", "-") for m in later.EXPERIMENTS])
 def test_every_case_builds(name):
-    build.rehearse(named(name))
+    rehearse(named(name))
 
 
 def played(experiment, learner, case, seed, episodes=None):
     scene = experiment.scene(case)
     scene = dataclasses.replace(scene, episodes=episodes or scene.episodes)
-    world = build.world(scene)
-    delays = build.delays(scene, world, seed)
-    agent = build.agent(experiment, learner, world, delays, case)
+    world = world_of(scene)
+    delays = delays_of(scene, world, seed)
+    agent = agent_of(experiment, learner, world, delays, case)
     return bl.simulate(world, agent, delays=delays, episodes=scene.episodes, seed=seed)
 
 

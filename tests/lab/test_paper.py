@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from belated.lab import Learner, Told, build, exact, named, part, run, statistics, store
+from belated.lab import Learner, Told, exact, named, part, run, statistics, store
+from belated.lab.task import delays_of, world_of
 from limits import FULL
 
 SEEDS = 5
@@ -144,9 +145,9 @@ def test_tuned_full_information_agents_stay_under_the_exact_bound(tmp_path):
     rows = store.rows(tmp_path)
     for case in experiment.case_names():
         scene = experiment.scene(case)
-        world = build.world(scene)
+        world = world_of(scene)
         for seed in range(2):
-            delays = build.delays(scene, world, seed)
+            delays = delays_of(scene, world, seed)
             told = Told(world.problem, "full", "late", world.mdp.transitions, delays)
             H, S, A = world.problem.shape
             K, D = told.episodes, told.total_delay

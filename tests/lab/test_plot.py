@@ -109,6 +109,24 @@ def test_own_figures_in_the_style_hold_truetype_fonts(result):
     assert b"/Type3" not in fonts(lab.plot.panels(result))
 
 
+@pytest.mark.parametrize(("size", "below"), [((3.4, 2.2), True), ((7.0, 2.5), False)])
+def test_a_legend_that_is_too_wide_stands_below_its_panel(result, size, below):
+    labels = {"Thompson": "Thompson sampling"}
+    with lab.plot.style(size[0]):
+        figure, panels = plt.subplots(1, 2, figsize=size, layout="constrained")
+        for axes in panels:
+            lab.plot.regret(result, "late", kind="dynamic", labels=labels, ax=axes)
+        figure.draw_without_rendering()
+        for axes in panels:
+            box, inner = axes.get_legend().get_window_extent(), axes.get_window_extent()
+            assert (box.y1 < inner.y0) == below
+            label = axes.yaxis.label.get_window_extent()
+            assert label.y0 >= 0
+            assert label.y1 <= figure.bbox.y1
+            assert box.y0 >= -1
+        plt.close(figure)
+
+
 @pytest.mark.parametrize("kind", [None, "hindsight", "means", "dynamic", "so far"])
 def test_a_regret_by_name_is_that_of_the_rows(result, kind):
     axes = lab.plot.regret(result, "soon", kind=kind, agents=["UCB"])
@@ -144,3 +162,56 @@ def test_processor_time_is_kept_beside_the_rows(result):
     assert result.seconds.height == 12
     assert (result.seconds["seconds"] >= 0).all()
     assert not any("second" in name for name in result.rows.columns)
+
+
+@pytest.fixture(scope="module")
+def whole_runs():
+    """Experiments whose figures show whole runs: scores, slopes over K, and a sweep."""
+    bandit = {"environment": part("bandit", means=(0.3, 0.7)), "information": "bandit",
+              "episodes": 20, "seeds": 2, "engine": "here"}  # fmt: skip
+    longer = [lab.Case("20"), lab.Case("40", episodes=40)]
+    two = {"UCB": "ucb1", "EXP3": "exp3"}
+    return {
+        "profile": lab.run(**bandit, agents=two, cases=longer, against="score"),
+        "scaling": lab.run(**bandit, agents=two, cases=longer, against="episodes"),
+        "sweep-delays-delay": lab.run(
+            **bandit, agents=two, delays=part("fixed", delay=1),
+            sweep={"delays.delay": [1, 3]}, against="delays.delay",
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["profile", "scores", "scaling", "sweep-delays-delay"])
+def test_every_figure_shows_the_agents_and_names_that_are_asked_for(whole_runs, name):
+    result = whole_runs["profile" if name == "scores" else name]
+    figure = result.figure(name, legend=True, agents=["EXP3"], labels={"EXP3": "$E$"})
+    texts = [text for text in figure.findobj(plt.Text) if text.get_visible()]
+    assert not any("UCB" in text.get_text() or "EXP3" in text.get_text() for text in texts)
+    drawn = [text.get_parse_math() for text in texts if "$E$" in text.get_text()]
+    assert drawn
+    assert all(drawn)
+    for wrong in ({"agents": ["nobody"]}, {"labels": {"nobody": "x"}}):
+        with pytest.raises(ValueError, match="must be one of"):
+            result.figure(name, **wrong)
+
+
+def test_slopes_and_scores_are_those_of_the_costs_that_are_asked_for(whole_runs):
+    """The last points of the curves against the summary of the same costs."""
+    result = whole_runs["scaling"]
+    for on, regret in (("means", None), ("drawn", None), ("means", "dynamic")):
+        figure = result.figure("scaling", legend=True, on=on, regret=regret, agents=["EXP3"])
+        curve = next(one for one in figure.axes[0].containers if one.get_label() == "EXP3")
+        lines = lab.statistics.summary(result.reported, on, regret)
+        ends = [line.regret.mean for line in lines if line.agent == "EXP3"]
+        np.testing.assert_allclose(curve[0].get_ydata(), ends)
+        slope = np.diff(np.log(ends))[0] / np.log(2)
+        text = " ".join(cell for row in result.table(on=on, regret=regret).cells for cell in row)
+        assert f"{slope:.2f}" in text
+    scores = whole_runs["profile"]
+    drawn = scores.figure("profile", legend=True, on="drawn", agents=["UCB"])
+    mean = np.mean([
+        line.score.mean
+        for line in lab.statistics.summary(scores.reported, "drawn")
+        if line.agent == "UCB"
+    ])  # fmt: skip
+    assert f"({lab.tables.number(mean)})" in drawn.legends[0].get_texts()[0].get_text()

@@ -9,9 +9,9 @@ import pytest
 import belated as bl
 from belated import lab
 from belated.config.briefing import Told
-from belated.lab import build, named, toml
+from belated.lab import named, toml
 from belated.lab.spec import Task
-from belated.lab.task import perform
+from belated.lab.task import delays_of, perform, rehearse, world_of
 
 FILE = """
 name = "rare"
@@ -53,7 +53,7 @@ def test_who_must_know_the_delays_is_refused():
         'kind = "oppo"\nupdate = { kind = "softmax", learning_rate = "tuned" }',
     )
     with pytest.raises(ValueError, match="delays must not depend on what happens for an agent"):
-        build.rehearse(toml.loads(text))
+        rehearse(toml.loads(text))
     told = Told(bl.Problem(1, 2, 1), "bandit", "late", None, None, length=7)
     assert told.episodes == 7
     with pytest.raises(ValueError, match="told the largest delay"):
@@ -64,10 +64,10 @@ def test_the_suite_has_two_cases_of_rare_late_successes():
     whole = named("suite")
     for name in ("4 arms, rare late successes", "rare late successes"):
         scene = whole.scene(name)
-        world = build.world(scene)
+        world = world_of(scene)
         means = bl.costs.expected(world.costs.seeded(0), 0)
         assert means.min() >= 0.9
-        delays = build.delays(scene, world, 0)
+        delays = delays_of(scene, world, 0)
         assert not bl.delays.is_oblivious(delays)
 
 

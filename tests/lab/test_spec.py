@@ -4,9 +4,10 @@ import dataclasses
 
 import pytest
 
-from belated.lab import EXPERIMENTS, Case, Results, build, knowledge, named, part, toml
-from belated.lab.catalogue import paper as experiments
+from belated.lab import EXPERIMENTS, Case, Results, knowledge, named, part, toml
+from belated.lab import catalogue as experiments
 from belated.lab.run import Done, execute
+from belated.lab.task import rehearse
 from lab.small import TINY
 
 HERE = "here"
@@ -46,7 +47,7 @@ def test_every_named_experiment_survives_toml_and_can_be_built(name):
     experiment = named(name)
     assert experiment.name == name
     assert toml.loads(toml.dumps(experiment)) == experiment
-    build.rehearse(experiment)
+    rehearse(experiment)
 
 
 def test_a_file_means_what_it_says():
@@ -176,7 +177,7 @@ MISTAKES = {
 def test_a_mistake_gets_one_line_with_key_value_and_what_is_allowed(right, wrong, where, what):
     assert right in GOOD
     with pytest.raises(ValueError, match=r"mine\.toml|must") as caught:
-        build.rehearse(toml.loads(GOOD.replace(right, wrong), "mine.toml"))
+        rehearse(toml.loads(GOOD.replace(right, wrong), "mine.toml"))
     message = str(caught.value)
     assert "\n" not in message
     assert where in message
@@ -197,7 +198,7 @@ def test_a_mistake_gets_one_line_with_key_value_and_what_is_allowed(right, wrong
 def test_what_a_part_raises_is_one_line_with_its_key(place, made, says):
     experiment = dataclasses.replace(toml.loads(GOOD), **{place: made})
     with pytest.raises(ValueError, match=says) as caught:
-        build.rehearse(experiment)
+        rehearse(experiment)
     assert "\n" not in str(caught.value)
 
 
@@ -209,7 +210,7 @@ def test_specifications_are_frozen_and_hashable():
 
 
 def test_a_kind_alone_is_a_part_without_parameters():
-    build.rehearse(toml.loads(GOOD.replace('"bonus"', '{ kind = "bonus" }')))
+    rehearse(toml.loads(GOOD.replace('"bonus"', '{ kind = "bonus" }')))
     whole = toml.loads('environment = "chain"\n' + GOOD[: GOOD.index("[environment]")]
                        + GOOD[GOOD.index("[delays]") :])  # fmt: skip
     assert whole.environment == part("chain")
@@ -224,7 +225,7 @@ def test_the_files_of_recorded_delays_are_beside_the_specification(tmp_path, mon
     (tmp_path / "mine.toml").write_text(text)
     monkeypatch.chdir(tmp_path / "data")
     experiment = toml.read(tmp_path / "mine.toml")
-    build.rehearse(experiment)
+    rehearse(experiment)
     copy = tmp_path / "out" / "spec.toml"
     copy.parent.mkdir()
     copy.write_text(toml.dumps(experiment, copy.parent))
@@ -254,7 +255,7 @@ agents = [{ name = "OPPO", kind = "oppo", transitions = "known" }]
         f'{text}[sweep]\n"delays.delays" = ["one.csv", "two.csv"]\n'
     )
     experiment = toml.read(tmp_path / "mine.toml")
-    build.rehearse(experiment)
+    rehearse(experiment)
     assert experiment.case_names() == ["delays.delays = one.csv", "delays.delays = two.csv"]
 
 
@@ -307,10 +308,10 @@ def test_the_specification_among_the_results_runs_only_with_its_data(tmp_path):
     old = project(tmp_path / "old")
     execute(toml.read(old / "mine.toml"), old / "out", engine=HERE)
     again = toml.read(old / "out" / "spec.toml")
-    build.rehearse(again)
+    rehearse(again)
     (old / "data" / "waits.csv").write_text("waited\n3\n1\n")
     with pytest.raises(ValueError, match=r"delays.delays must be the file with sha256 \w{12}"):
-        build.rehearse(again)
+        rehearse(again)
     absolute = FILED.replace("data/waits.csv", str(old / "data" / "waits.csv"))
     (old / "mine.toml").write_text(absolute)
     assert f'file = "{old}/data/waits.csv"' in toml.dumps(toml.read(old / "mine.toml"), old / "out")
@@ -328,7 +329,7 @@ def test_the_specification_among_the_results_runs_only_with_its_data(tmp_path):
 def test_files_that_cannot_be_are_named(given, message):
     text = FILED.replace('"data/waits.csv"', given)
     with pytest.raises(ValueError, match=message):
-        build.rehearse(toml.loads(text, "mine.toml"))
+        rehearse(toml.loads(text, "mine.toml"))
 
 
 def test_files_with_the_same_content_can_be_swept(tmp_path):

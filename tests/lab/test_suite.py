@@ -16,7 +16,6 @@ from belated import cli
 from belated.config.part import Part, part
 from belated.lab import (
     Results,
-    build,
     knowledge,
     named,
     report,
@@ -31,7 +30,7 @@ from belated.lab.figures import curves as figures
 from belated.lab.figures import profile as scores
 from belated.lab.spec import Case, Experiment, Learner
 from belated.lab.statistics import Interval, Line, Scores
-from belated.lab.task import Result
+from belated.lab.task import Result, agent_of, delays_of, rehearse, world_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "suite.md"
 LAZY = part("oppo", transitions="known", update=part("softmax", learning_rate=1e-9))
@@ -84,9 +83,9 @@ def test_the_quick_suite_is_a_part_of_the_suite():
     assert quick.episodes * len(quick.tasks()) <= 105_000
 
 
-@pytest.mark.parametrize("name", suite.SUITES)
+@pytest.mark.parametrize("name", [m.__name__.replace("_", "-") for m in suite.EXPERIMENTS])
 def test_every_case_builds(name):
-    build.rehearse(named(name))
+    rehearse(named(name))
 
 
 def test_without_gymnasium_its_case_is_left_out(monkeypatch):
@@ -227,9 +226,9 @@ def test_a_score_measured_again(page):
         scene = whole.scene(case)
         found = []
         for seed in range(whole.seeds):
-            world = build.world(scene, seed)
-            delays = build.delays(scene, world, seed)
-            made = build.agent(whole, whole.learner(agent), world, delays, case, seed)
+            world = world_of(scene, seed)
+            delays = delays_of(scene, world, seed)
+            made = agent_of(whole, whole.learner(agent), world, delays, case, seed)
             run = bl.simulate(world, made, delays=delays, episodes=scene.episodes, seed=seed)
             found.append(run.score_on_means)
         assert np.mean(found) == pytest.approx(page.scores()[agent][case], abs=0.05)
@@ -292,9 +291,9 @@ def test_every_agent_runs_in_both_kinds_of_cases(agent):
     full = next(name for name in reversed(cases) if name.startswith("full"))
     for name in (cases[0], full):
         scene = dataclasses.replace(whole.scene(name), episodes=15)
-        world = build.world(scene)
-        delays = build.delays(scene, world, 0)
-        made = build.agent(whole, learner, world, delays, name)
+        world = world_of(scene)
+        delays = delays_of(scene, world, 0)
+        made = agent_of(whole, learner, world, delays, name)
         rival = learner.agent.kind != "recommended"
         assert made.information == ("bandit" if rival or name == cases[0] else "full")
         assert np.isfinite(bl.simulate(world, made, delays=delays, episodes=15).values).all()

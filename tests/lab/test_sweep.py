@@ -9,10 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from belated.lab import Case, Learner, Results, Select, build, part, report, run, spec, toml
+from belated.lab import Case, Learner, Results, Select, part, report, run, spec, toml
 from belated.lab.figures import curves as figures
 from belated.lab.figures import sweeps
-from belated.lab.selection import choose, chosen_on, reported, sentence
+from belated.lab.sweep import choose, chosen_on, reported, sentence
+from belated.lab.task import rehearse
 from lab.small import TINY
 
 RATE = "agents.oppo.update.learning_rate"
@@ -68,7 +69,7 @@ def test_the_files_of_the_page_can_be_built():
     found = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert len(found) == 2
     for text in found:
-        build.rehearse(toml.loads(text))
+        rehearse(toml.loads(text))
 
 
 def test_whole_parts_lists_and_own_cases():

@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 
 import belated as bl
-from belated.lab import build, part
+from belated.lab import part
 from belated.lab.spec import Case, Learner
-from belated.lab.task import perform
+from belated.lab.task import perform, world_of
 from lab.small import TINY
 
 
@@ -28,7 +28,7 @@ def test_rows_are_what_simulate_says_column_by_column(tmp_path):
     for task in experiment.tasks():
         K = 33 if task.case == "own" else 21
         found = pl.read_parquet(io.BytesIO(perform(experiment, task).parquet))
-        world = build.world(experiment.scene(task.case))
+        world = world_of(experiment.scene(task.case))
         if task.case == "own":
             means = np.random.default_rng(3).random((1, *world.problem.shape[1:]))
             world = bl.World(world.mdp, bl.costs.stochastic(means))

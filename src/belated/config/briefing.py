@@ -1,7 +1,12 @@
-"""What an agent of a run may be told."""
+"""What an agent of a run may be told, and the words with which a file asks for it.
+
+A word in the place of a number asks for what only the simulator can know, such as
+`episodes = "known"` or `max_delay = "realised"`. The report of an experiment says who asked.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +17,20 @@ from belated.core.arrays import Ints
 from belated.core.contract import Information
 from belated.core.delays import total_delay
 from belated.tabular.tuning import Parameters
+
+TUNED = "the number of episodes and the total delay, from which its parameters are tuned"
+WORDS = {
+    ("episodes", "known"): "the number of episodes",
+    ("max_delay", "realised"): "the largest delay of the run, which nobody knows beforehand",
+    ("max_delay", "tuned"): TUNED,
+    ("learning_rate", "tuned"): TUNED,
+    ("exploration", "tuned"): TUNED,
+    ("threshold", "tuned"): TUNED,
+    ("totals", "known"): TUNED,
+}
+"""What an agent is told by a word, by the name of the parameter."""
+TUNES = ("learning_rate", "tuned")
+"""With this word an agent is tuned by its own row of `belated.tuning`, for K and D of the run."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,14 +71,24 @@ class Told:
         return total_delay(self._drawn("the total delay"))
 
     def largest(self, max_delay: float | str | None) -> float | None:
-        """A largest delay as a file gives it: a number, or "realised" for that of the run.
+        """A largest delay as a file gives it: a number, or a word."""
+        return self.said("max_delay", max_delay) if isinstance(max_delay, str) else max_delay
 
-        The realised one is cut off at K - 1: what is later does not come within the run.
+    def said(self, name: str, word: str) -> Any:
+        """What a word stands for in the place of a number.
+
+        The realised largest delay is cut off at K - 1: later feedback does not come within the run.
+        A tuned largest delay is the threshold of skipping, the largest delay that is then used.
         """
-        if not isinstance(max_delay, str):
-            return max_delay
-        checks.choice("max_delay (if not a number)", max_delay, ("realised",))
-        return int(min(self._drawn("the largest delay").max(), self.episodes - 1))
+        allowed = [known for parameter, known in WORDS if parameter == name]
+        checks.choice(f"{name} (if not a number)", word, allowed)
+        if word == "realised":
+            return int(min(self._drawn("the largest delay").max(), self.episodes - 1))
+        if word == "known":
+            return self.episodes if name == "episodes" else (self.episodes, self.total_delay)
+        if self.tuned is None:
+            raise ValueError(f'{name} must be a number here, got "tuned"')
+        return getattr(self.tuned, "threshold" if name == "max_delay" else name)
 
     def _drawn(self, what: str) -> Ints:
         if self.delays is None:
@@ -71,3 +100,14 @@ class Told:
     def undelayed(self, episodes: int) -> Told:
         """The same for a learner of so many episodes without delays."""
         return replace(self, delays=np.zeros(episodes, dtype=np.int64))
+
+
+def in_numbers(told: Told, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters with numbers in place of words; `scale` is a factor on a tuned learning rate."""
+    asked = {name for name, _ in WORDS}
+    words = {n: v for n, v in values.items() if n in asked and isinstance(v, str)}
+    found = {name: told.said(name, word) for name, word in words.items()}
+    if "learning_rate" in found:
+        scale = checks.real("scale", values.get("scale", 1.0), 0.0, above=True)
+        found["learning_rate"] = scale * found["learning_rate"]
+    return {**values, **found}

@@ -8,22 +8,20 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from belated.config.file import File
-from belated.config.part import Part, as_part
+from belated.config.part import Part, as_part, parts_in
 from belated.config.registry import (
     Maker,
     Registry,
     accepted,
     check_parameters,
     is_own,
-    names,
+    quoted,
 )
 from belated.config.user_code import is_session
-from belated.names import kind as kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,40 +36,9 @@ class Inner:
         """Make what the part describes."""
         return make(self.key, self.part, self.registry, *given)
 
-    def asks(self, word: str) -> bool:
-        """Whether this is the value of a parameter, here or in a part inside."""
-        return _holds(self.part, word)
-
-
-def from_constructor(agent: Maker, parts: Mapping[str, Registry]) -> Maker:
-    """The kind of an agent, with the arguments and the first line of its constructor.
-
-    The agent is told its problem and nothing else, unless a part inside asks for more.
-    """
-
-    def made(told: Any, /, **given: Any) -> Any:
-        values = {n: v(told) if isinstance(v, Inner) else v for n, v in given.items()}
-        return agent(getattr(told, "problem", told), **values)
-
-    def default(p: inspect.Parameter) -> inspect.Parameter:
-        if p.name not in parts or p.default in (None, p.empty):
-            return p
-        kind = Part(kind_of(type(p.default).__name__))
-        return p.replace(default=Inner(p.name, kind, parts[p.name]))
-
-    problem, *rest = inspect.signature(agent).parameters.values()
-    handed = problem.replace(kind=problem.POSITIONAL_ONLY)
-    made.__signature__ = inspect.Signature([handed, *map(default, rest)])  # type: ignore[attr-defined]
-    made.__doc__ = (inspect.getdoc(agent) or "").partition("\n")[0]
-    return made
-
-
-def _holds(value: object, word: str) -> bool:
-    if isinstance(value, Part):
-        return any(_holds(item, word) for _, item in value.parameters)
-    if isinstance(value, tuple):
-        return any(_holds(item, word) for item in value)
-    return value == word
+    def asks(self, name: str, word: str) -> bool:
+        """Whether a parameter of this name has this word as its value, here or in a part inside."""
+        return any((name, word) in part.parameters for part in parts_in(self.part))
 
 
 def make(key: str, made: Part, registry: Registry, *given: object) -> Any:
@@ -90,9 +57,9 @@ def make(key: str, made: Part, registry: Registry, *given: object) -> Any:
         handed = given[: sum(p.kind is p.POSITIONAL_ONLY for p in parameters)]
     values = {}
     for name, value in made.parameters:
-        inside = registry.inside(name)
-        named = value if own or inside is None else as_part(value)
-        values[name] = _inner(f"{key}.{name}", named, inside or registry, registry.waits, given)
+        within = registry.inside(name)
+        named = value if own or within is None else as_part(value)
+        values[name] = _inner(f"{key}.{name}", named, within or registry, registry.waits, given)
     try:
         return maker(*handed, **values)
     except (Exception, SystemExit) as error:
@@ -141,7 +108,7 @@ def _imported(key: str, made: Part, registry: Registry) -> Maker:
         found = getattr(importlib.import_module(module), name)
     except (Exception, SystemExit) as error:  # importing runs code that may raise anything
         raise ValueError(
-            f"{key}.kind must be one of {names(registry.kinds)}, or a module:function that can "
+            f"{key}.kind must be one of {quoted(registry.kinds)}, or a module:function that can "
             f"be imported, got {made.kind!r}: {_raised(error)}"
         ) from None
     if not callable(found):

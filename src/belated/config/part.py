@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from belated.config import file
-from belated.config import user_code as own
+from belated.config import file, user_code
 from belated.config.file import File
 from belated.core import checks
 
@@ -43,8 +42,8 @@ def part(kind: str | Callable[..., Any], /, **parameters: Any) -> Part:
     given = tuple((name, _parameter(kind, name, parameters[name])) for name in sorted(parameters))
     if not callable(kind):
         return Part(kind, given)
-    name = own.named(kind)
-    return Part(name, given, kind if own.is_session(name) else None)
+    name = user_code.named(kind)
+    return Part(name, given, kind if user_code.is_session(name) else None)
 
 
 def _parameter(kind: object, name: str, value: Any) -> Any:
@@ -89,13 +88,13 @@ def as_part(value: Any) -> Any:
     return Part(value) if isinstance(value, str) else value
 
 
-def inside(value: Any) -> list[Part]:
+def parts_in(value: Any) -> list[Part]:
     """A part and all parts inside it; those of a list."""
     if isinstance(value, tuple):
-        return [found for item in value for found in inside(item)]
+        return [found for item in value for found in parts_in(item)]
     if not isinstance(value, Part):
         return []
-    return [value, *(found for _, item in value.parameters for found in inside(item))]
+    return [value, *(found for _, item in value.parameters for found in parts_in(item))]
 
 
 def table(made: Part, show: Callable[[File], Any] = file.as_written) -> dict[str, Any]:
@@ -128,7 +127,7 @@ def shown(value: Any) -> str:
     """A parameter in a name: 0.1, bonus, geometric (mean = 5); of a file, its name."""
     if isinstance(value, Part):
         inner = ", ".join(f"{name} = {shown(item)}" for name, item in value.parameters)
-        kind = own.brief(value.kind)
+        kind = user_code.brief(value.kind)
         return f"{kind} ({inner})" if inner else kind
     if isinstance(value, tuple):
         return f"({', '.join(map(shown, value))})"

@@ -27,17 +27,13 @@ class Registry:
             positional-only arguments; a class may take nothing of it.
         same: parameters that are parts of this registry again.
         others: parameters that are parts of other registries.
-        waits: parts inside are not built before the call, but arrive as a `make.Inner`.
+        waits: parts inside are not built before the call, but arrive as a `build.Inner`.
     """
 
     kinds: dict[str, Maker]
     same: tuple[str, ...] = ()
     others: Mapping[str, Registry] = field(default_factory=dict)
     waits: bool = False
-
-    def add(self, name: str, maker: Maker) -> None:
-        """Add a kind of a package that stands above this one."""
-        self.kinds[name] = maker
 
     def inside(self, name: str) -> Registry | None:
         """The registry of a parameter that is a part; None for a plain value."""
@@ -47,6 +43,15 @@ class Registry:
 def by_name(*makers: Maker) -> dict[str, Maker]:
     """Functions and classes as kinds: what a file calls each follows from its name."""
     return {kind_of(maker.__name__): maker for maker in makers}
+
+
+def like(described: Maker, function: Maker, parameters: Iterable[inspect.Parameter]) -> Maker:
+    """A kind: a function of what is told with these parameters, described as another thing is."""
+    told = inspect.Parameter("told", inspect.Parameter.POSITIONAL_ONLY)
+    given = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters]
+    function.__signature__ = inspect.Signature([told, *given])  # type: ignore[attr-defined]
+    function.__doc__ = (inspect.getdoc(described) or "").partition("\n\nExample:")[0]
+    return function
 
 
 def is_own(kind: object) -> bool:
@@ -64,7 +69,7 @@ def check(key: str, made: object, registry: Registry) -> None:
     own = is_own(made.kind)
     if not own:
         if made.kind == "":
-            raise ValueError(f"{key}.kind is required: one of {names(registry.kinds)}")
+            raise ValueError(f"{key}.kind is required: one of {quoted(registry.kinds)}")
         checks.choice(f"{key}.kind", made.kind, registry.kinds)
         check_parameters(key, made, registry.kinds[made.kind])
     for name, value in made.parameters:
@@ -86,19 +91,21 @@ def _check_value(key: str, value: Any, inside: Registry | None) -> None:
         check(key, value, inside)
 
 
-def own(key: str, value: object, registry: Registry | None) -> list[str]:
+def code_named(key: str, value: object, registry: Registry | None) -> list[str]:
     """Where a checked part, or a part inside, names code: `module:function`.
 
     The id of a Gymnasium environment may name a module too.
     """
     if isinstance(value, tuple):
-        return [text for i, v in enumerate(value) for text in own(f"{key}[{i}]", v, registry)]
+        return [
+            text for i, v in enumerate(value) for text in code_named(f"{key}[{i}]", v, registry)
+        ]
     if not isinstance(value, Part):
         return []
     found = [f"{key}.kind = {value.kind!r}"] if is_own(value.kind) else []
     for name, item in value.parameters:
         inside = registry.inside(name) if registry is not None else None
-        found += own(f"{key}.{name}", item if inside is None else as_part(item), inside)
+        found += code_named(f"{key}.{name}", item if inside is None else as_part(item), inside)
         if value.kind == "gymnasium" and is_own(item):
             found.append(f"{key}.{name} = {item!r}")
     return found
@@ -140,10 +147,10 @@ def unknown_key(key: str, value: object, taker: str, allowed: Iterable[str]) -> 
     known = list(allowed)
     close = difflib.get_close_matches(key.rpartition(".")[2], known, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    takes = names(known) or "no parameters"
+    takes = quoted(known) or "no parameters"
     return ValueError(f"{key} = {checks.show(value)}: unknown key; {taker} takes {takes}{hint}")
 
 
-def names(allowed: Iterable[str]) -> str:
-    """Names for a message."""
+def quoted(allowed: Iterable[str]) -> str:
+    """Names in quotation marks, for a message."""
     return ", ".join(repr(name) for name in allowed)

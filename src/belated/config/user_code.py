@@ -1,4 +1,4 @@
-"""Functions of one's own as kinds: what they are called, and whether workers can have them.
+"""Functions of one's own as kinds: what they are called, and whether workers can be given them.
 
 A function that can be imported is called `module:function`, as in a file. Any other (of a script,
 a notebook cell, or inside another function) also has a fingerprint, `__main__:agent#3f2a91c04b`, so
@@ -42,9 +42,9 @@ def brief(kind: str) -> str:
 
 
 def portable(function: Callable[..., Any]) -> bool:
-    """Whether a process that is started afresh can have the function.
+    """Whether a worker process can be given the function.
 
-    It imports the script that started it, but it has no notebook and no prompt.
+    A worker imports the script that started it, but not a notebook or a prompt.
     """
     if getattr(function, "__module__", "") == "__main__" and not hasattr(
         sys.modules["__main__"], "__file__"

@@ -31,7 +31,7 @@ def frozen(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
 
 
 def one_hot(actions: Ints, count: int) -> Floats:
-    """A policy (..., A) that plays the action of each place."""
+    """The deterministic policy (..., A) that plays these actions (...)."""
     policy: Floats = np.zeros((*actions.shape, count))
     np.put_along_axis(policy, actions[..., None], 1.0, axis=-1)
     return policy
@@ -39,4 +39,6 @@ def one_hot(actions: Ints, count: int) -> Floats:
 
 def same_memory(first: Floats, second: Floats) -> bool:
     """Whether two arrays of one shape are views of the same numbers."""
-    return first is second or first.ctypes.data == second.ctypes.data
+    if first is second or not np.may_share_memory(first, second):
+        return first is second
+    return bool(first.ctypes.data == second.ctypes.data)

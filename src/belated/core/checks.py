@@ -1,9 +1,12 @@
 """Checks at the border: one sentence that names the argument, the value and what is allowed."""
 
 import difflib
+import functools
+import inspect
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +19,7 @@ MOST = 2**53
 """The most that is counted of anything; floats are exact up to here."""
 ROOM = 2**30
 """The most numbers that one array of a world or a run holds: 8 GiB."""
+Item = TypeVar("Item", bound=Callable[..., Any])
 
 
 def show(value: object) -> str:
@@ -98,7 +102,7 @@ def fix(item: object, name: str, value: object) -> None:
 
 
 def part(name: str, value: object, such: str, needs: Iterable[str] = ()) -> None:
-    """A part of an agent, made and not its class, for the right argument.
+    """Check that a value is a part, not its class, and is given for the right argument.
 
     such: examples. needs: what the part must have besides `start`. A part may say in `slot` which
     argument it is for.
@@ -134,7 +138,7 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
 
 
 def floats(name: str, value: object, shapes: str, ndim: Iterable[int]) -> Floats:
-    """A new C-contiguous float array with one of the numbers of dimensions; `shapes` says which."""
+    """A new C-contiguous array of floats with an allowed number of axes; `shapes` names them."""
     try:
         raw = np.asarray(value)
         if raw.dtype.kind not in "fiub":
@@ -250,3 +254,50 @@ def costs(
     elif not np.all(np.isfinite(array)):
         raise ValueError(f"{name} must be finite, got {show(array[~np.isfinite(array)][0])}")
     return frozen(array)
+
+
+def explained(item: Item) -> Item:
+    """Let calls of a function or class name an unknown argument and the nearest one that exists.
+
+    A call that succeeds passes through one more function; arguments are looked at only when it has
+    failed.
+    """
+    if isinstance(item, type):
+        item.__init__ = _calling(item.__init__)  # type: ignore[misc]
+        return item
+    made: Item = _calling(item)
+    return made
+
+
+def _calling(function: Any) -> Any:
+    if hasattr(function, "_explained"):
+        return function
+
+    @functools.wraps(function)
+    def called(*given: Any, **named: Any) -> Any:
+        try:
+            return function(*given, **named)
+        except TypeError:
+            wrong = _wrong(function, given, named)
+            if wrong is None:
+                raise
+        raise TypeError(wrong)
+
+    called._explained = True  # type: ignore[attr-defined]
+    return called
+
+
+def _wrong(function: Any, given: tuple[Any, ...], named: dict[str, Any]) -> str | None:
+    """What is wrong with the names of the arguments; None if all of them exist."""
+    parameters = inspect.signature(function).parameters.values()
+    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    unknown = [name for name in named if name not in known]
+    if not unknown or any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    name = function.__name__
+    if name == "__init__":
+        name, known = type(given[0]).__name__, known[1:]
+    close = difflib.get_close_matches(unknown[0], known, n=1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    takes = ", ".join(known) or "no arguments"
+    return f"{name} has no argument {unknown[0]!r}{hint}; it takes {takes}"

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 
 from belated.core import checks
-from belated.core.keywords import explained
+from belated.core.checks import explained
 from belated.core.records import Decision, Episode, Notes, chance
 from belated.core.rewards import Scale
 
@@ -102,7 +102,7 @@ class Problem(Protocol):
         ...
 
     def check_observation(self, observation: object, among: object = None) -> None:
-        """Raise `ValueError` if no decision can be asked for there, among these actions."""
+        """Raise `ValueError` if no decision can be made there among these actions."""
         ...
 
     def check_fact(self, key: object, value: object, information: Information) -> None:
@@ -118,17 +118,17 @@ class Problem(Protocol):
     def complete(
         self, record: Any, known: Mapping[Key, Any], information: Information
     ) -> Any | None:
-        """The record that an agent can take once this one came; None if pieces are missing."""
+        """The whole record that this piece completes; None while other pieces are missing."""
         ...
 
     def silent(
         self, episode: int, known: Mapping[Key, Any], information: Information, default: float
     ) -> Any | None:
-        """The outcome of an episode where silence has this value; None if nothing is silent."""
+        """The outcome to assume where nothing was reported; None if silence tells nothing."""
         ...
 
     def paid(self, record: Any, scale: Scale) -> Any:
-        """The record with costs for the rewards that its single numbers are."""
+        """The record with its rewards turned into costs."""
         ...
 
     def path(self, episode: int, notes: Notes) -> Any | None:
@@ -136,7 +136,7 @@ class Problem(Protocol):
         ...
 
     def as_noted(self, path: Any) -> Any:
-        """A record of what was done, with no more than notes can tell."""
+        """A record of what was done, reduced to what notes can tell."""
         ...
 
     def example(self, episode: int, information: Information, *, outcome: bool) -> Any | None:
@@ -148,7 +148,7 @@ class Problem(Protocol):
         ...
 
     def read(self, value: object) -> Any:
-        """The record of which `to_state` or `to_json` gave this value."""
+        """The record that `to_state` or `to_json` turned into this value."""
         ...
 
     def remembered(self, policy: object) -> Any:
@@ -231,7 +231,7 @@ class Deciding:
     seed: int = 0
 
     def __init_subclass__(cls, **given: Any) -> None:
-        """Let the constructor of every agent say which argument it does not have."""
+        """Let the constructor of every agent name an argument that it does not have."""
         super().__init_subclass__(**given)
         if "__init__" in vars(cls):
             explained(cls)
@@ -268,7 +268,7 @@ class Deciding:
 
 
 class Wrapper(Deciding):
-    """What a wrapper says of its episodes if they are those of the agent inside."""
+    """A wrapper whose episodes are those of the agent inside."""
 
     agent: Agent
 
@@ -325,7 +325,7 @@ def check_fresh(name: str, agent: Agent, parts: Iterable[str] = AGENT) -> None:
 def check_inside(
     outer: object, name: str, agent: Agent, parts: Iterable[str] = AGENT, *, fresh: bool = True
 ) -> None:
-    """The argument is an agent that may stand inside a wrapper: the one place that judges this.
+    """Check that an agent may stand inside a wrapper; no other place decides this.
 
     Agents and wrappers say what decides it, each of itself and not of what is inside:
 

@@ -39,8 +39,8 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from belated.core import checks, stored
+from belated.core.checks import explained
 from belated.core.contract import Agent, Information, Key, Wrapper, call, check_inside
-from belated.core.keywords import explained
 from belated.core.ledger import in_a_list, is_record, newest, read_record
 from belated.core.records import Episode, FeedbackError
 from belated.core.rewards import Scale
@@ -249,7 +249,7 @@ class Inbox(Wrapper):
         self._untold: deque[tuple[int, int]] = deque(maxlen=UNTOLD)  # and the place in PASSED
         self._seen = [math.inf, -math.inf, 0.0]  # the least and the largest cost, and how many
         if not self._told:
-            self._expire(self.begun - 1)
+            self._expire(self.agent.begun - 1)
 
     @property
     def holds_feedback(self) -> float:
@@ -281,14 +281,14 @@ class Inbox(Wrapper):
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Close what is past the deadline, then begin the next episode."""
-        self._expire(self.begun, now)
+        self._expire(self.agent.begun, now)
         episode = self.agent.begin_episode(self._time(now))
         self._date()  # by the time that was just read: no clock can fail between the two
         return episode
 
     def expire(self, now: float | None = None) -> Report:
         """Close what is past the deadline now, without waiting for the next record or episode."""
-        self._expire(self.begun - 1, now)
+        self._expire(self.agent.begun - 1, now)
         return self._report(())
 
     def take(self, records: Iterable[Any], now: float | None = None) -> Report:
@@ -298,7 +298,7 @@ class Inbox(Wrapper):
         or when an episode began.
         """
         batch = in_a_list(records)
-        self._expire(self.begun - 1, now)
+        self._expire(self.agent.begun - 1, now)
         found = self._sort(batch)
         self._enter(found, found.records, now)
         lacking = self._lacking(found)
@@ -325,6 +325,14 @@ class Inbox(Wrapper):
         told = {name: tuple(numbers) for name, numbers in passed.items()}
         return Report(outcomes, pathless=lacking, **told)
 
+    def foresee(self, record: Any) -> Outcome:
+        """What would become of a record that came now; nothing changes."""
+        return self._outcome(record, Sorted())
+
+    def skip_report(self) -> None:
+        """Let the next report not tell of what deadlines did until now."""
+        self._untold.clear()
+
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Take a batch whole, or raise `FeedbackError` and take nothing, as agents do.
 
@@ -335,7 +343,7 @@ class Inbox(Wrapper):
             batch = list(records)
         except TypeError:
             batch = [records]
-        self._expire(self.begun - 1, now)
+        self._expire(self.agent.begun - 1, now)
         found = self._sort(batch)
         fine = ("taken", "late") if self.problem.one_outcome else ("taken", "late", "duplicate")
         for outcome in found.outcomes:
@@ -392,8 +400,8 @@ class Inbox(Wrapper):
             return Outcome("invalid", shown, part, str(error))
         kind: Kind = "unknown"
         used = False
-        if number >= self.begun:
-            why = f"the episode must be one that was begun ({newest(self.begun)})"
+        if number >= self.agent.begun:
+            why = f"the episode must be one that was begun ({newest(self.agent.begun)})"
         else:
             entered = found.known.get(number)
             known = entered or self._open.get(number) or self._closed.get(number)
@@ -508,7 +516,7 @@ class Inbox(Wrapper):
     def _date(self) -> None:
         """Date the episodes that have no date: they count as begun now."""
         if self._timed:
-            missing = self.begun - self._kept_from - len(self._began)
+            missing = self.agent.begun - self._kept_from - len(self._began)
             self._began.extend([self._now] * missing)
 
     def _expire(self, episode: int, now: float | None = None) -> None:
@@ -534,7 +542,7 @@ class Inbox(Wrapper):
     def is_pending(self) -> bool:
         """Whether a deadline has passed, by the time that was read last, and was not acted on."""
         limit = math.inf if self.deadline is None else self.deadline + (self.grace or 0)
-        return self._is_past(self._kept_from, limit, self.begun - 1)
+        return self._is_past(self._kept_from, limit, self.agent.begun - 1)
 
     def _is_past(self, number: int, limit: float, episode: int) -> bool:
         """Whether an episode that is kept has waited longer than a limit."""
@@ -584,13 +592,16 @@ class Inbox(Wrapper):
 
     def state(self) -> stored.State:
         """The agent inside, what is remembered, and what the clock said; not the clock itself."""
+        return {**self.memory(), "agent": stored.kept(self.agent)}
+
+    def memory(self) -> stored.State:
+        """The same without the agent."""
         if self.is_pending():
             raise RuntimeError("a deadline has passed that was not acted on; call expire() first")
         given = self.configuration()
-        del given["clock"]
+        del given["clock"], given["agent"]
         return {
             **given,
-            "agent": stored.kept(self.agent),
             "timed": self._timed,
             "told": self._told,
             "open": _written(self._open),
@@ -655,10 +666,10 @@ class Inbox(Wrapper):
     def _read(self, saved: object) -> dict[int, Facts]:
         """The inverse of `_written`; every fact is one that a record can tell."""
         if isinstance(saved, dict) and "paths" in saved:
-            saved = _earlier(saved, self.begun)
+            saved = _earlier(saved, self.agent.begun)
         read = stored.exact(saved, "numbers", "steps", "costs", "texts")
         numbers = stored.array("numbers", read["numbers"], np.int64, (None,))
-        stored.within("numbers", numbers, self.begun)
+        stored.within("numbers", numbers, self.agent.begun)
         steps = stored.array("steps", read["steps"], np.int64, (None, 2))
         costs = stored.array("costs", read["costs"], np.float64, (len(steps),))
         stored.within("steps", steps[:, 0], len(numbers))

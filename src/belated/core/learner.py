@@ -122,23 +122,13 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
             raise ValueError("a state must have the field configuration")
         arguments = state["configuration"]
         if isinstance(arguments, dict):
-            kept = {n: v for n, v in arguments.items() if not cls._was(n, v)}
-            arguments = {**cls.added, **kept}
+            arguments = stored.current(cls, arguments)
         agent = cls(**stored.exact(arguments, *given))
         others = {name: value for name, value in state.items() if name != "configuration"}
         if "seed" in others and "seed" not in given:
             agent.seed = checks.integer("seed", others.pop("seed"), 0, 2**64 - 1)
         agent.restore(others)
         return agent
-
-    @classmethod
-    def _was(cls, name: str, value: object) -> bool:
-        """Whether a saved argument is one of an earlier release, with the only value of today."""
-        return (
-            name in cls.dropped
-            and type(value) is type(cls.dropped[name])
-            and value == cls.dropped[name]
-        )
 
     def restore(self, saved: stored.State) -> None:
         """Continue from what another agent with the same arguments had learned."""
@@ -166,7 +156,7 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
         """Learn from an episode whose feedback has come; `entry.memory` is what was remembered."""
 
     def _let_go_of_memories(self) -> None:
-        """Feedback of open episodes will not be learned from."""
+        """Drop what is remembered of open episodes: their feedback will not be learned from."""
         for entry in self._ledger:
             entry.memory = None
 

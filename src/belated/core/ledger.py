@@ -124,7 +124,7 @@ class Ledger(Generic[Memory]):
         return number in self._open
 
     def adopt(self, problem: Problem) -> None:
-        """Go on with a problem under which all that came is right, such as one action more."""
+        """Continue with a problem that accepts all earlier records, such as one more action."""
         self._problem = problem
 
     def begin(
@@ -145,9 +145,13 @@ class Ledger(Generic[Memory]):
         return number
 
     def hand_out(self, memory: Memory, policy: Floats) -> Episode:
-        """Open the next episode, and hand out a copy of its policy that is the caller's own."""
+        """Open the next episode, and hand out a policy that is the caller's own.
+
+        A read-only policy must never change: it is copied when the caller first asks for it.
+        """
         notes = Notes()
-        return Episode(self.begin(memory, policy, notes), policy.copy(), self._problem, notes)
+        shared = policy.copy() if policy.flags.writeable else policy
+        return Episode.sharing(self.begin(memory, policy, notes), shared, self._problem, notes)
 
     def take(self, records: Iterable[Any]) -> tuple[list[Any], list[Open[Memory]]]:
         """Check a batch, then enter all of it.
@@ -158,7 +162,10 @@ class Ledger(Generic[Memory]):
         """
         paths: dict[int, Any] = {}
         outcomes: dict[int, list[Any]] = {}
-        for record in listed(records):
+        batch = listed(records)
+        if not batch:
+            return [], []
+        for record in batch:
             entry = self._checked(record)
             if record.is_outcome:
                 self._check_outcome(record, entry, outcomes)
@@ -212,7 +219,7 @@ class Ledger(Generic[Memory]):
         return self._problem.path(entry.number, entry.notes)
 
     def settle(self, entry: Open[Memory]) -> None:
-        """The outcome of this episode has been used, or left aside for good."""
+        """Note that the outcome of this episode has been used, or will never be."""
         entry.memory = entry.path = None
         entry.outcomes = ()
         if not entry.settled:
@@ -251,11 +258,6 @@ class Ledger(Generic[Memory]):
                         self._problem.example(entry.number, self._information, outcome=outcome)
                     )
         return [record for record in found if record is not None]
-
-    def lacks_path(self, number: int) -> bool:
-        """Whether the outcome of an episode waits for a path that nobody has sent."""
-        entry = self._open.get(number)
-        return entry is not None and self._uses_paths and entry.costs_came and not entry.path_came
 
     @property
     def newest(self) -> Floats | None:
@@ -504,7 +506,7 @@ def _asked(value: object) -> Asked[Any]:
 
 
 class Ledgered(Deciding):
-    """What an agent says of its episodes if it keeps them in a `Ledger` named `_ledger`."""
+    """An agent that keeps its episodes in a `Ledger` named `_ledger`."""
 
     _ledger: Ledger[Any]
 
@@ -576,7 +578,7 @@ def is_record(value: object) -> bool:
 
 
 def in_a_list(records: Iterable[Any]) -> list[Any]:
-    """What claims to be records, as a list; raises `FeedbackError` if there is no list."""
+    """The given records as a list, unchecked; raises `FeedbackError` if they are no list."""
     try:
         return list(records)
     except TypeError:

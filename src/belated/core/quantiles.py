@@ -63,7 +63,7 @@ class Quantiles:
 
 
 def _bucket(number: int) -> int:
-    """The bucket of a number: itself, or its highest bits behind the position of the first."""
+    """The bucket of a number: the number itself, or its length in bits and its highest bits."""
     shift = max(number.bit_length() - EXACT, 0)
     return HALF * shift + (number >> shift)
 

@@ -6,14 +6,14 @@ has paths and costs. What all of them have is `contract.Record`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.keywords import explained
+from belated.core.checks import explained
 
 if TYPE_CHECKING:
     from belated.core.contract import Problem
@@ -87,7 +87,6 @@ class Notes:
 
 
 @explained
-@dataclass(frozen=True, slots=True, eq=False)
 class Episode:
     """An episode to play.
 
@@ -97,6 +96,7 @@ class Episode:
             with `probabilities(step, observation, among)`.
         problem: what the agent was told; needed by `record` alone.
         notes: what `act` has drawn so far. The agent reads it when the outcome arrives.
+        shared: the policy as the agent has it, which nobody may change; no copy is made of it.
 
     Example:
         >>> agent = bl.recommend(bl.Problem(states=3, actions=2, horizon=4))
@@ -105,11 +105,43 @@ class Episode:
         (0, (4, 3, 2))
     """
 
-    number: int
-    policy: Any
-    problem: Problem | None = field(default=None, repr=False)
-    notes: Notes = field(default_factory=Notes, repr=False)
-    _steps: Any = field(default=None, init=False, repr=False)
+    __slots__ = ("_own", "_steps", "notes", "number", "problem", "shared")
+
+    def __init__(
+        self, number: int, policy: Any, problem: Problem | None = None, notes: Notes | None = None
+    ) -> None:
+        self.number = number
+        self.shared = policy
+        self.problem = problem
+        self.notes = Notes() if notes is None else notes
+        self._own = policy
+        self._steps: Any = None
+
+    @classmethod
+    def sharing(cls, number: int, policy: Floats, problem: Problem, notes: Notes) -> Episode:
+        """An episode whose read-only policy is copied once somebody asks for one to keep."""
+        made = cls(number, policy, problem, notes)
+        made._own = None
+        return made
+
+    @property
+    def policy(self) -> Any:
+        """The policy, which is the caller's own."""
+        if self._own is None:
+            self._own = self.shared.copy()
+        return self._own
+
+    @property
+    def played(self) -> Any:
+        """The policy that is played: the caller's own if there is one, who may have changed it."""
+        return self.shared if self._own is None else self._own
+
+    def plays(self, policy: Floats) -> bool:
+        """Whether this very array is what an agent shares, and promised never to change."""
+        return self._own is None and self.shared is policy
+
+    def __repr__(self) -> str:
+        return f"Episode(number={self.number}, policy={self.policy!r})"
 
     def probabilities(self, step: int, observation: Any = None, *, among: Any = None) -> Floats:
         """The probability of every action at a step, counted from 0.
@@ -119,11 +151,12 @@ class Episode:
             observation: what is known there: a state, or features; None where nothing is.
             among: the actions that are allowed, where the agent can choose among some.
         """
-        if not isinstance(self.policy, np.ndarray):
-            return self.policy.probabilities(step, observation, among)  # type: ignore[no-any-return]
-        H, S, _ = self.policy.shape
+        policy = self.played
+        if not isinstance(policy, np.ndarray):
+            return policy.probabilities(step, observation, among)  # type: ignore[no-any-return]
+        H, S, _ = policy.shape
         step = checks.integer("step", step, 0, H - 1)
-        row: Floats = self.policy[step][in_table(observation, S, among)]
+        row: Floats = policy[step][in_table(observation, S, among)]
         return row
 
     def act(
@@ -183,13 +216,15 @@ class Episode:
             steps = getattr(self.problem, "steps", None)
             if steps is None:
                 raise ValueError("record is for episodes with steps, got one without them")
-            object.__setattr__(self, "_steps", steps(self.number))
+            self._steps = steps(self.number)
         made: list[Any] = self._steps.note(step, state, action, cost)
         return made
 
     def renumbered(self, number: int) -> Episode:
         """The same episode under another number; both share their notes."""
-        return Episode(number, self.policy, self.problem, self.notes)
+        twin = Episode(number, self.shared, self.problem, self.notes)
+        twin._own = self._own
+        return twin
 
 
 @explained

@@ -38,7 +38,7 @@ class Scale:
         return cls(low, high, checks.flag("clip", clip))
 
     def costs(self, name: str, rewards: Any) -> Floats:
-        """The costs of rewards, any shape; one that is outside is named."""
+        """The costs of rewards of any shape; an error names one that is out of range."""
         array = np.asarray(rewards, dtype=np.float64)
         wrong = ~np.isfinite(array) if self.clip else ~((array >= self.low) & (array <= self.high))
         if wrong.any():

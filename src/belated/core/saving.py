@@ -31,14 +31,14 @@ import numpy.typing as npt
 
 from belated import names
 from belated.core import checks, files, stored
+from belated.core.checks import explained
 from belated.core.contract import Agent, check_is_agent
-from belated.core.keywords import explained
 
 MARK = b"belated\n"
 VERSION = 2
 HEAD = struct.Struct("<8sI32sQ")
 DTYPES = ("<f8", "<i8", "<i4", "|b1")
-DEEPEST = 200
+MOST_LEVELS = 200
 """Levels of nesting that a file may have."""
 SMALL = 2**24
 """Bytes: agents are made if a policy of each, all together, is no larger than the file and this."""
@@ -176,7 +176,7 @@ def _release() -> str:
 
 
 def _versions() -> dict[str, str]:
-    """What a file is written with."""
+    """The versions that a file is written with."""
     versions = {name: metadata.version(name) for name in ("numpy", "numba")}
     return {"belated": _release(), "python": platform.python_version(), **versions}
 
@@ -277,7 +277,7 @@ class _Writer:
             return {
                 "dict": {_key(k, where): self.encode(v, f"{where}.{k}") for k, v in item.items()}
             }
-        if not isinstance(item, stored.Kept):
+        if not isinstance(item, stored.KeptObject):
             item = stored.kept(item)
         name = _name_of(item.cls)
         if name is None:
@@ -322,8 +322,8 @@ class _Reader:
         self._values: dict[str, Any] = {}
 
     def decode(self, value: Any, depth: int = 0) -> Any:
-        if depth > DEEPEST:
-            raise ValueError(f"nesting must be at most {DEEPEST} levels deep")
+        if depth > MOST_LEVELS:
+            raise ValueError(f"nesting must be at most {MOST_LEVELS} levels deep")
         if value is None or isinstance(value, bool | int | float | str):
             return value
         if not isinstance(value, dict):
@@ -353,16 +353,8 @@ class _Reader:
         return made
 
     def _made(self, cls: Any, fields: Any, depth: int) -> Any:
-        """A dataclass of its fields."""
-        gone = getattr(cls, "dropped", {})  # settings of earlier releases, with the only value now
-        state = {
-            **getattr(cls, "added", {}),  # settings that they lacked, with what they did
-            **{
-                name: value
-                for name, value in self._fields(fields, depth).items()
-                if not (name in gone and value is gone[name])
-            },
-        }
+        """The dataclass with these fields."""
+        state = stored.current(cls, self._fields(fields, depth))
         return cls(**stored.exact(state, *(field.name for field in _saved(cls))))
 
     def _fields(self, value: Any, depth: int) -> dict[str, Any]:

@@ -259,6 +259,41 @@ class Each:
 
 
 @dataclass(frozen=True, slots=True)
+class Object:
+    """An object of a class that `saving` knows; None at first."""
+
+    def fresh(self) -> None:
+        """Nothing."""
+
+    def write(self, value: Any) -> KeptObject:
+        """The object as it is now."""
+        return kept(value)
+
+    def read(self, name: str, saved: Any) -> Any:
+        """The object."""
+        return made(saved)
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """A list of any length, empty at first, of values of one kind."""
+
+    field: Field
+
+    def fresh(self) -> list[Any]:
+        """Nothing."""
+        return []
+
+    def write(self, value: list[Any]) -> list[Any]:
+        """The values as a list."""
+        return [self.field.write(item) for item in value]
+
+    def read(self, name: str, saved: Any) -> list[Any]:
+        """The values, if each of them is right."""
+        return [self.field.read(name, item) for item in items(name, saved)]
+
+
+@dataclass(frozen=True, slots=True)
 class Several:
     """Values with names, as a dataclass or a named tuple keeps them.
 
@@ -339,11 +374,12 @@ class Declared:
         """Continue from the state of another object; this one must be fresh."""
         read = exact(saved, *(name.lstrip("_") for name in self._fields))
         for name, field in self._fields.items():
-            setattr(self, name, field.read(name.lstrip("_"), read[name.lstrip("_")]))
+            begun = [self.begun] if getattr(field, "last", False) else []  # type: ignore[attr-defined]
+            setattr(self, name, field.read(name.lstrip("_"), read[name.lstrip("_")], *begun))
         self.restored()
 
     def restored(self) -> None:
-        """Compute what follows from the state; check what one value says of another."""
+        """Compute what follows from the state, and check that its values fit together."""
 
 
 class Learned(Declared):
@@ -374,6 +410,21 @@ def size(field: Any) -> int:
     if isinstance(field, Each):
         return sum(map(size, field.fields))
     return size(field.field) if isinstance(field, Maybe) else 8
+
+
+def current(cls: Any, given: State) -> State:
+    """Fields of a state as they are today, if an earlier release wrote them.
+
+    A class says in `dropped` which fields it had, with the only value that still means what is done
+    today, and in `added` which ones it lacked, with what was done then.
+    """
+    gone = getattr(cls, "dropped", {})
+    kept = {
+        name: value
+        for name, value in given.items()
+        if not (name in gone and type(value) is type(gone[name]) and value == gone[name])
+    }
+    return {**getattr(cls, "added", {}), **kept}
 
 
 def exact(state: object, *names: str) -> State:
@@ -439,12 +490,12 @@ def between(name: str, value: npt.NDArray[Any], low: float, high: float) -> None
 
 
 def count(name: str, value: object, high: int = checks.MOST) -> int:
-    """A number of things that happened: whole, and no larger than could have happened."""
+    """A number of things that have happened: whole, and not more than could have."""
     return checks.integer(name, value, 0, high)
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptObject:
     """An object inside a state, as it was when the state was written.
 
     Attributes:
@@ -456,21 +507,23 @@ class Kept:
     state: Any
 
 
-def kept(item: Any) -> Kept:
+def kept(item: Any) -> KeptObject:
     """An object as a field of a state; it does not follow the object."""
-    return Kept(type(item), item.state() if hasattr(item, "from_state") else copy.deepcopy(item))
+    return KeptObject(
+        type(item), item.state() if hasattr(item, "from_state") else copy.deepcopy(item)
+    )
 
 
 def made(value: Any) -> Any:
     """The object that `kept` wrote, new in every call; what a file gave is new already."""
-    if not isinstance(value, Kept):
+    if not isinstance(value, KeptObject):
         return value
     cls: Any = value.cls
     return cls.from_state(value.state) if hasattr(cls, "from_state") else copy.deepcopy(value.state)
 
 
 def twin(item: Any) -> Any:
-    """An object that continues where this one is and shares nothing that changes with it."""
+    """An independent object that continues where this one is."""
     return made(kept(item))
 
 

@@ -28,13 +28,26 @@ class Difference:
 
     Attributes:
         base: the other policy (..., A), read-only, which many differences share.
-        rows: (R,) the rows that differ, flat, in rising order.
-        values: (R, A) what stands there.
+        bits: one bit for every row, packed: whether it differs.
+        values: (R, A) what stands in those that do.
     """
 
     base: Floats
-    rows: npt.NDArray[np.uint32]
+    bits: npt.NDArray[np.uint8]
     values: Floats
+
+    @classmethod
+    def at(cls, base: Floats, rows: Ints, values: Floats) -> Difference:
+        """The difference in some rows, flat and in rising order."""
+        differs = np.zeros(base.size // base.shape[-1], dtype=np.bool_)
+        differs[rows] = True
+        return cls(base, np.packbits(differs), values)
+
+    @property
+    def rows(self) -> Ints:
+        """(R,) the rows that differ, flat, in rising order."""
+        found: Ints = np.flatnonzero(np.unpackbits(self.bits))
+        return found
 
     def whole(self) -> Floats:
         """The policy, read-only."""
@@ -119,7 +132,7 @@ class Versions:
         if len(rows) == count:
             return policy
         flat = policy.reshape(-1, policy.shape[-1])
-        return Difference(self._base, rows.astype(np.uint32), frozen(flat[rows]))
+        return Difference.at(self._base, rows, frozen(flat[rows]))
 
     def _differing(self, first: Floats, second: Floats) -> Ints:
         """The rows in which two policies differ, bit by bit."""
@@ -157,7 +170,7 @@ class KeptPolicy:
             return {"actions": value.actions.astype(np.int64)}
         if not isinstance(value, Difference):
             return value
-        return {"base": value.base, "rows": value.rows.astype(np.int64), "values": value.values}
+        return {"base": value.base, "rows": value.rows, "values": value.values}
 
     def read(self, name: str, saved: Any) -> Kept:
         """The policy, if its rows are distributions."""
@@ -174,7 +187,7 @@ class KeptPolicy:
         if np.any(np.diff(rows) <= 0):
             raise ValueError("rows must rise, each once")
         values = Distributions((len(rows), self.shape[-1])).read("values", read["values"])
-        return Difference(self._base("base", read["base"]), rows.astype(np.uint32), values)
+        return Difference.at(self._base("base", read["base"]), rows, values)
 
     def _base(self, name: str, saved: Any) -> Floats:
         """The policy itself; one that many episodes share is checked once."""

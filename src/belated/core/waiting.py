@@ -55,11 +55,8 @@ def pop_past(waiting: dict[int, Any], newest: int, limit: float) -> list[int]:
 class Reported:
     """Which episodes have reported, one bit each, so that none counts twice."""
 
-    def __init__(self, flags: npt.NDArray[np.bool_] | None = None) -> None:
-        """Start without reports, or with those of a saved state."""
+    def __init__(self) -> None:
         self._bits = bytearray()
-        if flags is not None:
-            self._bits += np.packbits(flags, bitorder="little").tobytes()
 
     def __contains__(self, episode: int) -> bool:
         byte, bit = divmod(episode, 8)
@@ -74,11 +71,17 @@ class Reported:
         self._bits[byte] |= 1 << bit
         return True
 
-    def flags(self, begun: int) -> npt.NDArray[np.bool_]:
-        """Whether each of the episodes begun has reported, (begun,)."""
-        padded = self._bits + bytes((begun + 7) // 8 - len(self._bits))
-        bits = np.frombuffer(padded, dtype=np.uint8)
-        return np.unpackbits(bits, count=begun, bitorder="little").astype(np.bool_)
+    def state(self) -> npt.NDArray[np.bool_]:
+        """One flag per episode, in whole bytes."""
+        bits = np.array(list(self._bits), dtype=np.uint8)
+        return np.unpackbits(bits, bitorder="little").astype(np.bool_)
+
+    def restore(self, saved: object, begun: int) -> None:
+        """Continue from the flags of an agent that has begun so many episodes."""
+        flags = stored.array("reported", saved, np.bool_, (None,))
+        if len(flags) > begun + 7 or flags[begun:].any():
+            raise ValueError(f"reported must be flags of {begun} episodes, got {len(flags)}")
+        self._bits = bytearray(np.packbits(flags, bitorder="little").tobytes())
 
 
 class Waiting(stored.Declared):
@@ -102,7 +105,7 @@ class Waiting(stored.Declared):
     late: int
 
     def __init__(self, problem: Problem, choices: int | None = None) -> None:
-        """Count for a learner that chooses between so many; by default, between the actions."""
+        """Count for a learner with this many choices; by default, one per action."""
         choices = (problem.actions or 2) if choices is None else choices
         self._patience = 8.0 / math.log(choices) if choices > 1 else math.inf
         sums = stored.Count(checks.MOST**2)
@@ -138,7 +141,7 @@ class Waiting(stored.Declared):
         return missing
 
     def arrive(self, episode: int) -> None:
-        """The costs of an episode have come."""
+        """Note that the costs of an episode have come."""
         delay = self._begun - 1 - episode
         self.largest = max(self.largest, delay)
         self._delays += delay
@@ -149,11 +152,11 @@ class Waiting(stored.Declared):
             self.late += 1
 
     def forget(self, episode: int) -> None:
-        """The costs of an episode will not come."""
+        """Note that the costs of an episode will not come."""
         self._counted.pop(episode, None)
 
     def restore(self, saved: stored.State, begun: int = 0) -> None:
-        """Continue from a saved state of an agent that has begun so many episodes."""
+        """Continue from a saved state of an agent that has begun this many episodes."""
         super().restore(saved)
         if self._begun != begun:
             raise ValueError(f"begun must be {begun}, as for the agent, got {self._begun}")

@@ -12,10 +12,10 @@ import importlib
 try:
     from belated.config.briefing import Told
     from belated.config.part import Part, part
-    from belated.lab.catalogue.paper import EXPERIMENTS, named
+    from belated.lab.catalogue import EXPERIMENTS, named
     from belated.lab.results import Results
+    from belated.lab.run import RunsFailed, experiment, run
     from belated.lab.spec import Case, Experiment, Learner
-    from belated.lab.start import RunsFailed, experiment, run
     from belated.lab.store import rows
     from belated.lab.sweep import Select
     from belated.lab.toml import dumps, read

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from belated import config as kinds
+from belated.config import scenes as scene_kinds
 from belated.config.agents import COPIES, RESTARTS
+from belated.config.briefing import TUNED, WORDS
 from belated.config.build import Inner
 from belated.config.part import Part, as_part
 from belated.config.registry import Registry, is_own, with_defaults
@@ -22,18 +24,10 @@ DECISIONS = (
     "stands for, if any; an agent that draws gets a seed of its run. Costs are outcomes with the "
     "sign turned, and scores compare with the best action for every visitor."
 )
-WORLDS = ("conversions", "items", "labelled", "landings", "mailer", "outcomes")
-"""Kinds of worlds of decisions."""
-TUNED = "the number of episodes and the total delay, from which its parameters are tuned"
 TOLD = {
     ("transitions", "known"): "the true transitions",
     ("costs", "averaged"): "that costs come from fixed laws",
-    ("episodes", "known"): "the number of episodes",
-    ("max_delay", "realised"): "the largest delay of the run, which nobody knows beforehand",
-    ("learning_rate", "tuned"): TUNED,
-    ("threshold", "tuned"): TUNED,
-    ("max_delay", "tuned"): TUNED,
-    ("totals", "known"): TUNED,
+    **WORDS,
 }
 """What an agent is told by a parameter with this word or kind as its value."""
 UNDELAYED = {
@@ -50,7 +44,7 @@ def sentences(experiment: Experiment) -> list[str]:
     """What all agents are told, then one sentence for each agent."""
     told = (_sentence(experiment, learner) for learner in experiment.learners)
     scenes = [experiment.scene(case) for case in experiment.case_names()]
-    decisions = [scene.environment.kind in WORLDS for scene in scenes]
+    decisions = [scene.environment.kind in scene_kinds.DECISIONS for scene in scenes]
     common = [COMMON] * (not all(decisions)) + [DECISIONS] * any(decisions)
     return [*common, *_by_case(experiment), *told]
 

@@ -26,6 +26,7 @@ import matplotlib.pyplot as plt
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
 
 from belated.core import checks
 from belated.lab.figures import curves, sweeps
@@ -38,13 +39,15 @@ from belated.lab.figures.style import (
     fitting,
     is_math,
     label_ends,
-    layout_of,
     legend_below,
 )
 from belated.lab.results import Results
 
 LEGENDS = ("ends", "inside", "none")
 """Names at the ends of curves, in a box inside the axes, or nowhere."""
+WIDE = 0.7
+"""The largest share of the width of axes that a legend inside takes; panels beside them may still
+make them narrower."""
 WHAT = ("cost", "regret")
 
 
@@ -54,7 +57,7 @@ def style(width: str | float | None = None) -> Iterator[None]:
 
     width: "column" or "page" or inches; narrow figures have smaller letters.
     """
-    with matplotlib.rc_context(layout_of(width).style):
+    with matplotlib.rc_context(Layout(width).style):
         yield
 
 
@@ -80,9 +83,9 @@ def cost(
         agents: which are shown; each keeps its colour.
         labels: names to be shown for agents, in which $...$ is mathematics.
         legend: "ends", "inside" or "none". By default names stand at the ends of curves, and inside
-            the axes if these are one panel of several.
+            the axes if these are one panel of several; below them if there is no room.
     """
-    layout = layout_of(block=block, on=on, agents=agents, labels=labels)
+    layout = Layout(block=block, on=on, agents=agents, labels=labels)
     return _over_time(result, case, "value", ax, layout, legend)
 
 
@@ -98,18 +101,11 @@ def regret(
 ) -> Axes:
     """Cumulative regret over time, mean over seeds with 95 % bands.
 
-    Args:
-        result: what `lab.run` returned.
-        case: one of the cases; None for the only one.
-        kind: "hindsight" (for the costs that were drawn), "means" (for mean costs, the default),
-            "dynamic" (against the best policy of every episode) or "so far" (against the best fixed
-            policy of the episodes up to k).
-        ax: see `cost`.
-        agents: see `cost`.
-        labels: see `cost`.
-        legend: see `cost`.
+    kind: "hindsight" (for the costs that were drawn), "means" (for mean costs, the default),
+    "dynamic" (against the best policy of every episode) or "so far" (against the best fixed policy
+    of the episodes up to k). The other arguments are those of `cost`.
     """
-    layout = layout_of(regret=kind, agents=agents, labels=labels)
+    layout = Layout(regret=kind, agents=agents, labels=labels)
     return _over_time(result, case, "regret", ax, layout, legend)
 
 
@@ -125,16 +121,10 @@ def diagnostic(
 ) -> Axes:
     """One of the agents' own numbers over time, by its name, mean over seeds with 95 % bands.
 
-    Args:
-        result: what `lab.run` returned.
-        name: a name of `agent.diagnostics()`, e.g. "open"; agents without it are left out.
-        case: one of the cases; None for the only one.
-        ax: see `cost`.
-        agents: see `cost`.
-        labels: see `cost`.
-        legend: see `cost`.
+    name: one of `agent.diagnostics()`, e.g. "open"; agents without it are left out. The other
+    arguments are those of `cost`.
     """
-    layout = layout_of(agents=agents, labels=labels)
+    layout = Layout(agents=agents, labels=labels)
     case = _case(result, case)
     names = [learner.name for learner in result.experiment.learners]
     rows = result.diagnostics.filter(
@@ -154,16 +144,32 @@ def sweep(
     path: str | None = None,
     *,
     ax: Axes | None = None,
+    on: str = "means",
+    kind: str | None = None,
+    agents: Sequence[str] | None = None,
+    labels: Mapping[str, str] | None = None,
     legend: str | None = None,
 ) -> Axes:
-    """Regret of whole runs over a parameter of the sweep; None for the only one."""
+    """Regret of whole runs over a parameter of the sweep.
+
+    Args:
+        result: what `lab.run` returned.
+        path: a path of the sweep; None for the only one.
+        ax: see `cost`.
+        on: see `cost`.
+        kind: see `regret`.
+        agents: which curves are shown, by their names; each keeps its colour.
+        labels: see `cost`.
+        legend: see `cost`.
+    """
     paths = [path for path, _ in result.experiment.sweep]
     if path is None and len(paths) == 1:
         path = paths[0]
     checks.choice("path", path, paths)
     with matplotlib.rc_context(STYLE):
         axes = ax or _axes()
-        _label(axes, sweeps.paint_sweep(axes, result, str(path)), ax, legend)
+        layout = Layout(on=on, regret=kind, agents=agents, labels=labels)
+        _label(axes, sweeps.paint_sweep(axes, result, str(path), None, layout), ax, legend)
     return axes
 
 
@@ -195,7 +201,7 @@ def panels(
         block: every point is the mean of so many episodes.
     """
     checks.choice("what", what, WHAT)
-    layout = layout_of(width, block=block, regret=kind, agents=agents, labels=labels)
+    layout = Layout(width, block=block, regret=kind, agents=agents, labels=labels)
     scenes = list(_scenes(results, cases))
     names = list(dict.fromkeys(name for _, rows in scenes for name in rows["agent"].unique(
         maintain_order=True)))  # fmt: skip
@@ -260,9 +266,9 @@ def _over_time(
         axes = ax or _axes()
         block = curves.block_of(rows, "cost" if column == "value" else "regret", layout)
         ends = curves.paint(axes, names, rows, column, block, None, layout)
+        _label(axes, ends, ax, legend)
         if ax is not None:
             fitting(axes)
-        _label(axes, ends, ax, legend)
     return axes
 
 
@@ -283,9 +289,26 @@ def _label(axes: Axes, ends: list[style_of.End], given: Axes | None, legend: str
     if legend == "ends":
         label_ends(axes, ends)
     elif legend == "inside":
-        box = axes.legend(frameon=False, fontsize="small")
-        for text in box.get_texts():
-            text.set_parse_math(is_math(text.get_text()))
+        _legend(axes)
+
+
+def _legend(axes: Axes) -> None:
+    """A legend inside the axes, or below them where it would take most of their width."""
+    box = axes.legend(frameon=False, fontsize="small")
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()
+    if box.get_window_extent().width > WIDE * axes.bbox.width:
+        lowest = axes.xaxis.get_tightbbox()
+        down = 0.0 if lowest is None else (lowest.y0 - axes.bbox.y0) / figure.dpi
+        place = axes.transAxes + ScaledTranslation(0.0, down, figure.dpi_scale_trans)
+        box = axes.legend(
+            loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=place,
+            frameon=False, fontsize="small", borderaxespad=0.2, handlelength=1.6,
+        )  # fmt: skip
+        figure.draw_without_rendering()  # the axes are less tall now
+    for text in box.get_texts():
+        text.set_parse_math(is_math(text.get_text()))
 
 
 def _axes() -> Axes:

@@ -9,13 +9,13 @@ a forgotten episode counts as one that cost nothing, whatever was played.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from belated.config.briefing import Told
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.contract import Information, call
@@ -28,7 +28,7 @@ Name = Literal["dorm+", "adahedged"]
 
 
 class Poold(Ledgered):
-    """A learner of the package `poold`, without hints.
+    """A learner of the package `poold`, for arms under full information, without hints.
 
     Args:
         problem: one state, one step, at least two actions.
@@ -101,15 +101,12 @@ def linear(costs: Floats) -> dict[str, Any]:
 def imported() -> Any:
     """The package, or one sentence on how to get it.
 
-    Importing it makes Matplotlib typeset everything with LaTeX; that is undone.
+    Importing it makes Matplotlib typeset everything with LaTeX; that is undone. Python warns of
+    escape sequences in it when it is first compiled; that is left out.
     """
     try:
-        with import_module("matplotlib").rc_context():
+        with import_module("matplotlib").rc_context(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*invalid escape sequence")
             return import_module("poold")
     except ImportError:
         raise ImportError("Poold needs the package poold: pip install 'belated[poold]'") from None
-
-
-def poold(told: Told, /, learner: Name = "dorm+") -> Poold:
-    """A learner of the package `poold`, for arms under full information."""
-    return Poold(told.problem, learner=learner)

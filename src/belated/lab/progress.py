@@ -1,4 +1,4 @@
-"""How far a run of many runs is: a bar in a terminal or a notebook, a line per minute elsewhere."""
+"""The progress of an experiment: a bar in a terminal or a notebook, a line per minute elsewhere."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rich.console import Console
 
 
 class Bar(Protocol):
-    """What is told how far it is."""
+    """Shows how many runs are done."""
 
     def begun(self, left: int) -> None:
-        """So many runs are to be done."""
+        """Show how many runs there are to do."""
 
     def advance(self) -> None:
-        """One more run is done."""
+        """Show that one more run is done."""
 
 
 class _Terminal:
@@ -116,10 +116,7 @@ class _Notebook:
 
 @contextlib.contextmanager
 def bar(name: str, console: Console | None = None) -> Iterator[Bar]:
-    """A bar with a name: in the notebook that runs this, else in the console's terminal.
-
-    Without a terminal it is a line every minute.
-    """
+    """A bar with a name, in a notebook or in a terminal; elsewhere a line every minute."""
     if display := _display():
         yield _Notebook(display, name)
         return

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from belated.lab import knowledge, selection, statistics, store, tables, toml
-from belated.lab.catalogue.paper import words
+from belated.lab import knowledge, statistics, store, sweep, tables, toml
+from belated.lab.catalogue import words
 from belated.lab.figures.style import Drawing
 from belated.lab.results import Results
 from belated.lab.spec import AGAINST, SCORE, Experiment
-from belated.lab.table import Table
+from belated.lab.tables import Table
 
 STYLE = """
 :root { color-scheme: light; }
@@ -113,7 +113,7 @@ def html(results: Results, drawings: Sequence[Drawing]) -> str:
 
 def _selected(results: Results) -> list[str]:
     """What was selected on what, if anything was."""
-    said = selection.sentence(results.experiment)
+    said = sweep.sentence(results.experiment)
     if not said:
         return []
     table = tables.choices(results.choices, "The selected settings, on the seeds selected on")
@@ -129,7 +129,7 @@ def _against(results: Results) -> str:
     caption = "Regret of whole runs, means over seeds"
     if experiment.against in AGAINST:
         return _table(tables.scaling(experiment, lines, caption, results.exponents))
-    caption += selection.seeds_of_choice(experiment)
+    caption += sweep.seeds_of_choice(experiment)
     found = [
         tables.swept(experiment, results.swept_lines, path, f"{caption}, over {path}")
         for path, values in experiment.sweep
@@ -139,7 +139,7 @@ def _against(results: Results) -> str:
 
 
 def _seeds(experiment: Experiment) -> str:
-    return selection.seeds(experiment.first_seed, experiment.seeds).capitalize()
+    return sweep.seeds(experiment.first_seed, experiment.seeds).capitalize()
 
 
 def _figure(drawing: Drawing) -> str:

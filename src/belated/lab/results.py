@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from belated.config.part import shown
 from belated.core import checks
-from belated.lab import exact, selection, statistics, store, sweep, tables
-from belated.lab.catalogue import paper as experiments
-from belated.lab.selection import Selected
+from belated.lab import exact, statistics, store, sweep, tables
+from belated.lab.catalogue import title as title_of
 from belated.lab.spec import Experiment
 from belated.lab.statistics import Difference, Exponent, Line
-from belated.lab.table import Table
+from belated.lab.sweep import Selected
+from belated.lab.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,12 +80,12 @@ class Results:
     @cached_property
     def choices(self) -> list[Selected]:
         """Which settings were selected; empty if the experiment selects none."""
-        return selection.choose(self.experiment, self._read)
+        return sweep.choose(self.experiment, self._read)
 
     @cached_property
     def reported(self) -> pl.DataFrame:
         """The rows behind tables and curves; with a selection, only the seeds it did not use."""
-        found = selection.reported(self.experiment, self._read, self.choices)
+        found = sweep.reported(self.experiment, self._read, self.choices)
         if not len(found):
             raise ValueError(
                 f"{self.directory} must hold finished runs of the seeds that are reported, got none"
@@ -103,7 +102,18 @@ class Results:
         """The same for all settings, on the seeds on which they are selected (all if none are)."""
         if self.experiment.select is None:
             return self.lines
-        return statistics.summary(selection.chosen_on(self.experiment, self._read))
+        return statistics.summary(sweep.chosen_on(self.experiment, self._read))
+
+    def lines_on(self, on: str = "means", regret: str | None = None) -> list[Line]:
+        """`lines` on mean or drawn costs, with one of the regrets; see `table`."""
+        default = (on, regret) == ("means", None)
+        return self.lines if default else statistics.summary(self.reported, on, regret)
+
+    def swept_on(self, on: str = "means", regret: str | None = None) -> list[Line]:
+        """`swept_lines` on mean or drawn costs, with one of the regrets; see `table`."""
+        if (on, regret) == ("means", None):
+            return self.swept_lines
+        return statistics.summary(sweep.chosen_on(self.experiment, self._read), on, regret)
 
     @cached_property
     def differences(self) -> list[Difference]:
@@ -119,7 +129,7 @@ class Results:
 
     @property
     def warnings(self) -> list[str]:
-        """What to beware of: agents that have not learned, and slopes that say nothing."""
+        """Warnings about agents that have not learned, and about slopes that say nothing."""
         hopeless = [
             case
             for case in self.experiment.case_names()
@@ -146,10 +156,8 @@ class Results:
             baseline: for differences, the agent that all others are compared with.
         """
         checks.choice("which", which, TABLES)
-        title = experiments.title(self.experiment)
-        lines = self.lines
-        if (on, regret) != ("means", None):
-            lines = statistics.summary(self.reported, on, regret)
+        title = title_of(self.experiment)
+        lines = self.lines_on(on, regret)
         if statistics.noisy(self.reported) and on == "means":
             title += ", on mean costs"
         if regret is not None:
@@ -167,10 +175,12 @@ class Results:
             return tables.choices(self.choices, f"{title}: settings selected")
         against = self.experiment.against
         if against is not None and against in dict(self.experiment.sweep):
-            title += selection.seeds_of_choice(self.experiment)
-            return tables.swept(self.experiment, self.swept_lines, against, title)
+            title += sweep.seeds_of_choice(self.experiment)
+            swept = self.swept_on(on, regret)
+            return tables.swept(self.experiment, swept, against, title)
         if self.exponents:
-            return tables.scaling(self.experiment, lines, title, self.exponents)
+            slopes = statistics.exponents(self.experiment, self.reported, lines, regret)
+            return tables.scaling(self.experiment, lines, title, slopes)
         return tables.results(self.experiment, lines, title)
 
     def figures(self) -> list[str]:
@@ -179,47 +189,20 @@ class Results:
 
         return list(figures.makers(self))
 
-    def figure(
-        self,
-        name: str = "cost",
-        *,
-        width: str | float | None = None,
-        title: bool = True,
-        legend: bool = False,
-        block: int | None = None,
-        on: str = "means",
-        regret: str | None = None,
-        agents: Sequence[str] | None = None,
-        labels: Mapping[str, str] | None = None,
-    ) -> Figure:
+    def figure(self, name: str = "cost", **look: Any) -> Figure:
         """A figure by its name, for Matplotlib; `savefig` saves it in the lab's style.
 
         Args:
             name: one of `figures()`, e.g. "cost" or "regret".
-            width: "column", "page" or inches.
-            title: whether it has a title.
-            legend: all curves in one plot with a legend below.
-            block: curves show means of so many episodes.
-            on: costs in expectation over their noise ("means"), or as they were drawn ("drawn").
-            regret: "hindsight", "means", "dynamic" or "so far".
-            agents: which are shown; each keeps its colour.
-            labels: names to be shown for agents, in which $...$ is mathematics.
+            look: width, title, legend, block, on, regret, agents and labels, as in
+                `belated.lab.figures.style.Layout`.
         """
         import matplotlib  # noqa: PLC0415
 
         from belated.lab.figures import curves as figures  # noqa: PLC0415
-        from belated.lab.figures.style import layout_of  # noqa: PLC0415
+        from belated.lab.figures.style import Layout  # noqa: PLC0415
 
-        layout = layout_of(
-            width,
-            title=title,
-            legend=legend,
-            block=block,
-            on=on,
-            regret=regret,
-            agents=agents,
-            labels=labels,
-        )
+        layout = Layout(**look)
         makers = figures.makers(self, layout)
         checks.choice("name", name, makers)
         with matplotlib.rc_context(layout.style):
@@ -239,7 +222,7 @@ class Results:
     def _repr_html_(self) -> str:
         from belated.lab.figures import curves as figures  # noqa: PLC0415
 
-        notes = [selection.sentence(self.experiment), *self.warnings]
+        notes = [sweep.sentence(self.experiment), *self.warnings]
         text = "".join(f"<p>{escape(note)}</p>" for note in notes if note)
         drawing = figures.first(self)
         image = base64.b64encode(drawing.encoded("svg")).decode()

@@ -12,15 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from belated import config as kinds
+from belated.config.agents import from_constructor
 from belated.config.file import File, as_written
 from belated.config.part import Part, plain, read, table
-from belated.config.registry import check, own, unknown_key
+from belated.config.registry import check, code_named, unknown_key
 from belated.core import checks
 from belated.core.contract import PATHS, Information
-from belated.lab import deciders, sweep
+from belated.lab import sweep
 from belated.lab.names import check_different, check_line, check_name, slug
-from belated.lab.poold import poold
+from belated.lab.poold import Poold
 from belated.lab.sweep import Axes, Select, Variant
+from belated.linear.rivals import OTFLinUCB, RidgeRival, ThompsonByHand, VowpalWabbit
+from belated.linear.sampler import LinearSampler
 
 INFORMATION = ("full", "bandit")
 SCORE = "score"
@@ -28,9 +31,15 @@ AGAINST = ("episodes", "total_delay", SCORE)
 SELECT_CASES = ("each", "together")
 REGISTRIES = {"environment": kinds.ENVIRONMENTS, "costs": kinds.COSTS, "delays": kinds.DELAYS}
 """The kinds of the parts that make a scene, by key."""
-kinds.AGENTS.add("poold", poold)  # it cannot be saved, so the service has no use for it
-for _name, _maker in deciders.KINDS.items():
-    kinds.AGENTS.add(_name, _maker)
+DECIDERS = {
+    "linear_sampler": from_constructor(LinearSampler, "silence"),
+    "otf_lin_ucb": from_constructor(OTFLinUCB),
+    "ridge": from_constructor(RidgeRival, "silence"),
+    "thompson_by_hand": from_constructor(ThompsonByHand),
+    "vowpal_wabbit": from_constructor(VowpalWabbit, "silence"),
+}
+"""Agents for decisions with features. They are told what silence stands for."""
+kinds.AGENTS.kinds.update(DECIDERS, poold=from_constructor(Poold))  # most of these cannot be saved
 MOST_EPISODES = 10**8
 MOST_RUNS = 10**6
 
@@ -181,7 +190,7 @@ class Experiment:
 
     def _expand(self) -> None:
         """Make the agents and cases of the sweep, and check them as if they had been given."""
-        object.__setattr__(self, "sweep", sweep.read(self.sweep))
+        object.__setattr__(self, "sweep", sweep.axes_of(self.sweep))
         learners, cases = sweep.expanded(self, REGISTRIES, kinds.AGENTS, Case(), MOST_RUNS)
         object.__setattr__(self, "_learners", learners)
         object.__setattr__(self, "_cases", cases)
@@ -314,12 +323,12 @@ def own_code(experiment: Experiment) -> list[str]:
     swept = ((f"sweep, {v.item.name}: ", v.item) for v in experiment._cases if v.at)
     for prefix, item in [("", experiment), *cases, *swept]:
         for key, registry in REGISTRIES.items():
-            found += own(f"{prefix}{key}", getattr(item, key), registry)
+            found += code_named(f"{prefix}{key}", getattr(item, key), registry)
     for i, learner in enumerate(experiment.agents):
-        found += own(f"agents[{i}]", learner.agent, kinds.AGENTS)
+        found += code_named(f"agents[{i}]", learner.agent, kinds.AGENTS)
     for variant in experiment._learners:
         if variant.at:
-            found += own(f"sweep, {variant.item.name}", variant.item.agent, kinds.AGENTS)
+            found += code_named(f"sweep, {variant.item.name}", variant.item.agent, kinds.AGENTS)
     return found
 
 

@@ -6,9 +6,10 @@ agents are taken seed by seed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -17,7 +18,9 @@ from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.core.delays import NEVER, total_delay
 from belated.core.score import score, verdict
-from belated.lab.spec import Experiment
+
+if TYPE_CHECKING:
+    from belated.lab.spec import Experiment
 
 RESAMPLES = 2000
 LEVEL = 0.95
@@ -219,25 +222,17 @@ class Scores:
     @property
     def worst(self) -> Floats:
         """(agents,) the largest score of every agent that has finished all cases."""
-        defined = self._defined
-        if not len(defined):
-            return np.full(len(self.agents), np.nan)
-        worst: Floats = defined.max(axis=0)
-        return worst
+        return self._over_cases(np.max)
 
     @property
     def mean(self) -> Floats:
         """(agents,) the mean over cases of every agent that has finished all of them."""
-        defined = self._defined
-        if not len(defined):
-            return np.full(len(self.agents), np.nan)
-        mean: Floats = defined.mean(axis=0)
-        return mean
+        return self._over_cases(np.mean)
 
-    @property
-    def _defined(self) -> Floats:
-        """The cases in which some agent has a score."""
-        return self.scores[~np.isnan(self.scores).all(axis=1)]
+    def _over_cases(self, reduced: Callable[..., Floats]) -> Floats:
+        """A number for every agent, over the cases in which some agent has a score."""
+        defined = self.scores[~np.isnan(self.scores).all(axis=1)]
+        return reduced(defined, axis=0) if len(defined) else np.full(len(self.agents), np.nan)
 
     def profile(self, agent: int, at: Floats) -> tuple[Floats, Floats, Floats]:
         """Share of cases with a score of at most `at` (N,), and its band over cases."""
@@ -326,11 +321,16 @@ class Exponent:
         )
 
 
-def exponents(experiment: Experiment, rows: pl.DataFrame, lines: Sequence[Line]) -> list[Exponent]:
-    """The slope of every agent over K, or over K + D (`experiment.against`)."""
+def exponents(
+    experiment: Experiment, rows: pl.DataFrame, lines: Sequence[Line], kind: str | None = None
+) -> list[Exponent]:
+    """The slope of every agent over K, or over K + D (`experiment.against`).
+
+    kind: the regret that the lines have, one of `REGRETS`; by default that for their costs.
+    """
     by = {(line.case, line.agent): line for line in lines}
-    kind = "hindsight" if lines and lines[0].drawn else "means"
-    found = curves(with_regret(rows, kind), "regret")
+    plain = "hindsight" if lines and lines[0].drawn else "means"
+    found = curves(with_regret(rows, kind or plain), "regret")
     result = []
     for learner in experiment.learners:
         cases = [case for case in experiment.case_names() if (case, learner.name) in by]

@@ -1,18 +1,207 @@
-"""Tables of results, for a terminal or a report."""
+"""Tables of results, and their forms: for terminals, Markdown, LaTeX, HTML and CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from belated.config.part import shown
 from belated.core.arrays import Floats
-from belated.lab import sweep
-from belated.lab.selection import Selected
+from belated.lab import statistics, sweep
+from belated.lab.catalogue import title as title_of
 from belated.lab.spec import SCORE, Experiment
-from belated.lab.statistics import Difference, Exponent, Line, score_table
-from belated.lab.table import Cell, Score, Table
+from belated.lab.statistics import Difference, Exponent, Interval, Line, score_table
+from belated.lab.sweep import Selected
+
+if TYPE_CHECKING:
+    from belated.lab.results import Results
+    from belated.lab.spec import Scene
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A score in a table of scores; best: the least of its row."""
+
+    value: float
+    best: bool
+
+
+Cell = str | int | float | Interval | Score
+"""A cell; NaN means that there is no such number."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Table:
+    """A table.
+
+    Attributes:
+        title: above the table.
+        head: heads of the columns.
+        rows: the cells, row by row.
+        names: how many columns, from the left, hold names; the others hold numbers.
+        signed: whether positive numbers are shown with their sign.
+    """
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    names: int
+    signed: bool = False
+
+    @property
+    def cells(self) -> tuple[tuple[str, ...], ...]:
+        """The cells as text, with one more digit in columns where different numbers look alike."""
+        sign = "+" if self.signed else ""
+        columns = []
+        for column in zip(*self.rows, strict=True):
+            texts = [text(cell, sign) for cell in column]
+            columns.append([text(c, sign, 1) for c in column] if _alike(column, texts) else texts)
+        return tuple(zip(*columns, strict=True))
+
+    def markdown(self) -> str:
+        """The table in Markdown, with its title above."""
+        rules = ["---" if i < self.names else "---:" for i in range(len(self.head))]
+        lines = [self.head, rules, *self.cells]
+        rows = ("| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in lines)
+        return f"{self.title}\n\n" + "\n".join(rows) + "\n"
+
+    def latex(self) -> str:
+        """The table as a LaTeX tabular with the rules of booktabs; the title is a comment."""
+        columns = "l" * self.names + "r" * (len(self.head) - self.names)
+        rows = [" & ".join(map(_latex, row)) + r" \\" for row in (self.head, *self.cells)]
+        title = " ".join(self.title.split())
+        body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", rows[0], r"\midrule", *rows[1:]]
+        return "\n".join([f"% {title}", *body, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+    def csv(self) -> str:
+        """The numbers in full; a column with intervals becomes three: NAME, NAME low, NAME high."""
+        wide = [any(isinstance(row[i], Interval) for row in self.rows) for i in range(self.width)]
+        head = [
+            name
+            for column, spread in zip(self.head, wide, strict=True)
+            for name in ([column, f"{column} low", f"{column} high"] if spread else [column])
+        ]
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(head)
+        for row in self.rows:
+            cells = zip(row, wide, strict=True)
+            writer.writerow([number for cell, spread in cells for number in _numbers(cell, spread)])
+        return buffer.getvalue()
+
+    def html(self) -> str:
+        """The table in HTML, without its title; cells with names have the class "name"."""
+
+        def row(cells: Sequence[str], tag: str) -> str:
+            kinds = (' class="name"' if i < self.names else "" for i in range(self.width))
+            pairs = zip(cells, kinds, strict=True)
+            return "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for cell, kind in pairs)
+
+        body = "".join(f"<tr>{row(cells, 'td')}</tr>" for cells in self.cells)
+        head = f"<thead><tr>{row(self.head, 'th')}</tr></thead>"
+        return f"<table>{head}<tbody>{body}</tbody></table>"
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.head)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self.title)}</p>{self.html()}"
+
+    def __repr__(self) -> str:
+        rows = [self.head, *self.cells]
+        widths = [max(len(row[i]) for row in rows) for i in range(self.width)]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if i < self.names else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        ]
+        return "\n".join([self.title, *lines])
+
+
+FORMS: dict[str, Callable[[Table], str]] = {
+    "latex": Table.latex,
+    "markdown": Table.markdown,
+    "csv": Table.csv,
+}
+
+
+def text(cell: Cell, sign: str = "", more: int = 0) -> str:
+    """A cell as text; an interval without width is its mean. more: digits beyond the usual."""
+    if isinstance(cell, Interval):
+        mean, low, high = (number(x, sign, more) for x in (cell.mean, cell.low, cell.high))
+        return mean if cell.low == cell.high or math.isnan(cell.low) else f"{mean} [{low}, {high}]"
+    if isinstance(cell, Score):
+        mark = "*" if cell.best else " "
+        return "" if math.isnan(cell.value) else f"{number(cell.value)}{mark}"
+    return number(cell, sign, more) if isinstance(cell, float) else str(cell)
+
+
+def number(value: float, sign: str = "", more: int = 0) -> str:
+    """A number with two digits after the point, fewer if it is large; never -0.00."""
+    if math.isnan(value):
+        return "undefined"
+    digits = more + (0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2)
+    return f"{round(value, digits) + 0.0:{sign}.{digits}f}"
+
+
+def _alike(column: Sequence[Cell], texts: Sequence[str]) -> bool:
+    """Whether two numbers of a column are different and look the same."""
+    seen: dict[str, float] = {}
+    for cell, looks in zip(column, texts, strict=True):
+        value = cell.mean if isinstance(cell, Interval) else cell
+        if isinstance(value, float) and not math.isnan(value):
+            before = seen.setdefault(looks.partition(" ")[0], value)
+            if abs(value - before) > 1e-9 * max(1.0, abs(value)):
+                return True
+    return False
+
+
+def _numbers(cell: Cell, spread: bool) -> list[str]:
+    if isinstance(cell, Score):
+        cell = cell.value
+    if isinstance(cell, Interval):
+        return [*map(_plain, (cell.mean, cell.low, cell.high))]
+    return [_plain(cell), *([""] * (2 * spread))]
+
+
+def _plain(cell: str | float) -> str:
+    missing = isinstance(cell, float) and math.isnan(cell)
+    return "" if missing else repr(float(cell)) if isinstance(cell, float) else str(cell)
+
+
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
+
+
+def _latex(cell: str) -> str:
+    """Escape text for LaTeX.
+
+    A hyphen before a number becomes a minus sign, and brackets are put into braces, since LaTeX
+    would read one at the start of a row as an option of the row before.
+    """
+    escaped = "".join(SPECIAL.get(sign, sign) for sign in cell.strip())
+    return re.sub(r"(?<![\w.])-(?=\d)", "$-$", escaped).replace("[", "{[}").replace("]", "{]}")
+
 
 SCALE = "Score: 0 is the best fixed policy, 1 is uniform play, less is better"
 
@@ -165,3 +354,69 @@ def _table(
         title += f", {n} seed" if n == 1 else f", {n} seeds"
         head, cells = head[:-1], [row[:-1] for row in cells]
     return Table(title, tuple(head), tuple(map(tuple, cells)), names, signed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """What several directories hold.
+
+    Attributes:
+        lines: every agent in every case, named by its directory.
+        scenes: a title, and the rows of all agents that face the same world, costs, delays and K.
+        names: of all agents.
+    """
+
+    lines: tuple[Line, ...]
+    scenes: tuple[tuple[str, pl.DataFrame], ...]
+    names: tuple[str, ...]
+
+    def tables(self) -> list[Table]:
+        """Costs, and differences within a scene."""
+        pairs = [pair for _, rows in self.scenes for pair in statistics.differences(rows)]
+        found = [costs(self.lines, "Means over seeds with 95 % intervals", brief=True)]
+        if pairs:
+            found.append(differences(pairs, "Differences in cost per episode, seed by seed"))
+        return found
+
+
+def compare(results: Sequence[Results]) -> Comparison:
+    """Compare the agents of several directories of results."""
+    lines: list[Line] = []
+    names: list[str] = []
+    scenes: dict[Scene, list[pl.DataFrame]] = {}
+    titles: dict[Scene, str] = {}
+    labels = _labels([one.directory for one in results])
+    for one, label in zip(results, labels, strict=True):
+        experiment = one.experiment
+        named = one.reported.with_columns(agent=pl.lit(f"{label}: ") + pl.col("agent"))
+        lines += statistics.summary(named)
+        names += named["agent"].unique(maintain_order=True).to_list()
+        for case in experiment.case_names():
+            some = named.filter(pl.col("case") == case)
+            if len(some):
+                scene = experiment.scene(case)
+                scenes.setdefault(scene, []).append(some)
+                titles.setdefault(scene, title_of(experiment, case))
+    found = []
+    for scene, frames in scenes.items():
+        case = frames[0]["case"][0]  # other directories may name the same scene differently
+        same = [frame.with_columns(case=pl.lit(case)) for frame in frames]
+        found.append((titles[scene], pl.concat(same)))
+    return Comparison(tuple(lines), tuple(found), tuple(names))
+
+
+def _labels(directories: Sequence[Path]) -> list[str]:
+    """The last components of the paths, as many as are needed to tell them apart."""
+    whole = [directory.resolve() for directory in directories]
+    twice = [path for i, path in enumerate(whole) if path in whole[:i]]
+    if twice:
+        raise ValueError(f"directories must be different, got {twice[0]} twice")
+    for depth in range(1, max(len(path.parts) for path in whole)):
+        labels = ["/".join(path.parts[-depth:]) for path in whole]
+        if len(set(labels)) == len(labels):
+            return [_printable(label) for label in labels]
+    return [_printable(str(path)) for path in whole]
+
+
+def _printable(label: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in label)

@@ -100,6 +100,23 @@ def test_pieces_teach_what_the_whole_teaches_when_the_last_has_come():
     assert whole.step_delays is None
 
 
+def test_under_full_information_the_last_step_completes_the_cost_function():
+    """Bit for bit the run with the delay of the last step, for drawn and for seeing delays."""
+
+    def full():
+        return bl.recommend(WORLD.problem, information="full")
+
+    drawn = np.random.default_rng(3).integers(0, 6, (60, 4))
+    drawn[7, 2] = NEVER
+    whole = bl.simulate(WORLD, full(), delays=drawn.max(axis=1), episodes=60, seed=4)
+    rule = bl.delays.per_step(lambda happened, rng: drawn[happened.episode])
+    for given in (drawn, rule):
+        steps = bl.simulate(WORLD, full(), delays=given, episodes=60, seed=4)
+        assert steps.values.tobytes() == whole.values.tobytes()
+        np.testing.assert_array_equal(steps.step_delays, drawn)
+        np.testing.assert_array_equal(steps.missing, whole.missing)
+
+
 def test_an_inbox_with_a_default_learns_from_what_has_come():
     """The lost cost of a step counts as the default once the deadline has passed."""
     inbox = bl.Inbox(agent(), deadline=3, default=1.0)
@@ -123,10 +140,7 @@ def test_a_rule_sees_what_happened():
 
 
 def test_what_cannot_come_in_pieces_is_refused():
-    full = bl.recommend(WORLD.problem, information="full")
     steps = bl.delays.per_step(bl.delays.fixed(1), steps=4)
-    with pytest.raises(ValueError, match="one per episode under full information"):
-        bl.simulate(WORLD, full, delays=steps, episodes=5)
     with pytest.raises(ValueError, match="delays must be 4 per episode, one for every step, got 3"):
         bl.simulate(WORLD, agent(), delays=np.zeros((5, 3), dtype=int), episodes=5)
     shop = bl.environments.conversions()

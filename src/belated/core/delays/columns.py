@@ -55,7 +55,7 @@ class Column:
 
 
 class Source:
-    """Where columns come from: a file, whose columns have names, or nowhere but the arguments."""
+    """Where columns come from: a file with named columns, or the arguments alone."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path

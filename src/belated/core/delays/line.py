@@ -8,8 +8,8 @@ from operator import itemgetter
 from typing import Generic, Protocol, TypeVar
 
 from belated.core import checks
+from belated.core.checks import explained
 from belated.core.delays.arithmetic import NEVER
-from belated.core.keywords import explained
 
 
 class Numbered(Protocol):

@@ -170,7 +170,7 @@ def trace(
 
 
 def _exclude(**given: object) -> None:
-    """Waiting times are not given beside times of arrival."""
+    """Refuse waiting times that are given beside times of arrival."""
     for name, value in given.items():
         if value is not None:
             raise ValueError(
@@ -203,7 +203,7 @@ def _whole(column: Column) -> Floats:
 
 
 def _check_no_clock(column: Column, counts: Floats | Ints) -> None:
-    """Numbers of episodes are not times of a clock."""
+    """Refuse times of a clock where numbers of episodes are expected."""
     wrong = (counts >= CLOCK) & (counts < NEVER)
     if wrong.any():
         k = int(np.argmax(wrong))

@@ -1,8 +1,8 @@
-"""What wrappers with declared state share: their arguments, the agent inside, and saving."""
+"""What wrappers share: their arguments, what is inside, and a declared state."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from belated.core import stored
@@ -11,57 +11,69 @@ from belated.core.ledger import Ledger, read_held
 
 
 class Around(stored.Declared):
-    """A wrapper around one agent that declares what it learns.
+    """A wrapper that declares what it learns.
 
-    `_wrap(agent, *arguments, fresh)` sets the arguments and declares the rest, for a new wrapper as
-    for one that is read from a file, whose agent is not fresh.
+    `_wrap(inside, *arguments, fresh)` sets the arguments and declares the rest, for a new wrapper
+    as for one that is read from a file, whose agents are not fresh.
 
     Attributes:
-        agent: the agent inside.
+        inside: name of the attribute that holds the agent inside, or a list of agents.
         arguments: names of the other arguments of the constructor, which are attributes.
     """
 
-    agent: Agent
+    inside: ClassVar[str] = "agent"
     arguments: ClassVar[tuple[str, ...]] = ()
 
     def configuration(self) -> dict[str, Any]:
         """The arguments that make this agent."""
-        return {"agent": self.agent, **{name: getattr(self, name) for name in self.arguments}}
+        return {name: getattr(self, name) for name in (self.inside, *self.arguments)}
 
     def state(self) -> stored.State:
-        """The arguments, the agent inside, and what was declared."""
-        return {**self.configuration(), "agent": stored.kept(self.agent), **super().state()}
+        """The arguments, what is inside, and what was declared."""
+        inside = getattr(self, self.inside)
+        several = isinstance(inside, list)
+        kept = [stored.kept(agent) for agent in inside] if several else stored.kept(inside)
+        given = {name: getattr(self, name) for name in self.arguments}
+        return {self.inside: kept, **given, **super().state()}
 
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
-        names = ("agent", *cls.arguments)
-        known = {name: state[name] for name in names if name in state}
-        given = stored.exact(known, *names)
+        names = (cls.inside, *cls.arguments)
+        now = stored.current(cls, state)
+        given = stored.exact({name: now[name] for name in names if name in now}, *names)
+        inside = given.pop(cls.inside)
+        several = isinstance(inside, list)
+        agents = [stored.made(agent) for agent in inside] if several else stored.made(inside)
         made: Any = cls.__new__(cls)
-        agent = stored.made(given.pop("agent"))
-        made._wrap(agent, *given.values(), fresh=False)
-        made.restore({name: value for name, value in state.items() if name not in names})
+        made._wrap(agents, *given.values(), fresh=False)
+        made.restore({name: value for name, value in now.items() if name not in names})
         return made  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenEpisodes:
-    """The declaration of the open episodes of a wrapper, of which it remembers nothing else."""
+    """The declaration of the open episodes of a wrapper.
 
-    ledger: Ledger[bool]
+    Attributes:
+        ledger: the ledger that has them.
+        memory: the declaration of what is remembered of each; by default nothing of interest.
+    """
 
-    def fresh(self) -> Ledger[bool]:
+    ledger: Ledger[Any]
+    memory: stored.Field = field(default_factory=stored.Flag)
+
+    def fresh(self) -> Ledger[Any]:
         """The ledger."""
         return self.ledger
 
-    def write(self, value: Ledger[bool]) -> stored.State:
+    def write(self, value: Ledger[Any]) -> stored.State:
         """Its state."""
-        return value.state(stored.Flag().write)
+        return value.state(self.memory.write)
 
-    def read(self, name: str, saved: Any) -> Ledger[bool]:
+    def read(self, name: str, saved: Any) -> Ledger[Any]:
         """The ledger, restored."""
-        self.ledger.restore(saved, lambda memory: stored.Flag().read(name, memory))
+        self.ledger.restore(saved, lambda memory: self.memory.read("memory", memory))
         return self.ledger
 
 

@@ -12,14 +12,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from belated.core import stored
+from belated.core.checks import explained
 from belated.core.contract import Agent, Information, call, check_inside
-from belated.core.keywords import explained
 from belated.core.ledger import listed
 from belated.core.records import Decision, Episode
+from belated.core.wrappers.around import Around
 
 
 @explained
-class Locked:
+class Locked(Around):
     """An agent whose calls wait for each other, so that threads can share it.
 
     Every episode number is handed out once, and every batch is taken whole. Do not call the agent
@@ -42,12 +43,17 @@ class Locked:
     outermost = True
 
     def __init__(self, agent: Agent) -> None:
-        check_inside(self, "agent", agent, fresh=False)
+        self._wrap(agent)
+
+    def _wrap(self, agent: Agent, *, fresh: bool = False) -> None:
+        """Take the agent, fresh or not."""
+        check_inside(self, "agent", agent, fresh=fresh)
         self.agent = agent
         self.problem = agent.problem
         self.information: Information = agent.information
         self.uses_paths = agent.uses_paths
         self._lock = threading.RLock()
+        self.declare()
 
     @property
     def begun(self) -> int:
@@ -112,19 +118,10 @@ class Locked:
         with self._lock:
             return self.agent.diagnostics()
 
-    def configuration(self) -> dict[str, Any]:
-        """The arguments that make this agent."""
-        return {"agent": self.agent}
-
     def state(self) -> stored.State:
         """The agent inside, between two calls."""
         with self._lock:
-            return {"agent": stored.kept(self.agent)}
-
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The agent that wrote the state, with a lock of its own."""
-        return cls(stored.made(stored.exact(state, "agent")["agent"]))
+            return super().state()
 
     def __reduce__(self) -> tuple[type[Self], tuple[Agent]]:
         """Pickle the agent inside; a lock belongs to its process."""

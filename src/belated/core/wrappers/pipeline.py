@@ -106,7 +106,7 @@ class Pipeline(Around, Ledgered):
         return {**self.agent.diagnostics(), **self._ledger.tally(), "late": self._late}
 
     def restored(self) -> None:
-        """What is held has not come to its time."""
+        """Check that the time of what is held has not come."""
         if any(is_past(episode, self.begun - 1, self.max_delay) for episode in self._held):
             raise ValueError("held must be records whose time has not come")
 

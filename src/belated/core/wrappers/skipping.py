@@ -94,7 +94,7 @@ class Skipping(Around, Wrapper):
         return {**self.agent.diagnostics(), "skipped": self._skipped}
 
     def restored(self) -> None:
-        """What was let go has followed the episodes."""
+        """Check that all episodes that are too old have been let go."""
         if is_past(self._kept_from, self.begun - 1, self.threshold):
             raise ValueError(f"kept_from must have followed begun, got {self._kept_from}")
 

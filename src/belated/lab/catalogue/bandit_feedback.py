@@ -7,9 +7,10 @@ chosen on other worlds and seeds, one for all cases, by `bandit-feedback-tuning`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from belated.config.part import Part, part
+from belated.lab.catalogue.common import arms, late, switches
 from belated.lab.spec import SCORE, Case, Experiment, Learner
 from belated.lab.sweep import Select
 
@@ -54,7 +55,11 @@ def bandit_feedback() -> Experiment:
         "Late bandit feedback in MDPs, with factors selected on other worlds",
         "The algorithms of the later papers with one factor each on the constants of their theory, "
         "the recommended agent and posterior sampling.",
-        (RECOMMENDED, Learner("PSRL", part("posterior_sampling")), *_chosen(_tuning(), SELECTED)),
+        (
+            RECOMMENDED,
+            Learner("PSRL", part("posterior_sampling")),
+            *_chosen(bandit_feedback_tuning(), SELECTED),
+        ),
     )
 
 
@@ -113,7 +118,7 @@ def _bandit_feedback(
         title=title,
         about=about,
         environment=part("random_mdp", states=6, actions=3, horizon=4, seed=411),
-        delays=part("geometric", mean=10),
+        delays=late(10),
         agents=agents,
         episodes=1000,
         seeds=seeds,
@@ -123,7 +128,7 @@ def _bandit_feedback(
     )
 
 
-def _tuning() -> Experiment:
+def bandit_feedback_tuning() -> Experiment:
     """The factors that are tried for MDPs; rates of exploration stay those of the theory."""
     dilated = DILATED.replaced("exploration", "tuned")
     return Experiment(
@@ -131,7 +136,7 @@ def _tuning() -> Experiment:
         title="Factors on the constants of the theory, on worlds of their own",
         about="One factor for each algorithm is selected here and used in bandit-feedback.",
         environment=part("random_mdp", states=5, actions=2, horizon=5, seed=501),
-        delays=part("geometric", mean=15),
+        delays=late(15),
         agents=(
             Learner("DAPO, known", part("dapo", transitions="known", exploration="tuned")),
             Learner("DAPO, unknown", part("dapo", exploration="tuned")),
@@ -154,8 +159,8 @@ def _tuning() -> Experiment:
                 part("switching", count=4, every=5, seed=51),
                 part("fixed", delay=10),
             ),
-            Case("goal", part("gridworld", size=(2, 4), horizon=6), delays=_late(5)),
-            Case("river", part("chain", states=4, horizon=8), delays=_late(20)),
+            Case("goal", part("gridworld", size=(2, 4), horizon=6), delays=late(5)),
+            Case("river", part("chain", states=4, horizon=8), delays=late(20)),
         ),
         sweep=(
             ("agents.DAPO, known.scale", (1, 3, 10, 30, 100)),
@@ -187,16 +192,16 @@ def delayed_bandits() -> Experiment:
         Learner("EXP3", part("exp3")),
     )
     long = part("fixed", delay=200)
-    lost = part("lost", probability=0.2, otherwise=_late(20))
+    lost = part("lost", probability=0.2, otherwise=late(20))
     return Experiment(
         name="delayed-bandits",
         title="Arms with late feedback",
         about="Algorithms for arms with the constants of their theory and with a factor on them "
         "that was selected on other arms, the recommended agent, and rivals.",
-        environment=_arms(5),
+        environment=arms(5),
         costs=part("random", seed=61),
-        delays=_late(20),
-        agents=(RECOMMENDED, *rivals, *theory, *_chosen(_arms_tuning(), SELECTED_ARMS)),
+        delays=late(20),
+        agents=(RECOMMENDED, *rivals, *theory, *_chosen(delayed_bandits_tuning(), SELECTED_ARMS)),
         episodes=1000,
         seeds=4,
         information="bandit",
@@ -211,23 +216,23 @@ def delayed_bandits() -> Experiment:
             Case(
                 "cycle, delay 200", costs=part("switching", count=3, every=8, seed=62), delays=long
             ),
-            Case("switches", costs=_switches(2, 250, 63)),
+            Case("switches", costs=switches(2, 250, 63)),
             Case("hidden improvement", costs=part("improving", at=400, seed=64, noise="bernoulli")),
-            Case("20 arms", _arms(20), costs=part("random", seed=65)),
+            Case("20 arms", arms(20), costs=part("random", seed=65)),
         ),
         against=SCORE,
     )
 
 
-def _arms_tuning() -> Experiment:
+def delayed_bandits_tuning() -> Experiment:
     """The factors that are tried for arms."""
     return Experiment(
         name="delayed-bandits-tuning",
         title="Factors on the constants of the theory, on arms of their own",
         about="One factor for each algorithm is selected here and used in delayed-bandits.",
-        environment=_arms(7),
+        environment=arms(7),
         costs=part("random", seed=71),
-        delays=_late(30),
+        delays=late(30),
         agents=(
             Learner("Zimmert-Seldin", part("zimmert_seldin")),
             Learner("DAPO", part("dapo", transitions="known", exploration="tuned")),
@@ -241,10 +246,10 @@ def _arms_tuning() -> Experiment:
         cases=(
             Case("7 arms"),
             Case(
-                "12 arms", _arms(12), costs=part("random", seed=72), delays=part("fixed", delay=50)
+                "12 arms", arms(12), costs=part("random", seed=72), delays=part("fixed", delay=50)
             ),
             Case("cycle", costs=part("switching", count=4, every=5, seed=73)),
-            Case("switches", costs=_switches(3, 300, 74)),
+            Case("switches", costs=switches(3, 300, 74)),
         ),
         sweep=(
             ("agents.Zimmert-Seldin.scale", (1, 3, 10, 30, 100)),
@@ -258,35 +263,23 @@ def _arms_tuning() -> Experiment:
 
 def chosen() -> dict[str, Part]:
     """The agents with the factors that were selected for MDPs, by name without the factor."""
-    tuning = _tuning()
+    tuning = bandit_feedback_tuning()
     return {tuning.base(one.name): one.agent for one in _chosen(tuning, SELECTED)}
 
 
 def zimmert_seldin() -> Part:
     """Zimmert and Seldin's agent with the factor that was selected for arms."""
-    return _arms_tuning().learner(SELECTED_ARMS[0]).agent
+    return delayed_bandits_tuning().learner(SELECTED_ARMS[0]).agent
 
 
 def _chosen(tuning: Experiment, names: Iterable[str]) -> tuple[Learner, ...]:
     return tuple(tuning.learner(name) for name in names)
 
 
-def _arms(number: int) -> Part:
-    return part("bandit", means=(0.5,) * number)
-
-
-def _late(mean: float) -> Part:
-    return part("geometric", mean=mean)
-
-
-def _switches(count: int, every: int, seed: int) -> Part:
-    return part("switching", count=count, every=every, seed=seed, noise="bernoulli")
-
-
-LATER: dict[str, Callable[[], Experiment]] = {
-    "bandit-feedback": bandit_feedback,
-    "bandit-feedback-theory": bandit_feedback_theory,
-    "bandit-feedback-tuning": _tuning,
-    "delayed-bandits": delayed_bandits,
-    "delayed-bandits-tuning": _arms_tuning,
-}
+EXPERIMENTS = (
+    bandit_feedback,
+    bandit_feedback_theory,
+    bandit_feedback_tuning,
+    delayed_bandits,
+    delayed_bandits_tuning,
+)

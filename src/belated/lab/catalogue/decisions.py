@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from collections.abc import Callable
 from typing import Any
 
 from belated.config.part import Part, part
+from belated.lab.catalogue.common import late
 from belated.lab.spec import SCORE, Case, Experiment, Learner
 
 EPISODES, TUNING_EPISODES = 2000, 1500
@@ -181,7 +181,7 @@ def _experiment(
         title=title,
         about=about,
         environment=_conversions(),
-        delays=_late(100),
+        delays=late(100),
         agents=tuple(agents),
         episodes=episodes,
         seeds=seeds,
@@ -195,12 +195,12 @@ def _experiment(
 def suite_cases() -> tuple[Case, ...]:
     """The cases of the suite; those with real data need the extra `data`."""
     cases = [
-        Case("rare conversions", _conversions(4, 6, rate=0.04), delays=_late(100)),
-        Case("common conversions", _conversions(5, 8, rate=0.3), delays=_late(100)),
+        Case("rare conversions", _conversions(4, 6, rate=0.04), delays=late(100)),
+        Case("common conversions", _conversions(5, 8, rate=0.3), delays=late(100)),
         Case("conversions, a switch", _conversions(4, 5, rate=0.2, change="switch"),
-             delays=_late(60)),
-        Case("conversions, drift", _conversions(4, 5, rate=0.2, change="drift"), delays=_late(80)),
-        Case("heavy amounts", _conversions(4, 6, rate=0.2, amounts=1.2), delays=_late(80)),
+             delays=late(60)),
+        Case("conversions, drift", _conversions(4, 5, rate=0.2, change="drift"), delays=late(80)),
+        Case("heavy amounts", _conversions(4, 6, rate=0.2, amounts=1.2), delays=late(80)),
         Case("rare, very heavy amounts", _conversions(3, 3, rate=0.1, amounts=1.8),
              delays=part("heavy_tailed", index=1.3, scale=40.0)),
         Case("mailer, nightly batch", part("mailer"),
@@ -208,30 +208,30 @@ def suite_cases() -> tuple[Case, ...]:
         Case("conversions, nightly batch", _conversions(4, 6, rate=0.1),
              delays=part("nightly", per_day=100, low=0, high=4)),
         Case("slow actions", _conversions(4, 5, rate=0.2),
-             delays=part("by_action", models=(_late(10), _late(40), _late(150), _late(400)))),
+             delays=part("by_action", models=(late(10), late(40), late(150), late(400)))),
         Case("slow actions, a switch", _conversions(3, 4, rate=0.25, change="switch"),
-             delays=part("by_action", models=(_late(20), _late(80), _late(250)))),
+             delays=part("by_action", models=(late(20), late(80), late(250)))),
         Case("20 % lost, long delays", _conversions(4, 6, rate=0.15),
-             delays=part("lost", probability=0.2, otherwise=_late(250))),
-        Case("40 features", _conversions(4, 40, rate=0.3), delays=_late(60)),
+             delays=part("lost", probability=0.2, otherwise=late(250))),
+        Case("40 features", _conversions(4, 40, rate=0.3), delays=late(60)),
         Case("linear", part("outcomes", actions=5, features=8, noise=1.0, seed="run"),
-             delays=_late(100)),
-        Case("linear, drift", part("outcomes", change="drift", seed="run"), delays=_late(60)),
+             delays=late(100)),
+        Case("linear, drift", part("outcomes", change="drift", seed="run"), delays=late(60)),
         Case("linear, a switch", part("outcomes", change="switch", seed="run"),
              delays=part("fixed", delay=100)),
         Case("items, one model", part("items", at_hand=8, features=8, rate=0.1, seed="run"),
-             delays=_late(100)),
+             delays=late(100)),
         Case("items, one linear model, drift",
              part("items", at_hand=6, features=10, noise=1.0, change="drift", seed="run"),
-             delays=_late(60)),
-        Case("A/B/n", _conversions(4, 0, rate=0.06), delays=_late(150)),
-        Case("A/B/n, a switch", _conversions(4, 0, rate=0.2, change="switch"), delays=_late(80)),
+             delays=late(60)),
+        Case("A/B/n", _conversions(4, 0, rate=0.06), delays=late(150)),
+        Case("A/B/n, a switch", _conversions(4, 0, rate=0.2, change="switch"), delays=late(80)),
     ]  # fmt: skip
     if has_data():
         cases += [
-            Case("digits", part("labelled", name="digits"), delays=_late(100)),
-            Case("wine", part("labelled", name="wine"), delays=_late(100)),
-            Case("breast cancer", part("labelled", name="breast_cancer"), delays=_late(100)),
+            Case("digits", part("labelled", name="digits"), delays=late(100)),
+            Case("wine", part("labelled", name="wine"), delays=late(100)),
+            Case("breast cancer", part("labelled", name="breast_cancer"), delays=late(100)),
             Case("flights", part("landings"), delays=part("of_world")),
         ]
     return tuple(cases)
@@ -240,13 +240,13 @@ def suite_cases() -> tuple[Case, ...]:
 def tuning_cases() -> tuple[Case, ...]:
     """The cases of the tuning."""
     return (
-        Case("conversions", _conversions(3, 7, rate=0.08), delays=_late(120)),
+        Case("conversions", _conversions(3, 7, rate=0.08), delays=late(120)),
         Case("conversions, a switch", _conversions(5, 4, rate=0.25, change="switch"),
-             delays=_late(50)),
+             delays=late(50)),
         Case("slow actions", _conversions(3, 6, rate=0.2),
-             delays=part("by_action", models=(_late(15), _late(60), _late(300)))),
+             delays=part("by_action", models=(late(15), late(60), late(300)))),
         Case("linear, drift", part("outcomes", actions=3, features=4, change="drift", seed="run"),
-             delays=_late(50)),
+             delays=late(50)),
     )  # fmt: skip
 
 
@@ -275,12 +275,4 @@ def _conversions(actions: int = 4, features: int = 6, **given: Any) -> Part:
     return part("conversions", actions=actions, features=features, seed="run", **given)
 
 
-def _late(mean: float) -> Part:
-    return part("geometric", mean=mean)
-
-
-DECISIONS: dict[str, Callable[[], Experiment]] = {
-    "decisions": decisions,
-    "decisions-quick": decisions_quick,
-    "decisions-tuning": decisions_tuning,
-}
+EXPERIMENTS = (decisions, decisions_quick, decisions_tuning)

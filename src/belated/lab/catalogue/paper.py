@@ -1,4 +1,4 @@
-"""Experiments by name: those of the paper, and those behind its other statements.
+"""The experiments of the paper, and those behind its other statements.
 
 Lancewicki, Rosenberg & Mansour (AAAI 2022), https://arxiv.org/abs/2012.14843, appendix "Full
 details of the empirical evaluation". The text leaves some details open; they are chosen so that
@@ -9,14 +9,9 @@ directions, a goal that can be left, delays on 0, 1, 2, ..., and two offset wall
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
-from belated.config.part import Part, part, shown
-from belated.core import checks
-from belated.lab.catalogue.bandit_feedback import LATER
-from belated.lab.catalogue.decisions import DECISIONS
-from belated.lab.catalogue.suite import SUITES
+from belated.config.part import Part, part
 from belated.lab.spec import Case, Experiment, Learner
 from belated.tabular.environments.gridworld import PAPER_WALLS
 
@@ -302,77 +297,18 @@ def oreps_oppo() -> Experiment:
     return dataclasses.replace(whole, episodes=1000, seeds=5)
 
 
-EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
-    "paper-grid": paper_grid,
-    "demo": demo,
-    "paper-walls": paper_walls,
-    "paper-short-delays": paper_short_delays,
-    "lost-records": lost_records,
-    "lower-bound-delay": lower_bound_delay,
-    "lower-bound-episodes": lower_bound_episodes,
-    "grid-delay": grid_delay,
-    "grid-episodes": grid_episodes,
-    "known-unknown": known_unknown,
-    "explicit-exploration": explicit_exploration,
-    "no-tuning": no_tuning,
-    "oreps-oppo": oreps_oppo,
-    **LATER,
-    **SUITES,
-    **DECISIONS,
-}
-
-
-def named(name: str) -> Experiment:
-    """An experiment by its name. Its title and remarks are not part of it: see `words`."""
-    return dataclasses.replace(
-        EXPERIMENTS[checks.choice("experiment", name, EXPERIMENTS)](), title="", about=""
-    )
-
-
-def title(experiment: Experiment, case: str = "") -> str:
-    """The title of an experiment, or of one of its cases."""
-    found, _ = words(experiment)
-    if case and found == _made(experiment):
-        found = found.removesuffix(_cases(experiment))
-    return ": ".join(filter(None, [found, case]))
-
-
-def words(experiment: Experiment) -> tuple[str, str]:
-    """The title of an experiment, and remarks about it.
-
-    They are its own if it has any. What was written about a named experiment is used only as long
-    as it is still that one: the title if nothing but the number of seeds has changed, the remarks,
-    which may be conclusions, with at least as many seeds. Any other title is made from the data.
-    """
-    title, about = experiment.title, experiment.about
-    if experiment.name in EXPERIMENTS:
-        whole = EXPERIMENTS[experiment.name]()
-        if dataclasses.replace(experiment, seeds=whole.seeds, title="", about="") == (
-            dataclasses.replace(whole, title="", about="")
-        ):
-            title = title or whole.title
-            about = about or (whole.about if experiment.seeds >= whole.seeds else "")
-    return title or _made(experiment), about
-
-
-def _made(experiment: Experiment) -> str:
-    """A title from what the cases have in common."""
-    scenes = [experiment.scene(case) for case in experiment.case_names()]
-    described = [
-        [_brief(scene.environment) for scene in scenes],
-        [f"costs {_brief(scene.costs)}" if scene.costs else "" for scene in scenes],
-        [f"delays {_brief(scene.delays)}" for scene in scenes],
-        [f"{scene.episodes} episodes" for scene in scenes],
-    ]
-    common = [found[0] for found in described if len(set(found)) == 1 and found[0]]
-    return f"{experiment.name}: {', '.join(common)}" + _cases(experiment)
-
-
-def _cases(experiment: Experiment) -> str:
-    number = len(experiment.case_names())
-    return f", {number} cases" if number > 1 else ""
-
-
-def _brief(part: Part) -> str:
-    """A part in a title; long values are left out."""
-    return shown(Part(part.kind, tuple(p for p in part.parameters if len(shown(p[1])) <= 32)))
+EXPERIMENTS = (
+    paper_grid,
+    demo,
+    paper_walls,
+    paper_short_delays,
+    lost_records,
+    lower_bound_delay,
+    lower_bound_episodes,
+    grid_delay,
+    grid_episodes,
+    known_unknown,
+    explicit_exploration,
+    no_tuning,
+    oreps_oppo,
+)

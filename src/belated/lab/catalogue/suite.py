@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from collections.abc import Callable
 
 from belated.config.part import Part, part
 from belated.lab.catalogue import bandit_feedback as later
+from belated.lab.catalogue.common import arms, late, switches
 from belated.lab.spec import SCORE, Case, Experiment, Learner
 
 EPISODES = 2000
@@ -51,8 +51,17 @@ AGENTS = (
 """Agents that are told nothing about the world, costs and delays; they are run in every case."""
 SEEN = ("4 arms, rare late successes", "rare late successes")
 """Cases whose delays depend on the outcome: nobody can be told their total."""
-STRONGEST = ("recommended", "PSRL", "Lazy UCBVI", "Zimmert-Seldin")
-"""The recommended agent, and three rivals that were near the best in most cases of their kind."""
+STRONGEST = (
+    "recommended",
+    "PSRL",
+    "PSRL, forget 0.999",
+    "PSRL, forget 0.99",
+    "Q-learning",
+    "UCBVI, bonus 0.3",
+    "Lazy UCBVI",
+    "Zimmert-Seldin",
+)
+"""The recommended agent, and whatever was within 0.02 of the best in a case of version 0.2.0."""
 LARGE = ("the paper's grid", "400 states", "full: goal, fixed delay of 40")
 """Cases that are too large for agents with bounds or measures over all states and steps."""
 
@@ -66,7 +75,7 @@ def later_agents(cases: tuple[Case, ...]) -> tuple[Learner, ...]:
     every = tuple(case.name for case in cases)
     drawn = tuple(name for name in every if name not in SEEN)
     small = tuple(name for name in drawn if name not in LARGE)
-    arms = tuple(c.name for c in cases if c.environment and c.environment.kind == "bandit")
+    of_arms = tuple(c.name for c in cases if c.environment and c.environment.kind == "bandit")
     return (
         Learner("Lazy UCBVI", factors["Lazy UCBVI"], "bandit", cases=every),
         Learner("DAPO, unknown", factors["DAPO, unknown"], "bandit", cases=small),
@@ -74,7 +83,7 @@ def later_agents(cases: tuple[Case, ...]) -> tuple[Learner, ...]:
         Learner("DAPO, known", factors["DAPO, known"], "bandit", cases=drawn),
         Learner("BOLD, known", factors["BOLD, known"], "bandit", cases=every),
         Learner("FTRL, known", factors["FTRL, known"], "bandit", cases=small),
-        Learner("Zimmert-Seldin", later.zimmert_seldin(), "bandit", cases=arms),
+        Learner("Zimmert-Seldin", later.zimmert_seldin(), "bandit", cases=of_arms),
     )
 
 
@@ -158,26 +167,26 @@ def suite_tuning() -> Experiment:
         title="The settings of the rivals, on worlds outside the suite",
         about="From the settings here those of the suite were chosen, by their mean score.",
         environment=_mdp(6, 3, 5, 101),
-        delays=_late(10),
+        delays=late(10),
         agents=tuple(agents),
         episodes=EPISODES,
         seeds=1,
         information="bandit",
         cases=(
             Case("noise"),
-            Case("switches", costs=part("switching", every=700, seed=103), delays=_late(20)),
-            Case("drift", costs=part("drifting", count=3, every=600, seed=105), delays=_late(30)),
+            Case("switches", costs=part("switching", every=700, seed=103), delays=late(20)),
+            Case("drift", costs=part("drifting", count=3, every=600, seed=105), delays=late(30)),
             Case("fast cycle", costs=part("switching", every=7, seed=107)),
-            Case("goal", environment=_grid(4, 10), delays=_late(20)),
+            Case("goal", environment=_grid(4, 10), delays=late(20)),
             Case(
                 "moving goal",
                 environment=_grid(4, 12),
                 costs=_goals(4, ((3, 3), (0, 3), (3, 0)), 500),
             ),
-            Case("8 arms", environment=_arms(8), costs=_switch(5, 500, 116), delays=_late(20)),
+            Case("8 arms", environment=arms(8), costs=switches(5, 500, 116), delays=late(20)),
             Case(
                 "hidden improvement",
-                environment=_arms(8),
+                environment=arms(8),
                 costs=part("improving", at=1000, seed=113, noise="bernoulli"),
             ),
         ),
@@ -199,7 +208,7 @@ def paper_grid_bandit() -> Experiment:
         about="The paper's grid when only the suffered costs come back. The recommended agent is "
         "told nothing; OPPO is told that costs come from fixed laws.",
         environment=part("gridworld"),
-        delays=_late(10),
+        delays=late(10),
         agents=(
             RECOMMENDED,
             PSRL,
@@ -220,7 +229,7 @@ def _suite(name: str, title: str, about: str, episodes: int, seeds: int) -> Expe
         title=title,
         about=about,
         environment=_mdp(9, 2, 6, 301),
-        delays=_late(5),
+        delays=late(5),
         agents=(*AGENTS, *later_agents(cases)),
         episodes=episodes,
         seeds=seeds,
@@ -238,16 +247,16 @@ def _bandit(K: int) -> tuple[Case, ...]:
         Case(
             "noise, own dynamics at every step",
             part("random_mdp", states=4, actions=4, horizon=7, homogeneous=False, seed=303),
-            delays=_late(15),
+            delays=late(15),
         ),
         Case("noise, fixed delay of 150", _mdp(7, 5, 5, 304), delays=part("fixed", delay=150)),
         Case("noise, 30 % lost", _mdp(12, 3, 6, 305), delays=_lost(0.3, 20)),
-        Case("switches", _mdp(9, 2, 6, 306), _switch(2, int(0.3 * K), 11, None), _late(10)),
+        Case("switches", _mdp(9, 2, 6, 306), switches(2, int(0.3 * K), 11, None), late(10)),
         Case(
             "switches, noise, bursts",
             _mdp(5, 5, 5, 307),
-            _switch(3, K // 4, 12),
-            part("bursts", size=30, within=_late(5)),
+            switches(3, K // 4, 12),
+            part("bursts", size=30, within=late(5)),
         ),
         Case(
             "drift, fixed delay of 30",
@@ -261,7 +270,7 @@ def _bandit(K: int) -> tuple[Case, ...]:
             part("drifting", count=2, every=int(0.4 * K), seed=14, noise="bernoulli"),
             _lost(0.2, 10),
         ),
-        Case("fast cycle", _mdp(12, 3, 6, 310), _switch(3, 8, 15, None), _late(15)),
+        Case("fast cycle", _mdp(12, 3, 6, 310), switches(3, 8, 15, None), late(15)),
         Case(
             "random walk, heavy tails",
             _mdp(7, 5, 5, 311),
@@ -272,28 +281,28 @@ def _bandit(K: int) -> tuple[Case, ...]:
             "hidden improvement",
             _mdp(9, 3, 6, 312),
             part("improving", at=int(0.45 * K), share=0.5, seed=17, noise="bernoulli"),
-            _late(10),
+            late(10),
         ),
-        Case("goal", _grid((4, 5), 13), delays=_late(25)),
+        Case("goal", _grid((4, 5), 13), delays=late(25)),
         Case(
             "moving goal, flights",
             _grid((5, 6), 16),
             _goals((5, 6), ((4, 5), (0, 5), (4, 0)), K // 4),
             part("flights"),
         ),
-        Case("the paper's grid", part("gridworld"), delays=_late(10), episodes=int(0.6 * K)),
-        Case("RiverSwim", part("chain", states=7, horizon=21), delays=_late(10)),
-        Case("8 arms, switches", _arms(8), _switch(4, K // 4, 18), _late(20)),
-        Case("8 arms, hidden improvement", _arms(8), _better(K, 19), _late(30)),
-        Case("20 arms, flights", _arms(20), part("random", seed=20), part("flights")),
-        Case("50 arms", _arms(50), part("random", seed=21), _late(10)),
+        Case("the paper's grid", part("gridworld"), delays=late(10), episodes=int(0.6 * K)),
+        Case("RiverSwim", part("chain", states=7, horizon=21), delays=late(10)),
+        Case("8 arms, switches", arms(8), switches(4, K // 4, 18), late(20)),
+        Case("8 arms, hidden improvement", arms(8), _better(K, 19), late(30)),
+        Case("20 arms, flights", arms(20), part("random", seed=20), part("flights")),
+        Case("50 arms", arms(50), part("random", seed=21), late(10)),
         Case(
             "8 arms, the lower bound's blocks",
-            _arms(8),
+            arms(8),
             part("blocks", length=40),
             part("fixed", delay=19),
         ),
-        Case("4 arms, rare late successes", _arms(4),
+        Case("4 arms, rare late successes", arms(4),
              part("random", seed=37, low=0.9, high=0.96), _rare(1, 200)),
         Case("rare late successes", _mdp(4, 4, 3, 317),
              part("random", seed=38, low=0.92, high=1.0), _rare(3, 150)),
@@ -301,35 +310,35 @@ def _bandit(K: int) -> tuple[Case, ...]:
     ]  # fmt: skip
     if has_gymnasium():
         lake = part("gymnasium", env="FrozenLake-v1", horizon=25)
-        cases.append(Case("FrozenLake", lake, delays=_late(10)))
+        cases.append(Case("FrozenLake", lake, delays=late(10)))
     return tuple(cases)
 
 
 def _deep(K: int) -> tuple[Case, ...]:
     """Cases in which exploration must go deep, differences are faint, or there is little time."""
     return (
-        Case("deep sea", part("deep_sea", size=13, seed=31), delays=_late(10)),
+        Case("deep sea", part("deep_sea", size=13, seed=31), delays=late(10)),
         Case("deep sea, fixed delay of 30", part("deep_sea", size=17, seed=32),
              delays=part("fixed", delay=30)),
-        Case("lock", part("lock", states=11, actions=3, seed=33), delays=_late(15)),
-        Case("long RiverSwim", part("chain", states=13, horizon=39), delays=_late(10)),
-        Case("RiverSwim, cycle", part("chain", states=8, horizon=16), _switch(3, 8, 34, None),
-             _late(10)),
+        Case("lock", part("lock", states=11, actions=3, seed=33), delays=late(15)),
+        Case("long RiverSwim", part("chain", states=13, horizon=39), delays=late(10)),
+        Case("RiverSwim, cycle", part("chain", states=8, horizon=16), switches(3, 8, 34, None),
+             late(10)),
         Case("faint differences", _mdp(10, 3, 6, 313),
-             part("random", seed=35, low=0.45, high=0.55), _late(10)),
-        Case("400 states", _mdp(400, 3, 8, 314), delays=_late(10), episodes=K // 2),
-        Case("25 actions", _mdp(5, 25, 5, 315), delays=_late(10)),
-        Case("short", _mdp(7, 3, 5, 316), delays=_late(5), episodes=K // 8),
-        Case("60 arms, short", _arms(60), part("random", seed=36), _late(5), episodes=K // 8),
+             part("random", seed=35, low=0.45, high=0.55), late(10)),
+        Case("400 states", _mdp(400, 3, 8, 314), delays=late(10), episodes=K // 2),
+        Case("25 actions", _mdp(5, 25, 5, 315), delays=late(10)),
+        Case("short", _mdp(7, 3, 5, 316), delays=late(5), episodes=K // 8),
+        Case("60 arms, short", arms(60), part("random", seed=36), late(5), episodes=K // 8),
     )  # fmt: skip
 
 
 def _full(K: int) -> tuple[Case, ...]:
     """The cases in which whole cost functions come back."""
     cases = (
-        Case("noise, long delays", _mdp(12, 2, 8, 323), delays=_late(50)),
+        Case("noise, long delays", _mdp(12, 2, 8, 323), delays=late(50)),
         Case(
-            "switches, heavy tails", _mdp(9, 4, 6, 324), _switch(3, K // 5, 22, None), _heavy(1.1)
+            "switches, heavy tails", _mdp(9, 4, 6, 324), switches(3, K // 5, 22, None), _heavy(1.1)
         ),
         Case(
             "drift, lost",
@@ -337,20 +346,20 @@ def _full(K: int) -> tuple[Case, ...]:
             part("drifting", count=2, every=K // 3, seed=23),
             _lost(0.2, 20),
         ),
-        Case("fast cycle", _mdp(6, 2, 9, 326), _switch(2, 5, 24, None), _late(20)),
-        Case("random walk", _mdp(15, 3, 8, 327), part("walking", step=0.01, seed=25), _late(30)),
+        Case("fast cycle", _mdp(6, 2, 9, 326), switches(2, 5, 24, None), late(20)),
+        Case("random walk", _mdp(15, 3, 8, 327), part("walking", step=0.01, seed=25), late(30)),
         Case("hidden improvement, flights", _mdp(12, 3, 6, 328), _better(K, 26), part("flights")),
         Case("goal, fixed delay of 40", _grid(7, 22), delays=part("fixed", delay=40)),
         Case(
             "moving goal",
             _grid((5, 6), 16),
             _goals((5, 6), ((4, 5), (4, 0), (2, 3)), int(0.15 * K)),
-            _late(10),
+            late(10),
         ),
         Case(
             "20 arms, switches, bursts",
-            _arms(20),
-            _switch(5, int(0.15 * K), 27),
+            arms(20),
+            switches(5, int(0.15 * K), 27),
             part("bursts", size=50),
         ),
     )
@@ -372,20 +381,12 @@ def _grid(size: int | tuple[int, int], horizon: int) -> Part:
     return part("gridworld", size=size, horizon=horizon)
 
 
-def _arms(number: int) -> Part:
-    return part("bandit", means=(0.5,) * number)
-
-
-def _late(mean: float) -> Part:
-    return part("geometric", mean=mean)
-
-
 def _rare(steps: int, deadline: int) -> Part:
     """A success comes late; that there was none is known at the deadline."""
     return part(
         "by_outcome",
         model=part("fixed", delay=deadline),
-        otherwise=_late(deadline / 4),
+        otherwise=late(deadline / 4),
         threshold=steps - 0.5,
     )
 
@@ -395,12 +396,7 @@ def _heavy(index: float) -> Part:
 
 
 def _lost(probability: float, mean: float) -> Part:
-    return part("lost", probability=probability, otherwise=_late(mean))
-
-
-def _switch(count: int, every: int, seed: int, noise: str | None = "bernoulli") -> Part:
-    given = {} if noise is None else {"noise": noise}
-    return part("switching", count=count, every=every, seed=seed, **given)
+    return part("lost", probability=probability, otherwise=late(mean))
 
 
 def _better(K: int, seed: int) -> Part:
@@ -411,10 +407,4 @@ def _goals(size: int | tuple[int, int], goals: tuple[tuple[int, int], ...], ever
     return part("moving_goal", size=size, goals=goals, every=every)
 
 
-SUITES: dict[str, Callable[[], Experiment]] = {
-    "suite": suite,
-    "suite-strongest": suite_strongest,
-    "suite-quick": suite_quick,
-    "suite-tuning": suite_tuning,
-    "paper-grid-bandit": paper_grid_bandit,
-}
+EXPERIMENTS = (suite, suite_strongest, suite_quick, suite_tuning, paper_grid_bandit)

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 
 from belated.core.arrays import Floats
 from belated.lab import statistics
-from belated.lab.catalogue.paper import title
+from belated.lab.catalogue import title
 from belated.lab.figures import maps, profile, sweeps
 from belated.lab.figures import style as drawing
 from belated.lab.figures.style import (
@@ -55,7 +55,7 @@ def first(results: Results) -> Drawing:
 
 def makers(results: Results, layout: Layout = DEFAULT) -> dict[str, Callable[[], Drawing]]:
     """What draws each figure, by its name."""
-    experiment, lines = results.experiment, results.lines
+    experiment, lines = results.experiment, results.lines_on(layout.on, layout.regret)
     axes = dict(experiment.sweep)
     if experiment.against == SCORE:
         return profile.makers(experiment, lines, layout)
@@ -78,8 +78,7 @@ def _of_case(results: Results, case: str, layout: Layout) -> dict[str, Callable[
     names = [learner.name for learner in experiment.learners]
     rows = results.reported.filter(pl.col("case") == case)
     heading = title(experiment, case)
-    if layout.agents is not None:
-        rows = rows.filter(pl.col("agent").is_in(drawing.chosen(names, layout)))
+    rows = rows.filter(pl.col("agent").is_in(drawing.chosen(names, layout)))
     found: dict[str, Callable[[], Drawing]] = {
         file_name("cost", case): lambda: over_time(names, case, rows, "value", layout, heading),
         file_name("regret", case): lambda: over_time(names, case, rows, "regret", layout, heading),

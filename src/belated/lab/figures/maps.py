@@ -15,7 +15,7 @@ from belated import config as kinds
 from belated.config.registry import with_defaults
 from belated.core.arrays import Bools, Floats
 from belated.lab import store
-from belated.lab.figures.style import Layout, Sheet, head, in_two_lines
+from belated.lab.figures.style import Layout, Sheet, head, in_two_lines, is_math
 from belated.lab.spec import Experiment, Scene, Task
 from belated.tabular.environments.gridworld import MOVES
 
@@ -107,7 +107,9 @@ def draw(maps: list[Learned], layout: Layout, title: str) -> Figure:
             )  # fmt: skip
         axes.set(xticks=[], yticks=[])
         axes.spines[:].set(visible=True, color="0.7")
-        axes.set_title(in_two_lines(item.name, 24), pad=15, fontsize=9)
+        name = layout.named(item.name)
+        heading = axes.set_title(in_two_lines(name, 24), pad=15, fontsize=9)
+        heading.set_parse_math(is_math(name))
     for axes in panels[len(maps) :]:
         axes.set_visible(False)
     figure.colorbar(shade, ax=list(panels), shrink=0.7, extend="max", label="visits per episode")

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from belated.core.arrays import Floats
-from belated.lab.catalogue.paper import title
+from belated.lab.catalogue import title
 from belated.lab.figures.style import (
     MANY,
     OTHERS,
@@ -17,17 +17,21 @@ from belated.lab.figures.style import (
     End,
     Layout,
     Sheet,
+    chosen,
     head,
+    is_math,
     look,
     plot,
     short,
 )
 from belated.lab.spec import Experiment
 from belated.lab.statistics import Line, Scores, score_table
-from belated.lab.table import number
+from belated.lab.tables import number
 
 RANGE = (-1.0, 1.1)
 """The range of scores that is drawn. Scores beyond it count, but cannot be seen."""
+LEFT = -0.1
+"""Where it begins if no score is less."""
 BANDS = 2
 """Bands are drawn for at most this many agents; more would hide one another."""
 WIDEST = 40
@@ -38,7 +42,7 @@ def makers(
     experiment: Experiment, lines: Sequence[Line], layout: Layout
 ) -> dict[str, Callable[[], Drawing]]:
     """What draws the profile, and a map of all scores."""
-    table = score_table(experiment, lines)
+    table = _chosen(score_table(experiment, lines), layout)
     heading = title(experiment)
     return {
         "profile": lambda: profile(experiment, table, layout, heading),
@@ -46,14 +50,26 @@ def makers(
     }
 
 
+def _chosen(table: Scores, layout: Layout) -> Scores:
+    """The scores of the agents that are shown."""
+    places = [table.agents.index(name) for name in chosen(table.agents, layout)]
+    return replace(table, agents=tuple(table.agents[i] for i in places),
+                   scores=table.scores[:, places])  # fmt: skip
+
+
 def profile(experiment: Experiment, table: Scores, layout: Layout, heading: str) -> Drawing:
     """For every agent the share of cases with at most a score."""
     all_names = [learner.name for learner in experiment.learners]
     order = np.argsort(np.nan_to_num(table.mean, nan=np.inf), kind="stable")
-    labels = {i: f"{short(table.agents[i], WIDEST)} ({_mean(table.scores[:, i])})" for i in order}
+    labels = {
+        i: f"{short(layout.named(table.agents[i]), WIDEST)} ({_mean(table.scores[:, i])})"
+        for i in order
+    }
+
+    shown = (LEFT if np.nanmin(table.scores, initial=0.0) >= LEFT else RANGE[0], RANGE[1])
 
     def paint(axes: Axes, focus: str | None) -> list[End]:
-        at = np.linspace(*RANGE, 400)
+        at = np.linspace(*shown, 400)
         for rank, i in sorted(enumerate(order), key=lambda item: labels[item[1]] == focus):
             colour, dash = look(all_names, table.agents[i])
             share, low, high = table.profile(int(i), at)
@@ -68,7 +84,7 @@ def profile(experiment: Experiment, table: Scores, layout: Layout, heading: str)
             axes.axvline(score, color="0.45", linewidth=1, linestyle=":", zorder=0)
             if focus is None:
                 axes.text(score, 1.01, what, ha="center", va="bottom", color="0.35", fontsize=8)
-        axes.set(xlim=RANGE, ylim=(0, 1), xlabel="score", ylabel="share of cases")
+        axes.set(xlim=shown, ylim=(0, 1), xlabel="score", ylabel="share of cases")
         return []
 
     # curves end together at the right, so they have a legend instead of labels at their ends
@@ -109,11 +125,13 @@ def by_case(table: Scores, layout: Layout, heading: str) -> Drawing:
             best = score <= np.nanmin(table.scores[row]) + 0.005
             axes.text(column, row, number(score), ha="center", va="center", fontsize=size,
                       color="0.05", weight="bold" if best else "normal")  # fmt: skip
-    names = [short(name, WIDEST) for name in table.agents]
+    names = [short(layout.named(name), WIDEST) for name in table.agents]
     axes.set_xticks(range(N), names, rotation=40, ha="left", rotation_mode="anchor",
                     fontsize=size + 1)  # fmt: skip
     axes.set_yticks(range(C), [short(case, WIDEST) for case in table.cases], fontsize=size + 1)
     axes.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False)
+    for label in axes.get_xticklabels():
+        label.set_parse_math(is_math(label.get_text()))
     axes.spines[:].set_visible(False)
     head(figure, layout, heading)
     caption = (

@@ -77,30 +77,39 @@ class Layout:
     """How figures are laid out.
 
     Attributes:
-        width: in inches; None for the width that suits the figure best.
-        title: whether a figure says its title.
+        width: "column", "page" or a number of inches; None for the width that suits the figure.
+        title: whether a figure has a title.
         legend: all curves in one plot with a legend below, instead of labels or panels.
-        block: curves over time show means of so many episodes; None chooses, by how long and how
-            jagged they are.
+        block: curves over time show means of so many episodes; None chooses the number by how long
+            and how jagged they are.
         on: costs in expectation over their noise ("means"), or as they were drawn ("drawn").
-        regret: which regret curves over time show, one of `statistics.REGRETS`; None for that
-            against the best fixed policy, on the same costs.
-        agents: which agents are shown; None for all.
-        labels: names to be shown for agents; what stands between dollars is set as mathematics.
+        regret: "hindsight", "means", "dynamic" or "so far", see `statistics.REGRETS`; None for the
+            regret against the best fixed policy, on the same costs.
+        agents: which agents are shown, each in its own colour; None for all.
+        labels: names to be shown for agents, in which $...$ is mathematics.
     """
 
-    width: float | None = None
+    width: Any = None
     title: bool = True
     legend: bool = False
     block: int | None = None
     on: str = "means"
     regret: str | None = None
-    agents: tuple[str, ...] | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
+    agents: Sequence[str] | None = None
+    labels: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.block is not None:
+            checks.integer("block", self.block, 1)
+        checks.choice("on", self.on, statistics.ON)
+        if self.regret is not None:
+            checks.choice("regret", self.regret, statistics.REGRETS)
+        if self.width is not None:
+            object.__setattr__(self, "width", _inches(self.width))
 
     def named(self, agent: str) -> str:
         """What an agent is called in figures."""
-        return self.labels.get(agent, agent)
+        return (self.labels or {}).get(agent, agent)
 
     def size(self, width: float, height: float) -> tuple[float, float]:
         """The size of a figure that suits this size best."""
@@ -116,31 +125,9 @@ class Layout:
         return STYLE | {"font.size": 7.5, "axes.titlesize": 8, "lines.linewidth": 1.2}
 
 
-def layout_of(
-    width: str | float | None = None,
-    *,
-    title: bool = True,
-    legend: bool = False,
-    block: int | None = None,
-    on: str = "means",
-    regret: str | None = None,
-    agents: Sequence[str] | None = None,
-    labels: Mapping[str, str] | None = None,
-) -> Layout:
-    """A checked layout; width is "column", "page" or a number of inches."""
-    if block is not None:
-        checks.integer("block", block, 1)
-    checks.choice("on", on, statistics.ON)
-    if regret is not None:
-        checks.choice("regret", regret, statistics.REGRETS)
-    inches = None if width is None else _inches(width)
-    shown = None if agents is None else tuple(agents)
-    return Layout(inches, title, legend, block, on, regret, shown, dict(labels or {}))
-
-
 def chosen(names: Sequence[str], layout: Layout) -> list[str]:
     """The agents that are shown, in their order; both keywords name agents that exist."""
-    for agent in (*(layout.agents or ()), *layout.labels):
+    for agent in (*(layout.agents or ()), *(layout.labels or ())):
         checks.choice("agents" if agent in (layout.agents or ()) else "labels", agent, names)
     return list(names if layout.agents is None else layout.agents)
 
@@ -264,7 +251,8 @@ def _panels(
     panels = list(figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel())
     for axes, name in zip(panels, names, strict=False):
         paint(axes, name)
-        axes.set_title(in_two_lines(name, round(14 * width / across)), fontsize=8)
+        heading = axes.set_title(in_two_lines(name, round(14 * width / across)), fontsize=8)
+        heading.set_parse_math(is_math(name))
     for i, axes in enumerate(panels):
         axes.set_visible(i < len(names))
         below = i + across >= len(names)
@@ -397,10 +385,12 @@ def spread(wanted: Floats, gap: float) -> Floats:
 
 
 def in_two_lines(name: str, longest: int) -> str:
-    """A name in at most two lines of so many characters."""
+    """A name in at most two lines of so many characters; a formula is not broken."""
+    if is_math(name):
+        return name
     return textwrap.fill(name, longest, max_lines=2, placeholder="…")
 
 
 def short(name: str, longest: int) -> str:
-    """A name for a figure, cut if it is too long."""
-    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+    """A name for a figure, cut if it is too long and holds no formula."""
+    return name if len(name) <= longest or is_math(name) else f"{name[: longest - 1]}…"

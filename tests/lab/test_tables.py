@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from belated.lab import tables
 from belated.lab.statistics import Interval, Line
-from belated.lab.table import Score, Table, number
+from belated.lab.tables import Score, Table, number
 
 TABLE = Table(
     "A title, 50 % of it",

@@ -77,7 +77,7 @@ def test_a_changed_function_is_another_specification(tmp_path, capsys):
     with pytest.raises(ValueError, match=r"another specification .agents differs"):
         run(experiment(**described(agents={"a": agent(0.2)})), tmp_path)
     read = Results(tmp_path)  # without the functions
-    assert "test_start:" in read.experiment.agents[0].agent.kind
+    assert "test_run:" in read.experiment.agents[0].agent.kind
     with pytest.raises(ValueError, match="is a function of the session that ran this"):
         run(read.experiment, tmp_path / "again", engine="here")
 

@@ -1,0 +1,21 @@
+"""Parts of which several experiments are made."""
+
+from __future__ import annotations
+
+from belated.config.part import Part, part
+
+
+def arms(number: int) -> Part:
+    """Arms of the same mean, for costs of their own."""
+    return part("bandit", means=(0.5,) * number)
+
+
+def late(mean: float) -> Part:
+    """Geometric delays."""
+    return part("geometric", mean=mean)
+
+
+def switches(count: int, every: int, seed: int, noise: str | None = "bernoulli") -> Part:
+    """Costs that switch among several cost functions."""
+    given = {} if noise is None else {"noise": noise}
+    return part("switching", count=count, every=every, seed=seed, **given)
