@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import select
+import socket
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -75,6 +78,23 @@ def test_a_record_that_is_never_taken_is_set_aside(shop, tmp_path):
         assert client.flush() == []
     with Client(shop, "shop", buffer=tmp_path / "b", **PATIENT) as client:
         assert len(client.set_aside) == 1
+
+
+@pytest.mark.parametrize("head", ["", "Content-Type: text/plain\r\n"])
+def test_a_rejected_request_hears_why_however_late_its_body_is_sent(shop, head):
+    """A connection that is closed over unread bytes is reset, and the answer is lost with it."""
+    place = urlsplit(shop)
+    with socket.create_connection((place.hostname, place.port), timeout=LIMIT) as connection:
+        size = 5_000_000 if not head else 3_000
+        connection.sendall(
+            f"POST /v1/learners/shop/feedback HTTP/1.1\r\nHost: {place.netloc}\r\n{head}"
+            f"Content-Length: {size}\r\n\r\n".encode()
+        )
+        select.select([connection], [], [], LIMIT)  # the answer is there
+        connection.sendall(b" " * size)
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+    assert answer.startswith(b"HTTP/1.1 415 " if head else b"HTTP/1.1 413 ")
+    assert answer.endswith(b"}")
 
 
 def test_a_nan_that_an_earlier_release_stored_is_set_aside(shop, tmp_path):

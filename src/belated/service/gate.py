@@ -3,10 +3,14 @@
 A token is 32 random bytes, so a plain SHA-256 of it, which is all that is kept, cannot be turned
 back. Every hash is compared, each in constant time.
 
-Whoever sends a body must be somebody: nothing is read for a stranger. Bodies are counted as they
+Whoever sends a body must be somebody: nothing of a stranger's is kept. Bodies are counted as they
 come, whatever they say of their length, and are not unpacked. A POST must say that it is JSON, and
 the `Host` must be one of ours: so a web page that somebody looks at on the same machine cannot use
 the server behind their back.
+
+After the answer to a rejected request the rest of its body is received and dropped, up to a limit. A
+connection that is closed over unread bytes is reset, and the reset can overtake the answer: the
+client would then see a broken connection, and not the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -29,6 +33,10 @@ from belated.core import checks
 MOST_HOLDERS = 10_000
 MOST_DIGITS = 18
 """Of the length of a body."""
+MOST_DROPPED = 2**24
+"""Bytes of a rejected request that are received."""
+LONGEST_DROPPING = 10.0
+"""Seconds for which they are received."""
 NO_TOKEN = "a token is needed: Authorization: Bearer ..."
 Header = tuple[bytes, bytes]
 Verb = Literal["begin", "feedback", "read", "admin"]
@@ -146,25 +154,29 @@ class Gate:
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1")
         if self._hosts and _name(host) not in self._hosts:
-            await _answer(send, 421, "this server does not go by that name")
+            await _reject(receive, send, 421, "this server does not go by that name")
             return
         if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
             if not self._knows(headers.get(b"authorization", b"").decode("latin-1")):
-                await _answer(send, 401, NO_TOKEN, (b"www-authenticate", b"Bearer"))
+                await _reject(receive, send, 401, NO_TOKEN, (b"www-authenticate", b"Bearer"))
                 return
             length = headers.get(b"content-length")
             if length is not None and b"transfer-encoding" in headers:
-                await _answer(send, 400, "a body must have a length or come in chunks, not both")
+                await _reject(
+                    receive, send, 400, "a body must have a length or come in chunks, not both"
+                )
                 return
             if length is not None and not self._fits(length):
-                await _answer(send, 413, f"a body must have at most {self._body} bytes")
+                await _reject(receive, send, 413, f"a body must have at most {self._body} bytes")
                 return
             kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
             if kind != b"application/json" and (kind or scope["method"] == "POST"):
-                await _answer(send, 415, "Content-Type must be application/json")
+                await _reject(receive, send, 415, "Content-Type must be application/json")
                 return
             if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
-                await _answer(send, 415, "a body must not be packed; leave out Content-Encoding")
+                await _reject(
+                    receive, send, 415, "a body must not be packed; leave out Content-Encoding"
+                )
                 return
         size = 0
         started = False
@@ -185,7 +197,7 @@ class Gate:
         try:
             await self._app(scope, counted, sent)
         except HTTPException as error:  # of a body that another part reads before the framework
-            await _answer(send, error.status_code, error.detail)
+            await _reject(receive, send, error.status_code, error.detail)
         except RecursionError:  # the depth that JSON may have depends on who looks at it
             if started:
                 raise
@@ -206,8 +218,29 @@ def _name(host: str) -> str:
     return host.partition(":")[0].lower()
 
 
-async def _answer(send: Send, status: int, why: str, *more: Header) -> None:
-    content: dict[str, Any] = {"why": why}
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close"), *more]
+async def _reject(receive: Receive, send: Send, status: int, why: str, *more: Header) -> None:
+    """Answer a request, and close the connection once the rest of its body was received."""
+    await _answer(send, status, why, *more, ends=False)
+    try:
+        async with asyncio.timeout(LONGEST_DROPPING):
+            await _drop(receive)
+    except TimeoutError:  # the client is slow on purpose
+        pass
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _drop(receive: Receive) -> None:
+    dropped = 0
+    while dropped <= MOST_DROPPED:
+        message = await receive()
+        dropped += len(message.get("body", b""))
+        if not message.get("more_body", False):
+            return
+
+
+async def _answer(send: Send, status: int, why: str, *more: Header, ends: bool = True) -> None:
+    content = json.dumps({"why": why}).encode()
+    length = (b"content-length", str(len(content)).encode())
+    headers = [(b"content-type", b"application/json"), length, (b"connection", b"close"), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps(content).encode()})
+    await send({"type": "http.response.body", "body": content, "more_body": not ends})
