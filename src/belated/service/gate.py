@@ -8,8 +8,8 @@ come, whatever they say of their length, and are not unpacked. A POST must say t
 the `Host` must be one of ours: so a web page that somebody looks at on the same machine cannot use
 the server behind their back.
 
-After the answer to a rejected request the rest of its body is received and dropped, up to a limit. A
-connection that is closed over unread bytes is reset, and the reset can overtake the answer: the
+After the answer to a rejected request the rest of its body is received and dropped, up to a limit.
+A connection that is closed over unread bytes is reset, and the reset can overtake the answer: the
 client would then see a broken connection, and not the reason.
 """
 
