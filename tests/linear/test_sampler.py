@@ -111,7 +111,7 @@ def test_bad_input_gets_one_sentence_and_changes_nothing(call, sentence):
 
 def test_a_reward_is_checked():
     for wrong in (np.nan, np.inf, "1", None, True):
-        with pytest.raises(bl.FeedbackError, match="value must be"):
+        with pytest.raises(bl.FeedbackError, match="value must be a finite number, got"):
             bl.Reward(0, wrong)
     with pytest.raises(bl.FeedbackError, match="event"):
         bl.Reward(0, 1.0, event=3)

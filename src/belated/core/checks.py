@@ -73,8 +73,9 @@ def real(
     name: str, value: object, low: float, high: float = math.inf, *, above: bool = False
 ) -> float:
     """A finite number in [low, high], or in (low, high] where `above` is set."""
-    bound = f"above {low:g}" if above else f"at least {low:g}"
-    allowed = f"a finite number {bound}"
+    allowed = "a finite number"
+    if low != -math.inf:
+        allowed += f" above {low:g}" if above else f" at least {low:g}"
     if high != math.inf:
         allowed += f" and at most {high:g}"
     try:
