@@ -1,4 +1,4 @@
-"""Learning when feedback comes late."""
+"""Learning from delayed feedback."""
 
 import sys
 from importlib import import_module

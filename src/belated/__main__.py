@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _command() -> Callable[[], int]:
-    """What runs the command line: the service's commands need nothing of the lab."""
+    """The function that runs the command line; the service's commands do not import the lab."""
     if sys.argv[1:2] and sys.argv[1] in SERVICE:
         from belated.service import commands  # noqa: PLC0415
 
@@ -51,13 +51,13 @@ def _command() -> Callable[[], int]:
 
 
 def _interrupt(number: int, frame: object) -> None:
-    """Let the first Ctrl-C unwind; end at once, without a traceback, at the second."""
+    """Raise at the first Ctrl-C; at the second, end at once and without a traceback."""
     signal.signal(signal.SIGINT, lambda number, frame: _end())
     raise KeyboardInterrupt
 
 
 def _end() -> None:
-    """Say one line and end. Workers end with this process; what is half written is swept up."""
+    """Print one line and end. Workers end with this process; the next run removes partial files."""
     cursor = "\033[?25h" if sys.stderr.isatty() else ""  # a progress bar hides it
     os.write(2, f"{cursor}{STOPPED}\n".encode())
     os._exit(130)

@@ -1,10 +1,10 @@
 """Which agent should I use?
 
-With aim="practice", the default, the answer is one agent that learns from a few thousand episodes
-and needs to be told nothing: `practice.practical`. With aim="guarantee" it is the paper's agent for
-what is seen and known:
+With aim="practice", the default, the answer is an agent that learns from a few thousand episodes
+and needs no tuning: `practice.practical`. With aim="guarantee" it is the paper's agent for the
+setting:
 
-    what is seen and known                               agent
+    setting                                              agent
     full information, known transitions                  DelayedOPPO
     full information, unknown, paths at once             DelayedOPPO
     the same, paths late, delays in order                DelayedOPPO
@@ -17,7 +17,7 @@ what is seen and known:
                                                          where the largest delay is known and
                                                          there are many actions
 
-Step sizes come from `tuning` where K and D are known; else from the anytime rule, or from phases.
+Step sizes come from `tuning` if K and D are known; otherwise from the anytime rule or from phases.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ WIDTH = 88
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Advice:
-    """An agent, why, and what to mind. It prints as text to act on.
+    """An agent, the reason for it, and what to be aware of. It prints as readable text.
 
     Attributes:
         name: the classes of the agent.
-        call: the call that makes it.
-        reason: why this one.
-        notes: what to mind, a sentence or two each.
-        make: makes a fresh one.
+        call: the call that makes the agent.
+        reason: why this agent is recommended.
+        notes: what to be aware of, a sentence or two each.
+        make: a function that makes a fresh agent.
     """
 
     name: str
@@ -88,7 +88,7 @@ def recommend(problem: Problem, **known: Any) -> Agent: ...
 @overload
 def recommend(problem: Choice, **known: Any) -> LinearSampler: ...
 def recommend(problem: Problem | Choice, **known: Any) -> Agent | LinearSampler:
-    """A ready agent for what is seen and known; takes what `advise` takes.
+    """The agent for a setting; takes the same arguments as `advise`.
 
     Example:
         >>> agent = bl.recommend(bl.Problem(states=3, actions=2, horizon=4))
@@ -99,11 +99,12 @@ def recommend(problem: Problem | Choice, **known: Any) -> Agent | LinearSampler:
 
 
 def advise(problem: Problem | Choice, **known: Any) -> Advice:
-    """Name the agent for a setting, the reason, and what to mind.
+    """Name the agent for a setting, the reason for it, and what to be aware of.
 
     For a `Choice`: `silence`, the outcome of decisions that never report, 0 by default, or None if
     all report; `changes`, whether outcomes may change over time; `floor`, the probability that is
-    shared out among the actions; `seed`. For a `Problem`: the keywords of `belated.advice.tabular`.
+    divided equally among the actions; `seed`. For a `Problem`: the keywords of
+    `belated.advice.tabular`.
 
     Example:
         >>> advice = bl.advise(bl.Problem(states=3, actions=2, horizon=4), information='bandit')
@@ -159,19 +160,20 @@ def tabular(
 
     Args:
         problem: states, actions, horizon, start.
-        information: "bandit" (only suffered costs come back) or "full" (whole cost functions).
+        information: "bandit" (only suffered costs are observed) or "full" (whole cost functions).
         transitions: the dynamics, if known.
-        paths: whether trajectories come "late", with the costs, or "at once".
-        costs: "adversarial", which may change in any way, or "stochastic": drawn from fixed laws.
+        paths: whether trajectories arrive "late", with the costs, or "at once".
+        costs: "adversarial": they may change in any way; or "stochastic": drawn from fixed
+            distributions.
         episodes: K, if known.
         total_delay: D, if known.
         max_delay: the largest delay, if known.
-        in_order: feedback never overtakes earlier feedback, as with a constant delay.
-        lost: some feedback never comes.
+        in_order: whether feedback arrives in the order of the episodes, as with a constant delay.
+        lost: whether some feedback never arrives.
         silence: the cost, in [0, 1], of an episode that never reports, such as 1.0 where only
-            successes report; None if silence says nothing.
+            successes report; None if silence has no meaning.
         aim: "practice", or "guarantee" for the paper's agents with their bounds.
-        seed: of an agent that draws; all others do not use it.
+        seed: the seed of agents that draw; others ignore it.
     """
     checks.instance("problem", problem, Problem)
     if transitions is not None:
@@ -227,7 +229,7 @@ def tabular(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """What was said to `advise`."""
+    """The arguments of `advise`."""
 
     problem: Problem
     information: Information
@@ -305,7 +307,7 @@ IN_ORDER = (
 
 
 def _later(known: _Known) -> str:
-    """What later papers offer under bandit feedback."""
+    """Agents of later papers for bandit feedback."""
     if known.stochastic:
         return (
             "belated.wrappers.Lazy(agent, alpha) plans less often, with a bound for random delays."

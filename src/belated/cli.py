@@ -41,7 +41,7 @@ app = App(
 
 
 class _Plain(Console):
-    """A console that shows names as they are: no markup, and no escape character gets through."""
+    """A console that prints names literally: without markup and without escape characters."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, **options)
@@ -55,7 +55,7 @@ class _Plain(Console):
 
 
 def _printable(text: str) -> str:
-    """The text with what a terminal would obey, such as ESC, written out."""
+    """The text with control characters, such as ESC, written out."""
     return "".join(
         c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
     )
@@ -238,13 +238,13 @@ class Look:
     ] = "png,svg"
 
     def layout(self) -> Layout:
-        """The layout that is asked for."""
+        """The layout that the options describe."""
         from belated.lab.figures.style import Layout  # noqa: PLC0415
 
         return Layout(self.width, title=not self.no_title, legend=self.legend, block=self.block)
 
     def forms(self) -> list[str]:
-        """The formats that are asked for."""
+        """The formats that the option names."""
         from belated.lab.figures.style import FORMS  # noqa: PLC0415
 
         return [checks.choice("--format", form.strip(), FORMS) for form in self.form.split(",")]
@@ -351,7 +351,7 @@ def kinds_(name: str | None = None, /) -> None:
     """List the kinds that an experiment can name, with parameters and defaults.
 
     Args:
-        name: A kind, to print all that is said about it.
+        name: A kind, to print its full description.
     """
     from belated import lab  # noqa: F401, PLC0415 - it adds kinds of its own
     from belated.config.listing import all_kinds  # noqa: PLC0415
@@ -388,7 +388,7 @@ def show(experiment: str, /) -> None:
 
 
 def _find(name: str) -> tuple[Experiment, str]:
-    """An experiment, and the file it is from, if it is from one."""
+    """An experiment, and the file that it was read from, if any."""
     from belated.lab import toml  # noqa: PLC0415
     from belated.lab.catalogue import named  # noqa: PLC0415
 
@@ -432,10 +432,10 @@ def _with_progress(
 
 
 def _prepare() -> None:
-    """Import what figures need, which takes half a second, while workers are busy."""
+    """Import the packages for figures, which takes half a second, while workers are busy."""
     with _uninterrupted():
         importlib.import_module("belated.lab.figures.curves")
-    gc.freeze()  # these objects live to the end; collecting among them is slow
+    gc.freeze()  # these objects stay until the end; collecting them is slow
 
 
 def _print(table: Table) -> None:

@@ -10,13 +10,13 @@
         made = mail.decide(features={"age": 34, "country": "DK"}, key="visitor 7")
         mail.feedback([{"key": "visitor 7", "reward": 12.5, "event": "order-17"}])
 
-Everything is retried with growing pauses, because everything may be: episodes have keys, and a
-record that comes twice is counted once. With a buffer, feedback is on the client's own disk before
-it is sent, and is sent when the server can be reached. A record that the server can never take is
-set aside there, so that it does not hold up those behind it.
+Every request is retried with growing pauses. This is safe: episodes have keys, and a record that
+arrives twice is counted once. With a buffer, feedback is written to the client's disk before it is
+sent, and is sent when the server can be reached. A record that the server can never accept is set
+aside there, so that it does not block the records behind it.
 
-Each call is a generator that says what to send and how long to wait. `Client` and `AsyncClient` do
-what it says.
+Each call is a generator that yields what to send and how long to wait; `Client` and `AsyncClient`
+carry this out.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(needed, name=error.name) from None
 
 BATCH = 500
-"""Records of one request."""
+"""The largest number of records in one request."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 AGAIN = (429, 502, 503, 504)
-"""Answers after which the same request may work later."""
+"""Status codes after which the same request may succeed later."""
 UNDELIVERABLE = "undeliverable"
 """The outcome of a record that was set aside."""
 NEVER = (400, 413, 422)
-"""Answers to a record alone after which it will not be taken later either."""
+"""Status codes that mean, for a record sent alone, that the server will never accept it."""
 MOST_REDIRECTIONS = 5
 
 Record = Trajectory | Costs | StepCost | Mapping[str, Any]
@@ -69,11 +69,11 @@ class Decision:
     """A decision of one step.
 
     Attributes:
-        action: what to do, by number.
-        probability: of that action.
+        action: the number of the action to play.
+        probability: the probability of that action.
         episode: the number of the decision; feedback may name it instead of the key.
-        key: what feedback may name.
-        name: of the action, if actions have names.
+        key: the key of the decision, which feedback may name.
+        name: the name of the action, if actions have names.
         created: False if the key was used before.
     """
 
@@ -86,9 +86,9 @@ class Decision:
 
 
 class ServiceError(Exception):
-    """The service refuses a request, or could not be reached in time.
+    """The service refused a request, or could not be reached in time.
 
-    status: what HTTP says; None if there was no answer.
+    status: the HTTP status code; None if there was no response.
     """
 
     def __init__(self, why: str, status: int | None = None) -> None:
@@ -98,7 +98,7 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Send:
-    """To be sent. request: the arguments of httpx."""
+    """A request to send. request: the arguments for httpx."""
 
     request: dict[str, Any]
 
@@ -117,7 +117,7 @@ _Call = Generator[_Send | _Pause, Any, Result]
 
 
 def _next(call: _Call[Any], answer: Any = None) -> _Send | _Pause | _Done:
-    """What a call wants done, after the answer to what it wanted before."""
+    """The next step of a call, given the result of its previous step."""
     try:
         return call.send(answer)
     except StopIteration as end:
@@ -125,7 +125,7 @@ def _next(call: _Call[Any], answer: Any = None) -> _Send | _Pause | _Done:
 
 
 class _Calls(ABC):
-    """What is sent, without sending it; arguments as of `Client`."""
+    """The requests of a client, without the transport; arguments as for `Client`."""
 
     _Web: ClassVar[Callable[..., Any]]
 
@@ -152,7 +152,7 @@ class _Calls(ABC):
         self._rng = random.Random()
 
     async def _carry_out(self, call: _Call[Result]) -> Result:
-        """Do what a call says, until it is done."""
+        """Carry out the steps of a call until it is done."""
         with closing(call):
             step = _next(call)
             while not isinstance(step, _Done):
@@ -176,7 +176,7 @@ class _Calls(ABC):
     def _exchange(
         self, method: str, path: str, body: Any = None, patience: float | None = None
     ) -> _Call[httpx.Response]:
-        """One request, until there is an answer to keep."""
+        """Send one request, and retry it until the answer is final."""
         end = time.monotonic() + (self._patience if patience is None else patience)
         pause, redirected = FIRST_PAUSE, 0
         url = self._base + self._path + path
@@ -206,7 +206,7 @@ class _Calls(ABC):
             yield _Pause(wait)
 
     def _asked(self, method: str, path: str, body: Any = None) -> _Call[httpx.Response]:
-        """The same for an answer that must be a success."""
+        """The same, but an answer other than success raises `ServiceError`."""
         answer = yield from self._exchange(method, path, body)
         if answer.status_code >= 300:
             raise ServiceError(_why(answer), answer.status_code)
@@ -252,7 +252,7 @@ class _Calls(ABC):
         return policy
 
     def _feedback(self, records: Iterable[Record]) -> _Call[list[dict[str, Any]] | None]:
-        texts = [_text(record) for record in records]  # one that cannot be written stops the call
+        texts = [_text(record) for record in records]  # raises before anything is sent
         if self._buffer is None:
             outcomes = []
             for some in _portions(texts):
@@ -282,7 +282,7 @@ class _Calls(ABC):
     def _deliver(
         self, rows: Sequence[tuple[int, str]], patience: float | None
     ) -> _Call[list[dict[str, Any]]]:
-        """Send records of the buffer, and take out those that are delivered or never can be."""
+        """Send records of the buffer, and remove those delivered or undeliverable."""
         outcomes: list[dict[str, Any]] = []
         for some in _portions(rows):
             told = yield from self._batch([text for _, text in some], patience, alone=True)
@@ -297,12 +297,12 @@ class _Calls(ABC):
     def _batch(
         self, texts: Sequence[str], patience: float | None, *, alone: bool = False
     ) -> _Call[list[dict[str, Any]]]:
-        """The outcomes of a batch. alone: one that is refused as a whole is sent in parts."""
+        """The outcomes of a batch. alone: whether to split a batch that is refused as a whole."""
         body = f'{{"records": [{", ".join(texts)}]}}'
         answer = yield from self._exchange("POST", "/feedback/batch", body, patience)
         if len(texts) > 1 and (
             answer.status_code == 413 or (alone and answer.status_code in NEVER)
-        ):  # this server takes less at once, or one of them is bad
+        ):  # the batch is too large for this server, or contains a bad record
             half = len(texts) // 2
             first = yield from self._batch(texts[:half], patience, alone=alone)
             return first + (yield from self._batch(texts[half:], patience, alone=alone))
@@ -336,12 +336,12 @@ class _Calls(ABC):
 
     @property
     def undelivered(self) -> int:
-        """Records in the buffer that are still to be sent."""
+        """The number of records in the buffer that are not sent yet."""
         return 0 if self._buffer is None else len(self._buffer)
 
     @property
     def set_aside(self) -> list[tuple[dict[str, Any], str]]:
-        """Records of the buffer that the server can never take, and why; they stay there."""
+        """The records that the server can never accept, and why; they stay in the buffer."""
         return [] if self._buffer is None else self._buffer.refused()
 
 
@@ -349,19 +349,20 @@ class Client(_Calls):
     """A client without `async`; a context manager.
 
     Args:
-        url: of the server.
-        learner: its name there.
-        token: if the server needs one.
+        url: the address of the server.
+        learner: the name of the learner there.
+        token: the token, if the server needs one.
         patience: seconds after which a request that keeps failing is given up.
         timeout: seconds that one attempt may take.
-        buffer: a file for feedback that is not delivered; None: feedback is retried like all else.
-        transport: of httpx, for instance one with a certificate of your own; None: the usual one.
+        buffer: a file for feedback that is not delivered; None: feedback is only retried, like
+            other requests.
+        transport: a transport of httpx, such as one with your own certificate; None: the default.
     """
 
     _Web = httpx.Client
 
     def _run(self, call: _Call[Result]) -> Result:
-        """Carry out a call. Nothing here waits for an event loop, so one step is the whole way."""
+        """Carry out a call. The coroutine never waits for an event loop, so one `send` runs it."""
         try:
             self._carry_out(call).send(None)
         except StopIteration as end:
@@ -375,7 +376,7 @@ class Client(_Calls):
         return self._web.request(**request)
 
     def begin(self, key: str | None = None) -> int:
-        """Begin an episode; with the same key again, the same one. Returns its number."""
+        """Begin an episode and return its number; a known key returns the same episode again."""
         return self._run(self._begin(key))
 
     @overload
@@ -403,22 +404,22 @@ class Client(_Calls):
 
         Args:
             episode: the number of an episode that was begun; None begins one.
-            step: of the episode, counted from 0.
-            state: where the episode is.
-            features: what is known, of a learner without states.
-            among: the actions that are allowed, by number or name.
-            key: yours, for feedback; the same key again gives the same decision.
+            step: the step of the episode, counted from 0.
+            state: the state at this step.
+            features: the features, for a learner without states.
+            among: the allowed actions, by number or name.
+            key: your own key, for feedback; the same key again gives the same decision.
 
         Returns:
-            Action and probability, the same if asked again; a `Decision` for a new episode.
+            Action and probability, the same for a repeated call; a `Decision` for a new episode.
         """
         asked = {"state": state, "features": features, "among": among, "key": key}
         return self._run(self._decide_or_choose(episode, step, asked))
 
     def decide_many(self, asked: Iterable[Mapping[str, Any]]) -> list[Decision]:
-        """Decide often: each item has what `decide` takes by name.
+        """Make many decisions: each item holds keyword arguments of `decide`.
 
-        Up to 500 decisions are one request, of which all are made or none.
+        Up to 500 decisions are one request, in which all are made or none.
         """
         return self._run(self._choose(asked))
 
@@ -427,26 +428,26 @@ class Client(_Calls):
         return self._run(self._policy(episode))
 
     def feedback(self, records: Iterable[Record]) -> list[dict[str, Any]] | None:
-        """Hand in records; an outcome each. None: they are in the buffer, for later.
+        """Send records and return one outcome each; None: they wait in the buffer.
 
-        With a buffer, "undeliverable" is the outcome of a record that the server can never take.
+        With a buffer, "undeliverable" is the outcome of a record that the server can never accept.
         """
         return self._run(self._feedback(records))
 
     def flush(self) -> list[dict[str, Any]]:
-        """Send what is in the buffer."""
+        """Send the records in the buffer."""
         return self._run(self._flush())
 
     def forget(self, episode: int) -> dict[str, Any]:
-        """Let go of an episode."""
+        """Discard an episode."""
         return self._run(self._forget(episode))
 
     def status(self) -> dict[str, Any]:
-        """How the learner is doing."""
+        """The status of the learner."""
         return self._run(self._status())
 
     def report(self) -> dict[str, Any]:
-        """Which action leads, outcomes per day, delays, and warnings in words."""
+        """The leading action, outcomes per day, delays, and warnings as text."""
         return self._run(self._report())
 
     def add_action(self, name: str | None = None) -> dict[str, Any]:
@@ -454,7 +455,7 @@ class Client(_Calls):
         return self._run(self._add_action(name))
 
     def retire(self, action: int | str) -> dict[str, Any]:
-        """Play an action no more."""
+        """Stop playing an action."""
         return self._run(self._retire(action))
 
     def close(self) -> None:
@@ -471,7 +472,7 @@ class Client(_Calls):
 
 
 class AsyncClient(_Calls):
-    """The same with `async`: an asynchronous context manager. Arguments as of `Client`."""
+    """`Client` with `async`: an asynchronous context manager with the same arguments."""
 
     _Web = httpx.AsyncClient
 
@@ -565,7 +566,7 @@ class AsyncClient(_Calls):
 class Buffer:
     """Records on disk, oldest first; threads and processes may share it.
 
-    A record that is being sent is claimed, so that another call of this process leaves it alone.
+    A record that is being sent is claimed, so that no other call of this process sends it too.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -585,11 +586,11 @@ class Buffer:
         for number, written in self._db.execute("SELECT number, written FROM records").fetchall():
             try:
                 json.loads(written, parse_constant=_no_number)
-            except ValueError as error:  # of an earlier release, which stored what it cannot send
+            except ValueError as error:  # an earlier release stored records that cannot be sent
                 self.set_aside(number, str(error))
 
     def add(self, texts: Sequence[str]) -> list[int]:
-        """Put records at the end and claim them; they are on disk when this returns."""
+        """Append records and claim them; they are on disk when this returns."""
         with self._transaction():
             numbers = [
                 self._db.execute("INSERT INTO records (written) VALUES (?)", (text,)).lastrowid
@@ -610,17 +611,17 @@ class Buffer:
         return free
 
     def release(self, numbers: Iterable[int]) -> None:
-        """Let another call send these."""
+        """Allow another call to send these records."""
         with self._lock:
             self._claimed.difference_update(numbers)
 
     def remove(self, numbers: Iterable[int]) -> None:
-        """Take records out."""
+        """Remove records."""
         with self._transaction():
             self._db.executemany("DELETE FROM records WHERE number = ?", [(n,) for n in numbers])
 
     def set_aside(self, number: int, why: str) -> None:
-        """Take a record out and keep it apart."""
+        """Move a record to those that are set aside."""
         with self._transaction():
             self._db.execute(
                 "INSERT OR REPLACE INTO set_aside "
@@ -637,7 +638,7 @@ class Buffer:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All of it, or nothing; one thread at a time."""
+        """A transaction, used by one thread at a time."""
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -660,7 +661,7 @@ Item = TypeVar("Item")
 
 
 def _portions(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Parts of the size of one request."""
+    """The items in portions of at most one request."""
     return (items[i : i + BATCH] for i in range(0, len(items), BATCH))
 
 
@@ -673,7 +674,7 @@ def _text(record: Record) -> str:
 
 
 def _asked_for(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The body that asks for a decision; with a key, so that a retry decides nothing twice."""
+    """The body of a request for a decision; its key prevents a second decision on retry."""
     names = ("features", "state", "among", "key")
     for name in given:
         checks.choice("what a decision is asked with", name, names)
@@ -714,7 +715,7 @@ def _no_number(text: str) -> None:
 
 
 def _redirected(answer: httpx.Response, url: str) -> str:
-    """Where a redirection leads. A token that was sent over TLS is not sent without."""
+    """The target of a redirection; a redirection from https to http is refused."""
     if answer.next_request is None:
         return url
     found = answer.next_request.url

@@ -1,4 +1,4 @@
-"""Cost processes: what the episodes of a world cost."""
+"""Cost processes: the costs of the episodes of a world."""
 
 from belated.tabular.costs import (
     CostProcess,

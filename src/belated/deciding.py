@@ -1,4 +1,4 @@
-"""The loop of `simulate` for worlds of decisions: visitors come, outcomes come late or never."""
+"""The loop of `simulate` for worlds of decisions, whose outcomes arrive late or never."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ def decided(
 ) -> dict[str, Any]:
     """Let an agent decide for every visitor of a run; returns the columns of a `Run`.
 
-    The value of a decision is exact: the probabilities that the agent states, times the expected
-    outcomes. The comparator is the best action for every visitor. Outcomes become costs by their
-    sign.
+    The value of a decision is exact: the expected outcome under the probabilities that the agent
+    states. The comparator is the best action for every visitor. Costs are negated outcomes.
     """
     if agent.problem != world.problem:
         raise ValueError(f"agent must be made for {world.problem!r}, got {agent.problem!r}")
@@ -71,7 +70,7 @@ def decided(
 def _waits(
     delays: Any, visits: Visits, episodes: int, rng: np.random.Generator
 ) -> Callable[[int, int, float], int]:
-    """When the outcome of a decision reports, by its number, action and outcome."""
+    """A function that gives the delay of a decision from its number, action and outcome."""
     if isinstance(delays, SeeingModel):
         return lambda k, action, brings: delays.after(
             Happened(k, np.array([action]), np.array([brings])), rng

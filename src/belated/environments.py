@@ -1,4 +1,4 @@
-"""Functions that make ready worlds."""
+"""Functions that make worlds."""
 
 from belated.linear.world import DecisionWorld, Visits
 from belated.linear.worlds import conversions, items, labelled, landings, mailer, outcomes

@@ -1,16 +1,16 @@
-"""What another policy would have been worth, from a log of decisions whose outcomes come late.
+"""Off-policy evaluation from a log of decisions whose outcomes arrive late.
 
-With w_k = pi(a_k | x_k) / p_k, r_k what has come so far, F_k the exposure of decision k under its
-action's delays, and q a model of the outcome::
+With w_k = pi(a_k | x_k) / p_k, r_k the outcome that has arrived so far, F_k the exposure of
+decision k under the delays of its action, and q a model of the outcome::
 
     ratio           sum_k w_k r_k / sum_k w_k F_k
     doubly robust   mean_k [ sum_a pi(a | x_k) q(x_k, a)
                              + w_k (r_k - F_k q(x_k, a_k)) / max(F_k, 0.05) ]
 
-Inverse propensity weights that take silence for failure are biased towards 0 by what is still to
-come, and against actions that report late. Intervals are bootstrap percentiles; delays are fitted
-anew in each of the samples. Both assume that the delay of an outcome depends on nothing but its
-action.
+Inverse propensity weighting that treats silence as failure is biased towards 0 by the outcomes that
+have not arrived yet, and against actions that report late. Intervals are bootstrap percentiles;
+delays are fitted anew in each sample. Both estimators assume that the delay of an outcome depends
+only on its action.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Value:
 
     Attributes:
         value: the estimate.
-        low: of its interval.
-        high: of its interval.
-        effective: decisions of the policy itself that would say as much; mistrust intervals of
-            less than some 30.
+        low: the lower end of its interval.
+        high: the upper end of its interval.
+        effective: the effective sample size: the number of decisions of the policy itself that
+            would be as informative. Intervals from fewer than about 30 are unreliable.
     """
 
     value: float
@@ -59,17 +59,17 @@ def value(
     samples: int = 200,
     seed: int = 0,
 ) -> Value:
-    """Estimate what a policy is worth per decision, from the log of another.
+    """Estimate the value of a policy per decision from the log of another policy.
 
     Args:
-        log: decisions, with the probabilities of what was done.
+        log: decisions, with the propensities of their actions.
         policy: probabilities (n, A) of the actions at every decision of the log, or a function
             that gives (A,) for features (d,).
         method: "ratio" or "doubly robust".
         silence: the outcome of decisions that never report; None if all report in the end.
-        level: of the interval.
-        samples: of the bootstrap.
-        seed: of the bootstrap.
+        level: the confidence level of the interval.
+        samples: the number of bootstrap samples.
+        seed: the seed of the bootstrap.
     """
     checks.instance("log", log, DecisionLog)
     if len(log) < 2:
@@ -111,9 +111,9 @@ def _probabilities(log: DecisionLog, policy: Floats | Callable[[Floats], Floats]
 
 
 def shares(log: DecisionLog, actions: int, counts: Ints | None = None) -> Floats:
-    """The exposure of every decision, (n,), by the reverse hazard of its action.
+    """The exposure of every decision, (n,), from the reverse hazard of its action.
 
-    counts: how often each decision counts, (n,).
+    counts: (n,) the weight of each decision.
     """
     weights = np.ones(len(log)) if counts is None else counts.astype(float)
     gaps = np.diff(log.decided)
@@ -155,7 +155,7 @@ def _estimate(
     silence: float | None,
     counts: Ints,
 ) -> float:
-    """The value on a sample in which decision k stands counts_k times."""
+    """The value on a sample that contains decision k counts_k times."""
     share = shares(log, pi.shape[1], counts)
     if q is None:
         exposed = log.came if silence is None else share

@@ -1,7 +1,7 @@
-"""Where every name lives: plain data for the package, saved files, configuration and docs.
+"""The module of every name: plain data for the package, saved files, configuration and docs.
 
-A name is listed once. `belated` imports it when it is first asked for, because compiled code takes
-its time; `saving` finds the classes that a file may hold; `config` finds what a file may name.
+A name is listed once. `belated` imports it when it is first used, because compiled code is slow to
+import; `saving` looks up the classes that a file may hold, and `config` those that a file may name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RIVALS = {
     "QLearning": "tabular.rivals.q_learning",
     "UCB1": "tabular.rivals.ucb1",
 }
-"""Agents that are not at the top of the package: to compare with, or what `recommend` gives."""
+"""Agents that are not at the top of the package: for comparisons, or made by `recommend`."""
 
 PARTS = {
     "Averaged": "tabular.parts.costs",
@@ -59,7 +59,7 @@ WRAPPERS = {
     "Pipeline": "core.wrappers.pipeline",
     "Skipping": "core.wrappers.skipping",
 }
-"""Agents around agents, public as `belated.wrappers`."""
+"""Wrappers around agents, public as `belated.wrappers`."""
 
 SAVED = {
     **AGENTS,
@@ -149,10 +149,10 @@ MOVED = {
     "saved_configuration": "belated.saving.saved_configuration",
     "write_diagnostics": "belated.watching.write_diagnostics",
 }
-"""Names that stood at the top in version 0.2.0, and where they are now."""
+"""Names that were at the top in version 0.2.0, and their new places."""
 
 
 def kind(name: str) -> str:
-    """What files call an agent or a part: `q_learning` is `QLearning`, `oppo` `DelayedOPPO`."""
+    """The name of an agent or a part in files: `q_learning` for `QLearning`."""
     edges = "(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=UOB)(?=REPS)"
     return re.sub(edges, "_", name.removeprefix("Delayed")).lower()

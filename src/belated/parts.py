@@ -1,4 +1,4 @@
-"""What `DelayedOPPO` is made of: transitions, costs, updates and exploration."""
+"""The parts of `DelayedOPPO`: transitions, costs, updates and exploration."""
 
 from belated.tabular.parts.blend import Blend
 from belated.tabular.parts.costs import Averaged, Revealed, Weighted

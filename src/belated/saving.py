@@ -1,4 +1,4 @@
-"""Agents in files: what a program calls. `belated.core.saving` has the format."""
+"""Save agents to files and load them; `belated.core.saving` describes the format."""
 
 from belated.core.saving import SavedFileError, load, register, save, saved_configuration
 

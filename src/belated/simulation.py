@@ -34,17 +34,17 @@ from belated.tabular.records import Costs, Record, StepCost, Trajectory, suffere
 from belated.tabular.world import World
 
 Play = Callable[[Episode], tuple[Trajectory, Costs]]
-"""A source of episodes: it plays one and returns the path and the costs to be shown."""
+"""A function that plays an episode and returns its path and the costs that the agent may see."""
 
 Progress = Callable[[range], Iterable[int]]
 
 
 @dataclass(frozen=True, eq=False)
 class Best:
-    """What the best policies for a sequence of costs cost, computed when it is asked for.
+    """The costs of the best policies for a sequence of cost functions, computed when needed.
 
     Attributes:
-        world: its dynamics.
+        world: the world, for its dynamics.
         process: the costs, seeded.
         episodes: K.
         expected: whether the costs are taken in expectation over their noise.
@@ -61,7 +61,7 @@ class Best:
 
     @cached_property
     def each(self) -> Floats:
-        """(K,) the least expected cost of every episode by itself."""
+        """(K,) the smallest expected cost of every single episode."""
         found = np.zeros(self.episodes)
         last: Floats | None = None
         for k in range(self.episodes):
@@ -75,7 +75,7 @@ class Best:
 
     @cached_property
     def so_far(self) -> Floats:
-        """(K,) the least expected cost of the first k episodes together, by one fixed policy."""
+        """(K,) the smallest total cost of the first k episodes under one fixed policy."""
         found = np.zeros(self.episodes)
         total = np.zeros(self.process.shape)
         first = self.at(0)
@@ -92,7 +92,7 @@ class Best:
 @explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """What happened in each episode. All values are exact, by dynamic programming.
+    """The result of a simulation, episode by episode. Values are exact, by dynamic programming.
 
     Attributes:
         values: (K,) expected cost of the policy that was played.
@@ -101,15 +101,15 @@ class Run:
         uniform: (K,) expected cost of uniform play.
         best_policy: (H, S, A) the best fixed policy in hindsight; None for decisions with
             features, whose comparator is the best action for every visitor, and whose costs are
-            outcomes with the sign turned.
+            negated outcomes.
         delays: (K,) delays of the feedback, `NEVER` where it was lost; of its last piece where it
-            came in pieces.
+            arrived in pieces.
         missing: (K,) number of episodes up to this one whose feedback has not arrived at its end.
         diagnostics: the agent's own numbers at the end of the run.
         means: the same run with `values`, `comparator` and `uniform` for the mean costs, where
             costs have independent noise; None where they have none.
-        best: what other comparators cost; see `dynamic_regret` and `regret_so_far`.
-        step_delays: (K, H) delays of the single costs where each had its own; else None.
+        best: the costs of other comparators; see `dynamic_regret` and `regret_so_far`.
+        step_delays: (K, H) delays of the single costs if each had its own; otherwise None.
 
     Example:
         >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
@@ -151,8 +151,8 @@ class Run:
     def regret_so_far(self) -> Floats:
         """(K,) regret of the first k episodes against the best fixed policy of these episodes.
 
-        It may go down; the last one is R_K. The best policy of the whole run may be a bad one for
-        its beginning, so that `regret` is below 0 there and this is not.
+        It may decrease; its last value is R_K. The best policy of the whole run may be a bad one
+        for its beginning, so that `regret` is negative there and this is not.
         """
         total: Floats = np.cumsum(self.values) - self._best.so_far
         return total
@@ -178,10 +178,10 @@ class Run:
 
     @property
     def score_on_means(self) -> float:
-        """The score for the mean costs: the noise of the costs is in neither side of it.
+        """The score for the mean costs, without the noise of the costs.
 
-        The best fixed policy is the best one for the mean costs. Where an episode meets one cell
-        many times, this varies much less from seed to seed than `score`; without noise both agree.
+        The comparator is the best fixed policy for the mean costs. If an episode visits one cell
+        many times, this varies much less between seeds than `score`; without noise both agree.
         """
         return (self.means or self).score
 
@@ -216,7 +216,7 @@ class Run:
 
 
 KEPT_BYTES = 2**26
-"""The costs of a run are asked for once up to this size; above it, whenever they are needed."""
+"""Up to this size the costs of a run are computed once; above it, whenever they are needed."""
 
 
 def drawn_delays(
@@ -227,7 +227,7 @@ def drawn_delays(
 ) -> Ints:
     """The delays of a run: drawn from a model, or checked if they are given as numbers.
 
-    They are (K,), or (K, H) where every step has its own.
+    They have shape (K,), or (K, H) if every step has its own delay.
     """
     if delays is None or hasattr(delays, "draw"):
         delays = (no_delays() if delays is None else delays).draw(episodes, rng, costs)
@@ -241,7 +241,7 @@ def drawn_delays(
 
 
 def check_steps(agent: Agent, delays: Ints) -> None:
-    """Delays of single steps, (K, H), are one for every step."""
+    """Check that delays of single steps, (K, H), fit the horizon."""
     if delays.ndim == 2 and delays.shape[1] != agent.problem.horizon:
         raise ValueError(
             f"delays must be {agent.problem.horizon} per episode, one for every step, got "
@@ -265,7 +265,7 @@ def _seeded(
 
 
 def record_bytes(process: CostProcess, problem: Problem, information: str, episodes: int) -> int:
-    """The size of the records of one episode; cost functions that are the same are shared."""
+    """The size of the records of one episode; equal cost functions are shared."""
     path = 8 * (2 * problem.horizon + 1)
     same = process.at(0) is process.at(min(1, episodes - 1))
     if information == "full" and not same:
@@ -276,14 +276,14 @@ def record_bytes(process: CostProcess, problem: Problem, information: str, episo
 def drive(
     agent: Agent, play: Play, delays: Ints, *, paths: str, progress: Progress | None = None
 ) -> None:
-    """Run the feedback loop: begin an episode, play it, and show the agent what is due.
+    """Run the feedback loop: begin an episode, play it, and pass the agent the records due.
 
     Args:
         agent: a fresh agent; it must number its episodes 0, 1, 2, ...
         play: plays an episode and returns its path and its costs.
-        delays: the delays (K,) of the feedback; or (K, H), and the cost of every step comes by
-            itself. An `Inbox` then puts the costs together, before the agent if there is none.
-            Under full information the cost function comes when that of its last step has come.
+        delays: the delays (K,) of the feedback; or (K, H), if the cost of every step arrives
+            separately. An `Inbox` then assembles the costs; one is added if the agent has none.
+            Under full information the cost function arrives with its last step.
         paths: "late" or "at once"; see `simulate`.
         progress: wraps the range of episodes.
     """
@@ -329,14 +329,14 @@ def simulate(
             see `belated.environments.conversions`.
         agent: a fresh agent; its `information` decides which costs it is shown.
         delays: a model, or (K,) whole numbers if several agents must face the same delays. By
-            default there are none. A model that looks at what happened (`delays.delay_of`,
-            `by_action`, `by_outcome`) is asked after every episode; bounds that assume oblivious
-            delays do not hold then. `delays.per_step`, or (K, H) whole numbers, let the cost of
-            every step come by itself: an `Inbox` before the agent puts them together. Under full
-            information an episode is known once the cost function of its last step has come.
+            default there are none. A model that depends on what happened (`delays.delay_of`,
+            `by_action`, `by_outcome`) draws after every episode; bounds that assume oblivious
+            delays do not hold then. With `delays.per_step`, or (K, H) whole numbers, the cost of
+            every step arrives separately, and an `Inbox` around the agent assembles them. Under
+            full information an episode is complete when the cost of its last step has arrived.
         episodes: K.
-        seed: decides the paths, the costs and the delays, each by its own generator, so that
-            the delays and the costs do not depend on the agent.
+        seed: the seed of the paths, the costs and the delays; each has its own generator, so that
+            delays and costs do not depend on the agent.
         paths: "late": the path arrives together with the costs; "at once": the path arrives at
             the end of its episode and only the costs are late.
         progress: wraps the range of episodes, e.g. `rich.progress.track` or `tqdm.tqdm`.
@@ -389,7 +389,7 @@ def simulate(
     realised = np.zeros(episodes)
     fits = episodes * math.prod(process.shape) * 8 <= KEPT_BYTES
     kept: list[Floats] = []
-    policy: Floats | None = None  # what was played last, and for which costs
+    policy: Floats | None = None  # the policy evaluated last
     cost: Floats | None = None
     shown: Costs | None = None  # the whole cost function, if the agent sees it
 
@@ -442,9 +442,9 @@ def simulate(
 
 
 def _equal(new: Floats, last: Floats) -> bool:
-    """Whether a policy (H, S, A) is a copy of the last one; most that are not differ in step 0.
+    """Whether a policy (H, S, A) equals the last one; most unequal ones differ in step 0.
 
-    An agent that hands out one array again and again may have changed it.
+    The same array is compared too: an agent may have changed it in place.
     """
     if not isinstance(new, np.ndarray) or np.may_share_memory(new, last):
         return False
@@ -452,7 +452,7 @@ def _equal(new: Floats, last: Floats) -> bool:
 
 
 def _compared(world: World, at: Callable[[int], Floats], episodes: int) -> dict[str, Any]:
-    """The best fixed policy for a sequence of costs; what it and uniform play cost, (K,) each."""
+    """The best fixed policy for a sequence of costs; its costs and those of uniform play, (K,)."""
     mdp = world.mdp
     total = np.zeros(world.costs.shape)
     for k in range(episodes):

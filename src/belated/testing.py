@@ -1,10 +1,10 @@
-"""The contract of agents, as checks that anyone can run on an agent of their own.
+"""The contract of agents, as checks that you can run on your own agent.
 
     from belated.testing import check_agent
     check_agent(lambda: MyAgent(problem))
 
-The problem of the agent says in which world it is tried. Every rule below is a function of
-(make_agent, trial, rng), and raises AssertionError with one sentence when it is broken.
+The problem of the agent determines the world for the checks. Every rule below is a function of
+(make_agent, trial, rng), and raises AssertionError with one sentence if the agent violates it.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ class Trial(Protocol):
     """A world for agents of one kind of problem, as `problem.trial(seed)` gives it."""
 
     def play(self, agent: Agent, episode: Episode, rng: np.random.Generator) -> list[Any]:
-        """The records of an episode that is played now: the outcome comes last."""
+        """Play an episode and return its records, the outcome last."""
         ...
 
     def policy(self, agent: Agent, episode: Episode) -> Floats:
-        """What an episode plays, as an array; AssertionError if its rows are no distributions."""
+        """The policy of an episode as an array; AssertionError if a row is not a distribution."""
         ...
 
     def spoil(self, episode: Episode) -> None:
-        """Overwrite what the agent handed out."""
+        """Overwrite the arrays of an episode."""
         ...
 
     def spoiled(self, records: list[Any]) -> list[Any]:
-        """The same records, made of arrays that are overwritten then."""
+        """The same records, made from arrays that are then overwritten."""
         ...
 
     def bad_records(self, agent: Agent, records: list[Any]) -> dict[str, object]:
-        """Batches that cannot be right, beside the good records of an open episode."""
+        """Invalid batches, made from valid records of an open episode, by name."""
         ...
 
 
 class Step(NamedTuple):
-    """How the feedback of one episode comes.
+    """How the feedback of one episode arrives.
 
     Attributes:
-        path: delay of what tells what was done.
+        path: delay of the path.
         costs: delay of the outcome.
         pause: whether anything is observed before the next episode begins.
         forget: whether the episode is forgotten as soon as it is played.
@@ -71,14 +71,14 @@ def check_agent(
     seed: int = 0,
     progress: Callable[[str], object] | None = None,
 ) -> None:
-    """Check that agents keep the contract; raise AssertionError with the rule that is broken.
+    """Check that agents keep the contract; raise AssertionError with the violated rule.
 
     Args:
         make_agent: makes a fresh agent; called many times.
-        trial: where it plays; by default a random world of the agent's problem.
+        trial: the world; by default a random world of the agent's problem.
         seed: decides the random world and the schedules of feedback.
-        progress: told every rule before it is tried, such as `print`; by default a terminal shows
-            them on its error output.
+        progress: called with every rule before it is checked, such as `print`; by default rules
+            are shown on a terminal's error output.
     """
     if not callable(make_agent):
         raise ValueError(
@@ -107,7 +107,7 @@ def _to_terminal(line: str) -> None:
 def drive(
     trial: Trial, agent: Agent, schedule: Sequence[Step], seed: int, *, overwrite: bool = False
 ) -> list[Floats]:
-    """Play a schedule and return the policies. overwrite: spoil what was handed out."""
+    """Play a schedule and return the policies. overwrite: overwrite the agent's arrays."""
     rng = np.random.default_rng(seed)
     line: DelayLine[Any] = DelayLine()
     waiting: list[Any] = []
@@ -136,9 +136,9 @@ def drive(
 
 
 def any_feedback_is_taken(make: MakeAgent, trial: Trial, rng: np.random.Generator) -> None:
-    """At once, late, overlapping, apart, lost, forgotten: policies stay distributions.
+    """Feedback may arrive in any order, late or never: policies stay distributions.
 
-    The same calls give the same policies, also if the caller overwrites what it was handed.
+    The same calls give the same policies, even if the caller overwrites the arrays that it got.
     """
     for schedule in schedules(rng, 25):
         seed = int(rng.integers(1000))
@@ -149,7 +149,7 @@ def any_feedback_is_taken(make: MakeAgent, trial: Trial, rng: np.random.Generato
 
 
 def schedules(rng: np.random.Generator, episodes: int) -> list[list[Step]]:
-    """Ways in which feedback can come."""
+    """Schedules of feedback."""
 
     def delay() -> int:
         return NEVER if rng.random() < 0.2 else int(rng.integers(0, 7))
@@ -172,7 +172,7 @@ def schedules(rng: np.random.Generator, episodes: int) -> list[list[Step]]:
 
 
 def bad_records_change_nothing(make: MakeAgent, trial: Trial, rng: np.random.Generator) -> None:
-    """A record that cannot be right raises FeedbackError, and nothing of its batch is taken."""
+    """An invalid record raises FeedbackError, and nothing of its batch is used."""
     seed = int(rng.integers(1000))
     example = make()
     for name in trial.bad_records(example, _played(trial, example, np.random.default_rng(0))):
@@ -198,7 +198,7 @@ def bad_records_change_nothing(make: MakeAgent, trial: Trial, rng: np.random.Gen
 def second_records_are_refused(make: MakeAgent, trial: Trial, rng: np.random.Generator) -> None:
     """A second path and second costs of an episode raise FeedbackError.
 
-    Where an episode may have several outcomes, the same one again is left aside.
+    Where an episode may have several outcomes, a repeated one is ignored.
     """
     agent = make()
     *done, outcome = _played(trial, agent, rng)
@@ -225,9 +225,9 @@ def second_records_are_refused(make: MakeAgent, trial: Trial, rng: np.random.Gen
 
 
 def episodes_can_be_forgotten(make: MakeAgent, trial: Trial, rng: np.random.Generator) -> None:
-    """Forgetting twice is no error; forgetting what was not begun is one.
+    """Forgetting an episode twice is allowed; forgetting one that has not begun is an error.
 
-    What reports later is refused, or counted as late and not used.
+    Later records of it are refused, or counted as late and not used.
     """
     agent = make()
     _not_forgotten(agent, 0)
@@ -250,23 +250,23 @@ def episodes_can_be_forgotten(make: MakeAgent, trial: Trial, rng: np.random.Gene
 
 
 def nothing_stays_open(make: MakeAgent, trial: Trial, rng: np.random.Generator) -> None:
-    """Episodes that are complete or forgotten take no memory, if diagnostics say how many are open.
+    """Complete and forgotten episodes take no memory: `open` in the diagnostics becomes 0.
 
-    An agent that reports `open` reports 0 in the end.
+    Agents that do not report `open` are not checked.
     """
     agent = make()
     for k in range(12):
         *done, outcome = _played(trial, agent, rng)
         if k % 3 == 0:
-            agent.observe([outcome])  # the path comes in a batch of its own
+            agent.observe([outcome])  # the path follows in a separate batch
             agent.observe(done)
         elif k % 3 == 1:
             agent.observe(done)
-            agent.forget(k)  # half of it has come
+            agent.forget(k)  # only half of its feedback has arrived
         else:
             agent.observe([*done, outcome])
         if not agent.problem.one_outcome:
-            agent.forget(k)  # others may come for ever
+            agent.forget(k)  # more outcomes could arrive for ever
     for _ in range(8):  # feedback that a pipeline holds back is used by now
         agent.begin_episode()
         agent.forget(agent.begun - 1)
@@ -276,8 +276,8 @@ def nothing_stays_open(make: MakeAgent, trial: Trial, rng: np.random.Generator) 
 def open_episodes_are_told(make: MakeAgent, trial: Trial, rng: np.random.Generator) -> None:
     """An episode is open from its beginning until its feedback is complete or it is forgotten.
 
-    Agents that use no trajectories wait for costs only. An agent may let go of older episodes by
-    itself; the newest is always open, and what is closed stays closed.
+    Agents that use no trajectories wait for costs only. An agent may close older episodes by
+    itself; the newest is always open, and closed episodes stay closed.
     """
     agent = make()
     _same("open episodes of a fresh agent", agent.open_episodes(), [])
@@ -302,7 +302,7 @@ def open_episodes_are_told(make: MakeAgent, trial: Trial, rng: np.random.Generat
 
 
 def _open(agent: Agent) -> list[int]:
-    """The open episodes, told in the same way by both methods."""
+    """The open episodes, on which both methods must agree."""
     numbers = agent.open_episodes()
     one_by_one = [n for n in range(agent.begun + 2) if agent.is_open(n)]
     _same("open_episodes() must be those with is_open(number)", numbers, one_by_one)
@@ -310,7 +310,7 @@ def _open(agent: Agent) -> list[int]:
 
 
 def records_may_be_overwritten(make: MakeAgent, trial: Trial, rng: np.random.Generator) -> None:
-    """The arrays that records were made of belong to the caller."""
+    """The caller may overwrite the arrays that records were made from."""
     agent, twin = make(), make()
     seed = int(rng.integers(1000))
     mine, others = np.random.default_rng(seed), np.random.default_rng(seed)

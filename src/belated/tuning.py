@@ -1,4 +1,4 @@
-"""The parameters that the papers prove their bounds with; every row is beside its algorithm."""
+"""The parameters for which the papers prove their bounds; each is defined beside its algorithm."""
 
 from belated.core.contract import PATHS
 from belated.tabular.dapo import DAPOSetting, dapo

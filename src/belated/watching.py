@@ -1,4 +1,4 @@
-"""Diagnostics as JSON lines: one object per line, for any tool that draws numbers over time."""
+"""Diagnostics as JSON lines: one object per line, for any tool that plots numbers over time."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def write_diagnostics(
 
     Args:
         agent: any agent or inbox.
-        to: a file that is opened at its end, or a text stream such as `sys.stdout`.
-        more: what else the line shall say, e.g. `time=time.time()`.
+        to: the path of a file to append to, or a text stream such as `sys.stdout`.
+        more: further fields of the line, e.g. `time=time.time()`.
 
-    Numbers that are not finite become null, which JSON can hold.
+    Numbers that are not finite become null, because JSON has no such numbers.
     """
     check_is_agent("agent", agent)
     found = agent.diagnostics()
@@ -44,7 +44,7 @@ def write_diagnostics(
 
 
 def _plain(name: str, value: object) -> float | str | None:
-    """A value as JSON holds it; numbers of NumPy become plain."""
+    """A value for JSON; numbers of NumPy become plain numbers."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""Agents around agents."""
+"""Wrappers: agents that contain other agents."""
 
 from belated.core.wrappers.locked import Locked
 from belated.core.wrappers.parallel import Bold, Parallel

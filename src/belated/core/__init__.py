@@ -1,1 +1,1 @@
-"""What knows neither states nor features: episodes, records, delays, wrappers, files."""
+"""The part that knows neither states nor features: episodes, records, delays, wrappers, files."""

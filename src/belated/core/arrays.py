@@ -1,8 +1,8 @@
 """Names for array types, and the one convention that kernels rely on.
 
 Kernels are compiled once per combination of argument types, and a read-only array is a type of
-its own. So what a kernel only reads (transitions, policies, costs) is always handed over
-read-only, and what it writes is always writable.
+its own. So an array that a kernel only reads (transitions, policies, costs) is always passed
+read-only, and an array that it writes is always writable.
 """
 
 from typing import TypeVar
@@ -19,7 +19,7 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 def frozen(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
-    """The array, read-only and C-contiguous: itself or a view; a copy if it is not contiguous."""
+    """A read-only, C-contiguous view of the array; a copy if the array is not contiguous."""
     flags = array.flags
     if not flags.c_contiguous:
         array = np.ascontiguousarray(array)
@@ -38,7 +38,7 @@ def one_hot(actions: Ints, count: int) -> Floats:
 
 
 def same_memory(first: Floats, second: Floats) -> bool:
-    """Whether two arrays of one shape are views of the same numbers."""
+    """Whether two arrays of equal shape share the same memory."""
     if first is second or not np.may_share_memory(first, second):
         return first is second
     return bool(first.ctypes.data == second.ctypes.data)

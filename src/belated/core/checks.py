@@ -14,11 +14,11 @@ from belated.core.arrays import Floats, Ints, frozen
 
 ROW_TOLERANCE = 1e-8
 LARGEST_INTEGER = 2**62
-"""The largest whole number that is taken; as a delay it is `belated.NEVER`."""
+"""The largest whole number that is accepted; as a delay it is `belated.NEVER`."""
 MOST = 2**53
-"""The most that is counted of anything; floats are exact up to here."""
+"""The largest count of anything: floats represent every whole number up to here exactly."""
 ROOM = 2**30
-"""The most numbers that one array of a world or a run holds: 8 GiB."""
+"""The largest number of entries in one array of a world or a run: 8 GiB."""
 Item = TypeVar("Item", bound=Callable[..., Any])
 
 
@@ -57,7 +57,7 @@ def episode(value: object) -> int:
 
 
 def room(numbers: int, **given: object) -> None:
-    """Check that the array that the arguments ask for is not too large."""
+    """Check that the array whose size these arguments determine is not too large."""
     if numbers > ROOM:
         names = " and ".join(", ".join(given).rsplit(", ", 1))
         values = ", ".join(map(show, given.values()))
@@ -103,10 +103,10 @@ def fix(item: object, name: str, value: object) -> None:
 
 
 def part(name: str, value: object, such: str, needs: Iterable[str] = ()) -> None:
-    """Check that a value is a part, not its class, and is given for the right argument.
+    """Check that a value is a part, not its class, and fits the argument that it is passed for.
 
-    such: examples. needs: what the part must have besides `start`. A part may say in `slot` which
-    argument it is for.
+    such: examples. needs: the attributes that the part must have besides `start`. A part may name
+    in `slot` the argument that it is for.
     """
     if isinstance(value, type) or not hasattr(value, "start"):
         raise ValueError(f"{name} must be a part such as {such}, got {show(value)}")
@@ -235,7 +235,7 @@ def policy(name: str, value: object, shape: tuple[int, int, int]) -> Floats:
     totals = np.add.reduce(checked, axis=-1)
     least = np.minimum.reduce(checked, axis=None)
     off = np.maximum.reduce(np.abs(totals - 1.0), axis=None)
-    if not (least >= 0.0 and off <= ROW_TOLERANCE):  # NaN is not
+    if not (least >= 0.0 and off <= ROW_TOLERANCE):  # false for NaN too
         distributions(name, checked)
     return checked
 
@@ -258,10 +258,10 @@ def costs(
 
 
 def explained(item: Item) -> Item:
-    """Let calls of a function or class name an unknown argument and the nearest one that exists.
+    """Make a call with an unknown argument fail with that name and the closest one that exists.
 
-    A call that succeeds passes through one more function; arguments are looked at only when it has
-    failed.
+    A successful call costs one more function call; the arguments are inspected only after a call
+    has failed.
     """
     if isinstance(item, type):
         item.__init__ = _calling(item.__init__)  # type: ignore[misc]

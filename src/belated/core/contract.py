@@ -1,7 +1,7 @@
-"""What agents, records and problems are, for all that stands around them.
+"""The protocols of agents, records and problems.
 
-The core knows neither states nor features. It asks a record what it says, and a problem whether a
-record can be right and what an episode still waits for.
+The core knows neither states nor features. It asks a record for its facts, and a problem whether a
+record is valid and what an episode is still waiting for.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from belated.core.rewards import Scale
 
 Information = Literal["full", "bandit"]
 PATHS = ("late", "at once")
-"""When paths come: with the outcome, or at the end of their episode."""
+"""When paths arrive: with the outcome, or at the end of their episode."""
 Key = str | int
 """Names one fact about an episode: a step, an event, or a word such as "path"."""
 
 
 class Record(Protocol):
-    """Something that came back of an episode.
+    """Feedback on an episode.
 
     Attributes:
         episode: the number of the episode.
-        at: when it arrived, by the clock of whoever handed it in; None without a clock.
-        is_outcome: whether it tells the outcome, and not what was done.
-        partial: whether it is a piece of a record that an `Inbox` puts together.
-        part: which part of the episode it tells, in a word or as a step.
+        at: when it arrived, by the caller's clock; None without a clock.
+        is_outcome: whether it reports the outcome, and not what was done.
+        partial: whether it is a piece of a record that an `Inbox` assembles.
+        part: the part of the episode that it reports, as a word or a step.
     """
 
     is_outcome: ClassVar[bool]
@@ -50,19 +50,19 @@ class Record(Protocol):
 
     @property
     def part(self) -> Key:
-        """Which part of the episode it tells."""
+        """The part of the episode that it reports."""
         ...
 
     def facts(self) -> Mapping[Key, Any]:
-        """What it says, by key: values that can be compared and written as JSON."""
+        """What it reports, by key: values that can be compared and written as JSON."""
         ...
 
     def renumbered(self, episode: int) -> Self:
-        """The same record of another episode."""
+        """A copy of the record for another episode."""
         ...
 
     def dated(self, at: float | None) -> Self:
-        """The same record, arrived at this time, unless it says when it arrived."""
+        """A copy that arrived at this time, unless the record has a time of arrival already."""
         ...
 
     def to_state(self) -> dict[str, Any]:
@@ -75,44 +75,44 @@ class Record(Protocol):
 
 
 class Problem(Protocol):
-    """What an agent was told, and which records can be right under it."""
+    """What an agent knows from the start, and which records are valid under it."""
 
     @property
     def actions(self) -> int | None:
-        """How many actions there are; None if they come with every decision."""
+        """The number of actions; None if every decision brings its own actions."""
         ...
 
     @property
     def states(self) -> int | None:
-        """How many states there are; None if features take their place."""
+        """The number of states; None if observations are features."""
         ...
 
     @property
     def horizon(self) -> int:
-        """Steps of an episode."""
+        """The number of steps of an episode."""
         ...
 
     @property
     def one_outcome(self) -> bool:
-        """Whether an episode has one outcome, after which no other is taken."""
+        """Whether an episode has exactly one outcome, so that a second one is refused."""
         ...
 
     def check(self, record: Any, information: Information) -> None:
-        """Raise `FeedbackError` if a record cannot be right, whichever its episode is."""
+        """Raise `FeedbackError` if a record is invalid for every episode."""
         ...
 
     def check_observation(self, observation: object, among: object = None) -> None:
-        """Raise `ValueError` if no decision can be made there among these actions."""
+        """Raise `ValueError` if no decision among these actions is possible there."""
         ...
 
     def check_fact(self, key: object, value: object, information: Information) -> None:
-        """Raise `ValueError` if no record has this fact."""
+        """Raise `ValueError` if no record can report this fact."""
         ...
 
     def awaited(
         self, known: Container[Key], information: Information, *, uses_paths: bool
     ) -> list[Key]:
-        """The facts that an episode still waits for; empty if it is complete."""
+        """The facts that an episode is still waiting for; empty if it is complete."""
         ...
 
     def complete(
@@ -124,11 +124,11 @@ class Problem(Protocol):
     def silent(
         self, episode: int, known: Mapping[Key, Any], information: Information, default: float
     ) -> Any | None:
-        """The outcome to assume where nothing was reported; None if silence tells nothing."""
+        """The outcome to assume where nothing was reported; None if silence has no meaning."""
         ...
 
     def paid(self, record: Any, scale: Scale) -> Any:
-        """The record with its rewards turned into costs."""
+        """The record with its rewards converted to costs."""
         ...
 
     def path(self, episode: int, notes: Notes) -> Any | None:
@@ -136,32 +136,32 @@ class Problem(Protocol):
         ...
 
     def as_noted(self, path: Any) -> Any:
-        """A record of what was done, reduced to what notes can tell."""
+        """A record of what was done, reduced to what notes contain."""
         ...
 
     def example(self, episode: int, information: Information, *, outcome: bool) -> Any | None:
-        """A record as it might come; None if there is none of that kind."""
+        """An example of a record; None if there is none of that kind."""
         ...
 
     def blank(self) -> Any:
-        """An observation as it might be at the beginning of an episode."""
+        """An example of an observation at the beginning of an episode."""
         ...
 
     def read(self, value: object) -> Any:
-        """The record that `to_state` or `to_json` turned into this value."""
+        """The record from the value that `to_state` or `to_json` returned."""
         ...
 
     def remembered(self, policy: object) -> Any:
-        """A policy of a saved state, if it can be one."""
+        """The policy from a saved state; raises if the value is not a policy."""
         ...
 
 
 class Agent(Protocol):
-    """A learner that two calls drive: `begin_episode` and `observe`.
+    """A learner with two main methods, `begin_episode` and `observe`.
 
-    `begin_episode` is the only clock: the end of episode k is everything observed between
-    beginning k and beginning k + 1. Episodes may overlap. Agents are deterministic: the same
-    calls give the same policies. `belated.testing.check_agent` checks all of this.
+    Time is counted by calls of `begin_episode`: feedback observed after episode k began and before
+    episode k + 1 begins arrives at the end of episode k. Episodes may overlap. Agents are
+    deterministic: the same calls give the same policies. `belated.testing.check_agent` checks this.
 
     Example:
         >>> agent: bl.Agent = bl.recommend(bl.Problem(states=3, actions=2, horizon=4))
@@ -171,7 +171,7 @@ class Agent(Protocol):
 
     @property
     def problem(self) -> Any:
-        """What the agent was told: a `Problem`."""
+        """The `Problem` that the agent was made for."""
         ...
 
     @property
@@ -198,21 +198,22 @@ class Agent(Protocol):
         ...
 
     def begin_episode(self, now: float | None = None) -> Episode:
-        """The next episode number, counted from 0, and the policy to play, a copy.
+        """The next episode: its number, counted from 0, and a copy of the policy to play.
 
-        now: the time, in any unit, if the program has a clock. A clock that goes back stands still.
+        now: the time, in any unit, if the program has a clock. If a clock is set back, the latest
+        time stays in force until the clock has caught up.
         """
         ...
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
-        """Take a batch whole, or raise `FeedbackError` and take nothing of it.
+        """Accept a whole batch, or raise `FeedbackError` and accept none of it.
 
         now: the time at which the records arrived, as for `begin_episode`.
         """
         ...
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode: no feedback of it will be used any more."""
+        """Discard an episode: its feedback will not be used any more."""
         ...
 
     def diagnostics(self) -> Mapping[str, float]:
@@ -224,14 +225,14 @@ class Deciding:
     """An agent that can decide in one call, where an episode has one step.
 
     Attributes:
-        seed: of the draws that `decide` makes without a generator of the caller. An agent without
-            an argument of this name may be given another one at any time: `agent.seed = 7`.
+        seed: the seed of draws that `decide` makes when the caller passes no generator. Where the
+            constructor has no argument `seed`, it can be set at any time: `agent.seed = 7`.
     """
 
     seed: int = 0
 
     def __init_subclass__(cls, **given: Any) -> None:
-        """Let the constructor of every agent name an argument that it does not have."""
+        """Make the constructor of every agent name an unknown argument in its error."""
         super().__init_subclass__(**given)
         if "__init__" in vars(cls):
             explained(cls)
@@ -250,7 +251,7 @@ class Deciding:
             rng: draws the action. Without it, the draw depends on the agent's `seed` and the number
                 of the decision alone.
             now: the time, if the program has a clock.
-            among: the actions that are allowed, where the agent can choose among some.
+            among: the allowed actions, if the agent can restrict its choice.
         """
         if self.problem.horizon != 1:
             raise ValueError(
@@ -268,7 +269,7 @@ class Deciding:
 
 
 class Wrapper(Deciding):
-    """A wrapper whose episodes are those of the agent inside."""
+    """A wrapper that has the same episodes as the agent inside."""
 
     agent: Agent
 
@@ -325,22 +326,23 @@ def check_fresh(name: str, agent: Agent, parts: Iterable[str] = AGENT) -> None:
 def check_inside(
     outer: object, name: str, agent: Agent, parts: Iterable[str] = AGENT, *, fresh: bool = True
 ) -> None:
-    """Check that an agent may stand inside a wrapper; no other place decides this.
+    """Check that a wrapper may contain an agent; this is the only place that decides it.
 
-    Agents and wrappers say what decides it, each of itself and not of what is inside:
+    Agents and wrappers declare what the decision depends on, each for itself and not for what is
+    inside it:
 
-        outermost        it must have nothing around it
-        once             it must not be inside another one of its kind
-        holds_feedback   for how many episodes it holds feedback back, infinity if nobody knows
-        reads_delays     it judges by the time between the beginning of an episode and its feedback
-        longest_delay    it leaves aside what is later; infinity by default
+        outermost        no wrapper may contain it
+        once             no wrapper of the same class may contain it
+        holds_feedback   for how many episodes it holds feedback back; infinity if unknown
+        reads_delays     it uses the time between the beginning of an episode and its feedback
+        longest_delay    it ignores feedback with a longer delay; infinity by default
 
     Args:
-        outer: the wrapper, made so far that it can say this of itself.
-        name: of the argument.
+        outer: the wrapper, constructed far enough to have these attributes.
+        name: the name of the argument.
         agent: the agent inside.
-        parts: names that it must have.
-        fresh: whether it must not have begun an episode.
+        parts: names of the attributes that the agent must have.
+        fresh: whether the agent must not have begun an episode.
     """
     kind = type(outer).__name__
     for one in nested(agent):
@@ -367,7 +369,7 @@ def check_inside(
 
 
 def nested(agent: object) -> list[object]:
-    """An agent and those inside of it, the outermost first."""
+    """An agent and the agents nested inside it, the outermost first."""
     found = []
     inside: object | None = agent
     while inside is not None:

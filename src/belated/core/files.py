@@ -1,7 +1,7 @@
 """Write a file completely or not at all, and remove what killed processes left half written.
 
-The bytes go to a file beside the target, which then takes its name. While it is being written it
-is locked, so that another process can tell it from one that nobody will finish.
+The bytes are written to a temporary file beside the target, which is then renamed to it. The
+temporary file is locked while it is written, so that other processes can recognise abandoned ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ except ImportError:  # Windows, where a file that is open cannot be removed
 
 PARTIAL = ".partial"
 LONGEST = 100
-"""Characters of the target's name in the name of the file beside it."""
+"""The number of characters of the target's name that the temporary file's name repeats."""
 
 
 def write(path: Path, content: bytes) -> None:
@@ -47,7 +47,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def sweep(directory: Path) -> None:
-    """Remove files left half written. Those of a process that still lives are left alone."""
+    """Remove abandoned temporary files; those of running processes stay."""
     for left in directory.rglob(f"*{PARTIAL}"):
         with contextlib.suppress(OSError), left.open("r+b") as file:
             if fcntl is not None:
@@ -86,6 +86,6 @@ def _beside(target: Path) -> tuple[Path, BinaryIO]:
         if fcntl is not None:
             with contextlib.suppress(OSError):  # a file system without locks
                 fcntl.flock(file, fcntl.LOCK_EX)
-        if partial.exists():  # else it was swept up before it was locked
+        if partial.exists():  # else `sweep` removed it before it was locked
             return partial, file
         file.close()

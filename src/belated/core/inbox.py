@@ -1,30 +1,31 @@
-"""Feedback as a queue delivers it: doubled, stale, in single steps, or after its time.
+"""Feedback as a queue delivers it: repeated, out of date, step by step, or after the deadline.
 
-`observe` of an agent is strict: a record that cannot be right refuses its whole batch. An `Inbox`
-stands before the agent and sorts every record into exactly one class:
+`observe` of an agent is strict: one invalid record makes it refuse the whole batch. An `Inbox`
+around the agent puts every record into exactly one class:
 
-    taken       new; it is used
-    duplicate   the same value came before
-    conflict    another value came before, which stays
-    late        it comes after the deadline, or after its episode was closed
-    unknown     its episode was never begun
-    invalid     it does not fit the problem, or is no record
+    taken       it is new, and is used
+    duplicate   the same value arrived before
+    conflict    another value arrived before, and that one is kept
+    late        it arrived after the deadline, or after its episode was closed
+    unknown     its episode has not begun
+    invalid     it does not fit the problem, or is not a record
 
-The good records of a batch are taken together, whatever the others are. What a record says is a
-set of facts with keys: the path of an episode, the cost of each of its steps (`Costs` under bandit
-feedback are those of all steps at once), a whole cost function, or one event.
+The valid records of a batch are accepted together, whatever the others are. The content of a record
+is a set of facts with keys: the path of an episode, the cost of each of its steps (`Costs` under
+bandit feedback has the costs of all steps at once), a whole cost function, or one event.
 
-Duplicates and conflicts are told apart by the facts that are remembered of an episode, late ones
-too. They are kept while the episode is open and for the last `remember` episodes that were closed.
-Of an episode closed earlier nothing is known, and a record of it is late. So memory is bounded by
-the open episodes and `remember`.
+The inbox remembers the facts of an episode to tell duplicates from conflicts, also among late
+records. It keeps them while the episode is open, and for the last `remember` closed episodes. It
+knows nothing of episodes closed earlier, and calls their records late. So memory is bounded by the
+number of open episodes and `remember`.
 
-With a deadline, an episode that has waited longer is closed: forgotten, or, with a default, given
-that cost in every step that has not reported, because silence is information where only successes
-report. With a grace, it is forgotten that much later: what comes in between is late and used. After
-a default it could not be: the agent has learned from the default in its place. With hold=True,
-what came before the deadline is handed on at the deadline too: where only successes report, the
-agent would otherwise hear of successes first and take the actions that it plays most for the best.
+A deadline closes every episode that has waited longer. Without a default the episode is forgotten.
+With a default, every step that has not reported gets that cost: where only successes report,
+silence is information. With a grace period the episode is forgotten only after it, and records that
+arrive in the meantime are late but used; this excludes a default, from which the agent has already
+learned. With hold=True, records that arrive before the deadline are passed on at the deadline too:
+where only successes report, the agent would otherwise learn of successes first, and overrate the
+actions that it plays most.
 """
 
 from __future__ import annotations
@@ -49,21 +50,21 @@ from belated.core.waiting import is_past
 Kind = Literal["taken", "duplicate", "conflict", "late", "unknown", "invalid"]
 KINDS: tuple[Kind, ...] = ("taken", "duplicate", "conflict", "late", "unknown", "invalid")
 SWEEP = 64
-"""Episodes of which something has come before it is checked whether all of them are open."""
+"""The number of episodes with records at which the inbox first checks that all of them are open."""
 CLOSED = ("forgotten", "defaulted")
 """How a deadline closes an episode."""
 PASSED = ("overdue", *CLOSED)
 """What a deadline does to an episode."""
 UNTOLD = 100_000
-"""Episodes past a deadline that wait for a report; of older ones only the counts tell."""
+"""The number of expired episodes that the next report can name; older ones are only counted."""
 OVERDUE = "its deadline has passed, and the agent still uses it"
 TOO_LATE = "the episode is closed, and this value did not come before"
 """Why a record is late."""
 NARROW, ENOUGH = 0.05, 100
-"""If all costs lie in so small a share of the range, a warning is given, once there are enough."""
+"""If ENOUGH costs all lie in less than this share of the range, the inbox warns."""
 HOUR = 3600
 Facts = dict[Key, Any]
-"""What is remembered of an episode; not changed any more once it is."""
+"""What is remembered of an episode; never changed once it is stored."""
 
 
 @explained
@@ -73,10 +74,10 @@ class Outcome:
 
     Attributes:
         kind: its class.
-        episode: the episode it names; None if it is no record.
-        part: "path", "costs", or the step of a single cost; None if it is no record.
-        why: one sentence; empty for what was taken and can be used.
-        used: whether the agent gets it: what was taken, and what was late within the grace.
+        episode: the episode that it names; None if it is not a record.
+        part: "path", "costs", or the step of a single cost; None if it is not a record.
+        why: one sentence; empty for a record that was taken and can be used.
+        used: whether the agent gets it: records taken, and records late within the grace period.
 
     Example:
         >>> inbox = bl.Inbox(bl.recommend(bl.Problem(states=1, actions=2, horizon=1)))
@@ -98,12 +99,11 @@ class Report:
     """What became of a batch.
 
     Attributes:
-        outcomes: of every record, in the order in which they were given.
-        overdue: episodes whose deadline passed since the last report, and whose grace began.
-        forgotten: those that had waited longer than the deadline and the grace, and were forgotten
-            since the last report.
-        defaulted: those that were given the default cost at the deadline instead.
-        pathless: episodes of which this batch has told the outcome, and that wait for a path.
+        outcomes: one per record, in the order of the batch.
+        overdue: episodes whose deadline passed and whose grace period began since the last report.
+        forgotten: episodes that were forgotten since the last report, after deadline and grace.
+        defaulted: episodes that got the default cost at the deadline instead.
+        pathless: episodes whose outcome is in this batch and whose path is still missing.
 
     Example:
         >>> inbox = bl.Inbox(bl.recommend(bl.Problem(states=1, actions=2, horizon=1)))
@@ -135,7 +135,7 @@ class Report:
 
 @dataclass(slots=True)
 class Sorted:
-    """A batch that was sorted and has changed nothing yet."""
+    """A batch that was sorted into classes, before anything has changed."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     records: list[Any] = field(default_factory=list)
@@ -144,25 +144,28 @@ class Sorted:
 
 
 class Inbox(Wrapper):
-    """An agent that takes records as a queue delivers them.
+    """An agent that accepts records as a queue delivers them.
 
-    It has the whole contract of an agent, so that it can be simulated and saved like one; episodes
-    are begun through it.
+    It follows the whole contract of an agent, so it can be simulated and saved like one. Begin
+    episodes through the inbox, not through the agent inside.
 
     Args:
         agent: the agent inside.
-        deadline: how long an episode may wait: so many episodes that begin after it, or seconds if
-            there is a clock. None: for ever.
+        deadline: how long an episode may wait, as a number of episodes that begin after it, or in
+            seconds if there is a clock. None: for ever.
         default: the cost, in [0, 1], of every step that has not reported by the deadline. None:
             the episode is forgotten.
-        clock: gives the time in seconds, such as `time.time`; or "now": the time comes with every
-            call, in any unit. A clock that goes back stands still.
-        grace: for how many more episodes, or seconds, an episode past the deadline is overdue
-            before it is forgotten. What comes meanwhile is late, and used. None: for none.
-        remember: how many closed episodes are remembered, to tell duplicates from conflicts.
-        hold: hand every outcome over at its deadline, so that what reports early does not mislead.
-        rewards: (low, high): single numbers that come are rewards and not costs.
-        clip: whether a reward outside counts as the nearest one inside; else it is invalid.
+        clock: a function that returns the time in seconds, such as `time.time`; or "now": every
+            call passes the time, in any unit. If a clock is set back, the latest time stays in
+            force until the clock has caught up.
+        grace: the number of further episodes, or seconds, for which an episode past its deadline is
+            overdue before it is forgotten. Records that arrive then are late, but used. None: 0.
+        remember: the number of closed episodes to remember, to tell duplicates from conflicts.
+        hold: whether outcomes reach the agent only at their deadline, so that early ones do not
+            mislead it.
+        rewards: (low, high): single numbers in records are rewards in this range, not costs.
+        clip: whether a reward outside the range counts as the nearest one inside; otherwise it is
+            invalid.
 
     Example:
         >>> inbox = bl.Inbox(bl.recommend(bl.Problem(states=1, actions=2, horizon=1)))
@@ -231,11 +234,11 @@ class Inbox(Wrapper):
         self.information: Information = agent.information
         self.uses_paths = agent.uses_paths
         self.default = None if default is None else checks.real("default", default, 0.0, 1.0)
-        self._told = clock == "now"  # the time comes with every call
+        self._told = clock == "now"  # every call passes the time
         self.clock = None if clock == "now" else clock
         self.grace = grace
         self.remember = checks.integer("remember", remember, 0)
-        self._open: dict[int, Facts] = {}  # of which something has come
+        self._open: dict[int, Facts] = {}  # open episodes with records
         self._closed: dict[int, Facts] = {}  # in the order in which they were closed
         self._held: dict[int, list[Any]] = {}  # outcomes that wait for their deadline
         self._pathless: set[int] = set()  # episodes whose outcome waits for a path
@@ -244,32 +247,32 @@ class Inbox(Wrapper):
         self._kept_from = waiting[0] if waiting else agent.begun  # older ones are past the grace
         self._due_from = self._kept_from  # older ones are past the deadline
         self._now = -math.inf
-        self._began: deque[float] = deque()  # of the episodes from _kept_from on, by the clock
+        self._began: deque[float] = deque()  # start times of the episodes from _kept_from on
         self._counts: Counter[str] = Counter()
-        self._untold: deque[tuple[int, int]] = deque(maxlen=UNTOLD)  # and the place in PASSED
-        self._seen = [math.inf, -math.inf, 0.0]  # the least and the largest cost, and how many
+        self._untold: deque[tuple[int, int]] = deque(maxlen=UNTOLD)  # episode, index in PASSED
+        self._seen = [math.inf, -math.inf, 0.0]  # smallest cost, largest cost, number of costs
         if not self._told:
             self._expire(self.agent.begun - 1)
 
     @property
     def holds_feedback(self) -> float:
-        """For how many episodes feedback is held back."""
+        """The number of episodes for which feedback is held back."""
         return (math.inf if self._timed else self.deadline or 0) if self.hold else 0
 
     @property
     def reads_delays(self) -> bool:
-        """Whether feedback is judged by its delay."""
+        """Whether the treatment of feedback depends on its delay."""
         return self.deadline is not None
 
     @property
     def longest_delay(self) -> float:
-        """What is later is left aside: episodes, where there is no clock."""
+        """Feedback with a longer delay is ignored; in episodes, if there is no clock."""
         if self.deadline is None:
             return math.inf
         return 0 if self._timed else self.deadline + (self.grace or 0)
 
     def __copy__(self) -> Self:
-        """An inbox that remembers the same, before the same agent."""
+        """An inbox with the same memory around the same agent."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made._open, made._closed = self._open.copy(), self._closed.copy()
@@ -280,22 +283,22 @@ class Inbox(Wrapper):
         return made
 
     def begin_episode(self, now: float | None = None) -> Episode:
-        """Close what is past the deadline, then begin the next episode."""
+        """Close the episodes past their deadline, then begin the next episode."""
         self._expire(self.agent.begun, now)
         episode = self.agent.begin_episode(self._time(now))
-        self._date()  # by the time that was just read: no clock can fail between the two
+        self._date()  # uses the time just read: no clock can fail in between
         return episode
 
     def expire(self, now: float | None = None) -> Report:
-        """Close what is past the deadline now, without waiting for the next record or episode."""
+        """Close the episodes past their deadline now, without a record or a new episode."""
         self._expire(self.agent.begun - 1, now)
         return self._report(())
 
     def take(self, records: Iterable[Any], now: float | None = None) -> Report:
-        """Take the good records of a batch together, and say what became of each one.
+        """Accept the valid records of a batch together, and report what became of each record.
 
-        The report also names the episodes that the deadline has closed since the last report: now,
-        or when an episode began.
+        The report also names the episodes that the deadline has closed since the last report, in
+        this call or when an episode began.
         """
         batch = in_a_list(records)
         self._expire(self.agent.begun - 1, now)
@@ -305,7 +308,7 @@ class Inbox(Wrapper):
         return self._report(tuple(found.outcomes), lacking)
 
     def _lacking(self, found: Sorted) -> tuple[int, ...]:
-        """The episodes of a batch whose outcome waits for a path; their outcomes say so."""
+        """The episodes of a batch whose outcome waits for a path; `why` of the outcome says so."""
         lacking = sorted(self._pathless & found.known.keys())
         for i, outcome in enumerate(found.outcomes):
             if outcome.kind == "taken" and outcome.part != "path" and outcome.episode in lacking:
@@ -317,7 +320,7 @@ class Inbox(Wrapper):
         return tuple(lacking)
 
     def _report(self, outcomes: tuple[Outcome, ...], lacking: tuple[int, ...] = ()) -> Report:
-        """A report on a batch, and on what deadlines did since the last one."""
+        """A report on a batch, and on the episodes that deadlines closed since the last report."""
         passed: dict[str, list[int]] = {name: [] for name in PASSED}
         for number, what in self._untold:
             passed[PASSED[what]].append(number)
@@ -326,17 +329,17 @@ class Inbox(Wrapper):
         return Report(outcomes, pathless=lacking, **told)
 
     def foresee(self, record: Any) -> Outcome:
-        """What would become of a record that came now; nothing changes."""
+        """What would become of a record if it arrived now; nothing changes."""
         return self._outcome(record, Sorted())
 
     def skip_report(self) -> None:
-        """Let the next report not tell of what deadlines did until now."""
+        """Leave the episodes that deadlines have closed so far out of the next report."""
         self._untold.clear()
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
-        """Take a batch whole, or raise `FeedbackError` and take nothing, as agents do.
+        """Accept a whole batch, or raise `FeedbackError` and accept none of it, as agents do.
 
-        Only what is past the deadline is left aside; the next report names it. For a queue, use
+        Only records past the deadline are ignored; the next report names them. For a queue, use
         `take`.
         """
         try:
@@ -353,7 +356,7 @@ class Inbox(Wrapper):
         self._enter(found, found.records + past, now)
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode: no feedback of it will be used but what is held and complete."""
+        """Discard an episode: its feedback will not be used, unless it is complete and held."""
         held = self._held.get(episode)
         if held and self._heard(self._open.get(episode) or self._closed.get(episode) or {}):
             self.agent.observe(held)
@@ -362,21 +365,21 @@ class Inbox(Wrapper):
         self._close(episode)
 
     def is_overdue(self, episode: int) -> bool:
-        """Whether an episode is open, and what comes of it now is late."""
+        """Whether an episode is open but past its deadline, so that its records are late."""
         return episode < self._due_from and self.agent.is_open(episode)
 
     def counts(self) -> dict[str, int]:
-        """Records of each class and what the deadline did to episodes, since the beginning."""
+        """The numbers of records of each class and of expired episodes, since the beginning."""
         return {name: self._counts[name] for name in (*KINDS, *PASSED)}
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Those of the agent inside, and the counts as `inbox_taken` and so on."""
+        """The diagnostics of the agent inside, and the counts as `inbox_taken` and so on."""
         told = {f"inbox_{name}": count for name, count in self.counts().items()}
         waiting = {"inbox_pathless": len(self._pathless), "inbox_held": len(self._held)}
         return {**self.agent.diagnostics(), **told, **waiting}
 
     def _sort(self, batch: list[Any]) -> Sorted:
-        """Say what would become of every record; nothing changes."""
+        """Classify every record; nothing else changes."""
         found = Sorted()
         for record in batch:
             outcome = self._outcome(record, found)
@@ -419,26 +422,26 @@ class Inbox(Wrapper):
         return Outcome(kind, number, part, f"episode {number}, {where}: {why}", used)
 
     def _is_open(self, number: int, entered: Facts | None) -> bool:
-        """Whether an episode still waits, after what was entered of this batch."""
+        """Whether an episode is still open, given the facts of this batch so far."""
         return not (entered and self._complete(entered)) and self.agent.is_open(number)
 
     def _complete(self, known: Facts) -> bool:
-        """Whether all that the agent waits for has come."""
+        """Whether everything that the agent waits for has arrived."""
         return not self.problem.awaited(known, self.information, uses_paths=self.uses_paths)
 
     def awaited(self, episode: int) -> list[Key]:
-        """What an open episode still waits for."""
+        """The facts that an open episode is still waiting for."""
         known = self._open.get(episode, {})
         uses_paths = self.uses_paths
         found: list[Key] = self.problem.awaited(known, self.information, uses_paths=uses_paths)
         return found
 
     def _heard(self, known: Facts) -> bool:
-        """Whether the outcome has come, with its path or without."""
+        """Whether the outcome has arrived, with or without its path."""
         return not self.problem.awaited(known, self.information, uses_paths=False)
 
     def _enter(self, found: Sorted, records: list[Any], now: float | None) -> None:
-        """Hand records to the agent, then remember what was sorted."""
+        """Pass records to the agent, then remember their facts."""
         if self.hold:
             held = [record for record in records if record.is_outcome]
             records = [record for record in records if not record.is_outcome]
@@ -455,15 +458,15 @@ class Inbox(Wrapper):
                 self._close(number)
             elif self.uses_paths and number not in self._held and self._heard(known):
                 self._pathless.add(number)
-        if len(self._open) > self._crowded:  # the agent may have let go of some by itself
+        if len(self._open) > self._crowded:  # the agent may have discarded some by itself
             for number in [n for n in self._open if not self.agent.is_open(n)]:
                 self._close(number)
             self._crowded = SWEEP + 2 * len(self._open)
 
     def _watch(self, known: Facts) -> None:
-        """Warn once if all costs lie in a small part of their range, from which little is learned.
+        """Warn once if all costs lie in a small part of their range: then learning is slow.
 
-        Costs that are all equal raise no warning.
+        Equal costs cause no warning.
         """
         if self._seen[2] < 0:
             return
@@ -484,7 +487,7 @@ class Inbox(Wrapper):
             )
 
     def _close(self, number: int) -> None:
-        """Move what is known of an episode to the closed ones, and drop the oldest of those."""
+        """Move the facts of an episode to the closed ones, and drop the oldest of those."""
         self._pathless.discard(number)
         known = self._open.pop(number, None)
         if known is None:
@@ -494,7 +497,7 @@ class Inbox(Wrapper):
             del self._closed[next(iter(self._closed))]
 
     def _look(self, now: float | None) -> None:
-        """Read the clock once, and date the episodes that have begun since it was read."""
+        """Read the clock once, and date the episodes that have begun since the last reading."""
         if not self._timed:
             return
         if now is None and self._told:
@@ -510,17 +513,17 @@ class Inbox(Wrapper):
         self._date()
 
     def _time(self, now: float | None) -> float | None:
-        """The time that the agent inside is told: what was read, or what the caller said."""
+        """The time to pass to the agent inside: the clock's, or the caller's."""
         return self._now if self._timed else now
 
     def _date(self) -> None:
-        """Date the episodes that have no date: they count as begun now."""
+        """Date the episodes that have no start time as begun now."""
         if self._timed:
             missing = self.agent.begun - self._kept_from - len(self._began)
             self._began.extend([self._now] * missing)
 
     def _expire(self, episode: int, now: float | None = None) -> None:
-        """Close what is past deadline and grace when this episode is the newest."""
+        """Close the episodes past deadline and grace when this episode is the newest."""
         self._look(now)
         if self.deadline is None:
             return
@@ -540,12 +543,12 @@ class Inbox(Wrapper):
             self._close(number)
 
     def is_pending(self) -> bool:
-        """Whether a deadline has passed, by the time that was read last, and was not acted on."""
+        """Whether a deadline has passed at the last reading of the clock without being applied."""
         limit = math.inf if self.deadline is None else self.deadline + (self.grace or 0)
         return self._is_past(self._kept_from, limit, self.agent.begun - 1)
 
     def _is_past(self, number: int, limit: float, episode: int) -> bool:
-        """Whether an episode that is kept has waited longer than a limit."""
+        """Whether an open episode has waited longer than a limit."""
         if self._timed:
             place = number - self._kept_from
             return place < len(self._began) and self._now - self._began[place] > limit
@@ -571,12 +574,12 @@ class Inbox(Wrapper):
             self._passed(number, "defaulted")
 
     def _passed(self, number: int, what: str) -> None:
-        """Count what a deadline did to an episode, and keep it for the next report."""
+        """Count an expired episode, and keep it for the next report."""
         self._counts[what] += 1
         self._untold.append((number, PASSED.index(what)))
 
     def configuration(self) -> dict[str, Any]:
-        """The arguments that make this inbox; a clock by its name."""
+        """The arguments of this inbox; a clock by its name."""
         clock = "now" if self._told else getattr(self.clock, "__qualname__", "not set")
         return {
             "agent": self.agent,
@@ -591,7 +594,7 @@ class Inbox(Wrapper):
         }
 
     def state(self) -> stored.State:
-        """The agent inside, what is remembered, and what the clock said; not the clock itself."""
+        """The agent inside, the memory, and the last reading of the clock, but not the clock."""
         return {**self.memory(), "agent": stored.kept(self.agent)}
 
     def memory(self) -> stored.State:
@@ -664,7 +667,7 @@ class Inbox(Wrapper):
         return made
 
     def _read(self, saved: object) -> dict[int, Facts]:
-        """The inverse of `_written`; every fact is one that a record can tell."""
+        """The inverse of `_written`; checks that a record can report every fact."""
         if isinstance(saved, dict) and "paths" in saved:
             saved = _earlier(saved, self.agent.begun)
         read = stored.exact(saved, "numbers", "steps", "costs", "texts")
@@ -692,7 +695,7 @@ class Inbox(Wrapper):
 
 
 def _compared(facts: Mapping[Key, Any], known: Facts) -> tuple[Kind, str]:
-    """Whether facts are new ("taken"), the same as before or others."""
+    """Whether facts are new ("taken"), the same as before or different."""
     kind: Kind = "duplicate"
     for key, value in facts.items():
         before = known.get(key)

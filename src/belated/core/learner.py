@@ -1,8 +1,8 @@
 """The base of the library's agents: it owns the open episodes, the arguments, `repr` and saving.
 
-An agent of the library declares what it learns (see `stored`) and gives two methods: the policy to
-play next (`_next_policy`), and what one episode teaches once its feedback has come (`_learn`).
-Agents of other authors need no base class: the contract is `contract.Agent`.
+An agent of the library declares what it learns (see `stored`) and implements two methods:
+`_next_policy` returns the policy to play next, and `_learn` learns from an episode whose feedback
+has arrived. Agents outside the library need no base class: the contract is `contract.Agent`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Parameter(NamedTuple):
 def parameters(cls: type) -> list[Parameter]:
     """The arguments of a constructor, with their types and defaults, in their order.
 
-    So a class is described in one place: its signature.
+    The signature is thus the only description of a class.
     """
     hints = get_type_hints(cls.__init__)  # type: ignore[misc]
     given = list(inspect.signature(cls).parameters.values())
@@ -52,11 +52,11 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
     """An agent that keeps its open episodes in a ledger and declares what it learns.
 
     Attributes:
-        problem: what the agent was told.
+        problem: the problem that the agent was made for.
         information: whether it sees whole cost functions ("full") or suffered costs ("bandit").
         uses_paths: whether it uses trajectories at all.
-        dropped: arguments that earlier releases had, with what is done today.
-        added: arguments that earlier releases did not have, with what was done then.
+        dropped: arguments of earlier releases that no longer exist, with the value used today.
+        added: arguments that earlier releases did not have, with the value used then.
     """
 
     dropped: ClassVar[Mapping[str, object]] = {}
@@ -65,19 +65,19 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
     uses_paths: bool = True
 
     def __init__(self, problem: Any, **arguments: Any) -> None:
-        """Keep the arguments of the constructor, by name and in its order."""
+        """Store the arguments of the constructor, by name and in their order."""
         self.problem = problem
         self._arguments = arguments
         self._ledger: Ledger[Memory] = Ledger(problem, self.information, uses_paths=self.uses_paths)
         self._versions = Versions()
 
     def begin_episode(self, now: float | None = None) -> Episode:
-        """The next episode number and a copy of the policy (H, S, A) to play in it."""
+        """The next episode: its number and a copy of the policy (H, S, A) to play in it."""
         policy = self._next_policy()
         return self._ledger.hand_out(self._memory(policy), policy)
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
-        """Learn from every episode whose path and costs have both come, oldest first."""
+        """Learn from every episode whose path and costs have both arrived, oldest first."""
         _, entries = self._ledger.take(records)
         for entry in entries:
             if entry.path is None or entry.costs is None:
@@ -87,20 +87,20 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
             self._ledger.settle(entry)
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode: no feedback of it will be used, and its memory is free."""
+        """Discard an episode: its feedback will not be used, and its memory is freed."""
         self._ledger.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """What the ledger says."""
+        """The diagnostics of the ledger."""
         return self._ledger.diagnostics()
 
     @property
     def open_bytes(self) -> int:
-        """What is kept of an open episode, at most."""
+        """The largest memory that an open episode takes, in bytes."""
         return stored.size(self._remembered())
 
     def configuration(self) -> dict[str, Any]:
-        """The arguments that make this agent."""
+        """The arguments of this agent."""
         return {"problem": self.problem, **self._arguments}
 
     def state(self) -> stored.State:
@@ -131,7 +131,7 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
         return agent
 
     def restore(self, saved: stored.State) -> None:
-        """Continue from what another agent with the same arguments had learned."""
+        """Continue from the state of another agent with the same arguments."""
         names = {name: name.lstrip("_") for name in self._fields}
         read = stored.exact(saved, "ledger", *names.values())
         last = {n: f for n, f in self._fields.items() if isinstance(f, stored.Inside) and f.last}
@@ -153,10 +153,10 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
 
     @abstractmethod
     def _learn(self, entry: Open[Memory]) -> None:
-        """Learn from an episode whose feedback has come; `entry.memory` is what was remembered."""
+        """Learn from an episode whose feedback has arrived; `entry.memory` is its memory."""
 
     def _let_go_of_memories(self) -> None:
-        """Drop what is remembered of open episodes: their feedback will not be learned from."""
+        """Drop the memories of open episodes: the agent will not learn from their feedback."""
         for entry in self._ledger:
             entry.memory = None
 
@@ -175,7 +175,7 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
 def generator(seed: int, episode: int) -> np.random.Generator:
     """A generator for the draws of one episode: counter-based, keyed by seed and episode number.
 
-    So an agent that draws has no generator to save, and what it draws in one episode does not
-    depend on what it drew before.
+    So an agent that draws has no generator to save, and its draws in one episode do not depend on
+    those in earlier ones.
     """
     return np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 0, episode]))

@@ -20,7 +20,7 @@ from belated.core.waiting import SLACK
 Memory = TypeVar("Memory")
 
 RECENT = 32
-"""Under bandit feedback, how many of the newest costs the estimate of the cost is a mean of."""
+"""The number of newest costs that the estimate of the cost averages under bandit feedback."""
 SHARES = (0.5, 0.9, 0.99)
 """The quantiles of delays in the diagnostics."""
 NOTED = 256
@@ -32,15 +32,15 @@ class Open(Generic[Memory]):
     """An episode whose feedback is not complete.
 
     Attributes:
-        number: of the episode.
-        memory: what the agent remembers of it, None once that is not needed any more.
-        path: the record of what was done, if it has come and is still needed.
-        outcomes: the records of what came of it, if they have come and are still needed.
-        path_came: whether a path has come.
-        told: how many outcomes have come.
-        settled: whether the outcome has been used, or left aside for good.
-        notes: what `Episode.act` has drawn.
-        facts: what outcomes have told, where there may be several.
+        number: the number of the episode.
+        memory: what the agent remembers of it; None once that is not needed any more.
+        path: the record of what was done, if it has arrived and is still needed.
+        outcomes: the records of the outcome, if they have arrived and are still needed.
+        path_came: whether a path has arrived.
+        told: the number of outcomes that have arrived.
+        settled: whether the outcome has been used, or never will be.
+        notes: the actions that `Episode.act` has drawn.
+        facts: the facts of all outcomes, where an episode may have several.
     """
 
     number: int
@@ -55,34 +55,34 @@ class Open(Generic[Memory]):
 
     @property
     def costs_came(self) -> bool:
-        """Whether an outcome has come."""
+        """Whether an outcome has arrived."""
         return self.told > 0
 
     @property
     def costs(self) -> Any:
-        """The outcome, None if it has not come: the newest where there may be several."""
+        """The newest outcome; None if none has arrived."""
         return self.outcomes[-1] if self.outcomes else None
 
 
 class Ledger(Generic[Memory]):
     """Numbers the episodes and knows which feedback each of them still awaits.
 
-    This is what the author of an agent needs most: it checks every record, takes a batch whole or
-    not at all, and pairs the path of an episode with its outcome, in whatever order they come. A
-    path that `Episode.act` has noted joins when the outcome arrives, unless it was handed in.
+    It does most of the bookkeeping of an agent: it checks every record, accepts a batch whole or
+    not at all, and pairs the path of an episode with its outcome, in any order of arrival. A path
+    that `Episode.act` has noted is used when the outcome arrives, unless the caller reported one.
 
     Args:
-        problem: says which records are right and what an episode waits for.
-        information: decides what costs look like.
-        uses_paths: whether paths are wanted at all. If not, an episode is closed once it is
-            settled, and paths of begun episodes are checked and left aside.
+        problem: decides which records are valid and what an episode waits for.
+        information: "full" or "bandit", which decides the shape of costs.
+        uses_paths: whether the agent uses paths. If not, an episode is closed once it is settled,
+            and paths of begun episodes are checked and then ignored.
 
     Attributes:
         begun: number of episodes begun.
         unsettled: episodes begun, neither settled nor forgotten.
         forgotten: episodes that were forgotten before they were settled.
-        delays: of the outcomes that came.
-        policy: what was played last, if `begin` was told.
+        delays: the delays of the outcomes that have arrived.
+        policy: the policy played last, if it was passed to `begin`.
     """
 
     def __init__(self, problem: Problem, information: Information, *, uses_paths: bool) -> None:
@@ -100,7 +100,7 @@ class Ledger(Generic[Memory]):
         self._noted: dict[int, Any] = {}  # facts of noted paths, oldest first
 
     def __copy__(self) -> Ledger[Memory]:
-        """A copy that shares records and what is remembered, which never change."""
+        """A copy that shares records and memories, which never change."""
         made: Ledger[Memory] = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made.delays = copy.copy(self.delays)
@@ -134,8 +134,8 @@ class Ledger(Generic[Memory]):
 
         Args:
             memory: what to remember of it.
-            policy: what is played, for the diagnostics; it is kept and not copied.
-            notes: those of the episode that is handed out, if there is one already.
+            policy: the policy that is played, for the diagnostics; it is not copied.
+            notes: the notes of the `Episode`, if it exists already.
         """
         number = self.begun
         self.policy = policy
@@ -145,9 +145,9 @@ class Ledger(Generic[Memory]):
         return number
 
     def hand_out(self, memory: Memory, policy: Floats) -> Episode:
-        """Open the next episode, and hand out a policy that is the caller's own.
+        """Open the next episode, and return it with a policy that the caller owns.
 
-        A read-only policy must never change: it is copied when the caller first asks for it.
+        A read-only policy must never change: it is copied when the caller first reads it.
         """
         notes = Notes()
         shared = policy.copy() if policy.flags.writeable else policy
@@ -156,9 +156,9 @@ class Ledger(Generic[Memory]):
     def take(self, records: Iterable[Any]) -> tuple[list[Any], list[Open[Memory]]]:
         """Check a batch, then enter all of it.
 
-        Raises `FeedbackError` before anything has changed. Returns the paths that are new, and
-        the unsettled episodes that the batch concerns; both oldest episode first, so that the
-        order inside a batch does not matter.
+        Raises `FeedbackError` before anything has changed. Returns the new paths and the unsettled
+        episodes that the batch concerns, both with the oldest episode first, so that the order
+        inside a batch does not matter.
         """
         paths: dict[int, Any] = {}
         outcomes: dict[int, list[Any]] = {}
@@ -187,7 +187,7 @@ class Ledger(Generic[Memory]):
         return [new_paths[n] for n in sorted(new_paths)], [self._open[n] for n in touched]
 
     def _enter(self, entry: Open[Memory], outcomes: list[Any]) -> None:
-        """Enter the outcomes of an episode that were checked."""
+        """Enter the checked outcomes of an episode."""
         if not entry.costs_came:
             self.delays.add(self.begun - 1 - entry.number)
         entry.told += len(outcomes)
@@ -200,7 +200,7 @@ class Ledger(Generic[Memory]):
                 self._recent.append(values)
 
     def _from_notes(self, paths: dict[int, Any], outcomes: dict[int, Any]) -> dict[int, Any]:
-        """The paths that `act` has noted of episodes whose outcome came without one."""
+        """The paths that `act` has noted, for episodes whose outcome arrived without one."""
         found: dict[int, Any] = {}
         if not self._uses_paths:
             return found
@@ -219,7 +219,7 @@ class Ledger(Generic[Memory]):
         return self._problem.path(entry.number, entry.notes)
 
     def settle(self, entry: Open[Memory]) -> None:
-        """Note that the outcome of this episode has been used, or will never be."""
+        """Mark the outcome of this episode as used, or as one that will never be used."""
         entry.memory = entry.path = None
         entry.outcomes = ()
         if not entry.settled:
@@ -229,12 +229,12 @@ class Ledger(Generic[Memory]):
             del self._open[entry.number]
 
     def is_complete(self, entry: Open[Memory]) -> bool:
-        """Whether everything that an episode waits for has come."""
+        """Whether everything that an episode waits for has arrived."""
         path = entry.path_came or not self._uses_paths
         return self._problem.one_outcome and entry.costs_came and path
 
     def forget(self, episode: int) -> Open[Memory] | None:
-        """Let go of an episode and return what was open of it; None if it was closed already."""
+        """Discard an episode and return its entry; None if it was closed already."""
         try:
             number = checks.integer("episode", episode, 0, self.begun - 1)
         except ValueError:
@@ -249,7 +249,7 @@ class Ledger(Generic[Memory]):
         return entry
 
     def awaited(self) -> list[Any]:
-        """Records like those that can still come, with costs of 0."""
+        """Examples of the records that can still arrive, with costs of 0."""
         found = []
         for outcome in (False, True):
             for entry in self:
@@ -261,11 +261,11 @@ class Ledger(Generic[Memory]):
 
     @property
     def newest(self) -> Floats | None:
-        """The costs that came last; None if none came."""
+        """The costs that arrived last; None if none has arrived."""
         return self._recent[-1] if self._recent else None
 
     def tally(self) -> dict[str, float]:
-        """How many episodes there are of each kind, the delays, and the visits."""
+        """The number of episodes of each kind, the delays, and the visits."""
         *quantiles, largest = self.delays.at(*SHARES, 1.0) or [0]
         overdue = 0
         for entry in self:  # oldest first
@@ -284,7 +284,7 @@ class Ledger(Generic[Memory]):
         }
 
     def diagnostics(self) -> dict[str, float]:
-        """The counts, the entropy of the policy and, under bandit feedback, what it costs."""
+        """The counts, the entropy of the policy and, under bandit feedback, its recent cost."""
         told = self.tally()
         if self.policy is not None:
             told["entropy"] = entropy(self.policy)
@@ -293,9 +293,9 @@ class Ledger(Generic[Memory]):
         return told
 
     def state(self, write: Callable[[Memory], Any]) -> stored.State:
-        """The open episodes. write: turns what is remembered of one into a state.
+        """The open episodes. write: turns the memory of an episode into a state.
 
-        Records are copied: a file must not depend on who else holds them.
+        Records are copied, so that a file does not depend on other users of them.
         """
         return {
             "begun": self.begun,
@@ -309,7 +309,7 @@ class Ledger(Generic[Memory]):
         }
 
     def restore(self, saved: stored.State, read: Callable[[Any], Memory]) -> None:
-        """Continue from a saved state. read: the inverse of what `state` was given."""
+        """Continue from a saved state. read: the inverse of `write` of `state`."""
         names = ("begun", "forgotten", "delays", "policy", "paths", "recent", "noted", "open")
         if isinstance(saved, dict) and "noted" not in saved:
             saved = _earlier(saved)
@@ -370,13 +370,13 @@ class Ledger(Generic[Memory]):
         told = max(1, len(facts or ())) if costs_came else 0
         made = Open(number, memory, path, outcomes, path_came, told, settled, notes, facts)
         if not notes.void:
-            self._noted_path(made)  # which must be possible
+            self._noted_path(made)  # raises if the notes make no path
         if made.settled and not (memory is None and path is None and not outcomes):
             raise ValueError(f"episode {number} must keep nothing once it is settled")
         return made
 
     def _checked(self, record: Any) -> Open[Memory] | None:
-        """The open episode of a record that can be right; None if it is not open."""
+        """The open episode of a valid record; None if its episode is not open."""
         if record.partial:
             raise FeedbackError(
                 f"{type(record).__name__} of episode {checks.show(record.episode)}: a record must "
@@ -399,7 +399,7 @@ class Ledger(Generic[Memory]):
                 "got another one"
             )
         if number in self._noted:
-            return  # it came before, from the notes
+            return  # it is known from the notes
         if entry is None:
             raise closed(path)
         if entry.path_came or number in batch:
@@ -434,7 +434,7 @@ class Ledger(Generic[Memory]):
                     f"got {value}"
                 )
             new = new or key not in known
-        if new:  # what came before is left aside
+        if new:  # known facts are ignored
             batch.setdefault(number, []).append(outcome)
 
 
@@ -475,7 +475,7 @@ def _written(entry: Open[Memory], write: Callable[[Memory], Any]) -> stored.Stat
 
 
 def _earlier(saved: stored.State) -> stored.State:
-    """A state of version 0.2, which had no notes, as it is written today."""
+    """A state of version 0.2, which had no notes, in today's form."""
     flags = ("path_came", "costs_came", "settled")
     found = []
     for item in stored.items("open", saved.get("open")):
@@ -533,10 +533,10 @@ def entropy(policy: Floats) -> float:
 def split(
     records: Iterable[Any], problem: Problem, information: Information, begun: int, kept_from: int
 ) -> tuple[list[Any], list[Any]]:
-    """Records of episodes still kept, and those that come too late but are otherwise right.
+    """The records of episodes that are still kept, and the valid records that are too late.
 
-    begun: number of episodes begun. kept_from: the oldest episode that is still kept. A late
-    record is checked for its shape only; whether it is a second one goes unnoticed.
+    begun: number of episodes begun. kept_from: the oldest episode that is still kept. Only the
+    shape of a late record is checked, not whether it is a duplicate.
     """
     in_time: list[Any] = []
     late: list[Any] = []
@@ -578,7 +578,7 @@ def is_record(value: object) -> bool:
 
 
 def in_a_list(records: Iterable[Any]) -> list[Any]:
-    """The given records as a list, unchecked; raises `FeedbackError` if they are no list."""
+    """The records as a list, unchecked; raises `FeedbackError` if they are not iterable."""
     try:
         return list(records)
     except TypeError:
@@ -588,7 +588,7 @@ def in_a_list(records: Iterable[Any]) -> list[Any]:
 
 
 def listed(records: Iterable[Any]) -> list[Any]:
-    """The records as a list; raises `FeedbackError` if one of them is no record."""
+    """The records as a list; raises `FeedbackError` if one of them is not a record."""
     batch = in_a_list(records)
     for record in batch:
         if not is_record(record):
@@ -599,7 +599,7 @@ def listed(records: Iterable[Any]) -> list[Any]:
 
 
 def check_in_step(agent: Agent, begun: int) -> None:
-    """Check that the agent inside another one has begun as many episodes."""
+    """Check that the agent inside has begun as many episodes as its wrapper."""
     if agent.begun != begun:
         raise ValueError(f"begun must be {begun} for the agent inside too, got {agent.begun}")
 
@@ -607,8 +607,8 @@ def check_in_step(agent: Agent, begun: int) -> None:
 def read_held(agent: Agent, ledger: Ledger[Any], items: object) -> dict[int, list[Any]]:
     """Records that were held back, by episode.
 
-    The agent inside will refuse neither these nor what the ledger still awaits: a copy of it has
-    taken them, with costs of 0 for what has not come.
+    The agent inside will refuse neither these records nor those that the ledger still awaits: a
+    copy of it has accepted them, with costs of 0 for records that have not arrived.
     """
     check_in_step(agent, ledger.begun)
     held: dict[int, list[Any]] = {}

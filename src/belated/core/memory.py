@@ -1,4 +1,4 @@
-"""How much memory a run will need for its open episodes, and whether there is as much."""
+"""The memory that the open episodes of a run will need, and whether it is available."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ LIMITS = (
         "/sys/fs/cgroup/memory/memory.usage_in_bytes",
     ),
 )
-"""Where Linux says how much the processes of a container may use, and how much they do."""
+"""The files in which Linux reports the memory limit of a container, and its current use."""
 
 
 def open_bytes(agent: object) -> int:
-    """What an agent keeps of an open episode, at most; 0 where it does not say.
+    """The largest memory that an open episode takes in an agent, in bytes; 0 if unknown.
 
-    An agent says it with `open_bytes`; a wrapper need not, if the agent inside does.
+    The agent, or the agent inside a wrapper, reports it as `open_bytes`.
     """
     telling = [one for one in nested(agent) if hasattr(type(one), "open_bytes")]
     return int(telling[0].open_bytes) if telling else 0  # type: ignore[attr-defined]
 
 
 def needed(agent: Agent, delays: Ints, record_bytes: int) -> tuple[int, int]:
-    """How many bytes the open episodes of a run take: for certain, and at most.
+    """Lower and upper bounds on the bytes that the open episodes of a run take.
 
-    What waits to be delivered is certain. What the agent keeps may be less than it says, since
-    policies are shared by version and kept by difference.
+    The lower bound is the size of the records that wait to be delivered. An agent may keep less
+    than it reports, since policies are shared by version and stored as differences.
 
     Args:
-        agent: who will learn.
-        delays: (K,) of the feedback.
-        record_bytes: size of the records of one episode.
+        agent: the agent of the run.
+        delays: (K,) the delays of the feedback.
+        record_bytes: the size of the records of one episode.
     """
-    waiting = most_open(np.where(delays == NEVER, 0, delays))  # what is lost is not delivered
+    waiting = most_open(np.where(delays == NEVER, 0, delays))  # lost records do not wait
     certain = waiting * record_bytes
     return certain, certain + most_open(delays) * open_bytes(agent)
 
 
 def most_open(delays: Ints) -> int:
-    """How many episodes are open at once, at most, for delays (K,)."""
+    """The largest number of episodes that are open at once, for delays (K,)."""
     return 1 + int(missing_feedback(delays).max(initial=0))
 
 
 def available() -> int | None:
-    """The bytes that this process may still take; None where the system does not say."""
+    """The bytes of memory that this process may still use; None if the system does not say."""
     found = []
     for limit, used in LIMITS:
         numbers = [_number(limit), _number(used)]
@@ -70,7 +70,7 @@ def available() -> int | None:
 def check_room(agent: Agent, delays: Ints, record_bytes: int, *, runs: int = 1) -> None:
     """Raise `ValueError` if a run cannot fit into memory; warn if it may not.
 
-    runs: how many such runs there will be at once.
+    runs: the number of such runs at the same time.
     """
     certain, most = (runs * number for number in needed(agent, delays, record_bytes))
     room = available()

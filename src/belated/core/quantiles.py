@@ -1,8 +1,8 @@
-"""Quantiles of whole numbers that come one by one, in bounded memory.
+"""Quantiles of a stream of whole numbers, in bounded memory.
 
 Numbers below 64 are counted exactly; each doubling above that is divided into 32 buckets of equal
 width, so that a quantile is too small by less than 1/32 of itself. There are fewer than 2,000
-buckets, however many numbers come and however large they are.
+buckets, however many and however large the numbers are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ HALF = 1 << (EXACT - 1)
 
 
 class Quantiles:
-    """How many numbers came, and their quantiles."""
+    """The number of values added, and their quantiles."""
 
     def __init__(self) -> None:
         self._buckets: dict[int, int] = {}
@@ -32,11 +32,11 @@ class Quantiles:
 
     @property
     def count(self) -> int:
-        """How many numbers came."""
+        """The number of values added."""
         return sum(self._buckets.values())
 
     def at(self, *shares: float) -> list[int]:
-        """Quantiles of the numbers so far, one for every share; empty if none came."""
+        """Quantiles of the values so far, one for every share; empty if there are no values."""
         count = self.count
         found = []
         for share in shares if count else ():

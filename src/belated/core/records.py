@@ -1,7 +1,7 @@
-"""The episode that an agent hands out, and what its caller asks of it and decides.
+"""Episodes, and the decisions that a caller makes in them.
 
-Records, which come back sooner or later, belong to the kind of problem: `belated.tabular.records`
-has paths and costs. What all of them have is `contract.Record`.
+Records of feedback depend on the kind of problem: `belated.tabular.records` has paths and costs.
+Their common protocol is `contract.Record`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 
 
 class FeedbackError(ValueError):
-    """A record that cannot be right. Nothing of its batch has been taken.
+    """An invalid record; nothing of its batch has been used.
 
     Example:
         >>> agent = bl.recommend(bl.Problem(states=3, actions=2, horizon=1))
@@ -35,7 +35,7 @@ class FeedbackError(ValueError):
 
 
 def unchecked(kind: type[Item], *values: object) -> Item:
-    """A frozen record with these fields, in their order, of which nothing is checked."""
+    """A frozen record with these fields, in their order, without any checks."""
     made = object.__new__(kind)
     for name, value in zip(kind.__slots__, values, strict=True):  # type: ignore[attr-defined]
         object.__setattr__(made, name, value)
@@ -43,7 +43,7 @@ def unchecked(kind: type[Item], *values: object) -> Item:
 
 
 def altered(record: Item, **fields: object) -> Item:
-    """A frozen record with other fields; what was checked is not checked again."""
+    """A copy of a frozen record with some fields replaced, without repeating any checks."""
     twin = object.__new__(type(record))
     for name in record.__slots__:  # type: ignore[attr-defined]
         object.__setattr__(twin, name, getattr(record, name))
@@ -54,7 +54,7 @@ def altered(record: Item, **fields: object) -> Item:
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[Item]):
-    """One decision: where it was asked for, what was drawn, and how probable that was."""
+    """One decision: the observation, the action drawn, and its probability."""
 
     observation: Item
     action: int
@@ -65,9 +65,9 @@ class Notes:
     """The decisions of an episode, as `Episode.act` drew them.
 
     Attributes:
-        decisions: by step, in the order in which they were asked for.
-        void: whether a step was asked for twice with different answers, so that nobody can know
-            from the notes what was done.
+        decisions: by step, in the order in which they were made.
+        void: whether `act` gave two different answers for one step, so that the notes do not say
+            what was done.
     """
 
     __slots__ = ("decisions", "void")
@@ -92,11 +92,12 @@ class Episode:
 
     Attributes:
         number: counted from 0.
-        policy: yours to keep: a table of probabilities, (H, S, A) for tabular agents, or an object
-            with `probabilities(step, observation, among)`.
-        problem: what the agent was told; needed by `record` alone.
-        notes: what `act` has drawn so far. The agent reads it when the outcome arrives.
-        shared: the policy as the agent has it, which nobody may change; no copy is made of it.
+        policy: a copy that you may change: a table of probabilities, (H, S, A) for tabular agents,
+            or an object with `probabilities(step, observation, among)`.
+        problem: the problem of the agent; only `record` needs it.
+        notes: the actions that `act` has drawn so far. The agent reads them when the outcome
+            arrives.
+        shared: the agent's own policy, which must not be changed; it is not a copy.
 
     Example:
         >>> agent = bl.recommend(bl.Problem(states=3, actions=2, horizon=4))
@@ -119,25 +120,25 @@ class Episode:
 
     @classmethod
     def sharing(cls, number: int, policy: Floats, problem: Problem, notes: Notes) -> Episode:
-        """An episode whose read-only policy is copied once somebody asks for one to keep."""
+        """An episode whose read-only policy is copied when `policy` is first read."""
         made = cls(number, policy, problem, notes)
         made._own = None
         return made
 
     @property
     def policy(self) -> Any:
-        """The policy, which is the caller's own."""
+        """The policy: a copy that the caller may change."""
         if self._own is None:
             self._own = self.shared.copy()
         return self._own
 
     @property
     def played(self) -> Any:
-        """The policy that is played: the caller's own if there is one, who may have changed it."""
+        """The policy that is played: the caller's copy if there is one, which may have changed."""
         return self.shared if self._own is None else self._own
 
     def plays(self, policy: Floats) -> bool:
-        """Whether this very array is what an agent shares, and promised never to change."""
+        """Whether this array is the agent's own policy, which never changes."""
         return self._own is None and self.shared is policy
 
     def __repr__(self) -> str:
@@ -148,8 +149,8 @@ class Episode:
 
         Args:
             step: from 0 to the horizon - 1.
-            observation: what is known there: a state, or features; None where nothing is.
-            among: the actions that are allowed, where the agent can choose among some.
+            observation: a state, or features; None if there is nothing to observe.
+            among: the allowed actions, if the agent can restrict its choice.
         """
         policy = self.played
         if not isinstance(policy, np.ndarray):
@@ -168,13 +169,13 @@ class Episode:
         among: Any = None,
         state: Any = None,
     ) -> tuple[int, float]:
-        """Draw an action and note it, so that the path need not be handed in.
+        """Draw an action and note it, so that the caller need not report the path.
 
         Args:
             step: counted from 0.
-            observation: where the episode is: a state, or features.
+            observation: a state, or features.
             rng: draws the action.
-            among: the actions that are allowed, where the agent can choose among some.
+            among: the allowed actions, if the agent can restrict its choice.
             state: another name for the observation.
 
         Returns:
@@ -198,19 +199,19 @@ class Episode:
         action: int | None = None,
         cost: float | None = None,
     ) -> list[Any]:
-        """Note what is known of one step, in any order; get the records that this completes.
+        """Note a part of one step, in any order, and return the records that it completes.
 
-        The same value may be noted again; another value for what is known already is an error.
+        Noting the same value again is allowed; noting a different value is an error.
 
         Args:
             step: from 0 to H - 1, or H with only the state in which the episode ended.
-            state: where the episode was at this step.
-            action: what was done there.
-            cost: what the step cost, in [0, 1].
+            state: the state at this step.
+            action: the action at this step.
+            cost: the cost of this step, in [0, 1].
 
         Returns:
             The `Trajectory` once all states and actions are known, the `Costs` (H,) once all costs
-            are; usually nothing. It can be handed to `observe` or to `Inbox.take` as it is.
+            are; usually an empty list. Pass the list on to `observe` or to `Inbox.take`.
         """
         if self._steps is None:
             steps = getattr(self.problem, "steps", None)
@@ -230,13 +231,13 @@ class Episode:
 @explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """What was decided in a problem of one step.
+    """The decision in a problem of one step.
 
     Attributes:
-        number: of the episode; feedback names it.
-        action: what to do.
-        probability: of that action.
-        probabilities: of all actions, (A,).
+        number: the number of the episode; feedback refers to it.
+        action: the action to play.
+        probability: the probability of that action.
+        probabilities: (A,) the probabilities of all actions.
 
     Example:
         >>> agent = bl.ThompsonSampling(bl.Problem(states=1, actions=3, horizon=1), seed=0)
@@ -252,12 +253,12 @@ class Decision:
 
 
 def chance(seed: int, number: int) -> np.random.Generator:
-    """The generator of one decision: it depends on a seed and the decision's number alone."""
+    """The generator of one decision, which depends only on the seed and the decision's number."""
     return np.random.Generator(np.random.Philox(key=[seed, number]))
 
 
 def in_table(observation: object, states: int, among: object = None) -> int:
-    """The row of a table that an observation asks for; a table of one row need not be told."""
+    """The row of a table for an observation, which may be left out if there is only one row."""
     if among is not None:
         raise ValueError(
             "among must be left out: agents with tables learn by the probabilities of their own "

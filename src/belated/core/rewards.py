@@ -1,4 +1,4 @@
-"""Rewards as costs: the one place that turns the one into the other."""
+"""The only place that converts rewards to costs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from belated.core.arrays import Floats
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where rewards lie: r in [low, high] is the cost (high - r) / (high - low).
+    """The range of rewards: r in [low, high] becomes the cost (high - r) / (high - low).
 
     Attributes:
-        low: the least reward.
+        low: the smallest reward.
         high: the largest reward.
-        clip: whether a reward outside counts as the nearest one inside; else it is an error.
+        clip: whether a reward outside the range is clipped to it; otherwise it is an error.
     """
 
     low: float
@@ -28,7 +28,7 @@ class Scale:
 
     @classmethod
     def of(cls, name: str, value: object, *, clip: bool = False) -> Scale:
-        """The scale of an argument (low, high)."""
+        """The scale from an argument (low, high)."""
         if not isinstance(value, tuple | list) or len(value) != 2:
             raise ValueError(f"{name} must be (low, high), got {checks.show(value)}")
         low, high = (checks.real(name, bound, -math.inf) for bound in value)
@@ -51,5 +51,5 @@ class Scale:
         return costs
 
     def total(self, cost: float, steps: int) -> float:
-        """The sum of the rewards of so many steps with this total cost."""
+        """The sum of the rewards of this number of steps with this total cost."""
         return steps * self.high - cost * (self.high - self.low)

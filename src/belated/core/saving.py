@@ -4,10 +4,10 @@ A file holds plain data only: a JSON text and the raw bytes of the arrays, under
 Nothing in it is executed. A class has a `state` and reads one back with `from_state`, which checks
 every field; this module knows the frame of the file and which classes may appear.
 
-    bytes    what
+    bytes    content
     8        the mark of the format
     4        its version, little-endian
-    32       SHA-256 of everything behind it
+    32       SHA-256 of everything after it
     8        length of the JSON text
     ...      the JSON text: versions, the agent and its parts, the types and shapes of the arrays
     ...      the arrays, one after the other
@@ -39,16 +39,16 @@ VERSION = 2
 HEAD = struct.Struct("<8sI32sQ")
 DTYPES = ("<f8", "<i8", "<i4", "|b1")
 MOST_LEVELS = 200
-"""Levels of nesting that a file may have."""
+"""The deepest nesting that a file may have."""
 SMALL = 2**24
-"""Bytes: agents are made if a policy of each, all together, is no larger than the file and this."""
+"""Bytes: agents are made only if their policies together need at most the file's size and this."""
 
 _OWN: dict[str, type] = {}
 """Classes that `register` has added, by name."""
 
 
 class SavedFileError(ValueError):
-    """A file that is no saved agent, or a damaged one.
+    """A file that is not a saved agent, or is damaged.
 
     Example:
         >>> try:
@@ -60,7 +60,7 @@ class SavedFileError(ValueError):
 
 
 def register(cls: type, name: str | None = None) -> type:
-    """Let objects of a class of your own be saved and loaded; usable as a decorator.
+    """Allow objects of a class of your own to be saved and loaded; usable as a decorator.
 
     A frozen dataclass, such as a part, is saved by its fields. Any other class needs `state()`,
     a dictionary of plain values, and the class method `from_state(state)`.
@@ -96,8 +96,8 @@ def _name_of(cls: type) -> str | None:
 def save(agent: Agent, path: str | os.PathLike[str]) -> None:
     """Write an agent, open episodes included, to a file: complete, or not at all.
 
-    The bytes go to a temporary file beside it, which then takes the name. A link is followed; an
-    existing file keeps its permissions; what is not a regular file is refused.
+    The bytes are written to a temporary file beside the target, which is then renamed. Links are
+    followed, an existing file keeps its permissions, and anything but a regular file is refused.
 
     Example:
         >>> import tempfile, pathlib
@@ -132,12 +132,12 @@ def load(path: str | os.PathLike[str]) -> Agent:
 
 
 def to_bytes(item: Any) -> bytes:
-    """What a file of an agent holds. Also for dictionaries and lists of agents and values."""
+    """The content of a saved file; also for dictionaries and lists of agents and values."""
     return b"".join(to_chunks(item))
 
 
 def to_chunks(item: Any) -> list[bytes | memoryview]:
-    """The same in chunks, which share the memory of the arrays: none of these may change."""
+    """The same in chunks that share memory with the arrays, which must not change meanwhile."""
     writer = _Writer()
     root = writer.encode(item, "agent")
     header = {
@@ -155,7 +155,7 @@ def to_chunks(item: Any) -> list[bytes | memoryview]:
 
 
 def from_bytes(content: bytes, where: str) -> Any:
-    """The inverse of `to_bytes`. where: what an error calls these bytes."""
+    """The inverse of `to_bytes`. where: the name of these bytes in errors."""
     header, data = _parsed(content, where)
     try:
         stored.exact(header, "versions", "configuration", "agent", "arrays")
@@ -171,12 +171,12 @@ def from_bytes(content: bytes, where: str) -> Any:
 
 
 def _release() -> str:
-    """The version of the package, which imports this module and not the other way round."""
+    """The version of the package; imported late, because the package imports this module."""
     return str(sys.modules["belated"].__version__)
 
 
 def _versions() -> dict[str, str]:
-    """The versions that a file is written with."""
+    """The versions of the software that writes a file."""
     versions = {name: metadata.version(name) for name in ("numpy", "numba")}
     return {"belated": _release(), "python": platform.python_version(), **versions}
 
@@ -191,7 +191,7 @@ def _written_by(header: object) -> str:
 
 
 def saved_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a file says of its agent: class and arguments, without loading it."""
+    """The class and arguments of a saved agent, without loading it."""
     header, _ = _parsed(_content(Path(path)), str(path))
     found = header.get("configuration") if isinstance(header, dict) else None
     if not isinstance(found, dict):
@@ -200,7 +200,7 @@ def saved_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def configuration(item: Any) -> Any:
-    """Class and arguments of an agent or a part, as plain values; arrays by their shapes."""
+    """The class and arguments of an agent or a part as plain values; arrays as their shapes."""
     if item is None or isinstance(item, bool | int | float | str):
         return item
     if isinstance(item, np.generic):
@@ -228,7 +228,7 @@ def _content(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             head = file.read(HEAD.size)
-            if not head.startswith(MARK):  # however large it is
+            if not head.startswith(MARK):  # before a large file is read
                 raise SavedFileError(f"{path} is not a saved agent")
             return head + file.read()
     except OSError as error:
@@ -245,7 +245,7 @@ def _parsed(content: bytes, path: str) -> tuple[dict[str, Any], memoryview]:
             f"{path} has format version {version}, written by {written}; "
             f"this release reads version {VERSION}"
         )
-    checked = memoryview(content)[HEAD.size - 8 :]  # the length of the header, and all after it
+    checked = memoryview(content)[HEAD.size - 8 :]  # header length, and all after it
     if hashlib.sha256(checked).digest() != digest:
         raise SavedFileError(f"{path} is damaged: its checksum does not fit")
     body = checked[8:]
@@ -298,7 +298,7 @@ class _Writer:
         place = contiguous.__array_interface__["data"][0]
         key = (place, array.shape, contiguous.dtype.str)
         if key not in self._seen or contiguous.size == 0:
-            self._seen[key] = (len(self.arrays), contiguous)  # kept alive, so that places differ
+            self._seen[key] = (len(self.arrays), contiguous)  # alive, so no address is reused
             self.arrays.append({"dtype": contiguous.dtype.str, "shape": list(array.shape)})
             self.chunks.append(contiguous.reshape(-1).view(np.uint8).data)
         return self._seen[key][0]
@@ -313,12 +313,12 @@ def _key(key: object, where: str) -> str:
 class _Reader:
     """The inverse of the writer. Classes read their own states; equal frozen values are made once.
 
-    So the copies of `Parallel` share the transitions after loading too.
+    So the copies of `Parallel` still share the transitions after loading.
     """
 
     def __init__(self, arrays: list[npt.NDArray[Any]], size: int) -> None:
         self._arrays = arrays
-        self._left = size + SMALL  # bytes for policies
+        self._left = size + SMALL  # bytes left for policies
         self._values: dict[str, Any] = {}
 
     def decode(self, value: Any, depth: int = 0) -> Any:

@@ -1,7 +1,7 @@
-"""Has it learned? Costs on a scale from the best fixed policy (0) to uniform play (1).
+"""Scores of learning: costs on a scale from the best fixed policy (0) to uniform play (1).
 
-A score below 0 follows changes that no fixed policy can follow. Where uniform play costs no more
-than the best fixed policy there is nothing to learn, and the score is undefined (NaN).
+An agent with a score below 0 follows changes that no fixed policy can follow. Where uniform play
+costs no more than the best fixed policy there is nothing to learn, and the score is NaN.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ NOTHING = 0.95
 IMPROVED = 0.01
 """An improvement of the score by less than this counts as none."""
 GOOD = 0.1
-"""A last quarter up to here is not compared with uniform play, which may be good by chance."""
+"""A score up to this in the last quarter is not compared with uniform play, good by chance."""
 HALF = 0.5
-"""A run with a score up to here has learned, whatever its first episodes were like."""
+"""A run with a score up to this has learned, however good its first episodes were."""
 SHORTEST = 20
-"""Shorter runs are not judged."""
+"""Runs with fewer episodes get no verdict."""
 
 
 def score(values: Floats, comparator: Floats, uniform: Floats) -> float:
@@ -43,7 +43,7 @@ def verdict(values: Floats, comparator: Floats, uniform: Floats) -> str:
     if K < SHORTEST or scale <= 1e-9 * max(float(np.sum(uniform)), 1.0):
         return ""
     first, last = slice(0, max(1, K // 10)), slice(K - K // 4, K)
-    # one scale for both windows: under changing costs a window may have next to none of its own
+    # one scale for both windows: under changing costs, that of a single window may be almost 0
     early, late = (
         float(np.mean(values[part] - comparator[part])) * K / scale for part in (first, last)
     )

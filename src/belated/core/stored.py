@@ -1,13 +1,13 @@
-"""What an object has learned, declared: written to a state and checked when it is read back.
+"""Declarations of learned values: how they are written to a state and checked when read back.
 
 A state is a dictionary of plain values: None, numbers, texts, arrays, lists and dictionaries of
 these, and objects of classes that `saving` knows.
 
 A class that learns declares every learned value with a field: `Array` (axes, type, range),
 `Distributions` (rows that sum to 1), `Count`, `Real`, `Flag`, and `Maybe`, `Each`, `Several` and
-`Inside` for what is made of these. The first value, the state and the checks all follow from the
+`Inside` for combinations of these. The first value, the state and the checks all follow from the
 declaration, so that a state with a missing or an unknown field, a wrong shape or an index out of
-range is refused before anything is made of it.
+range is refused before it is used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LARGEST_FLOAT = 1e280
 """The largest number that a learned array may hold."""
 
 State = dict[str, Any]
-"""What a class says of itself: its fields by name."""
+"""The state of an object: its fields by name."""
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
@@ -42,7 +42,7 @@ class Field(Protocol):
         ...
 
     def write(self, value: Any) -> Any:
-        """The value as part of a state, which does not follow it."""
+        """The value as part of a state; later changes of the value do not change the state."""
         ...
 
     def read(self, name: str, saved: Any) -> Any:
@@ -56,10 +56,10 @@ class Array:
 
     Attributes:
         shape: the lengths of the axes. None stands for any length, a tuple for one of several.
-        dtype: of the entries.
-        low: the least entry.
-        high: the largest entry.
-        fill: every entry at first.
+        dtype: the type of the entries.
+        low: the smallest allowed entry.
+        high: the largest allowed entry.
+        fill: the first value of every entry.
         shared: whether the array is read-only and other objects may hold it too.
     """
 
@@ -71,7 +71,7 @@ class Array:
     shared: bool = False
 
     def fresh(self) -> npt.NDArray[Any]:
-        """An array filled with one number, where an axis may vary with its least length."""
+        """An array filled with one number; axes of variable length have their smallest length."""
         lengths = [n[0] if isinstance(n, tuple) else n or 0 for n in self.shape]
         made = np.zeros(lengths, dtype=self.dtype)  # takes no memory before it is used
         if self.fill:
@@ -83,7 +83,7 @@ class Array:
         return value if self.shared else value.copy()
 
     def read(self, name: str, saved: Any) -> npt.NDArray[Any]:
-        """The array, if type, shape and range are right."""
+        """The array, if type, shape and range are valid."""
         lengths = [None if isinstance(n, tuple) else n for n in self.shape]
         found: npt.NDArray[Any] = array(name, saved, self.dtype, lengths)
         for allowed, length in zip(self.shape, found.shape, strict=True):
@@ -170,7 +170,7 @@ class Real(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class AnyReal(_Plain):
-    """A float that nothing is computed from: it may be infinite or NaN."""
+    """A float that no computation uses: it may be infinite or NaN."""
 
     def fresh(self) -> float:
         """Zero."""
@@ -211,7 +211,7 @@ class Episodes:
         return list(value)
 
     def read(self, name: str, saved: Any) -> dict[int, None]:
-        """The numbers, if they rise."""
+        """The numbers, if they increase."""
         found = [checks.integer(name, number, 0, checks.MOST) for number in items(name, saved)]
         if any(later <= earlier for earlier, later in pairwise(found)):
             raise ValueError(f"{name} must be episodes in their order, each once")
@@ -220,7 +220,7 @@ class Episodes:
 
 @dataclass(frozen=True, slots=True)
 class Maybe:
-    """A value that may be missing, as it is at first."""
+    """A value that may be None, and is None at first."""
 
     field: Field
 
@@ -251,7 +251,7 @@ class Each:
         return [field.write(item) for field, item in zip(self.fields, value, strict=True)]
 
     def read(self, name: str, saved: Any) -> list[Any]:
-        """The object, if there are as many values as fields."""
+        """The values, if there are as many as fields."""
         found = items(name, saved)
         if len(found) != len(self.fields):
             raise ValueError(f"{name} must be {len(self.fields)}, got {len(found)}")
@@ -289,7 +289,7 @@ class Many:
         return [self.field.write(item) for item in value]
 
     def read(self, name: str, saved: Any) -> list[Any]:
-        """The values, if each of them is right."""
+        """The values, if each of them is valid."""
         return [self.field.read(name, item) for item in items(name, saved)]
 
 
@@ -298,8 +298,8 @@ class Several:
     """Values with names, as a dataclass or a named tuple keeps them.
 
     Attributes:
-        make: makes the object of its fields.
-        fields: of the names that are saved.
+        make: makes the object from its fields.
+        fields: the declarations of the fields that are saved, by name.
     """
 
     make: Callable[..., Any]
@@ -314,16 +314,17 @@ class Several:
         return {name: field.write(getattr(value, name)) for name, field in self.fields.items()}
 
     def read(self, name: str, saved: Any) -> Any:
-        """The object, if each of its values is right."""
+        """The object, if each of its values is valid."""
         found = exact(saved, *self.fields)
         return self.make(**{n: field.read(n, found[n]) for n, field in self.fields.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """An object that has a state of its own, `state()` and `restore(saved)`; or None for none.
+    """An object with a state of its own, `state()` and `restore(saved)`; or None.
 
-    last: whether it is read after the open episodes of an agent, and told how many have begun.
+    last: whether it is read after the open episodes of an agent; `restore` then also gets the
+    number of episodes begun.
     """
 
     item: Any
@@ -358,7 +359,7 @@ class Declared:
     _fields: dict[str, Field]
 
     def declare(self, **fields: Field) -> None:
-        """Declare learned values and set each to what it is at first.
+        """Declare learned values and set each to its first value.
 
         An attribute may begin with an underscore; its name in a state does not.
         """
@@ -367,7 +368,7 @@ class Declared:
             setattr(self, name, field.fresh())
 
     def state(self) -> State:
-        """Everything that was learned, as it is now: the state does not follow the object."""
+        """Everything that was learned so far; later changes do not change the state."""
         return {n.lstrip("_"): field.write(getattr(self, n)) for n, field in self._fields.items()}
 
     def restore(self, saved: State) -> None:
@@ -379,15 +380,15 @@ class Declared:
         self.restored()
 
     def restored(self) -> None:
-        """Compute what follows from the state, and check that its values fit together."""
+        """Compute derived values, and check that the values of the state are consistent."""
 
 
 class Learned(Declared):
     """What a part has learned: a plain object whose attributes are declared.
 
     Args:
-        fields: the declaration of what is learned, by name.
-        fixed: attributes that never change, and are not saved.
+        fields: the declarations of learned values, by name.
+        fixed: attributes that never change and are not saved.
     """
 
     def __init__(self, fields: Mapping[str, Field] | None = None, **fixed: Any) -> None:
@@ -401,7 +402,7 @@ class Learned(Declared):
 
 
 def size(field: Any) -> int:
-    """About how many bytes a declared value takes."""
+    """The approximate number of bytes of a declared value."""
     if hasattr(field, "shape"):
         lengths = [max(n) if isinstance(n, tuple) else n or 0 for n in field.shape]
         return math.prod(lengths) * np.dtype(getattr(field, "dtype", np.float64)).itemsize
@@ -413,10 +414,10 @@ def size(field: Any) -> int:
 
 
 def current(cls: Any, given: State) -> State:
-    """Fields of a state as they are today, if an earlier release wrote them.
+    """The fields of a state that an earlier release wrote, in today's form.
 
-    A class says in `dropped` which fields it had, with the only value that still means what is done
-    today, and in `added` which ones it lacked, with what was done then.
+    A class names in `dropped` the fields that it had, each with the only value that today's code
+    still corresponds to, and in `added` the fields that it lacked, each with the value used then.
     """
     gone = getattr(cls, "dropped", {})
     kept = {
@@ -461,7 +462,7 @@ def array(
 def copied(
     name: str, value: object, dtype: type[_Scalar], shape: Iterable[int | None]
 ) -> npt.NDArray[_Scalar]:
-    """The same as a writable copy."""
+    """The same as `array`, but a writable copy."""
     return np.array(array(name, value, dtype, shape))
 
 
@@ -490,7 +491,7 @@ def between(name: str, value: npt.NDArray[Any], low: float, high: float) -> None
 
 
 def count(name: str, value: object, high: int = checks.MOST) -> int:
-    """A number of things that have happened: whole, and not more than could have."""
+    """The number of times that something has happened: a whole number up to `high`."""
     return checks.integer(name, value, 0, high)
 
 
@@ -508,14 +509,14 @@ class KeptObject:
 
 
 def kept(item: Any) -> KeptObject:
-    """An object as a field of a state; it does not follow the object."""
+    """An object as a field of a state; later changes of the object do not change it."""
     return KeptObject(
         type(item), item.state() if hasattr(item, "from_state") else copy.deepcopy(item)
     )
 
 
 def made(value: Any) -> Any:
-    """The object that `kept` wrote, new in every call; what a file gave is new already."""
+    """The object that `kept` wrote, new in every call; objects from a file are new already."""
     if not isinstance(value, KeptObject):
         return value
     cls: Any = value.cls
@@ -523,7 +524,7 @@ def made(value: Any) -> Any:
 
 
 def twin(item: Any) -> Any:
-    """An independent object that continues where this one is."""
+    """An independent copy of an object."""
     return made(kept(item))
 
 

@@ -1,9 +1,9 @@
-"""Policies of open episodes: one per version, and of a large one the rows that are its own.
+"""Storage of the policies of open episodes: one per version, large ones as differences.
 
-An episode whose feedback is late needs the policy that it played. Consecutive policies often share
-most of their rows: those of states that nobody has seen stay what they were at first. So a large
-policy is kept as its difference from an earlier one, row by row and bit by bit, and made again when
-it is needed. An agent that has not learned between two episodes holds one policy for both.
+The agent needs the policy that an episode played when its feedback arrives. Consecutive policies
+often share most of their rows, such as those of unvisited states. So a large policy is stored as
+its difference from an earlier one, row by row and bit by bit, and computed again when it is needed.
+An agent that has not learned between two episodes stores one policy for both.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Difference:
     Attributes:
         base: the other policy (..., A), read-only, which many differences share.
         bits: one bit for every row, packed: whether it differs.
-        values: (R, A) what stands in those that do.
+        values: (R, A) the rows that differ.
     """
 
     base: Floats
@@ -38,14 +38,14 @@ class Difference:
 
     @classmethod
     def at(cls, base: Floats, rows: Ints, values: Floats) -> Difference:
-        """The difference in some rows, flat and in rising order."""
+        """The difference in some rows, given by increasing flat indices."""
         differs = np.zeros(base.size // base.shape[-1], dtype=np.bool_)
         differs[rows] = True
         return cls(base, np.packbits(differs), values)
 
     @property
     def rows(self) -> Ints:
-        """(R,) the rows that differ, flat, in rising order."""
+        """(R,) the flat indices of the rows that differ, increasing."""
         found: Ints = np.flatnonzero(np.unpackbits(self.bits))
         return found
 
@@ -61,8 +61,8 @@ class Choices:
     """A policy that plays one action in every row.
 
     Attributes:
-        actions: (...,) which one.
-        count: A, how many there are.
+        actions: (...,) the action of every row.
+        count: A, the number of actions.
     """
 
     actions: npt.NDArray[np.uint16]
@@ -74,27 +74,27 @@ class Choices:
 
 
 Kept = Floats | Difference | Choices
-"""A policy as it is kept."""
+"""A stored policy."""
 
 
 def whole(kept: Kept) -> Floats:
-    """A policy that was kept, read-only."""
+    """The whole policy from its stored form, read-only."""
     return kept if isinstance(kept, np.ndarray) else kept.whole()
 
 
 def differing(first: Floats, second: Floats) -> Ints:
-    """The rows over the last axis, flat and rising, in which two arrays differ, bit by bit."""
+    """The increasing flat indices of the rows in which two arrays differ, bit by bit."""
     unequal = np.flatnonzero(first.view(np.int64) != second.view(np.int64))
     rows: Ints = unequal // first.shape[-1]
     return rows[np.flatnonzero(np.diff(rows, prepend=-1))]
 
 
 class Versions:
-    """Turns the policies that an agent plays into what is kept of them.
+    """Turns the policies that an agent plays into their stored form.
 
     Args:
-        rows: (R,) the only rows, flat and rising, that are ever looked at; None: all of them. The
-            others are kept as those of the first policy.
+        rows: (R,) the increasing flat indices of the only rows that are ever read; None: all rows.
+            The other rows are stored as those of the first policy.
     """
 
     def __init__(self, rows: Ints | None = None) -> None:
@@ -104,7 +104,7 @@ class Versions:
         self._kept: Kept | None = None
 
     def keep(self, policy: Floats) -> Kept:
-        """What to keep of a read-only policy (..., A); one object as long as it is the same."""
+        """The stored form of a read-only policy (..., A); one object while the policy stays."""
         if self._kept is not None and self._policy is not None:
             if same_memory(policy, self._policy):
                 return self._kept
@@ -116,7 +116,7 @@ class Versions:
         return self._kept
 
     def _compared(self, policy: Floats, before: Floats) -> Kept:
-        """The difference from the base, or from the policy before where that is much less."""
+        """The difference from the base, or from the previous policy if that is much smaller."""
         choices = _choices(policy)
         if choices is not None:
             return choices
@@ -155,17 +155,17 @@ def _choices(policy: Floats) -> Choices | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptPolicy:
-    """The declaration of a policy that is kept whole or as a difference."""
+    """The declaration of a policy that is stored whole or as a difference."""
 
     shape: tuple[int, ...]
-    _bases: list[Floats] = field(default_factory=list)  # that were read and are right
+    _bases: list[Floats] = field(default_factory=list)  # bases that were read and checked
 
     def fresh(self) -> Kept:
         """Uniform rows."""
         return Distributions(self.shape).fresh()
 
     def write(self, value: Kept) -> Any:
-        """The policy, or the parts of the difference; none of these ever change."""
+        """The policy, or the parts of the difference; none of these ever changes."""
         if isinstance(value, Choices):
             return {"actions": value.actions.astype(np.int64)}
         if not isinstance(value, Difference):

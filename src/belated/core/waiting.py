@@ -1,17 +1,17 @@
-"""Which episodes can still be expected to report, and how late reports usually are.
+"""The episodes that can still be expected to report, and the typical delay of reports.
 
 Step sizes shrink with the number of missing episodes. An episode whose feedback was lost must not
-be missing for ever, so an episode is overdue, and no longer counted, once it has waited longer than
+count as missing for ever, so it becomes overdue, and is no longer counted, after waiting for over
 
     T = min(2 M + SLACK, sqrt(8 P / ln A)),
 
 where M is the largest delay seen so far and P the sum over all episodes k of 1 + the number that
-were counted as missing when k began. Its feedback is still used if it comes after all. The second
+were counted as missing when k began. Its feedback is still used if it does arrive. The second
 threshold is that of Zimmert & Seldin (AISTATS 2020): at a step size of sqrt(ln A / (2 P)), counting
-an episode for so long costs as much as giving it up. The first one serves where much is lost: the
-second alone grows like the number of lost episodes.
+an episode up to this threshold costs as much as giving it up. The first threshold matters where
+many records are lost: the second alone grows like the number of lost episodes.
 
-What giving up costs: let g episodes be overdue at some time, u of which report after all. For
+The cost of giving up: let g episodes be overdue at some time, u of which report later. For
 `Softmax` with the anytime rule, known transitions and full information,
 
     R_K <= H g + H (H + 1) / 2 u + H (H + 1) sqrt(2 ln A P)
@@ -32,19 +32,19 @@ from belated.core import checks, stored
 from belated.core.contract import Problem
 
 SLACK = 8
-"""Episodes that are always waited for, before anything is known about delays."""
+"""The number of episodes to wait for while nothing is known about delays."""
 
 
 def is_past(episode: int, newest: int, limit: float) -> bool:
-    """Whether an episode has waited for longer than a limit when this one is the newest.
+    """Whether an episode has waited longer than a limit, given the newest episode.
 
-    This is the one rule by which waiting ends, whoever sets the limit.
+    Every deadline and threshold uses this rule.
     """
     return newest - episode > limit
 
 
 def pop_past(waiting: dict[int, Any], newest: int, limit: float) -> list[int]:
-    """Remove and return the episodes that have waited for too long; the oldest is the first key."""
+    """Remove and return the episodes that have waited too long; the oldest is the first key."""
     past = []
     while waiting and is_past(first := next(iter(waiting)), newest, limit):
         del waiting[first]
@@ -53,7 +53,7 @@ def pop_past(waiting: dict[int, Any], newest: int, limit: float) -> list[int]:
 
 
 class Reported:
-    """Which episodes have reported, one bit each, so that none counts twice."""
+    """The set of episodes that have reported, one bit each, so that none counts twice."""
 
     def __init__(self) -> None:
         self._bits = bytearray()
@@ -77,7 +77,7 @@ class Reported:
         return np.unpackbits(bits, bitorder="little").astype(np.bool_)
 
     def restore(self, saved: object, begun: int) -> None:
-        """Continue from the flags of an agent that has begun so many episodes."""
+        """Continue from the flags of an agent that has begun this many episodes."""
         flags = stored.array("reported", saved, np.bool_, (None,))
         if len(flags) > begun + 7 or flags[begun:].any():
             raise ValueError(f"reported must be flags of {begun} episodes, got {len(flags)}")
@@ -127,11 +127,11 @@ class Waiting(stored.Declared):
 
     @property
     def mean_delay(self) -> float:
-        """Mean delay of what has arrived; by Little's law, how many reports are on the way."""
+        """The mean delay so far; by Little's law, the mean number of reports on their way."""
         return self._delays / self.arrived if self.arrived else math.inf
 
     def begin(self) -> int:
-        """Begin the next episode. Returns how many earlier ones are missing."""
+        """Begin the next episode. Returns the number of earlier ones that are missing."""
         threshold = min(2 * self.largest + SLACK, math.sqrt(self._patience * (self.total + 1)))
         self.given_up += len(pop_past(self._counted, self._begun, threshold))
         missing = self.missing
@@ -141,7 +141,7 @@ class Waiting(stored.Declared):
         return missing
 
     def arrive(self, episode: int) -> None:
-        """Note that the costs of an episode have come."""
+        """Note that the costs of an episode have arrived."""
         delay = self._begun - 1 - episode
         self.largest = max(self.largest, delay)
         self._delays += delay
@@ -152,7 +152,7 @@ class Waiting(stored.Declared):
             self.late += 1
 
     def forget(self, episode: int) -> None:
-        """Note that the costs of an episode will not come."""
+        """Note that the costs of an episode will not arrive."""
         self._counted.pop(episode, None)
 
     def restore(self, saved: stored.State, begun: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Arrays of delays: the number for lost feedback, the check, and what a run counts of them."""
+"""Arrays of delays: the value for lost feedback, validation, total delay and missing feedback."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Columns of recorded numbers, times or durations: from files, data frames, arrays and lists.
 
-A column holds one kind of thing, and says which; nothing is converted by a guess. Times are dates
-with or without a time of day (ISO 8601 text, `datetime`, datetime64, Timestamp), durations are
-`timedelta` and its kin. Both become seconds. Empty cells, NA, N/A, NaN, NaT, None, null, never and
-infinity mean that nothing came, and become infinity.
+All values of a column are of one kind, and nothing is converted by a guess. Times are dates with or
+without a time of day (ISO 8601 text, `datetime`, datetime64, Timestamp); durations are `timedelta`
+and similar types. Both become seconds. Empty cells, NA, N/A, NaN, NaT, None, null, never and
+infinity mean that no feedback arrived, and become infinity.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Column:
     """A column that was read.
 
     Attributes:
-        name: the argument that gave it.
-        kind: what it holds; None if nothing came in any cell.
+        name: the argument that it was passed as.
+        kind: what it holds; None if every cell is empty.
         zoned: whether its times have time zones; None if it holds no times.
-        values: (K,) numbers, or seconds; infinity where nothing came.
-        file: the name of the file; empty if it was none.
-        shift: the number of the first row as messages call it.
+        values: (K,) numbers, or seconds; infinity for empty cells.
+        file: the name of the file; empty if there is no file.
+        shift: the number that messages give the first row.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Column:
     shift: int = 0
 
     def place(self, k: int) -> str:
-        """Where entry k was, for messages."""
+        """The place of entry k in the source, for messages."""
         if not self.file:
             return f"{self.name}[{k}]"
         word = "line" if self.shift else "row"
@@ -75,7 +75,7 @@ class Source:
         return self._table[checks.choice(name, chosen, names)]
 
     def column(self, name: str, value: object) -> Column:
-        """The column that an argument names, or that it is."""
+        """The column that an argument names, or the argument itself as a column."""
         cells = self.cells(name, value) if isinstance(value, str | None) else None
         if cells is not None:
             assert self._path is not None
@@ -106,7 +106,7 @@ def _given(name: str, value: object) -> Column:
 
 
 def _read(name: str, cells: list[object], file: str, shift: int) -> Column:
-    """Numbers of the cells, which must all be of one kind, and of one kind of time."""
+    """The cells as numbers; all must be of one kind, and times all with or all without zones."""
     kinds: dict[tuple[Kind, bool | None], int] = {}
     values = np.empty(len(cells))
     for k, cell in enumerate(cells):

@@ -23,7 +23,7 @@ class Numbered(Protocol):
 
 R = TypeVar("R", bound=Numbered)
 
-_BY_EPISODE = itemgetter(1, 2)  # of what waits: the episode, then the order of coming
+_BY_EPISODE = itemgetter(1, 2)  # sort key: the episode, then the order of arrival
 
 
 @explained

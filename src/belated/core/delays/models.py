@@ -34,7 +34,7 @@ class DelayModel(Protocol):
 
 
 class Printed:
-    """Prints a dataclass as a call of the function that makes it, without the defaults."""
+    """A dataclass that prints as the call of the function that makes it, without defaults."""
 
     __slots__ = ()
     maker = ""
@@ -59,7 +59,7 @@ def shown(value: object) -> str:
 
 
 class Independent(Printed, ABC):
-    """A model that does not look at the costs."""
+    """A model whose delays do not depend on the costs."""
 
     __slots__ = ()
 
@@ -353,7 +353,7 @@ def bursts(size: int, within: DelayModel | None = None) -> Bursts:
 
     Args:
         size: the number of episodes between two deliveries.
-        within: the model of the delays before the holding; by default there are none.
+        within: the model of the delays before feedback is held; by default there are none.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -364,7 +364,7 @@ def bursts(size: int, within: DelayModel | None = None) -> Bursts:
 
 
 def monotone(model: DelayModel) -> Monotone:
-    """Arrivals never overtake: a record waits for the records of all earlier episodes.
+    """Records arrive in order: each waits for the records of all earlier episodes.
 
     Lost records stay lost, and no record waits for them.
 

@@ -1,4 +1,4 @@
-"""Reports that come in a nightly batch, some days after the decision."""
+"""Reports that arrive in a nightly batch, some days after the decision."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Nightly(Independent):
 
 
 def nightly(per_day: int, low: int, high: int) -> Nightly:
-    """Reports that are made `low` to `high` days later and come with that night's batch.
+    """Outcomes are known `low` to `high` days later and arrive with that night's batch.
 
     >>> import belated as bl, numpy as np
     >>> model = bl.delays.nightly(per_day=3, low=0, high=0)
@@ -40,8 +40,8 @@ def nightly(per_day: int, low: int, high: int) -> Nightly:
     [2, 1, 0, 2, 1, 0]
 
     Args:
-        per_day: episodes of a day.
-        low: the fewest days that pass; 0 is the night of the same day.
-        high: the most days; all from low to high are equally likely.
+        per_day: the number of episodes per day.
+        low: the smallest number of days; 0 is the night of the same day.
+        high: the largest number of days; all numbers from low to high are equally likely.
     """
     return Nightly(per_day, low, high)

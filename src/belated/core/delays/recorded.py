@@ -17,15 +17,15 @@ from belated.core.delays.columns import Column, Source
 from belated.core.delays.models import LARGEST_DRAW, Independent, shown
 
 SECONDS = {"us": 1e-6, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-"""Units of time that can be said."""
+"""The units of time, in seconds."""
 CLOCK = 946_684_800
-"""The seconds from 1970 to 2000: clocks that count from 1970 show this or more, in any unit."""
+"""Seconds from 1970 to 2000: in any unit, a clock that counts from 1970 shows at least this."""
 SMALLER = 100
-"""Times that are so many times as large as others are in a smaller unit, or of another clock."""
+"""Times larger than others by this factor are in a smaller unit, or from another clock."""
 QUANTILES = (50, 90, 99)
-"""Per cent, in the summary."""
+"""The quantiles in the summary, in per cent."""
 PRINTED = 12
-"""A longer trace prints only its first delays."""
+"""The number of delays that a long trace prints."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -70,7 +70,7 @@ class Recorded(Independent):
         return f"trace([{', '.join(first)}]{repeat})"
 
     def __str__(self) -> str:
-        """How many, how many of them lost, and how long the others take."""
+        """The number of delays, the share of lost ones, and quantiles of the others."""
         came = self.delays[self.delays != NEVER]
         lost = 1 - len(came) / len(self.delays)
         text = f"{len(self.delays)} recorded delays, {lost:.1%} lost"
@@ -92,12 +92,12 @@ def trace(
     key: str | None = None,
     repeat: bool = False,
 ) -> Recorded:
-    """Delays are those of a record, in its order, in one of three layouts.
+    """Recorded delays, in their order, in one of three layouts.
 
     - Whole numbers of episodes: `trace(delays)` or `trace(file, column)`.
-    - Two times, of the decision and of the outcome: `decided` and `arrived`.
-    - Waiting times: `delays` or `column`, with the times of the decisions (`decided`) or how many
-      there are per unit of time (`rate`).
+    - The times of the decision and of the outcome: `decided` and `arrived`.
+    - Waiting times: `delays` or `column`, with the times of the decisions (`decided`) or the number
+      of decisions per unit of time (`rate`).
 
     Feedback that arrives at time t can be used by the first later decision at time t or after; the
     delay is the number of decisions in between. Feedback that arrives after the last decision is
@@ -283,14 +283,14 @@ def _by_arrival(decided: Column, arrived: Column) -> Ints:
 
 
 def _passed(times: Floats, arrivals: Floats) -> Ints:
-    """How many decisions pass until the first later one at the time of arrival or after."""
+    """The number of decisions between each decision and the first one that can use its feedback."""
     first_after = np.searchsorted(times, arrivals, side="left")
     passed = np.maximum(first_after - np.arange(len(times)) - 1, 0)
     return np.where(np.isinf(arrivals), NEVER, passed)
 
 
 def _waits(column: Column, seconds: float | None) -> Floats:
-    """Waiting times, infinity where nothing came. seconds: of one unit, if it was said."""
+    """Waiting times, infinity where no feedback arrived. seconds: of one unit, if it was given."""
     if column.kind == "times":
         raise ValueError(
             f"{column.name} must hold waiting times, got times in "

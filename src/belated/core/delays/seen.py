@@ -1,8 +1,8 @@
 """Delays that depend on what happened: on the action, the path or the outcome.
 
-The other models are oblivious: they draw the delays of a run before it begins. The models here are
-asked after every episode. Bounds that assume oblivious delays do not hold for them, and a learner
-that takes early outcomes for all outcomes is misled where better actions report later.
+The other models are oblivious: they draw the delays of a run before it begins. The models here draw
+a delay after every episode. Bounds that assume oblivious delays do not hold for them, and a learner
+that treats early outcomes as a fair sample is misled where better actions report later.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Happened:
     """What a delay may depend on.
 
     Attributes:
-        episode: its number.
-        actions: (H,) what was done.
-        outcomes: (H,) what it brought: the costs of the steps, or the outcome of a decision.
-        states: (H + 1,) where the path went; None for decisions with features.
+        episode: the number of the episode.
+        actions: (H,) the actions played.
+        outcomes: (H,) the costs of the steps, or the outcome of a decision.
+        states: (H + 1,) the states of the path; None for decisions with features.
     """
 
     episode: int
@@ -37,7 +37,7 @@ class Happened:
 
     @property
     def action(self) -> int:
-        """The action of the last step, which is the only one of a decision."""
+        """The action of the last step; a decision has only one step."""
         return int(self.actions[-1])
 
     @property
@@ -48,7 +48,7 @@ class Happened:
 
 @runtime_checkable
 class SeeingModel(Protocol):
-    """A model that is asked after every episode."""
+    """A model that draws a delay after every episode."""
 
     def after(self, happened: Happened, rng: np.random.Generator) -> int:
         """The delay of the episode that has just been played."""
@@ -70,7 +70,7 @@ class DelayOf(Printed):
             raise ValueError(f"rule must be a function, got {checks.show(self.rule)}")
 
     def after(self, happened: Happened, rng: np.random.Generator) -> int:
-        """What the rule says."""
+        """The delay that the rule gives."""
         return checks.integer("delay", self.rule(happened, rng), 0, NEVER)
 
 
@@ -93,7 +93,7 @@ class ByAction(Printed):
         return f"by_action([{', '.join(map(repr, self.models))}])"
 
     def after(self, happened: Happened, rng: np.random.Generator) -> int:
-        """A draw of the model of the action."""
+        """A delay from the model of this action."""
         if happened.action >= len(self.models):
             raise ValueError(
                 f"models must be one for every action, got {len(self.models)} for action "
@@ -117,12 +117,12 @@ class ByOutcome(Printed):
         object.__setattr__(self, "threshold", checks.real("threshold", self.threshold, -np.inf))
 
     def after(self, happened: Happened, rng: np.random.Generator) -> int:
-        """A draw of the model that fits the outcome."""
+        """A delay from the model of this outcome."""
         return _one(self.model if happened.outcome > self.threshold else self.otherwise, rng)
 
 
 def delay_of(rule: Rule) -> DelayOf:
-    """Delays by a function of your own.
+    """Delays from a function of your own.
 
     >>> import belated as bl
     >>> model = bl.delays.delay_of(lambda happened, rng: 30 if happened.action == 2 else 5)
@@ -147,7 +147,7 @@ def by_action(models: Sequence[DelayModel]) -> ByAction:
 
 
 def by_outcome(model: DelayModel, otherwise: DelayModel, threshold: float = 0.0) -> ByOutcome:
-    """One model where the outcome is above a threshold, and another one elsewhere.
+    """One model for outcomes above a threshold, and another one for all others.
 
     >>> import belated as bl
     >>> bl.delays.by_outcome(bl.delays.fixed(20), bl.delays.none())
@@ -157,7 +157,7 @@ def by_outcome(model: DelayModel, otherwise: DelayModel, threshold: float = 0.0)
 
 
 def is_oblivious(model: object) -> bool:
-    """Whether the delays of a model do not depend on what happens.
+    """Whether the delays of a model are independent of actions, paths and outcomes.
 
     Example:
         >>> bl.delays.is_oblivious(bl.delays.fixed(2))

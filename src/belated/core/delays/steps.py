@@ -1,4 +1,4 @@
-"""Delays of single steps: the feedback of an episode comes in pieces, each with its own delay."""
+"""Delays of single steps: the feedback of an episode arrives in pieces, each with its own delay."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ class StepDelaysOf(Printed):
 def per_step(
     models: Sequence[DelayModel] | DelayModel | Rule, steps: int | None = None
 ) -> PerStep | StepDelaysOf:
-    """A delay for the cost of every single step of an episode.
+    """A separate delay for the cost of every step of an episode.
 
-    An episode is known once its last cost has come, and lost if one of them is. `simulate` hands
-    the costs over one by one, as `StepCost`, to an `Inbox` before the agent.
+    An episode is complete once its last cost has arrived, and lost if one of them is. `simulate`
+    passes the costs one by one, as `StepCost`, to an `Inbox` around the agent.
 
     >>> import belated as bl
     >>> bl.delays.per_step([bl.delays.none(), bl.delays.fixed(3)])
@@ -65,10 +65,10 @@ def per_step(
     per_step([fixed(delay=3), fixed(delay=3)])
 
     Args:
-        models: one model per step; one for all steps, and then their number; or a function
-            `rule(happened, rng)` that gives the H delays of an episode that was played, `NEVER` for
-            what is lost.
-        steps: H, where there is one model for all steps.
+        models: one model per step; one model for all steps, with `steps`; or a function
+            `rule(happened, rng)` that returns the H delays of an episode that was played, `NEVER`
+            for lost costs.
+        steps: H, if there is one model for all steps.
     """
     if steps is not None:
         if not hasattr(models, "draw"):
@@ -89,7 +89,7 @@ def per_step(
 
 
 def of_episodes(delays: Ints) -> Ints:
-    """The delays (K,) after which episodes are known: of (K, H), the largest of the steps.
+    """The delays (K,) after which episodes are complete: of (K, H), the largest over the steps.
 
     Example:
         >>> bl.delays.of_episodes(np.array([[0, 3], [2, 1]]))
@@ -100,7 +100,7 @@ def of_episodes(delays: Ints) -> Ints:
 
 
 def of_paths(delays: Ints) -> Ints:
-    """The delays (K,) of paths, which come with the last cost that comes: lost if all costs are."""
+    """The delays (K,) of paths, which arrive with the last cost that is not lost."""
     if delays.ndim == 1:
         return delays
     last: Ints = np.where(delays == NEVER, -1, delays).max(axis=1, initial=-1)

@@ -1,1 +1,1 @@
-"""Agents around agents that know neither states nor features."""
+"""Wrappers around agents of any kind: they know neither states nor features."""

@@ -1,4 +1,4 @@
-"""What wrappers share: their arguments, what is inside, and a declared state."""
+"""The base of wrappers: their arguments, the agents inside, and a declared state."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from belated.core.ledger import Ledger, read_held
 class Around(stored.Declared):
     """A wrapper that declares what it learns.
 
-    `_wrap(inside, *arguments, fresh)` sets the arguments and declares the rest, for a new wrapper
-    as for one that is read from a file, whose agents are not fresh.
+    `_wrap(inside, *arguments, fresh)` sets the arguments and declares the rest, both for a new
+    wrapper and for one that is read from a file, whose agents are not fresh.
 
     Attributes:
         inside: name of the attribute that holds the agent inside, or a list of agents.
@@ -25,11 +25,11 @@ class Around(stored.Declared):
     arguments: ClassVar[tuple[str, ...]] = ()
 
     def configuration(self) -> dict[str, Any]:
-        """The arguments that make this agent."""
+        """The arguments of this agent."""
         return {name: getattr(self, name) for name in (self.inside, *self.arguments)}
 
     def state(self) -> stored.State:
-        """The arguments, what is inside, and what was declared."""
+        """The arguments, the agents inside, and the declared values."""
         inside = getattr(self, self.inside)
         several = isinstance(inside, list)
         kept = [stored.kept(agent) for agent in inside] if several else stored.kept(inside)
@@ -56,8 +56,8 @@ class OpenEpisodes:
     """The declaration of the open episodes of a wrapper.
 
     Attributes:
-        ledger: the ledger that has them.
-        memory: the declaration of what is remembered of each; by default nothing of interest.
+        ledger: the ledger of the episodes.
+        memory: the declaration of the memory of each episode; by default a flag without meaning.
     """
 
     ledger: Ledger[Any]
@@ -79,7 +79,7 @@ class OpenEpisodes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldRecords:
-    """The declaration of records that are held back; it comes after that of the open episodes."""
+    """The declaration of records that are held back; declare it after the open episodes."""
 
     agent: Agent
     ledger: Ledger[Any]
@@ -93,5 +93,5 @@ class HeldRecords:
         return [record.to_state() for held in value.values() for record in held]
 
     def read(self, name: str, saved: Any) -> dict[int, list[Any]]:
-        """The records, if the agent inside can take them."""
+        """The records, if the agent inside accepts them."""
         return read_held(self.agent, self.ledger, saved)

@@ -1,8 +1,8 @@
 """Locked: one agent for several threads.
 
-An agent belongs to one thread at a time: two that call it at once may get the same number, or lose
-a record. `Locked` lets one call in after the other. The order of the calls is that of the threads,
-so a run with several threads need not come out the same twice.
+Only one thread at a time may use an agent: two simultaneous calls may get the same episode number,
+or lose a record. `Locked` runs the calls one after the other. Their order depends on the threads,
+so two runs with several threads may differ.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from belated.core.wrappers.around import Around
 class Locked(Around):
     """An agent whose calls wait for each other, so that threads can share it.
 
-    Every episode number is handed out once, and every batch is taken whole. Do not call the agent
-    inside from elsewhere. Put it outside of all other wrappers, an `Inbox` included, whose `take`
-    and `expire` it has too.
+    Every episode number is used once, and every batch is accepted whole. Do not call the agent
+    inside directly. `Locked` belongs outside all other wrappers, `Inbox` included, and offers
+    `take` and `expire` of an `Inbox` too.
 
     Args:
         agent: the agent inside.
@@ -72,32 +72,32 @@ class Locked(Around):
             return self.agent.is_open(number)
 
     def begin_episode(self, now: float | None = None) -> Episode:
-        """The next episode number and a copy of the policy (H, S, A) to play in it."""
+        """The next episode: its number and a copy of the policy (H, S, A) to play in it."""
         with self._lock:
             return self.agent.begin_episode(now)
 
     def decide(self, *given: Any, **keywords: Any) -> Decision:
-        """What `decide` of the agent inside does, if it has one step."""
+        """Call `decide` of the agent inside, if its problem has one step."""
         decide = self._of_agent("decide", "an agent that decides")
         with self._lock:
             decided: Decision = decide(*given, **keywords)
             return decided
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
-        """Take a batch whole, or raise `FeedbackError` and take nothing of it."""
+        """Accept a whole batch, or raise `FeedbackError` and accept none of it."""
         batch = listed(records)  # outside of the lock: an iterator may wait for another thread
         with self._lock:
             self.agent.observe(batch, now)
 
     def take(self, records: Iterable[Any], now: float | None = None) -> Any:
-        """What `Inbox.take` does, if the agent inside is an inbox."""
+        """Call `Inbox.take`, if the agent inside is an inbox."""
         take = self._of_agent("take", "an Inbox")
         batch = list(records) if isinstance(records, Iterable) else records
         with self._lock:
             return take(batch, now)
 
     def expire(self, now: float | None = None) -> Any:
-        """What `Inbox.expire` does, if the agent inside is an inbox."""
+        """Call `Inbox.expire`, if the agent inside is an inbox."""
         expire = self._of_agent("expire", "an Inbox")
         with self._lock:
             return expire(now)
@@ -109,12 +109,12 @@ class Locked(Around):
         return getattr(self.agent, name)
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode."""
+        """Discard an episode."""
         with self._lock:
             self.agent.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Those of the agent inside."""
+        """The diagnostics of the agent inside."""
         with self._lock:
             return self.agent.diagnostics()
 

@@ -1,20 +1,20 @@
-"""Parallel: copies of a learner that take turns, so that none of them meets a delay.
+"""Parallel: copies of a learner that take turns, so that each of them learns without delay.
 
 Lancewicki, Rosenberg & Mansour (AAAI 2022), section "Warm-up: a black-box reduction"; `Bold` is
 BOLD of Joulani, György & Szepesvári (2013).
 
     1  for every episode k:
     2      play it with copy k mod (d_max + 1)              (BOLD: with a copy that does not wait)
-    3      hand every record to the copy that played its episode
+    3      pass every record to the copy that played its episode
 
-`Parallel` keeps d_max + 1 copies and must be told the largest delay: when the turn of a copy comes
-again, the feedback of its last episode is there. `Bold` opens a copy only when all copies wait:
-at most max_k M^k + 1 of them (M^k: episodes missing at the end of k). It needs no largest delay,
-and a lost record costs it one copy.
+`Parallel` keeps d_max + 1 copies and must know the largest delay: when it is a copy's turn again,
+the feedback of its last episode has arrived. `Bold` makes a new copy only when all copies wait: at
+most max_k M^k + 1 of them (M^k: episodes missing at the end of k). It needs no largest delay, and a
+lost record costs it one copy.
 
 Departures: the paper speaks of d_max copies in one place and of d_max + 1 in others; d_max + 1 is
-right. Copies are made when they are first needed. A copy of `Parallel` whose feedback is late
-against the promise plays on without it.
+right. Copies are made when they are first needed. A copy of `Parallel` whose feedback takes longer
+than the largest delay continues without it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from belated.core.wrappers.around import Around, OpenEpisodes
 
 
 class Copied(Around, Ledgered):
-    """What Parallel and Bold have in common: copies, and records that find their copy.
+    """The base of Parallel and Bold: copies, and the assignment of records to copies.
 
-    Of an open episode the copy that played it is remembered, and the number that the copy gave it.
+    The memory of an open episode is the copy that played it, and its number in that copy.
 
     Attributes:
         template: the agent that is copied; it never plays.
@@ -49,7 +49,7 @@ class Copied(Around, Ledgered):
     _last: int  # the copy that played last
 
     def _copy(self, make_agent: Callable[[], Agent], *arguments: Any) -> None:
-        """Take the function that makes the agent, and the other arguments."""
+        """Store the function that makes the agent, and the other arguments."""
         if not callable(make_agent):
             raise ValueError(
                 f"make_agent must be a function that makes a fresh agent, got "
@@ -74,19 +74,19 @@ class Copied(Around, Ledgered):
 
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
-        """The agent that wrote the state; belated 0.2 put the copies into a table of their own."""
+        """The agent that wrote the state; belated 0.2 stored the copies in a separate table."""
         if isinstance(state, dict) and isinstance(copies := state.get("copies"), dict):
             state = {**copies, **{name: item for name, item in state.items() if name != "copies"}}
         return super().from_state(state)
 
     def configuration(self) -> dict[str, Any]:
-        """The arguments that make this agent; a copy stands for the function that makes it."""
+        """The arguments of this agent; an agent stands for the function that makes it."""
         arguments = super().configuration()
         del arguments["template"]
         return {"agent": self.agents[0], **arguments}
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
-        """Hand every record to the copy that played its episode."""
+        """Pass every record to the copy that played its episode."""
         _, entries = self._ledger.take(records)
         mail: dict[int, list[Any]] = {}
         for entry in entries:
@@ -105,7 +105,7 @@ class Copied(Around, Ledgered):
             self.agents[index].observe(letters, now)
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode; its copy waits no more."""
+        """Discard an episode; its copy does not wait any more."""
         entry = self._ledger.forget(episode)
         if entry is None or entry.memory is None:
             return
@@ -115,12 +115,12 @@ class Copied(Around, Ledgered):
             self._free(index)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Those of the copy that played last, the episodes of all copies, and their number."""
+        """The diagnostics of the copy that played last, all episodes, and the number of copies."""
         played = self.agents[self._last].diagnostics()
         return {**played, **self._ledger.tally(), "copies": len(self.agents)}
 
     def restored(self) -> None:
-        """Check that the copies are of one agent and have begun what the open episodes say."""
+        """Check that all copies are of one agent and agree with the open episodes."""
         for agent in self.agents:
             check_is_agent("agents", agent)
             same = type(agent) is type(self.template) and agent.problem == self.problem
@@ -143,7 +143,7 @@ class Copied(Around, Ledgered):
         return f"{type(self).__name__}({', '.join(given)})"
 
     def _begin(self, index: int, now: float | None) -> Episode:
-        """Begin the next episode in a copy; one more than there are opens a new copy."""
+        """Begin the next episode in a copy; the index after the last one makes a new copy."""
         if index == len(self.agents):
             self.agents.append(copy.deepcopy(self.template))
         self._last = index
@@ -181,11 +181,11 @@ class Parallel(Copied):
         super()._wrap(template, fresh=fresh)
 
     def begin_episode(self, now: float | None = None) -> Episode:
-        """The next episode, played by the copy whose turn it is."""
+        """The next episode, played by the next copy in turn."""
         return self._begin(self.begun % (self.max_delay + 1), now)
 
     def restored(self) -> None:
-        """Check that there are as many copies as have been needed."""
+        """Check that the number of copies fits the number of episodes."""
         super().restored()
         expected = max(1, min(self.begun, self.max_delay + 1))
         if len(self.agents) != expected:
@@ -193,7 +193,7 @@ class Parallel(Copied):
 
 
 class Bold(Copied):
-    """Copies of a learner; a new one is opened only when all of them wait for their costs.
+    """Copies of a learner; a new one is made only when all of them wait for their costs.
 
     Args:
         make_agent: makes the fresh agent that is copied.
@@ -221,7 +221,7 @@ class Bold(Copied):
         return self._begin(heapq.heappop(self._idle) if self._idle else len(self.agents), now)
 
     def restored(self) -> None:
-        """Check that copies which do not wait exist."""
+        """Check that every idle copy exists."""
         super().restored()
         for index in self._idle:
             checks.integer("idle", index, 0, len(self.agents) - 1)

@@ -1,4 +1,4 @@
-"""Pipeline: make every delay the largest one.
+"""Pipeline: lengthen every delay to the largest one.
 
 Lancewicki, Rosenberg & Mansour (AAAI 2022), section on the empirical evaluation.
 
@@ -7,10 +7,10 @@ Lancewicki, Rosenberg & Mansour (AAAI 2022), section on the empirical evaluation
     3      play episode k with the agent inside; the first d_max + 1 play its first policy
     4      hold back the feedback that arrives
 
-For Delayed OPPO that is the same as a constant delay of d_max.
+For Delayed OPPO this is the same as a constant delay of d_max.
 
-Departures: feedback that is later than the largest delay, or lost, is left out. Where paths come
-at once, paths="at once" hands them on at once, and only the costs wait.
+Departures: feedback that is lost or takes longer than the largest delay is ignored. Where paths
+arrive at once, paths="at once" passes them on at once, and only the costs wait.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Pipeline(Around, Ledgered):
     Args:
         agent: the agent inside.
         max_delay: the largest delay, which must be known.
-        paths: "late": trajectories wait like costs; "at once": they are handed on at once.
+        paths: "late": trajectories wait like costs; "at once": they are passed on at once.
 
     Example:
         >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
@@ -67,11 +67,11 @@ class Pipeline(Around, Ledgered):
         self.declare(_ledger=OpenEpisodes(ledger), _held=HeldRecords(agent, ledger), _late=Count())
 
     def begin_episode(self, now: float | None = None) -> Episode:
-        """Use the feedback whose time has come, then begin the next episode."""
+        """Use the feedback that is due, then begin the next episode."""
         due = self.begun - 1 - self.max_delay
         if due >= 0:
             self.agent.observe(self._held.pop(due, []), now)
-            if self._ledger.forget(due) is not None:  # something of it never came
+            if self._ledger.forget(due) is not None:  # its feedback is incomplete
                 self.agent.forget(due)
         episode = self.agent.begin_episode(now)
         self._ledger.begin(True, notes=episode.notes)
@@ -95,18 +95,18 @@ class Pipeline(Around, Ledgered):
         self._late += sum(record.is_outcome for record in late)
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode, unless all of its feedback has come and waits for its time."""
+        """Discard an episode, unless all of its feedback has arrived and waits until it is due."""
         if self._ledger.forget(episode) is not None:
             self._held.pop(episode, None)
         if episode not in self._held:
             self.agent.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Those of the agent inside, the episodes as they are outside, and costs too late."""
+        """The diagnostics of the agent inside, this wrapper's episodes, and the late costs."""
         return {**self.agent.diagnostics(), **self._ledger.tally(), "late": self._late}
 
     def restored(self) -> None:
-        """Check that the time of what is held has not come."""
+        """Check that no held record is due."""
         if any(is_past(episode, self.begun - 1, self.max_delay) for episode in self._held):
             raise ValueError("held must be records whose time has not come")
 

@@ -1,4 +1,4 @@
-"""Skipping: feedback that is too late is not used, and its memory is let go.
+"""Skipping: late feedback is not used, and the memory of its episode is freed.
 
 Lancewicki, Rosenberg & Mansour (AAAI 2022), section "Large delays and unknown total delay" and its
 appendix; after Thune, Cesa-Bianchi & Seldin (2019).
@@ -6,18 +6,18 @@ appendix; after Thune, Cesa-Bianchi & Seldin (2019).
     1  for every episode k:
     2      forget the episodes that are older than beta
     3      play episode k with the agent inside
-    4      hand on the feedback of episodes j with k - j <= beta
+    4      pass on the feedback of episodes j with k - j <= beta
 
     paper     here
     beta      threshold
-    K_beta    the episodes whose costs came within the threshold
+    K_beta    the episodes whose costs arrived within the threshold
 
-With D the total delay, at most D / beta episodes are skipped. Whatever is lost, the agent inside
-remembers at most threshold + 1 open episodes.
+With D the total delay, at most D / beta episodes are skipped. However much feedback is lost, the
+agent inside remembers at most threshold + 1 open episodes.
 
-Departures: a trajectory that comes too late is left out too, also where it could still serve the
-model; one that comes at once always reaches it. Nothing is remembered of an episode that was let
-go: a record of it is shape-checked, then discarded, and duplicates go unnoticed.
+Departures: a late trajectory is ignored too, even where the model could still use it; one that
+arrives at once always reaches the agent. Skipped episodes are not remembered: the shape of their
+records is checked, then the records are discarded, without a check for duplicates.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Skipping(Around, Wrapper):
     reads_delays = True
     arguments = ("threshold",)
 
-    _kept_from: int  # episodes before this one have been let go
+    _kept_from: int  # episodes before this one have been discarded
     _skipped: int
 
     def __init__(self, agent: Agent, threshold: float) -> None:
@@ -73,28 +73,28 @@ class Skipping(Around, Wrapper):
         self.declare(_kept_from=Count(self.begun), _skipped=Count())
 
     def begin_episode(self, now: float | None = None) -> Episode:
-        """Let go of the episodes that are now too old, then begin the next."""
+        """Discard the episodes that are now too old, then begin the next one."""
         while is_past(self._kept_from, self.begun, self.threshold):
             self.agent.forget(self._kept_from)
             self._kept_from += 1
         return self.agent.begin_episode(now)
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
-        """Hand the records that are in time to the agent inside."""
+        """Pass the records that are in time to the agent inside."""
         in_time, late = split(records, self.problem, self.information, self.begun, self._kept_from)
         self.agent.observe(in_time, now)
         self._skipped += sum(record.is_outcome for record in late)
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode."""
+        """Discard an episode."""
         self.agent.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Those of the agent inside, and how many costs came too late."""
+        """The diagnostics of the agent inside, and the number of late costs."""
         return {**self.agent.diagnostics(), "skipped": self._skipped}
 
     def restored(self) -> None:
-        """Check that all episodes that are too old have been let go."""
+        """Check that all episodes that are too old have been discarded."""
         if is_past(self._kept_from, self.begun - 1, self.threshold):
             raise ValueError(f"kept_from must have followed begun, got {self._kept_from}")
 
