@@ -15,7 +15,7 @@ NOTHING = 0.95
 IMPROVED = 0.01
 """An improvement of the score by less than this counts as none."""
 GOOD = 0.1
-"""A score up to this in the last quarter is not compared with uniform play, good by chance."""
+"""A run with a score up to this in its last quarter is good, even if uniform play is as good."""
 HALF = 0.5
 """A run with a score up to this has learned, however good its first episodes were."""
 SHORTEST = 20

@@ -1,9 +1,9 @@
-"""Cost processes: what every episode costs, decided before the learner does anything.
+"""Cost processes: the cost function of every episode, independent of the learner.
 
-A process answers `at(episode)` with the cost function of that episode, (1 or H, S, A) in [0, 1],
-read-only. It is oblivious: the answer depends on the episode and on the seed of the process, in
-any order of asking, and never on the learner. A process with chance in it takes a `seed`; left at
-None, the simulator gives it one (`seeded`), so that one seed of a run decides everything.
+`at(episode)` of a process returns the cost function of that episode, (1 or H, S, A) in [0, 1],
+read-only. Processes are oblivious: the costs depend on the episode and on the seed of the process,
+never on the learner or on the order of the calls. A random process takes a `seed`; if it is None,
+the simulator sets one (`seeded`), so that one seed determines a whole run.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class CostProcess(Protocol):
         ...
 
     def seeded(self, seed: int) -> CostProcess:
-        """The same process with this seed, if it has chance in it and none was given."""
+        """The same process with this seed, if it is random and has no seed yet."""
         ...
 
 
 def expected(process: CostProcess, episode: int) -> Floats:
     """The cost function of an episode in expectation over its noise, (1 or H, S, A), read-only.
 
-    A process with independent noise says it by a method of this name; for any other it is `at`.
+    A process with independent noise has a method of this name; for any other this is `at`.
 
     Example:
         >>> process = bl.costs.stochastic(np.array([[0.1, 0.9]]), seed=0)
@@ -79,7 +79,7 @@ def _shape(array: Floats) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Deterministic:
-    """Cost functions that take turns or blend into one another; see `switching`, `drifting`."""
+    """Cost functions that alternate or change gradually; see `switching` and `drifting`."""
 
     functions: tuple[Floats, ...]
     every: int
@@ -116,7 +116,7 @@ def fixed(costs: object) -> Deterministic:
 
 
 def switching(costs: object, every: int) -> Deterministic:
-    """Several cost functions that take turns, each for `every` episodes, again and again.
+    """Several cost functions in rotation, each for `every` episodes.
 
     Example:
         >>> costs = np.array([[0.1, 0.9]])
@@ -128,7 +128,7 @@ def switching(costs: object, every: int) -> Deterministic:
 
 
 def drifting(costs: object, every: int) -> Deterministic:
-    """Straight-line drift from each cost function to the next in `every` episodes, in a circle.
+    """Linear interpolation from each cost function to the next over `every` episodes, cyclically.
 
     Example:
         >>> costs = np.array([[0.1, 0.9]])
@@ -222,7 +222,7 @@ class Walking:
 
 
 STRETCH = 256
-"""Episodes of a walk that are drawn at once."""
+"""The number of episodes of a walk that are drawn together."""
 
 
 def walking(start: object, step: float, seed: int | None = None) -> Walking:
@@ -251,7 +251,7 @@ class Listed:
         return _shape(self.functions[0])
 
     def at(self, episode: int) -> Floats:
-        """The cost function of an episode; there are only as many as were given."""
+        """The cost function of an episode; an episode beyond the sequence is an error."""
         last = len(self.functions) - 1
         costs: Floats = self.functions[checks.integer("episode", episode, 0, last)]
         return costs
@@ -306,7 +306,7 @@ class Noisy:
         return frozen(np.clip(drawn, 0.0, 1.0))
 
     def seeded(self, seed: int) -> Self:
-        """The same with this seed where none was given; the process inside gets another one."""
+        """The same with this seed if it has none; the process inside gets a derived seed."""
         process = self.process.seeded((seed + 1) % 2**64)
         own = seed if self.seed is None else self.seed
         return dataclasses.replace(self, process=process, seed=own)
@@ -318,7 +318,7 @@ def stochastic(
     """Independent costs in every episode with the given means, (S, A), (1, S, A) or (H, S, A).
 
     noise "bernoulli": 0 or 1. noise "uniform": uniform on an interval of this width around the
-    mean, made narrower where it would leave [0, 1], so that the mean stays what it is.
+    mean, made narrower where it would leave [0, 1], so that the mean does not change.
 
     Example:
         >>> costs = np.array([[0.1, 0.9]])
@@ -372,8 +372,8 @@ class Blocks:
 def blocks(states: int, actions: int, length: int, seed: int | None = None) -> Blocks:
     """The costs behind the delay lower bound: constant on blocks of `length` episodes.
 
-    In every block each action costs 0 or 1 by a fair coin, in all states and at all steps. With a
-    fixed delay of length - 1 nothing of a block is known before the block is over.
+    In every block a fair coin decides whether an action costs 0 or 1, in all states and at all
+    steps. With a fixed delay of length - 1 no costs of a block are known before the block ends.
 
     Example:
         >>> bl.costs.blocks(states=1, actions=2, length=5, seed=0).at(3).shape
@@ -391,6 +391,6 @@ def _seed(seed: object) -> int | None:
 
 
 def _generator(seed: int | None, index: int) -> np.random.Generator:
-    """The generator of one episode or block; asking twice gives the same numbers."""
+    """The generator of one episode or block; a second call gives the same numbers."""
     index = checks.integer("episode", index, 0)
     return np.random.Generator(np.random.Philox(key=seed or 0, counter=(0, 0, 0, index)))

@@ -1,9 +1,9 @@
-"""What the trajectories that have arrived say about the transitions.
+"""Counts of the transitions in the trajectories that have arrived, and models made from them.
 
 Counts are sparse, (T, S, A, W): T is 1 where the problem is homogeneous (all steps are pooled)
 and H otherwise, and W grows as new successors are seen. Only the rows of an arriving trajectory
-change. `as_of` gives back the counts of an earlier time by subtracting what has arrived since, so
-no copy is kept per open episode.
+change. `as_of` restores the counts of an earlier time by subtracting the trajectories that have
+arrived since, so no copy is kept per open episode.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class _Recent:
     """The declaration of trajectories: rows and next states of each, oldest first.
 
     Attributes:
-        steps: of a trajectory; its last one may be missing.
-        rows: how many rows there are.
-        states: how many states there are.
+        steps: the length of a trajectory; its last state may be missing.
+        rows: the number of rows.
+        states: the number of states.
     """
 
     steps: int
@@ -67,16 +67,16 @@ class Counts(stored.Declared):
     """Observed transitions.
 
     Attributes:
-        successors: (T, S, A, W) int32, the next states seen after a row; `known` slots are used.
-        counts: (T, S, A, W), how often each was seen.
-        known: (T, S, A) int32.
+        successors: (T, S, A, W) int32, the observed next states of a row.
+        counts: (T, S, A, W), the number of times that each was observed.
+        known: (T, S, A) int32, the number of slots in use.
         visits: (T, S, A), the sum of the counts.
-        arrived: number of trajectories taken in.
+        arrived: number of trajectories counted.
 
     Args:
         problem: gives the shapes.
-        recall: whether `as_of` will be asked for earlier times.
-        steps: the transitions of a path that are counted, from the first on; None: all H.
+        recall: whether `as_of` will be called for earlier times.
+        steps: the number of transitions of a path that are counted, from the first; None: all H.
     """
 
     successors: Indices
@@ -84,7 +84,7 @@ class Counts(stored.Declared):
     known: Indices
     visits: Ints
     arrived: int
-    _recent: deque[tuple[Ints, Ints]]  # the newest trajectories, if recalled
+    _recent: deque[tuple[Ints, Ints]]  # the newest trajectories, if `recall`
 
     def __init__(self, problem: Problem, *, recall: bool = False, steps: int | None = None) -> None:
         self._problem = problem
@@ -113,7 +113,7 @@ class Counts(stored.Declared):
     @property
     def tally(self) -> counting.Tally:
         """The arrays, flat over rows, as kernels take them."""
-        if self._tally is None or self._tally.counts.base is not self.counts:  # new, or a copy
+        if self._tally is None or self._tally.counts.base is not self.counts:  # new or copied
             flat = (-1, self.width)
             self._tally = counting.Tally(
                 self.successors.reshape(flat),
@@ -124,7 +124,7 @@ class Counts(stored.Declared):
         return self._tally
 
     def add(self, path: Trajectory) -> Ints:
-        """Take a trajectory in. Returns the rows that changed, (steps,), flat over (T, S, A)."""
+        """Count a trajectory. Returns the rows that changed, (steps,), flat over (T, S, A)."""
         every: Ints = self._row_of_step + path.states[:-1] * self._problem.actions + path.actions
         known = self._steps - (path.states[self._steps] == UNKNOWN)  # the last state may be missing
         rows = every[:known]
@@ -141,7 +141,7 @@ class Counts(stored.Declared):
             self._recent.append((rows, following))
 
     def as_of(self, arrived: int) -> tuple[Counts, Ints]:
-        """The counts when only so many trajectories had arrived, and the rows that differ."""
+        """The counts after the first `arrived` trajectories, and the rows that differ."""
         newer = [self._recent[i] for i in range(arrived - self.arrived, 0)]
         past = copy.copy(self)
         past.counts = self.counts.copy()
@@ -153,7 +153,7 @@ class Counts(stored.Declared):
         return past, rows
 
     def copy(self) -> Counts:
-        """An independent copy of the counts, which recalls nothing."""
+        """An independent copy of the counts, without earlier times."""
         made = copy.copy(self)
         made.successors, made.known = self.successors.copy(), self.known.copy()
         made.counts, made.visits = self.counts.copy(), self.visits.copy()
@@ -161,17 +161,17 @@ class Counts(stored.Declared):
         return made
 
     def recall_from(self, arrived: int) -> None:
-        """Promise that `as_of` will not be asked for an earlier time than this."""
+        """Drop the trajectories that `as_of` needs for times earlier than this."""
         while len(self._recent) > self.arrived - arrived:
             self._recent.popleft()
 
     def state_visits(self) -> Ints:
-        """How often each (step, state) was seen: (T, S)."""
+        """The number of visits of each (step, state): (T, S)."""
         total: Ints = self.visits.sum(axis=2)
         return total
 
     def restored(self) -> None:
-        """Check that the arrays fit together and that what is recalled was counted."""
+        """Check that the arrays are consistent and that recalled trajectories were counted."""
         width, most = self.width, min(checks.MOST, self.arrived * self._steps)
         if self.counts.shape != self.successors.shape:
             raise ValueError(f"counts must have shape {self.successors.shape}, as successors")
@@ -200,7 +200,7 @@ class Counts(stored.Declared):
         return self.arrived - len(self._recent) if self._recall else 0
 
     def _check_recent(self, rows: Ints, following: Ints) -> None:
-        """Whether these transitions, flat, can be subtracted; the kernel does not check again."""
+        """Check that these flat transitions can be subtracted; the kernel does not check it."""
         tally = self.tally
         used = np.arange(self.width) < tally.known[rows][:, None]
         found = (tally.successors[rows] == following[:, None]) & used
@@ -223,14 +223,14 @@ def widened(array: npt.NDArray[Scalar], slots: int) -> npt.NDArray[Scalar]:
 
 
 class ConfidenceSet:
-    """For every row, a box around the observed frequencies that very likely holds the truth.
+    """For every row, a box around the observed frequencies: a confidence set of the transitions.
 
     The radius of a next state with frequency p after n visits is
     `radius_scale * (4 sqrt(p (1 - p) L / n) + 10 L / n)`; L is the `log_term`. Without `variance`
     it has p instead of p (1 - p).
 
     Attributes:
-        counts: the counts behind it.
+        counts: the counts that it is computed from.
         log_term: L.
         lower, width: (T, S, A, W) bounds of the known successors.
         unseen: (T, S, A) upper bound of every other state. rest: (T, S, A), 1 - sum of lower.
@@ -255,7 +255,7 @@ class ConfidenceSet:
         return Box(c.successors, c.known, self.lower, self.width, self.unseen, self.rest)
 
     def add(self, path: Trajectory) -> None:
-        """Take a trajectory in; only its rows are computed anew."""
+        """Count a trajectory; only its rows are computed anew."""
         self.refresh(self.counts.add(path))
 
     def retune(self, log_term: float) -> None:
@@ -265,7 +265,7 @@ class ConfidenceSet:
             self.refresh(np.arange(self.counts.visits.size))
 
     def as_of(self, arrived: int, log_term: float | None = None) -> Self:
-        """The set when only so many trajectories had arrived; log_term: L then, if it differed."""
+        """The set after the first `arrived` trajectories; log_term: L then, if different."""
         log_term = self.log_term if log_term is None else log_term
         if arrived == self.counts.arrived and log_term == self.log_term:
             return self
@@ -296,7 +296,7 @@ class EmpiricalModel:
     """Observed frequencies, and scale / sqrt(n).
 
     Attributes:
-        counts: the counts behind it.
+        counts: the counts that it is computed from.
         probabilities: (T, S, A, W), 0 in a row without visits.
         deviation: (T, S, A), scale / sqrt(max(n, 1)).
     """
@@ -332,7 +332,7 @@ class EmpiricalModel:
 
 
 SMALLEST_DELTA = 1e-200
-"""A smaller probability of failure would not fit into a number."""
+"""The smallest probability of failure; a smaller one would underflow."""
 
 
 LOG_TERM = stored.Real(0.0, high=1e6)
@@ -347,7 +347,7 @@ def log_term(problem: Problem, episodes: int | None, begun: int, delta: float) -
 
 
 def log_term_of_means(problem: Problem, episodes: int | None, begun: int, delta: float) -> float:
-    """L = ln(2 H S A K / delta) of means: none errs by more than range * sqrt(L / (2 n)) downwards.
+    """L = ln(2 H S A K / delta), so that no mean is too low by more than range * sqrt(L / (2 n)).
 
     With probability 1 - delta this holds for the mean costs and the mean next values of all rows
     and all numbers n of visits. Hoeffding's inequality for one mean is exp(-L), and there are
@@ -361,12 +361,12 @@ def log_term_of_means(problem: Problem, episodes: int | None, begun: int, delta:
 
 
 def episodes_in_union_bound(episodes: int | None, begun: int) -> int:
-    """K of the log terms, when so many episodes have begun.
+    """K of the log terms, given the number of episodes begun.
 
     Where K is not known it is replaced by N squared, N the smallest power of two above begun + 1:
     a union bound over time that changes only when N doubles. A run that becomes longer than a
-    given K uses 4 K up to 2 K episodes, 16 K up to 4 K, and so on: the events of all these stages
-    together have at most 3/2 of the probability delta.
+    given K uses 4 K up to 2 K episodes, 16 K up to 4 K, and so on: the total probability of
+    failure over all these stages is at most 3/2 delta.
     """
     if episodes is None:
         return int(max(2, 1 << (begun + 1).bit_length()) ** 2)

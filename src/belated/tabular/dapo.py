@@ -12,7 +12,7 @@ regret for adversarial MDP with delayed bandit feedback", Algorithms 3 (known tr
     6          b_h(s) = sum over a of
                         r pi^k (3 gamma H + 2 H (upper - lower)) / (q^j_h(s) pi^j + gamma)
     7          B_h(s, a) = b_h(s) + sum over s', a' of p(s' | s, a) pi^j(a' | s') B_{h+1}(s', a')
-    8      pi^{k+1} in proportion to pi^k exp(-eta * sum over j of (Q - B))
+    8      pi^{k+1} proportional to pi^k exp(-eta * sum over j of (Q - B))
 
 With unknown transitions q^j in lines 5 and 6 is the upper bound, upper and lower in line 6 are
 those of (s, a), and line 7 takes the largest over P^j. With known ones upper = lower.
@@ -25,16 +25,16 @@ those of (s, a), and line 7 takes the largest over P^j. With known ones upper = 
     eta, gamma            learning_rate, exploration
 
 Readings, where the text leaves a choice:
-- The feedback of an episode, its path included, counts once it has arrived whole, also if the path
-  came before the costs. P^j is made of what had arrived when episode j began.
+- The feedback of an episode, its path included, counts once all of it has arrived, even if the path
+  arrived before the costs. P^j is computed from the feedback that had arrived when j began.
 - The transitions of the last step are not counted. Counts are pooled where the problem is
   homogeneous.
-- r = 1 where both policies are 0 to the last digit.
+- r = 1 where both policies are exactly 0.
 - Everything that arrives at the end of episode k is compared with pi^k, as printed. Lemma E.6 of
   the paper fails where several episodes arrive together (see docs/notes.md).
 
 Departures: the sum of Q - B is kept and the policy is its softmax, which is the multiplicative
-update without its underflow. Where K is not given, the radius is one for any number of episodes.
+update without its underflow. Where K is not given, the radius is valid for any number of episodes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import DynamicsSetting, Parameters, Setting, both
 
 LEAST_EXPLORATION = 1e-100
-"""With this much exploration no sum of estimates is infinite."""
+"""The smallest exploration for which no sum of estimates overflows."""
 
 
 @dataclass(slots=True, eq=False)
@@ -71,10 +71,10 @@ class PolicyAndSet:
     """What is remembered of an episode; episodes with the same policy and the same set share it.
 
     Attributes:
-        policy: pi^j (H, S, A), as `versions` keeps it.
-        arrived: how many trajectories had been counted when it began.
-        log_term: L then; the confidence set of the episode follows from both.
-        bounds: upper and lower occupancy (H, S), once they have been needed.
+        policy: pi^j (H, S, A), as `versions` stores it.
+        arrived: the number of trajectories counted when it began.
+        log_term: L at that time; both together determine the confidence set of the episode.
+        bounds: upper and lower occupancy (H, S), computed when they are first needed.
     """
 
     policy: Kept
@@ -98,7 +98,7 @@ class DAPOSetting(DynamicsSetting):
 
     @property
     def proved(self) -> bool:
-        """No: its lemma E.6 is false where feedback of several episodes arrives together."""
+        """False: Lemma E.6 fails where the feedback of several episodes arrives together."""
         return False
 
     def weight(self, problem: Problem) -> float:
@@ -154,7 +154,7 @@ class DAPO(Learner[PolicyAndSet]):
         learning_rate: eta. `tuning.dapo` suggests both rates, and `Doubling` replaces them.
         exploration: gamma; None: 2 eta H.
         episodes: K, in the radius of unknown transitions; None: a radius for any number.
-        delta: probability that the confidence set of unknown transitions may fail.
+        delta: the probability that the confidence set of unknown transitions fails.
         scale: factor on the learning rates of `Doubling`.
 
     Example:
@@ -170,10 +170,10 @@ class DAPO(Learner[PolicyAndSet]):
     _gap = 2.0  # the factor of H (upper - lower) in the bonus
     _total: Floats  # (H, S, A)
     _policy: Floats  # (H, S, A)
-    _stale: bool  # whether the total has changed since the policy was made
+    _stale: bool  # whether the total has changed since the policy was computed
     _rate: float
     _exploration: float
-    _threshold: float  # of the phase: what is later does not move the policy
+    _threshold: float  # of the phase: feedback with a longer delay does not move the policy
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class DAPO(Learner[PolicyAndSet]):
         )
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Count the episodes that are complete now, and move the policy by them."""
+        """Count the episodes that are complete now, and update the policy."""
         _, entries = self._ledger.take(records)
         ready = [e for e in entries if e.path is not None and e.costs is not None]
         if self._set is not None and ready:
@@ -241,12 +241,12 @@ class DAPO(Learner[PolicyAndSet]):
         self._let_go()
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode: no feedback of it will be used, and its memory is free."""
+        """Discard an episode: its feedback will not be used, and its memory is freed."""
         super().forget(episode)
         self._let_go()
 
     def setting(self, paths: str) -> Setting:
-        """What the agent sees and knows when trajectories come "late" or "at once"."""
+        """The row of tuning for trajectories that arrive "late" or "at once"."""
         dynamics = "unknown" if self._transitions is None else "known"
         return DAPOSetting(dynamics=dynamics, paths=paths)
 
@@ -266,13 +266,13 @@ class DAPO(Learner[PolicyAndSet]):
             self._let_go()
 
     def restored(self) -> None:
-        """The confidence set follows from the counts."""
+        """Compute the confidence set from the counts."""
         if self._set is not None:
             self._set.log_term = self._log_term()
             self._set.refresh(np.arange(self._set.counts.visits.size))
 
     def diagnostics(self) -> Mapping[str, float]:
-        """What the ledger says, and the rates."""
+        """The diagnostics of the ledger, and the rates."""
         return {
             **super().diagnostics(),
             "learning_rate": self._rate,
@@ -341,7 +341,7 @@ class DAPO(Learner[PolicyAndSet]):
     def _subtract(
         self, bonus: Floats, policy: Floats, chosen: ConfidenceSet | None, total: Floats
     ) -> None:
-        """Line 7: subtract B from the total; the bonus comes as negative costs (H, S, A)."""
+        """Line 7: subtract B from the total; the bonuses are given as negative costs (H, S, A)."""
         if self._transitions is not None:
             planning.evaluate(self._transitions.rows, frozen(bonus), policy, total)
         elif chosen is not None:
@@ -366,7 +366,7 @@ class DAPO(Learner[PolicyAndSet]):
         return log_term(self.problem, self._episodes, self.begun, self._delta / 40.0)
 
     def _let_go(self) -> None:
-        """Drop the trajectories that no open episode needs to subtract."""
+        """Drop the trajectories that no open episode needs any more."""
         if self._set is not None:
             counts = self._set.counts
             kept = (e.memory.arrived for e in self._ledger if e.memory is not None)

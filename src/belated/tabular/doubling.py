@@ -15,27 +15,27 @@ of episodes and total delay", completed for every setting by `tuning.Setting`.
     paper                                here
     e                                    phase
     A^{3/2} k + sum of M^j, j <= k       estimate, with `weight` for A^{3/2}
-    M^k                                  episodes up to k whose costs have not come by its end and
-                                         are not overdue
+    M^k                                  episodes up to k whose costs have not arrived by its end
+                                         and are not overdue
     beta_e, eta_e, gamma_e               the setting's parameters at N = 2^e
 
-Counts are kept over all phases, and an episode counts as arrived once, however often it is
-delivered.
+Counts are kept over all phases, and an episode counts as arrived only once.
 
 `oreps.doubling` doubles over the largest delay too, for the constants of FTRL's paper.
 
-Departures (each undone by literal=True):
+Departures (literal=True undoes each of them):
 - e grows until 2^e reaches the estimate, not by one; the first phase is ceil(log2 weight), not 1.
 - M^k leaves out the episodes that are overdue or forgotten (`waiting.Waiting`), so that lost
   feedback does not end the phases too soon.
 - Where the cost estimates do not depend on the phase (no gamma), the sum of Q is kept and only the
-  step size changes: nothing in the proof needs a fresh policy, and restarts cost much. Feedback of
-  older phases is then used as any other. Agents without `retune` (O-REPS) begin anew.
-- Where the policy begins anew, feedback of older phases does not move it: the proof counts it as
+  step size changes: nothing in the proof needs a fresh policy, and restarts are expensive. Feedback
+  of older phases is then used like any other. Agents without `retune` (O-REPS) start afresh.
+- Where the policy starts afresh, feedback of older phases does not move it: the proof counts it as
   missing.
 - An episode is forgotten once it has waited longer than SHORTEST_WAIT and than FACTOR times the
-  largest delay seen: at most so many episodes are open, whatever is lost. Of what is older, one bit
-  per episode is kept. With literal=True nothing is forgotten, and memory grows with what is lost.
+  largest delay seen, so the number of open episodes is bounded, however much feedback is lost. Of
+  older episodes one bit is kept. With literal=True nothing is forgotten, and memory grows with the
+  number of lost records.
 """
 
 from __future__ import annotations
@@ -56,26 +56,26 @@ from belated.tabular.records import Record
 from belated.tabular.tuning import Parameters, Setting
 
 SHORTEST_WAIT = 1000
-"""Episodes that an episode is remembered for, however short the delays are."""
+"""An episode is remembered for at least this many episodes."""
 FACTOR = 4
-"""How many times the largest delay seen an episode is remembered for."""
+"""An episode is remembered for at least this multiple of the largest delay seen."""
 
 HIGHEST = 200
-"""No run is so long that its phase is larger."""
+"""The highest phase; no run is long enough to exceed it."""
 
 
 class Restartable(Agent, Protocol):
-    """An agent that can begin a new phase, as `Doubling` needs it.
+    """An agent that can begin a new phase, as `Doubling` requires.
 
-    In a phase, feedback that comes more than `parameters.threshold` episodes late is counted (its
-    path, its observed costs), but does not move the policy.
+    In a phase, feedback with a delay above `parameters.threshold` is counted (its path, its
+    observed costs), but does not move the policy.
 
-    An agent may also have `retune(parameters)`: begin a new phase with new parameters and keep what
-    was learned. `Doubling` then calls it where no proof needs a fresh policy.
+    An agent may also have `retune(parameters)`, which begins a new phase with new parameters and
+    keeps what was learned. `Doubling` calls it where no proof needs a fresh policy.
     """
 
     def setting(self, paths: str) -> Setting:
-        """What the agent sees and knows when trajectories come "late" or "at once"."""
+        """The row of tuning for trajectories that arrive "late" or "at once"."""
         ...
 
     def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
@@ -87,19 +87,18 @@ class Restartable(Agent, Protocol):
 
 
 RESTARTABLE = (*AGENT, "setting", "restart")
-"""Names that an agent inside `Doubling` has."""
+"""Attributes that an agent inside `Doubling` must have."""
 
 
 class Doubling(Around, Wrapper):
     """An agent that takes new parameters whenever the estimate of K and D doubles.
 
     Args:
-        agent: a fresh agent that can be restarted. The learning rate and exploration it was made
-            with are replaced, and so is a threshold of explicit exploration that follows from a
-            largest delay.
-        paths: whether trajectories come "late", with the costs, or "at once".
-        weight: kappa, how much an episode counts against a missing one; None: the setting's.
-        literal: follow the pseudo-code to the letter.
+        agent: a fresh agent that can be restarted. `Doubling` replaces its learning rate, its
+            exploration, and a threshold of explicit exploration that follows from a largest delay.
+        paths: whether trajectories arrive "late", with the costs, or "at once".
+        weight: kappa, the weight of an episode relative to a missing one; None: the setting's.
+        literal: whether to follow the pseudo-code exactly.
 
     Example:
         >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
@@ -119,7 +118,7 @@ class Doubling(Around, Wrapper):
     estimate: float
     _waiting: Waiting
     _reported: Reported
-    _kept_from: int  # episodes before this one have been let go
+    _kept_from: int  # episodes before this one have been discarded
     _skipped: int
     _forgotten: int
 
@@ -189,7 +188,7 @@ class Doubling(Around, Wrapper):
         return self._setting.phase(self.problem, 2.0**self.phase)
 
     def begin_episode(self, now: float | None = None) -> Episode:
-        """Close the episode before, move to the next phase if it is time, begin the next."""
+        """Close the previous episode, begin a new phase if it is due, begin the next episode."""
         missing = self._waiting.begin()
         if self.literal:
             missing = self.begun - self._waiting.arrived
@@ -202,7 +201,7 @@ class Doubling(Around, Wrapper):
         return self.agent.begin_episode(now)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Hand everything on; costs that come for the first time are missing no more."""
+        """Pass on all records; episodes whose first costs arrive are no longer missing."""
         batch = listed(records)
         kept, _ = split(batch, self.problem, self.information, self.begun, self._kept_from)
         self.agent.observe(kept, now)
@@ -213,15 +212,15 @@ class Doubling(Around, Wrapper):
                 self._waiting.arrive(record.episode)
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode."""
+        """Discard an episode."""
         self.agent.forget(episode)
         self._waiting.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Those of the agent inside, the phase and the estimate.
+        """The diagnostics of the agent inside, the phase and the estimate.
 
-        skipped: costs that came too late to move the policy. forgotten: episodes that had not
-        reported when they were let go.
+        skipped: costs that arrived too late to move the policy. forgotten: episodes that had not
+        reported when they were discarded.
         """
         return {
             **self.agent.diagnostics(),
@@ -236,13 +235,13 @@ class Doubling(Around, Wrapper):
         return call(self, self.agent, **given)
 
     def _outgrown(self) -> bool:
-        """Move to the phase that the estimate asks for. Returns whether it is a new one."""
+        """Move to the phase of the current estimate. Returns whether it is a new one."""
         before = self.phase
         self.phase = self._next(self.phase, lambda e: self.estimate > 2.0**e)
         return before != self.phase
 
     def _next(self, phase: int, outgrown: Callable[[int], bool]) -> int:
-        """The phase that follows, one further if the pseudo-code is followed to the letter."""
+        """The next phase; always one higher if the pseudo-code is followed exactly."""
         if self.literal:
             return phase + outgrown(phase)
         while outgrown(phase):
@@ -258,7 +257,7 @@ class Doubling(Around, Wrapper):
             self.agent.retune(parameters)
 
     def _let_go(self) -> None:
-        """Forget what has waited too long."""
+        """Forget the episodes that have waited too long."""
         longest = max(SHORTEST_WAIT, FACTOR * self._waiting.largest)
         while self._kept_from < self.begun - longest:
             self._forgotten += self._kept_from not in self._reported

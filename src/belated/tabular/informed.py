@@ -1,23 +1,23 @@
-"""Planning under late full information, with regret matching+ beside it.
+"""Planning under delayed full information, mixed with regret matching+.
 
     1  when an episode begins:
-    2      expected costs: memories of several speeds, the slowest one with a learned prior,
-           weighted in every cell by how well they predicted                      (foresight)
-    3      the plan: Q = cost + next value, clipped to [0, steps left], backwards; an unseen row
-           ends the episode, unless somebody is on the way to it                  (deep_planning)
+    2      expected costs: memories with several discounts, the slowest one with a learned prior,
+           weighted in every cell by their past errors                            (foresight)
+    3      the plan: Q = cost + next value, clipped to [0, steps left], backwards; an unvisited
+           row ends the episode, unless a visit is pending                        (deep_planning)
     4      mix the policies of regret matching+ and of the plan by their occupancy measures, with
            weights w proportional to exp(l), and play that
-    5      remember the two policies and what the memories said
+    5      remember the two policies and the predictions of the memories
     6  when the costs c of an episode have arrived:
-    7      judge both policies of that episode: l_i = KEEP_SCORES l_i - RATE (cost per step of pi_i
+    7      score both policies of that episode: l_i = KEEP_SCORES l_i - RATE (cost per step of pi_i
            for c, and TOLL for regret matching+), shifted so that the largest is 0, and at least
            log LEAST_WEIGHT
-    8      judge every memory by what it said when the episode began, then let it learn c
+    8      score every memory by its prediction when the episode began, then update it with c
     9      regret matching+ learns from the Q of the policy that was played
 
-Whole cost functions come back, so only transitions are explored: rows that were never seen are
-tried, and nothing else is. With known transitions the plan is the best policy for the expected
-costs. Nothing is drawn. There is no regret bound.
+Feedback contains whole cost functions, so only transitions need exploration: the plan tries rows
+that were never visited. With known transitions the plan is the best policy for the expected costs.
+The agent is deterministic. There is no regret bound.
 """
 
 from __future__ import annotations
@@ -50,31 +50,31 @@ from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
 
 KEEP = (1.0, 0.995, 0.97, 0.8)
-"""What an arrival leaves of the weight of older cost functions, memory by memory."""
+"""The factor by which each arrival discounts older cost functions, memory by memory."""
 KEEP_SCORES = 0.995
-"""What an arrival leaves of the log weights of regret matching+ and the plan."""
+"""The factor by which each arrival discounts the log weights of regret matching+ and the plan."""
 RATE = 2.0
-"""How fast the one that costs more loses weight."""
+"""The learning rate of the weights of regret matching+ and the plan."""
 ROUNDED = 1.0 + checks.ROW_TOLERANCE
-"""The most that a probability or an expected cost is after rounding."""
+"""The largest probability or expected cost after rounding."""
 TOLL = 0.1
-"""Cost per step that is added for regret matching+: the plan wins ties."""
+"""The cost per step added for regret matching+, so that the plan wins ties."""
 LEAST_WEIGHT = 0.01
-"""The least weight of the other one, relative to the better one."""
+"""The smallest weight of the worse policy, relative to the better one."""
 
 
 class Suggested(NamedTuple):
     """What is remembered of an episode.
 
-    What was played is weight * matched + (1 - weight) * planned, but for some rows.
+    The policy played is weight * matched + (1 - weight) * planned, except in some rows.
 
     Attributes:
-        rows: (R,) those rows, flat over (H, S) and rising; None for all of them.
-        values: (R, A) what was played there.
-        matched: (H, S, A) what regret matching+ suggested, as `versions` keeps it.
-        planned: (H, S, A) what the plan was, likewise.
-        weight: of regret matching+.
-        said: (M, 1 or H, S, A) what the memories said of the costs.
+        rows: (R,) these rows, flat over (H, S) and increasing; None for all of them.
+        values: (R, A) the policy played there.
+        matched: (H, S, A) the policy of regret matching+, as `versions` stores it.
+        planned: (H, S, A) the plan, stored in the same way.
+        weight: the weight of regret matching+.
+        said: (M, 1 or H, S, A) the predictions of the memories.
     """
 
     rows: Ints | None
@@ -86,13 +86,13 @@ class Suggested(NamedTuple):
 
 
 def _checked(every: int, **read: Any) -> Suggested:
-    """What a file says was remembered, if its parts fit together. every: the number of rows."""
+    """The memory of an episode from a file, if it is consistent. every: the number of rows."""
     made = Suggested(**read)
     rows = np.arange(every) if made.rows is None else made.rows
     if len(rows) != len(made.values) or np.any(np.diff(rows) <= 0):
         raise ValueError("rows must rise, and be as many as values")
     if len(made.values):
-        Distributions(made.values.shape).read("values", made.values)  # which may be rounded up
+        Distributions(made.values.shape).read("values", made.values)  # up to rounding
     return made
 
 
@@ -155,7 +155,7 @@ class InformedPlanner(Learner[Suggested]):
         self._matched: Learned = self._match.start(problem, REVEALED)
         self._pending = Pending((T, S, A))
         self._waiting = Waiting(problem)
-        self._said: Floats | None = None  # what the memories say now, if it was asked for
+        self._said: Floats | None = None  # the current predictions, if computed
         self.declare(
             _model=Inside(self._model),
             _matched=Inside(self._matched),
@@ -172,7 +172,7 @@ class InformedPlanner(Learner[Suggested]):
         self._prior[:] = FIRST_PRIOR
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Count the paths, then learn from every episode whose costs have come."""
+        """Count the paths, then learn from every episode whose costs have arrived."""
         paths, entries = self._ledger.take(records)
         self._model.learn(paths, self.begun)
         for path in paths:
@@ -185,13 +185,13 @@ class InformedPlanner(Learner[Suggested]):
                 self._ledger.settle(entry)
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode: no feedback of it will be used, and its visits do not come."""
+        """Discard an episode: its feedback will not be used, and its visits are not pending."""
         super().forget(episode)
         self._waiting.forget(episode)
         self._pending.take_out(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """What the ledger says, what the policy costs, and the weights of plan and memories."""
+        """The diagnostics of the ledger, the cost of the policy, and the weights."""
         memories = np.exp(self._memory_scores)
         memories /= memories.sum()
         counts, policy, costs = self._model.counts, self._ledger.policy, self._ledger.newest
@@ -206,7 +206,7 @@ class InformedPlanner(Learner[Suggested]):
         }
 
     def restored(self) -> None:
-        """Check the prior, and that visits on their way are those of open episodes."""
+        """Check the prior, and that pending visits belong to open episodes."""
         checks.real("prior variance", self._prior[1], LEAST_SPREAD, SPAN)
         self._pending.check({e.number: True for e in self._ledger if not e.path_came})
         self._said = None
@@ -270,12 +270,12 @@ class InformedPlanner(Learner[Suggested]):
 
     @property
     def open_bytes(self) -> int:
-        """What is kept of an open episode, at most: three policies and the memories."""
+        """The largest memory of an open episode, in bytes: three policies and the predictions."""
         played: int = 8 * self.problem.policy_size
         return super().open_bytes + played
 
     def _suggested(self, played: Floats, matched: Floats, planned: Floats) -> Suggested:
-        """What to remember; of a large policy, the rows that are not the plain mixture."""
+        """The memory of an episode; of a large policy, the rows that differ from the mixture."""
         assert self._said is not None
         weight, flat = float(self._mixing()[0]), played.reshape(-1, played.shape[-1])
         rows: Ints | None = None
@@ -287,7 +287,7 @@ class InformedPlanner(Learner[Suggested]):
         return Suggested(rows, flat, kept, plan, weight, self._said)
 
     def _played(self, memory: Suggested, matched: Floats, planned: Floats) -> Floats:
-        """What was played, to the last bit."""
+        """The policy that was played, bit for bit."""
         if memory.rows is None:
             return memory.values.reshape(self.problem.shape)
         mixed = memory.weight * matched + (1.0 - memory.weight) * planned
@@ -307,7 +307,7 @@ class InformedPlanner(Learner[Suggested]):
         return Several(partial(_checked, H * S), fields)
 
     def _learn(self, entry: Open[Suggested]) -> None:
-        """Judge what was suggested and said, then learn."""
+        """Score the two policies and the predictions, then learn."""
         assert entry.memory is not None
         assert entry.costs is not None
         costs = frozen(entry.costs.values)

@@ -1,4 +1,4 @@
-"""Lazy updating: a new plan only when something has been seen often enough more.
+"""Lazy updating: a new plan only when some visit count has grown enough.
 
 Howson, Pike-Burke & Filippi (AISTATS 2023), "Optimism and delays in episodic reinforcement
 learning", Algorithm 2. Their active updating (Algorithm 1) is the agent without this wrapper.
@@ -9,11 +9,11 @@ learning", Algorithm 2. Their active updating (Algorithm 1) is the agent without
     4          a new epoch begins: plan with everything that has reported
     5      play the plan of the epoch
 
-The agent inside is handed feedback only when an epoch begins, so a planning agent plans once per
-epoch, and every agent plays what it handed out. alpha = infinity plans in every episode.
+The agent inside gets feedback only when an epoch begins, so a planning agent plans once per epoch,
+and the policy stays the same within an epoch. alpha = infinity plans in every episode.
 
-Readings: line 3 holds for counts of 0 at once; as in the proof (Lemma 5), a count of 0 counts as 1.
-Where the problem is homogeneous, so that plans pool the steps, so do these counts.
+Readings: line 3 always holds for counts of 0; as in the proof (Lemma 5), a count of 0 counts as 1.
+Where the problem is homogeneous, plans pool the steps, and so do these counts.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from belated.tabular.problem import Problem
 from belated.tabular.records import Record, Trajectory
 
 EQUAL = 1.0 - 1e-12
-"""A product that is smaller only by rounding counts as equal."""
+"""Products within this factor count as equal, because of rounding."""
 
 
 class Lazy(Around, Ledgered):
     """An agent that learns at the start of every epoch.
 
     Args:
-        agent: the agent inside, which uses trajectories; one that plans, such as `DelayedUCBVI`.
-        alpha: activity, at least 1: an epoch ends when a count has grown by 1 / alpha. 1 waits
-            until one has doubled; infinity never waits.
+        agent: the agent inside: one that uses trajectories and plans, such as `DelayedUCBVI`.
+        alpha: activity, at least 1: an epoch ends when a count has grown by 1 / alpha. With 1 a
+            count must double; with infinity every episode begins an epoch.
 
     Example:
         >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
@@ -93,7 +93,7 @@ class Lazy(Around, Ledgered):
         )
 
     def begin_episode(self, now: float | None = None) -> Episode:
-        """Begin a new epoch if it is time, then the next episode."""
+        """Begin a new epoch if it is due, then the next episode."""
         if np.any(self._since >= np.maximum(self._before, 1) / self.alpha * EQUAL):
             self.agent.observe([record for held in self._held.values() for record in held], now)
             self._held = {}
@@ -119,7 +119,7 @@ class Lazy(Around, Ledgered):
         np.add.at(self._since, (self._steps, path.states[:-1], path.actions), 1)
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode, unless all of its feedback has come."""
+        """Discard an episode, unless all of its feedback has arrived."""
         entry = self._ledger.forget(episode)
         if entry is not None:
             self._held.pop(episode, None)
@@ -127,7 +127,7 @@ class Lazy(Around, Ledgered):
             self.agent.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Those of the agent inside, the epochs, and the episodes whose feedback is held."""
+        """The diagnostics of the agent inside, the epochs, and the episodes with held feedback."""
         own = {"epochs": self._epochs, "held": len(self._held)}
         return {**self.agent.diagnostics(), **self._ledger.tally(), **own}
 

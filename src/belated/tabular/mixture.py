@@ -1,4 +1,4 @@
-"""Mixture: several agents, as good as the best of them on every interval, with a bound.
+"""Mixture: several agents, nearly as good as the best of them on every interval, with a bound.
 
     1  R = 0 in R^N
     2  for every episode k:
@@ -9,10 +9,10 @@
     7          l(i) = value of pi_i^j for these costs, r(i) = <w^j, l> - l(i)
     8          R = max(R + r, 0), and every member observes the costs as if it had played
 
-For known transitions and full information. The value of what is played is the mean of the members'
-values, exactly, so this is regret matching+ over N members whose losses are values in [0, H]: there
-is no step size, and every member learns as if it were alone. Of the K episodes let K' have
-reported, with total delay D'. For all costs and delays, at every K,
+For known transitions and full information. The value of the policy played is exactly the weighted
+mean of the members' values, so this is regret matching+ over N members whose losses are values in
+[0, H]: there is no step size, and every member learns as if it were alone. Let K' of the K episodes
+have reported, with total delay D'. For all costs and delays, at every K,
 
     R_K <= min over i of R_K(member i) + H sqrt((N - 1) (K' + 2 D')) + H (K - K'),
 
@@ -116,14 +116,14 @@ class Mixture(Around, Ledgered):
         return weights
 
     def begin_episode(self, now: float | None = None) -> Episode:
-        """The next episode number and the policy (H, S, A) of the mixture."""
+        """The next episode: its number and the policy (H, S, A) of the mixture."""
         weights = frozen(self.weights())
         policies = [frozen(agent.begin_episode(now).policy) for agent in self.agents]
         mixed = frozen(self._mixed(weights, policies))
         return self._ledger.hand_out(Suggestions(weights, policies), mixed)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Let every member learn, and weigh the members by what they would have cost."""
+        """Let every member learn, and update the weights by the members' costs."""
         _, entries = self._ledger.take(records)
         for entry in entries:
             if entry.costs is None or entry.memory is None:
@@ -137,13 +137,13 @@ class Mixture(Around, Ledgered):
             self._ledger.settle(entry)
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode."""
+        """Discard an episode."""
         self._ledger.forget(episode)
         for agent in self.agents:
             agent.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """What the ledger says, the newest costs of the mixture, and the weights of the members."""
+        """The diagnostics of the ledger, the newest costs, and the weights of the members."""
         costs, policy = self._ledger.newest, self._ledger.policy
         value = (
             {}

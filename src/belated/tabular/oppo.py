@@ -1,4 +1,4 @@
-"""Delayed OPPO: policy optimization with optimism, on whatever feedback has arrived.
+"""Delayed OPPO: optimistic policy optimization on the feedback that has arrived.
 
 Lancewicki, Rosenberg & Mansour (AAAI 2022), https://arxiv.org/abs/2012.14843, section "Delayed
 OPPO" and Appendix A. Base algorithm: Cai et al. (2020), Efroni et al. (2020).
@@ -9,7 +9,7 @@ OPPO" and Appendix A. Base algorithm: Cai et al. (2020), Efroni et al. (2020).
     4      for every episode j whose costs have arrived:
     5          take its costs, revealed or estimated                              (costs)
     6          evaluate Q^j, the Q-function of pi^j for these costs, with optimism (transitions)
-    7          add Q^j to what the policy follows from                            (update)
+    7          add Q^j to the sum of the update rule                              (update)
     8      pi^{k+1} = softmax(-eta * sum of Q^j), uniform in states to be explored (update, explore)
 
     paper             here
@@ -29,10 +29,10 @@ Departures:
 - Without a learning rate the step size follows the anytime rule of `Softmax`.
 - `Confidence.radius_scale` and `FewVisits.threshold` replace constants that are unusable at
   realistic K.
-- `Bonus` is the variant of the paper's experiments: Q is clipped to [0, steps left], and 0 where
-  nothing was seen.
-- Explicit exploration with importance weights, which the paper's proof does not use: the weights
-  are those of the policy that was really played.
+- `Bonus` is the variant of the paper's experiments: Q is clipped to [0, steps left], and 0 in
+  unvisited rows.
+- Explicit exploration can be combined with importance weights, which the paper's proof does not
+  cover: the weights are those of the policy played, exploration included.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class PlayedPolicy(NamedTuple):
     """What is remembered of an episode.
 
     Attributes:
-        policy: what the update gave, before exploration.
-        mask: the states that were played uniformly.
-        arrived: how many trajectories had arrived when it began.
+        policy: the policy of the update, before exploration.
+        mask: the states in which play was uniform.
+        arrived: the number of trajectories that had arrived when it began.
     """
 
     policy: Kept
@@ -83,11 +83,11 @@ class DelayedOPPO(Learner[PlayedPolicy]):
 
     Args:
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
-        transitions: the true `Transitions`, or how unknown ones are treated: `Confidence()`,
+        transitions: the true `Transitions`, or the treatment of unknown ones: `Confidence()`,
             `Bonus()` or `Observed()`.
         costs: `Revealed()` under full information; under bandit feedback `Weighted(exploration)`
-            or `Predicted()` for any costs, or `Averaged()` for costs from fixed laws.
-        update: how the policy follows from what arrived: `Softmax(learning_rate)`,
+            or `Predicted()` for any costs, or `Averaged()` for costs from fixed distributions.
+        update: how the policy follows from the feedback: `Softmax(learning_rate)`,
             `RegretMatching()`, `Planned()` or a `Blend(...)` of several.
         explore: `FewVisits(...)` for explicit exploration, `UniformShare(...)`, or None.
 
@@ -99,7 +99,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         20
     """
 
-    _threshold: float  # of the phase: what is later does not move the policy
+    _threshold: float  # of the phase: feedback with a longer delay does not move the policy
     _explored: int  # episodes that met their mask
 
     def __init__(
@@ -149,7 +149,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         )
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Take a batch of records: count the paths, then update the policy by the costs."""
+        """Accept a batch of records: count the paths, then update the policy by the costs."""
         paths, entries = self._ledger.take(records)
         self._model.learn(paths, self.begun)
         ready = [
@@ -164,13 +164,13 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         self._let_go()
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode: no feedback of it will be used, and its memory is free."""
+        """Discard an episode: its feedback will not be used, and its memory is freed."""
         super().forget(episode)
         self._waiting.forget(episode)
         self._let_go()
 
     def setting(self, paths: str) -> Setting:
-        """What the agent sees and knows when trajectories come "late" or "at once"."""
+        """The row of tuning for trajectories that arrive "late" or "at once"."""
         if self._cost_part.weighted and self.problem.is_arms:
             return Arms(paths=paths)
         if self._cost_part.averaged:
@@ -194,7 +194,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         self._begin_phase(parameters, "retune")
 
     def diagnostics(self) -> Mapping[str, float]:
-        """What the ledger and the update say, and the cost of the policy as the agent sees it."""
+        """The diagnostics of ledger and update, and the agent's estimate of its cost."""
         update = self._update_part
         return {
             **super().diagnostics(),
@@ -230,9 +230,9 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         )
 
     def _learn(self, entry: Open[PlayedPolicy], lesson: object = None) -> None:
-        """Update by an episode, unless it met its mask, is too late or of an earlier phase.
+        """Update by an episode, unless it met its mask, is too late or belongs to an earlier phase.
 
-        lesson: what the cost part said when it learned from the episode.
+        lesson: what the cost part returned when it learned from the episode.
         """
         played, costs = entry.memory, entry.costs
         too_late = is_past(entry.number, self.begun - 1, self._threshold)
@@ -255,7 +255,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         self._update_part.learn(self._update, Arrival(policy, estimate, model))
 
     def _begin_phase(self, parameters: Parameters, update: str) -> None:
-        """Hand new parameters to the parts. update: what its rule does, restart or retune."""
+        """Pass new parameters to the parts. update: the method of the rule, restart or retune."""
         if not (self._cost_part.weighted or getattr(self._update_part, "tunable", True)):
             raise ValueError(
                 f"update={self._update_part!r} has no step size for a new phase; use the agent "
@@ -282,7 +282,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         return told
 
     def _let_go(self) -> None:
-        """Drop what is kept of the model's past and no open episode needs."""
+        """Drop the parts of the model's past that no open episode needs."""
         newest = self._model.arrived
         if newest:
             needed = (entry.memory.arrived for entry in self._ledger if entry.memory)

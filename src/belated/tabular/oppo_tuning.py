@@ -15,12 +15,12 @@ from belated.tabular.tuning import DynamicsSetting, Setting, both, rare_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullInformation(DynamicsSetting):
-    """The whole cost function of an episode comes back.
+    """The feedback of an episode is its whole cost function.
 
     Attributes:
-        explores: states with few observed visits are played uniformly (`FewVisits`).
-        in_order: no feedback overtakes earlier feedback. Late paths are then as good as paths at
-            once: when the costs of an episode come, so have all earlier paths.
+        explores: whether play is uniform in states with few observed visits (`FewVisits`).
+        in_order: whether feedback arrives in the order of the episodes. Late paths are then as good
+            as paths at once: when the costs of an episode arrive, all earlier paths have arrived.
 
     Example:
         >>> problem = bl.Problem(states=3, actions=2, horizon=4)
@@ -39,12 +39,12 @@ class FullInformation(DynamicsSetting):
 
     @property
     def exact(self) -> bool:
-        """With known transitions the bound has its constants."""
+        """Whether the bound includes its constants: with known transitions it does."""
         return self.dynamics == "known"
 
     @property
     def _late(self) -> bool:
-        """Whether the counts lag behind where a confidence set is made from them."""
+        """Whether a confidence set is made from counts that lag behind."""
         return self.dynamics == "unknown" and self.paths == "late" and not self.in_order
 
     def rate(self, problem: Problem, N: float) -> float:
@@ -71,10 +71,9 @@ class FullInformation(DynamicsSetting):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BanditFeedback(DynamicsSetting):
-    """Only suffered costs come back, and any costs are possible.
+    """The feedback is the suffered costs only, and costs are arbitrary.
 
-    That feedback keeps its order does not help here, since an episode is weighted with the counts
-    of its start.
+    Feedback in order does not help here, since an episode is weighted with the counts at its start.
 
     Example:
         >>> problem = bl.Problem(states=3, actions=2, horizon=4)
@@ -122,7 +121,7 @@ class Arms(Setting):
 
     @property
     def exact(self) -> bool:
-        """The bound has its constants."""
+        """True: the bound includes its constants."""
         return True
 
     def weight(self, problem: Problem) -> float:
@@ -134,7 +133,7 @@ class Arms(Setting):
         return math.sqrt(math.log(problem.actions) / N)
 
     def exploration(self, problem: Problem, N: float) -> float:
-        """None is needed."""
+        """0: no exploration is needed."""
         return 0.0
 
     def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
@@ -145,12 +144,12 @@ class Arms(Setting):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stochastic(Setting):
-    """Suffered costs come back, drawn from fixed laws, and are averaged.
+    """The feedback is the suffered costs, drawn from fixed distributions, which are averaged.
 
     The paper says in a remark that the bound of full information holds; it is not proved.
 
     Attributes:
-        explores: states with few observed visits are played uniformly (`FewVisits`).
+        explores: whether play is uniform in states with few observed visits (`FewVisits`).
 
     Example:
         >>> problem = bl.Problem(states=3, actions=2, horizon=4)
@@ -163,7 +162,7 @@ class Stochastic(Setting):
 
     @property
     def proved(self) -> bool:
-        """No proof is written down."""
+        """False: no proof has been published."""
         return False
 
     def __post_init__(self) -> None:
@@ -190,8 +189,8 @@ def oppo_full(
 ) -> dict[str, float]:
     """Delayed OPPO, full information (or averaged costs): eta = 1 / (H sqrt(K + D)).
 
-    log_actions: give the minimiser of the bound H ln(A) / eta + eta H^3 (K + D), which has a
-    factor sqrt(ln A) more.
+    log_actions: return the minimiser of the bound H ln(A) / eta + eta H^3 (K + D), which is larger
+    by a factor sqrt(ln A).
 
     Example:
         >>> problem = bl.Problem(states=3, actions=2, horizon=4)

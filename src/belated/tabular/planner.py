@@ -1,28 +1,28 @@
-"""Planning under late bandit feedback: honest memories, and exploration that goes deep.
+"""Planning under delayed bandit feedback, with several memories and deep exploration.
 
     1  when an episode begins:
-    2      in every cell (s, a): each memory says a mean and a variance of the cost; the slowest one
-           has a learned prior. They are weighted by how well they predicted, all memories that are
-           not at their floor                                                    (beliefs)
-    3      with probability `probe_rate`, less after many fruitless probes: only the memory that
-           forgets slowly, and much noise
+    2      in every cell (s, a): each memory predicts a mean and a variance of the cost; the slowest
+           one has a learned prior. They are weighted by their past errors; memories with the
+           smallest weight do not count                                          (beliefs)
+    3      with probability `probe_rate`, less after many fruitless probes: use only the memory that
+           forgets slowly, and more noise
     4      Q = cost + next value - (lean - xi) * deviation, clipped to [0, steps left], backwards;
-           the deviation is that of the cost and that of the next value          (deep_planning)
-    5      play the best action everywhere; remember what the memories said
-    6      push the plan through the model: these visits are on their way, and count as visits in
-           line 4 until they arrive or are overdue
+           the deviation includes the cost and the next value                    (deep_planning)
+    5      play the best action everywhere; remember the predictions of the memories
+    6      compute the expected visits of the plan: they are pending, and count as visits in line 4
+           until they arrive or are overdue
     7  when path and costs of an episode have arrived:
-    8      judge every memory by what it said *when the episode began*
-    9      let every memory learn the costs; a cell visited several times counts once
+    8      score every memory by its predictions *when the episode began*
+    9      add the costs to every memory; a cell visited several times counts once
 
 xi(s, a) is drawn anew for every episode, N(0, noise^2), by a counter-based generator keyed by the
-agent's seed and the number of the episode. Visits that are on their way, and not noise, keep the
-plans of open episodes apart.
+agent's seed and the number of the episode. Pending visits, not noise, make the plans of open
+episodes differ.
 
-The memories forget by the factors `KEEP` per arrival, over all steps together, and one is kept step
-by step: how fast costs change and whether they depend on the step is learned. Ties go to the
-slowest memory, which has no toll. docs/algorithms/planner.md says what each idea is for, and what
-it was measured on. There is no regret bound.
+The pooled memories are discounted by the factors `KEEP` per arrival, and one more memory is kept
+per step: so the agent learns how fast costs change and whether they depend on the step. Ties go to
+the slowest memory, which has no toll. docs/algorithms/planner.md explains each idea and how it was
+measured. There is no regret bound.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from belated.tabular.records import Record, Trajectory
 from belated.tabular.transitions import Transitions
 
 KEEP = (1.0, 0.995, 0.97, 0.8)
-"""What an arrival leaves of the older observations, memory by memory."""
+"""The factor by which each arrival discounts older observations, memory by memory."""
 PROBED = 1
 """The memory that a probe plans with."""
 LEAN = 0.8
@@ -58,30 +58,30 @@ LEAN = 0.8
 
 
 def probe_rate(horizon: int) -> float:
-    """The share of episodes that look for improvements, from 4 % for arms to 1 % for ten steps."""
+    """The share of episodes that are probes, from 4 % for arms to 1 % for ten steps."""
     return min(0.04, max(0.01, 0.1 / horizon))
 
 
 FRUITLESS = 30
-"""After so many probes that found nothing, their rate falls with the number of such probes."""
+"""After this many probes without a discovery, their rate falls with the number of such probes."""
 
 
 def noise_of(problem: Problem) -> float:
-    """The deviation of xi: how much optimism varies from cell to cell."""
+    """The standard deviation of xi, by which optimism varies between cells."""
     return max(0.05, 0.3 / problem.horizon)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Said:
-    """What the memories said when an episode began.
+    """The predictions of the memories when an episode began.
 
     Attributes:
-        means: (M, S, A) what the pooled memories said; None once the path has come.
-        steps: (H or 0, S, A) what the memory that is kept step by step said; the same. Of a large
-            problem, (1, S, A) what it said where it had seen nothing.
-        met: (N, H) what all memories said of the path, once it has come.
-        rows: (R,) of a large problem, where it said something else: flat over (H, S), rising.
-        values: (R, A) what it said there.
+        means: (M, S, A) of the pooled memories; None once the path has arrived.
+        steps: (H or 0, S, A) of the memory kept per step; None once the path has arrived. In a
+            large problem, (1, S, A) its predictions for unvisited rows.
+        met: (N, H) of all memories for the path, once it has arrived.
+        rows: (R,) in a large problem, the visited rows: flat over (H, S), increasing.
+        values: (R, A) the predictions for these rows.
     """
 
     means: Floats | None
@@ -91,7 +91,7 @@ class Said:
     values: Floats | None = None
 
     def of_steps(self, states: Ints, actions: Ints) -> Floats:
-        """What was said step by step of a path: states and actions (H,)."""
+        """The predictions of the memory kept per step for a path: states and actions (H,)."""
         assert self.steps is not None
         h = np.arange(len(actions))
         if self.rows is None or self.values is None:
@@ -106,7 +106,7 @@ class Said:
 
 
 def _checked(shape: tuple[int, int, int], **read: Any) -> Said:
-    """What a file says was remembered, if its parts fit together. shape: of whole `steps`."""
+    """The predictions from a file, if they are consistent. shape: that of whole `steps`."""
     said = Said(**read)
     rows, values, steps = said.rows, said.values, said.steps
     if (rows is None) != (values is None):
@@ -122,13 +122,13 @@ def _checked(shape: tuple[int, int, int], **read: Any) -> Said:
 
 
 class DelayedPlanner(Learner[Said]):
-    """One optimistic plan per episode, from memories that forget at several speeds.
+    """One optimistic plan per episode, from memories with several discounts.
 
     Args:
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
         transitions: the true dynamics, if they are known.
-        changing: whether costs may change. If not, nothing is forgotten and nothing is probed.
-        seed: of the agent's own draws.
+        changing: whether costs may change. If not, the agent neither forgets nor probes.
+        seed: the seed of the agent's own draws.
 
     Example:
         >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
@@ -179,7 +179,7 @@ class DelayedPlanner(Learner[Said]):
         )
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Count the paths, then learn from every episode whose path and costs have both come."""
+        """Count the paths, then learn from every episode whose path and costs have both arrived."""
         paths, entries = self._ledger.take(records)
         if self._model is not None:
             for path in paths:
@@ -194,12 +194,12 @@ class DelayedPlanner(Learner[Said]):
                 self._ledger.settle(entry)
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode: no feedback of it will be used, and its visits do not come."""
+        """Discard an episode: its feedback will not be used, and its visits are not pending."""
         super().forget(episode)
         self._pending.take_out(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """What the ledger says, the noise of costs, and the weights of the memories."""
+        """The diagnostics of the ledger, the noise of costs, and the weights of the memories."""
         weights = np.exp(self._memories.scores)
         weights /= weights.sum()
         counts = self._counts
@@ -211,7 +211,7 @@ class DelayedPlanner(Learner[Said]):
         }
 
     def restored(self) -> None:
-        """Compute the frequencies, and check what one learned value says of another."""
+        """Compute the frequencies, and check that the learned values are consistent."""
         if self._model is not None:
             self._model.refresh(np.arange(self._model.counts.visits.size))
         sums, weights, step_sums, step_weights, *_, prior = self._memories
@@ -275,7 +275,7 @@ class DelayedPlanner(Learner[Said]):
         return Rows(frozen(counts.successors), frozen(self._model.probabilities))
 
     def _predicted(self, probing: bool) -> tuple[Said, deep_planning.Costs]:
-        """What the memories say, and the costs to plan with."""
+        """The predictions of the memories, and the costs to plan with."""
         memories = self._memories
         cells = memories.sums.shape[1:]
         means, variances = np.empty(memories.sums.shape), np.empty(memories.sums.shape)
@@ -292,13 +292,13 @@ class DelayedPlanner(Learner[Said]):
         if not steps.size or steps.size < versions.LARGE:
             return Said(frozen(means), frozen(steps)), costs
         kappa = noise / beliefs.SPAN
-        plain = kappa * means[:1] / kappa  # what is said of a step that was never seen
+        plain = kappa * means[:1] / kappa  # the prediction for an unvisited step
         rows = versions.differing(np.broadcast_to(plain, steps.shape), steps)
         values = frozen(steps.reshape(-1, self.problem.actions)[rows])
         return Said(frozen(means), frozen(plain), None, frozen(rows), values), costs
 
     def _meet(self, entry: Open[Said], path: Trajectory, said: Said) -> None:
-        """The path is known: keep what was said of it, and count its visits and no others."""
+        """The path has arrived: keep only its predictions, and count only its visits."""
         assert said.means is not None
         assert said.steps is not None
         states, actions = path.states[:-1], path.actions
@@ -313,20 +313,20 @@ class DelayedPlanner(Learner[Said]):
             self._pending.put_in(entry.number, None, frozen(cells))
 
     def _learn(self, entry: Open[Said]) -> None:
-        """Judge the memories and let them learn."""
+        """Score the memories and update them."""
         assert entry.memory is not None
         assert entry.memory.met is not None
         path, costs = entry.path, entry.costs.values
         said = entry.memory.met
         beliefs.learn(self._memories, self._keep, said, path.states, path.actions, costs)
         if self._memories.scores[0] < 0.0:
-            self._fruitless = 0  # something changes: look for it
+            self._fruitless = 0  # costs are changing: probe again
         self._pending.take_out(entry.number)
         self._pending.note(self.begun - 1 - entry.number)
 
 
 def _declared(problem: Problem, count: int) -> Several:
-    """Memories that have seen nothing: `beliefs.Memories`."""
+    """The declaration of `beliefs.Memories`, empty at first."""
     H, S, A = problem.shape
     steps = H if H > 1 else 0
     N = count + (steps > 0)

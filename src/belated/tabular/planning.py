@@ -39,7 +39,7 @@ def policy_values(mdp: MDP, policy: object, costs: object) -> tuple[Floats, Floa
 
 
 def best_policy(mdp: MDP, costs: object) -> tuple[Floats, float]:
-    """A deterministic policy (H, S, A) of least expected cost, and its value at the start.
+    """A deterministic policy (H, S, A) with the smallest expected cost, and its value at the start.
 
     Example:
         >>> mdp = bl.environments.chain(states=3, horizon=4).mdp

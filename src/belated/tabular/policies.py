@@ -1,4 +1,4 @@
-"""Policies (H, S, A) that callers hand in, checked by a compiled loop."""
+"""Validation of policies (H, S, A) from callers, by a compiled loop."""
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
@@ -11,4 +11,4 @@ def checked(name: str, value: Floats, shape: tuple[int, int, int]) -> Floats:
         rows = frozen(value)
         if are_distributions(rows.reshape(-1, shape[-1]), checks.ROW_TOLERANCE):
             return rows
-    return checks.policy(name, value, shape)  # says what is wrong
+    return checks.policy(name, value, shape)  # raises with the reason

@@ -1,9 +1,9 @@
-"""The agents for practice: what `recommend` gives.
+"""The agents for practice, which `recommend` makes by default.
 
-They learn from a few thousand episodes without being told K, D or a step size, under costs that
-change, noise, and lost feedback. Under bandit feedback it is `DelayedPlanner`; under full
-information `InformedPlanner`, which has regret matching+ beside its plan. docs/practice.md says
-what they were measured on and against what.
+They learn from a few thousand episodes without knowing K, D or a step size, under changing costs,
+noise, and lost feedback: `DelayedPlanner` under bandit feedback, and under full information
+`InformedPlanner`, which mixes its plan with regret matching+. docs/practice.md has the measurements
+and comparisons.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def practical(
         problem: states, actions, horizon, start.
         information: "full" or "bandit".
         transitions: the dynamics, if known.
-        changing: whether costs may change; if not, nothing is spent on noticing it.
-        seed: of the agent's own draws, if it draws.
+        changing: whether costs may change; if not, the agent spends nothing on detecting changes.
+        seed: the seed of the agent's own draws, if it draws.
     """
     if information == "full":
         return InformedPlanner(problem, transitions=transitions, changing=changing)

@@ -1,4 +1,4 @@
-"""What a learner is told about a decision problem with states, and which records fit it."""
+"""Problems with states: what a learner knows from the start, and which records are valid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from belated.tabular.trial import Trial
 
 WIDEST = 2**31 - 1
-"""The most states, actions or steps: kernels number them in 32 bits."""
+"""The largest number of states, actions or steps: kernels use 32-bit indices."""
 
 
 def start_distribution(start: object, states: int) -> int | tuple[float, ...]:
@@ -88,7 +88,7 @@ class Problem:
 
     @property
     def policy_size(self) -> int:
-        """How many numbers a policy has."""
+        """The number of entries of a policy."""
         return self.horizon * self.states * self.actions
 
     @property
@@ -101,10 +101,10 @@ class Problem:
         return frozen(np.full(self.shape, 1.0 / self.actions))
 
     def __deepcopy__(self, memo: object) -> Self:
-        return self  # nothing in it ever changes
+        return self  # it is immutable
 
     def check(self, record: Any, information: Information) -> None:
-        """Raise `FeedbackError` if a record does not fit, whichever its episode is."""
+        """Raise `FeedbackError` if a record is invalid for every episode."""
         if isinstance(record, Trajectory):
             self._check_path(record)
         elif isinstance(record, Costs):
@@ -161,7 +161,7 @@ class Problem:
             raise ValueError(f"state must be one that episodes can start in, got {state}")
 
     def check_fact(self, key: object, value: object, information: Information) -> None:
-        """Raise `ValueError` if no record of such an episode has this fact."""
+        """Raise `ValueError` if no record of such an episode can report this fact."""
         if key == "path" or (key == "costs" and information == "full"):
             if not (isinstance(value, str) and len(value) == 2 * DIGEST):
                 raise ValueError(
@@ -176,7 +176,7 @@ class Problem:
     def awaited(
         self, known: Container[Key], information: Information, *, uses_paths: bool
     ) -> list[Key]:
-        """The path if it is used, and the costs, of every step under bandit feedback."""
+        """The path, if paths are used, and the costs: one per step under bandit feedback."""
         costs: list[Key] = ["costs"] if information == "full" else [*range(self.horizon)]
         wanted = ["path", *costs] if uses_paths else costs
         return [key for key in wanted if key not in known]
@@ -184,7 +184,7 @@ class Problem:
     def complete(
         self, record: Any, known: Mapping[Key, Any], information: Information
     ) -> Any | None:
-        """The record, or the costs of all steps once they are known."""
+        """The record itself, or the costs of all steps once they are known."""
         if not record.is_outcome or information == "full":
             return record
         if any(h not in known for h in range(self.horizon)):
@@ -204,7 +204,7 @@ class Problem:
         return Costs(episode, np.array([known.get(h, default) for h in range(self.horizon)]))
 
     def paid(self, record: Any, scale: Scale) -> Any:
-        """The reward of one step as a cost; an outcome without a step is that of the only one."""
+        """The reward of one step as a cost; without a step, it is the reward of the only one."""
         if isinstance(record, Trajectory | Costs):
             return record
         value = getattr(record, "value", getattr(record, "cost", None))
@@ -226,7 +226,7 @@ class Problem:
         return found
 
     def as_noted(self, path: Trajectory) -> Trajectory:
-        """A path as notes tell it: without its last state."""
+        """The path as notes contain it: without its last state."""
         return path.without_end()
 
     def example(
@@ -244,7 +244,7 @@ class Problem:
         return int(np.argmax(self.start_probabilities > 0.0))
 
     def read(self, value: object) -> Trajectory | Costs | StepCost:
-        """The record that `to_state` or `to_json` turned into this value."""
+        """The record from the value that `to_state` or `to_json` returned."""
         return read(value)
 
     def remembered(self, policy: object) -> Floats:
@@ -252,18 +252,18 @@ class Problem:
         return stored.policy("policy", policy, self.shape)
 
     def steps(self, episode: int) -> Steps:
-        """What `Episode.record` notes."""
+        """The notes of `Episode.record`."""
         return Steps(episode, self.shape)
 
     def trial(self, seed: int = 0) -> Trial:
-        """A random world in which `belated.testing.check_agent` lets agents play."""
+        """A random world for `belated.testing.check_agent`."""
         from belated.tabular.trial import Trial, random_world  # noqa: PLC0415
 
         return Trial(random_world(self, seed))
 
 
 def check_arms(name: str, problem: object) -> None:
-    """Check that the problem has one state and one step. name: of the agent, for arms."""
+    """Check that the problem has one state and one step. name: the name of the agent."""
     checks.instance("problem", problem, Problem)
     assert isinstance(problem, Problem)
     if problem.states != 1 or problem.horizon != 1:

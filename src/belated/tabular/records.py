@@ -1,4 +1,4 @@
-"""What comes back of an episode with states: its path and what it cost."""
+"""Records of episodes with states: paths and costs."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from belated.core.checks import explained
 from belated.core.records import FeedbackError, Notes, altered
 
 UNKNOWN = -1
-"""Stands for the last state of a path that lacks it."""
+"""The last state of a path whose last state is unknown."""
 DIGEST = 16
-"""Bytes of a digest."""
+"""The length of a digest in bytes."""
 
 
 class _Recorded:
-    """What the records of an episode have in common."""
+    """The base of the records of an episode."""
 
     __slots__ = ()
     partial: ClassVar[bool] = False
 
     def renumbered(self, episode: int) -> Self:
-        """The same record of another episode."""
+        """A copy of the record for another episode."""
         return altered(self, episode=episode)
 
     def dated(self, at: float | None) -> Self:
-        """The same record, arrived at this time, unless it says when it arrived."""
+        """A copy that arrived at this time, unless the record has a time of arrival already."""
         return self if at is None or self.at is not None else altered(self, at=at)  # type: ignore[attr-defined]
 
     def to_json(self) -> dict[str, Any]:
@@ -45,11 +45,11 @@ class Trajectory(_Recorded):
     """The path of an episode, copied and made read-only.
 
     Attributes:
-        episode: its number.
-        states: (H + 1,). The last one may be -1, unknown: its transition is then not counted.
+        episode: the number of the episode.
+        states: (H + 1,). The last one may be -1, unknown: the last transition is then not counted.
         actions: (H,).
-        probabilities: (H,) of the actions, as they were drawn; None if they were not noted.
-        at: when the record arrived, by the clock of whoever hands it in; None without a clock.
+        probabilities: (H,) the propensities of the actions; None if they were not noted.
+        at: when the record arrived, by the caller's clock; None without a clock.
 
     Example:
         >>> bl.Trajectory(episode=0, states=[0, 1, 2], actions=[1, 0]).states
@@ -96,7 +96,7 @@ class Trajectory(_Recorded):
 
     @property
     def part(self) -> str:
-        """What of an episode the record tells."""
+        """The part of the episode that the record reports."""
         return "path"
 
     def facts(self) -> dict[str | int, Any]:
@@ -118,12 +118,12 @@ class Trajectory(_Recorded):
 @explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Costs(_Recorded):
-    """What an episode cost, in [0, 1], copied and made read-only.
+    """The costs of an episode, in [0, 1], copied and made read-only.
 
     Attributes:
-        episode: its number.
+        episode: the number of the episode.
         values: the whole cost function, (H, S, A) or (1, S, A), under full information; the H costs
-            that were suffered, (H,), under bandit feedback. `DelayedOREPS(next_costs=True)` takes
+            suffered, (H,), under bandit feedback. `DelayedOREPS(next_costs=True)` accepts
             (H, S, A, S) or (1, S, A, S).
         at: when the record arrived; None without a clock.
 
@@ -152,7 +152,7 @@ class Costs(_Recorded):
 
     @property
     def part(self) -> str:
-        """What of an episode the record tells."""
+        """The part of the episode that the record reports."""
         return "costs"
 
     def facts(self) -> dict[str | int, Any]:
@@ -169,10 +169,10 @@ class Costs(_Recorded):
 @explained
 @dataclass(frozen=True, slots=True, eq=False)
 class StepCost(_Recorded):
-    """What one step, counted from 0, of an episode cost, in [0, 1]; for an `Inbox`.
+    """The cost, in [0, 1], of one step of an episode, counted from 0; for an `Inbox`.
 
-    A value that cannot be right is refused by whoever takes the record, so that one bad row of a
-    table does not stop the others.
+    The constructor accepts invalid values; the inbox refuses them, so that one bad row of a table
+    does not stop the others.
 
     Example:
         >>> bl.StepCost(episode=0, step=1, cost=0.5).cost
@@ -198,7 +198,7 @@ class StepCost(_Recorded):
                 checks.fix(self, name, read(getattr(self, name)))
 
     def check(self) -> None:
-        """Raise `FeedbackError` if a value cannot be right."""
+        """Raise `FeedbackError` if a value is invalid."""
         try:
             checks.episode(self.episode)
             checks.integer("step", self.step, 0)
@@ -212,7 +212,7 @@ class StepCost(_Recorded):
 
     @property
     def part(self) -> int:
-        """What of an episode the record tells: its step."""
+        """The part of the episode that the record reports: its step."""
         return self.step
 
     def facts(self) -> dict[str | int, Any]:
@@ -229,7 +229,7 @@ Record = Trajectory | Costs
 
 
 def read(value: object) -> Trajectory | Costs | StepCost:
-    """The record that `to_state` or `to_json` turned into this value; checked like any other."""
+    """The record from the value that `to_state` or `to_json` returned, checked like any other."""
     if not isinstance(value, dict) or "episode" not in value:
         raise FeedbackError(f"a record must be a table with an episode, got {checks.show(value)}")
     given = dict(value)
@@ -273,7 +273,7 @@ def noted(episode: int, notes: Notes, horizon: int) -> Trajectory | None:
 
 
 class Steps:
-    """What is known of the single steps of an episode; see `Episode.record`."""
+    """The known facts of the single steps of an episode; see `Episode.record`."""
 
     def __init__(self, episode: int, shape: tuple[int, int, int]) -> None:
         self._episode = episode
@@ -310,7 +310,7 @@ class Steps:
         return self._complete()
 
     def _complete(self) -> list[Record]:
-        """The records of which everything is known and that were not made before."""
+        """The records that are complete now and were not returned before."""
         H = self._shape[0]
         states, actions, costs = self._known.values()
         records: list[Record] = []
@@ -325,14 +325,14 @@ class Steps:
 
 
 def suffered(costs: Floats, trajectory: Trajectory) -> Floats:
-    """The costs (H,) that a path met in a cost function (1 or H, S, A)."""
+    """The costs (H,) along a path under a cost function (1 or H, S, A)."""
     steps = 0 if len(costs) == 1 else np.arange(len(trajectory.actions))
     met: Floats = costs[steps, trajectory.states[:-1], trajectory.actions]
     return met
 
 
 def digest(*arrays: Floats | Ints) -> str:
-    """A text that differs where a shape or a value does; -0 counts as 0."""
+    """A digest of the shapes and values of arrays; -0 counts as 0."""
     made = hashlib.blake2b(digest_size=DIGEST)
     for array in arrays:
         made.update(str(array.shape).encode())

@@ -1,4 +1,4 @@
-"""Transition probabilities, stored sparse."""
+"""Sparse transition probabilities."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from belated.tabular.kernels.planning import Rows
 @explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Transitions:
-    """Where every (step, state, action) leads, as padded lists of successors.
+    """The successors of every (step, state, action) and their probabilities, padded.
 
     Attributes:
         successors: (T, S, A, W) states, int32. T is 1 where the dynamics are the same at every
-            step, else H. W is the largest number of successors of a row.
+            step, otherwise H. W is the largest number of successors of a row.
         probabilities: (T, S, A, W); rows sum to 1, padding has probability 0.
 
     Both arrays are copied and made read-only. `from_dense` makes one from the usual dense array.
@@ -83,7 +83,7 @@ class Transitions:
         return reachable(self.rows, start, horizon)
 
     def dense(self) -> Floats:
-        """The same as one array (T, S, A, S)."""
+        """The transitions as a dense array (T, S, A, S)."""
         T, S, A, _ = self.successors.shape
         p = np.zeros((T, S, A, S))
         t, s, a = np.ogrid[:T, :S, :A]
@@ -94,7 +94,7 @@ class Transitions:
 
     @property
     def steps(self) -> int:
-        """T: 1 where the dynamics are the same at every step, else H."""
+        """T: 1 if the dynamics are the same at every step, otherwise H."""
         return int(self.successors.shape[0])
 
     @property
@@ -111,7 +111,7 @@ class Transitions:
         return f"Transitions(states={self.states}, actions={self.actions}, steps={self.steps})"
 
     def __deepcopy__(self, memo: object) -> Self:
-        return self  # nothing in it ever changes
+        return self  # it is immutable
 
 
 def reachable(rows: Rows, start: Floats, horizon: int) -> Bools:

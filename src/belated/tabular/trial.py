@@ -1,4 +1,4 @@
-"""A random world in which `belated.testing` lets agents with states play."""
+"""A random world with states for the checks of `belated.testing`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from belated.tabular.transitions import Transitions
 from belated.tabular.world import MDP, World
 
 EPISODES = 40
-"""Cost functions of a random world; they come again after that."""
+"""The number of cost functions of a random world, which then repeat."""
 
 
 def random_world(problem: Problem, seed: int = 0) -> World:
@@ -33,7 +33,7 @@ def random_world(problem: Problem, seed: int = 0) -> World:
 def feedback(
     world: World, agent: Agent, number: int, policy: Floats, rng: np.random.Generator
 ) -> tuple[Trajectory, Costs]:
-    """The two records of an episode that is played now."""
+    """Play an episode and return its path and its costs."""
     path = world.mdp.play(policy, rng, number)
     function = world.costs.at(number % EPISODES)
     values = suffered(function, path) if agent.information == "bandit" else function
@@ -41,7 +41,7 @@ def feedback(
 
 
 def check_policy(problem: Problem, policy: Floats) -> None:
-    """A policy has the shape (H, S, A), is writable, and its rows are distributions."""
+    """Check that a policy has shape (H, S, A), is writable, and its rows are distributions."""
     if not (isinstance(policy, np.ndarray) and policy.shape == problem.shape):
         raise AssertionError(
             f"policies must be arrays of shape {problem.shape}, got {checks.show(policy)}"
@@ -56,13 +56,13 @@ def check_policy(problem: Problem, policy: Floats) -> None:
 
 
 class Trial:
-    """A world, and what an agent is asked and told in it; see `belated.testing.Trial`."""
+    """A world for agents with states; see `belated.testing.Trial`."""
 
     def __init__(self, world: World) -> None:
         self.world = world
 
     def play(self, agent: Agent, episode: Episode, rng: np.random.Generator) -> list[Any]:
-        """The path and the costs of an episode that is played now."""
+        """Play an episode and return its path and its costs."""
         return [*feedback(self.world, agent, episode.number, episode.policy, rng)]
 
     def policy(self, agent: Agent, episode: Episode) -> Floats:
@@ -72,11 +72,11 @@ class Trial:
         return copy
 
     def spoil(self, episode: Episode) -> None:
-        """Overwrite what the agent handed out."""
+        """Overwrite the policy of an episode."""
         episode.policy[:] = np.nan
 
     def spoiled(self, records: list[Any]) -> list[Any]:
-        """Equal records, made of arrays that are overwritten afterwards."""
+        """Equal records, made from arrays that are then overwritten."""
         path, paid = records
         states, actions, values = path.states.copy(), path.actions.copy(), paid.values.copy()
         made = [Trajectory(path.episode, states, actions), Costs(path.episode, values)]
@@ -84,7 +84,7 @@ class Trial:
         return made
 
     def bad_records(self, agent: Agent, records: list[Any]) -> dict[str, object]:
-        """Batches that cannot be right, beside the good records of an open episode."""
+        """Invalid batches, made from valid records of an open episode, by name."""
         path, paid = records
         H, S, A = self.world.problem.shape
         n = path.episode

@@ -1,9 +1,9 @@
-"""How an algorithm is tuned: what the rows of the papers' tables have in common.
+"""Tuning of the algorithms: the common base of the rows in the papers' tables.
 
-Every algorithm has its own rows beside its code: a `Setting` gives the step size, the exploration,
-the skipping threshold and the regret bound, and says whether the bound is proved. With K and D
-known, `Setting.at` gives the parameters for N = kappa K + D; where nothing is known, `Doubling`
-uses `Setting.phase` at N = 2^e in phase e.
+Every algorithm has its own rows beside its code: a `Setting` has the step size, the exploration,
+the skipping threshold and the regret bound, and states whether the bound is proved. If K and D are
+known, `Setting.at` returns the parameters for N = kappa K + D; otherwise `Doubling` uses
+`Setting.phase` at N = 2^e in phase e.
 
     row                                   kappa      eta                 gamma     beta
     oppo_tuning.FullInformation:
@@ -27,12 +27,12 @@ with B = sqrt(X A), X = 2 + (H - 1) S the states of all steps, and l = ln(H X A 
 delta = 0.1.
 
 The two thresholds sqrt(D / (H S)) are for explicit exploration (`explores`). Without it the term of
-the largest delay has a factor A more, and the threshold is sqrt(D / (H S A)).
+the largest delay has an additional factor A, and the threshold is sqrt(D / (H S A)).
 
 Lancewicki, Rosenberg & Mansour (AAAI 2022), Corollary on skipping and the doubling algorithm.
 Departures: the threshold is beta = sqrt D in the first two bandit rows, as in the doubling
 pseudo-code; the Corollary has sqrt(D / (H S)), which has the same rate. Only the "bandit, known"
-row of the doubling table is printed; the others are what its proof needs.
+row of the doubling table is printed; the other rows follow from the requirements of its proof.
 """
 
 import math
@@ -49,13 +49,13 @@ DYNAMICS = ("known", "unknown")
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What tuning gives.
+    """The parameters of an algorithm.
 
     Attributes:
         learning_rate: the step size eta.
-        exploration: gamma, None where costs are not importance-weighted.
+        exploration: gamma; None if costs are not importance-weighted.
         threshold: beta, the delay beyond which feedback is skipped; infinity skips nothing.
-        barrier: eta / gamma of FTRL as printed; None: the agent's own.
+        barrier: eta / gamma of FTRL as printed; None: the agent's own value.
 
     Example:
         >>> bl.tuning.Parameters(learning_rate=0.1, exploration=None, threshold=4.0).barrier
@@ -69,10 +69,10 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting(ABC):
-    """A row of the table above: one algorithm, and what it sees and knows.
+    """A row of the table above: one algorithm in one setting.
 
     Attributes:
-        paths: whether trajectories come "late", with the costs, or "at once".
+        paths: whether trajectories arrive "late", with the costs, or "at once".
 
     Example:
         >>> problem = bl.Problem(states=3, actions=2, horizon=4)
@@ -90,14 +90,14 @@ class Setting(ABC):
 
     @property
     def exact(self) -> bool:
-        """Whether `bound` has its constants; elsewhere it is the leading terms, with factors 1."""
+        """Whether `bound` includes its constants; otherwise it has the leading terms only."""
         return False
 
     def __post_init__(self) -> None:
         checks.choice("paths", self.paths, PATHS)
 
     def weight(self, problem: Problem) -> float:
-        """Kappa: how much an episode counts against a missing one."""
+        """Kappa: the weight of an episode relative to a missing one."""
         return 1.0
 
     @abstractmethod
@@ -105,7 +105,7 @@ class Setting(ABC):
         """The step size eta for N = kappa K + D."""
 
     def exploration(self, problem: Problem, N: float) -> float | None:
-        """Gamma; None where costs are not importance-weighted."""
+        """Gamma; None if costs are not importance-weighted."""
         return None
 
     def threshold(self, problem: Problem, D: float) -> float:
@@ -116,8 +116,8 @@ class Setting(ABC):
     def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
         """The regret bound for K episodes and a total delay D, at the best threshold.
 
-        Where only a rate is known, its constants, logarithms and terms of lower order are left
-        out. It does not need the paper's assumption S >= max(A, H^2). Infinity: no bound is known.
+        If only a rate is known, constants, logarithms and terms of lower order are omitted. The
+        bound does not need the paper's assumption S >= max(A, H^2). Infinity: no bound is known.
         See `exact` and `proved`.
         """
 
@@ -131,7 +131,7 @@ class Setting(ABC):
         return self._parameters(problem, N, N)
 
     def useful_from(self, problem: Problem, mean_delay: float = 0.0) -> int:
-        """The least K from which on the bound, with D = mean_delay K, is below H K."""
+        """The smallest K from which the bound, with D = mean_delay K, is below H K."""
 
         def useful(K: int) -> bool:
             return self.bound(problem, K, mean_delay * K) < problem.horizon * K
@@ -154,7 +154,7 @@ class Setting(ABC):
         return K, checks.real("total_delay", total_delay, 0.0)
 
     def _counted(self, D: float) -> float:
-        """How a total delay counts in N where it is known."""
+        """The term of a known total delay in N."""
         return D
 
     def _parameters(self, problem: Problem, N: float, D: float) -> Parameters:
@@ -184,7 +184,7 @@ def both(tuned: Parameters) -> dict[str, float]:
 
 
 def rare_rows(problem: Problem, explores: bool) -> int:
-    """How many states, or rows (s, a), wait for their first visits to be observed."""
+    """The number of states, or rows (s, a), whose first visits must be observed."""
     return problem.states if explores else problem.states * problem.actions
 
 

@@ -1,7 +1,7 @@
-"""Delayed UCBVI: optimistic value iteration on whatever has been observed.
+"""Delayed UCBVI: optimistic value iteration on the observations so far.
 
 Lancewicki, Rosenberg & Mansour (AAAI 2022), paragraph "Stochastic MDP with delayed feedback":
-any optimistic algorithm, with explicit exploration, for costs drawn from fixed laws under bandit
+any optimistic algorithm, with explicit exploration, for costs from fixed distributions and bandit
 feedback. The optimistic algorithm here is UCBVI with Hoeffding bonuses: Azar, Osband & Munos
 (2017). For S = H = 1 it is UCB with explicit exploration.
 
@@ -9,7 +9,7 @@ feedback. The optimistic algorithm here is UCBVI with Hoeffding bonuses: Azar, O
     2      if anything has arrived since the last plan, for h = H, ..., 1 and all (s, a):
     3          c = max(mean cost - w / sqrt(n), 0), n observed costs
     4          Q_h = c - (H - h) w / sqrt(m) + p V_{h+1}, m observed transitions with frequencies p
-    5          Q_h is clipped to [0, H - h + 1], and 0 where nothing was seen
+    5          Q_h is clipped to [0, H - h + 1], and 0 in unvisited rows
     6          V_h = min over a of Q_h
     7      play greedily in Q, uniformly in states to be explored
 
@@ -54,7 +54,7 @@ AVERAGED = Averaged()
 
 
 class UCBVISetting(Stochastic):
-    """What is known of its regret: it does not grow with D, but with the largest delay.
+    """The tuning of Delayed UCBVI: its regret grows with the largest delay, not with D.
 
     Example:
         >>> problem = bl.Problem(states=3, actions=2, horizon=4)
@@ -66,7 +66,7 @@ class UCBVISetting(Stochastic):
 
     @property
     def proved(self) -> bool:
-        """The bound of the paper for optimistic algorithms."""
+        """True: the paper's bound for optimistic algorithms applies."""
         return True
 
     def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
@@ -81,7 +81,7 @@ class DelayedUCBVI(Learner[bool]):
 
     Args:
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
-        transitions: the true `Transitions`, or how wide the bonus of unknown ones is:
+        transitions: the true `Transitions`, or the width of the bonus for unknown ones:
             `Confidence()` for Hoeffding's, `Bonus(scale)` for scale / sqrt(n).
         costs: `Averaged()`.
         explore: `FewVisits(...)` for explicit exploration, or None.
@@ -152,7 +152,7 @@ class DelayedUCBVI(Learner[bool]):
         self._stale = self._stale or bool(paths) or bool(entries)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """What the ledger says, the share of rows visited, and the cost by the observed means."""
+        """The diagnostics of the ledger, the share of rows visited, and the estimated cost."""
         told = self._ledger.diagnostics()
         counts, policy = self._model.counts, self._ledger.policy
         if counts is not None:

@@ -1,4 +1,4 @@
-"""The world that a learner does not see: true dynamics and costs."""
+"""Worlds: the true dynamics and costs, which a learner does not see."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class MDP:
         transitions: the probabilities, with a leading axis of 1 (the same at every step) or H.
         horizon: H, the number of steps of an episode.
         start: the first state, or a distribution over the S states.
-        problem: what a learner may be told. It is homogeneous if the leading axis is 1.
+        problem: what a learner may know. It is homogeneous if the leading axis is 1.
 
     Example:
         >>> p = np.full((2, 1, 2), 0.5)
@@ -109,5 +109,5 @@ class World:
 
     @property
     def problem(self) -> Problem:
-        """What a learner may be told."""
+        """What a learner may know."""
         return self.mdp.problem

@@ -1,4 +1,4 @@
-"""Zimmert and Seldin's learner for arms whose costs come late.
+"""Zimmert and Seldin's algorithm for bandits with delayed costs.
 
 Zimmert & Seldin (AISTATS 2020), "An optimal algorithm for adversarial bandits with arbitrary
 delays", Algorithms 1 and 2.
@@ -6,7 +6,7 @@ delays", Algorithms 1 and 2.
     1  for every round t = 1, 2, ...:
     2      D_t = D_{t-1} + number of rounds s < t that have not reported and are still counted
     3      1 / eta_t = sqrt(2 D_t / ln k) (simple) or sqrt(D_t / ln k) (advanced)
-    4      advanced: a round s with t - s > 1 / eta_t is counted no more, from t + 1 on
+    4      advanced: a round s with t - s > 1 / eta_t is no longer counted from t + 1 on
     5      x_t = argmin over the simplex of <x, L> - 2 sqrt(t) sum sqrt(x_i)
                                             + (1 / eta_t) sum x_i ln x_i
     6      play an arm of x_t
@@ -20,8 +20,8 @@ delays", Algorithms 1 and 2.
 
 Nothing needs to be known in advance. A round that reports after it was given up is still used.
 
-Departures: an episode that is forgotten is counted no more. One arm is simply played. For practice,
-`scale` divides both parts of the regulariser of line 5; 1 is the paper's.
+Departures: a forgotten episode is no longer counted. A single arm is played without computation.
+For practice, `scale` divides both terms of the regulariser of line 5; 1 is the paper's value.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from belated.tabular.problem import Problem, check_arms
 TUNINGS = ("advanced", "simple")
 SCALES = (1e-6, 1e6)
 SMALLEST_WEIGHT = 1e-100
-"""Floor of a probability that a cost is divided by, so that sums of estimates stay finite."""
+"""The smallest probability that a cost is divided by, so that sums of estimates stay finite."""
 
 
 class ZimmertSeldin(Learner[Floats]):
-    """The best known delayed bandit: for one state and one step.
+    """Zimmert and Seldin's bandit algorithm, with the best known bound; for one state and step.
 
     Args:
         problem: states = 1 and horizon = 1.
@@ -107,12 +107,12 @@ class ZimmertSeldin(Learner[Floats]):
         self._counted.pop(entry.number, None)
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode: no feedback of it will be used, and it is counted no more."""
+        """Discard an episode: its feedback will not be used, and it is no longer counted."""
         super().forget(episode)
         self._counted.pop(int(episode), None)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """What the ledger says, episodes given up, and the sum of those that were missing."""
+        """The diagnostics of the ledger, the episodes given up, and the sum of missing episodes."""
         return {
             **super().diagnostics(),
             "given_up": self._given_up,
@@ -120,7 +120,7 @@ class ZimmertSeldin(Learner[Floats]):
         }
 
     def restored(self) -> None:
-        """Check that the episodes which are counted have not reported."""
+        """Check that the counted episodes have not reported."""
         missing = {entry.number for entry in self._ledger if not entry.settled}
         if not missing.issuperset(self._counted):
             raise ValueError("counted must be open episodes")

@@ -1,16 +1,17 @@
-"""What is believed about the costs of every cell (s, a), from the costs suffered on paths.
+"""Beliefs about the cost of every cell (s, a), from the costs suffered on paths.
 
-M memories pool all steps and forget at different speeds; one more, if there are several steps, is
-kept step by step and does not forget. A memory holds the sum of the costs and their number, its
-weight W. Memory 0 never forgets; its means have a learned prior with two parts,
+M memories pool all steps and forget at different speeds; if there are several steps, one more
+memory is kept per step and does not forget. A memory holds the sum of the costs and their number,
+its weight W. Memory 0 never forgets; its means have a learned prior with two components,
 
     core   N(m0, t2), with share 1 - eps          slab   N(1/2, 1/12), with share eps,
 
 and every other one has a prior mean with the weight of `noise / SPAN` observations: 1/2 for memory
-1, the mean of the memory before it for a faster one, and that of memory 0 for the one kept step by
-step. The noise of a cell is phi m (1 - m), m its mean with two coins of 1/2; phi is learned from
-the errors of the predictions. A few equal costs must not look like certainty: who asks whether a
-cell belongs to the core takes at least the noise of the core, phi m0 (1 - m0).
+1, the mean of the next slower memory for a faster one, and the mean of memory 0 for the memory kept
+per step. The noise of a cell is phi m (1 - m), where m is its mean with two pseudo-observations of
+1/2; phi is learned from the errors of the predictions. So that a few equal costs do not look
+certain, the test whether a cell belongs to the core uses at least the noise of the core,
+phi m0 (1 - m0).
 """
 
 import math
@@ -21,23 +22,23 @@ from numba import njit
 from belated.core.arrays import Floats, Ints
 
 SPAN = 1.0 / 12.0
-"""Variance of a mean cost of which nothing is known: uniform between 0 and 1."""
+"""The variance of an unknown mean cost: uniform between 0 and 1."""
 LEAST_NOISE = 0.004
-"""The least variance of a cost around its mean."""
+"""The smallest variance of a cost around its mean."""
 LEAST_PHI = 0.016
-"""The least factor phi of the noise."""
+"""The smallest factor phi of the noise."""
 LEAST_SPREAD = 2.5e-5
-"""The least variance of the core."""
+"""The smallest variance of the core."""
 FIRST_PRIOR = (0.5, SPAN, 0.5)
-"""m0, t2 and eps before any cell was seen."""
+"""m0, t2 and eps before any cell is visited."""
 RATE = 2.0
-"""How fast a memory that predicts badly loses weight."""
+"""The learning rate of the weights of the memories."""
 LEAST = math.log(0.01)
-"""The least log weight of a memory, relative to the best one."""
+"""The smallest log weight of a memory, relative to the best one."""
 TOLL = 0.01
-"""Squared error that is added for all memories but the slowest, which wins ties by that."""
+"""The squared error added for all memories but the slowest, which thus wins ties."""
 KEEP_ERRORS = 0.998
-"""What an arrival leaves of the sums behind phi."""
+"""The factor by which each arrival discounts the sums that phi is computed from."""
 
 
 class Memories(NamedTuple):
@@ -55,7 +56,7 @@ class Memories(NamedTuple):
 
 @njit(cache=True)
 def noise_factor(errors: Floats) -> float:
-    """phi: the errors of the best memory, relative to those of coins with the same means."""
+    """phi: the errors of the best memory relative to Bernoulli costs with the same means."""
     N = errors.shape[0] - 1
     if errors[N] <= 0.0:
         return 1.0
@@ -80,11 +81,13 @@ def slab_share(y: float, v: float, core_v: float, m0: float, t2: float, eps: flo
 
 @njit(cache=True)
 def fit_prior(sums: Floats, weights: Floats, prior: Floats, phi: float) -> None:
-    """Take one step of the prior (3,) towards what the cells (S, A) seen so far say."""
+    """Move the prior (3,) one step towards an empirical Bayes fit of the visited cells (S, A)."""
     S, A = sums.shape
     m0, t2, eps = prior[0], prior[1], prior[2]
     core_noise = phi * m0 * (1.0 - m0)
     cells, slabs = 0, 0.0
+    # stage 1: r, the probability of the slab, of every cell; m0 is the mean of y over the core,
+    # weighted by (1 - r) / (t2 + v)
     total, mean = 12.0, 6.0  # 1/2 with the weight of one cell known exactly
     for s in range(S):
         for a in range(A):
@@ -100,6 +103,7 @@ def fit_prior(sums: Floats, weights: Floats, prior: Floats, phi: float) -> None:
     if cells == 0:
         return
     mean /= total
+    # stage 2: t2 by the method of moments, E (y - m0)^2 - v, weighted by (1 - r) / (t2 + v)^2
     weight, spread = 0.0, 0.0
     for s in range(S):
         for a in range(A):
@@ -115,6 +119,7 @@ def fit_prior(sums: Floats, weights: Floats, prior: Floats, phi: float) -> None:
     target = SPAN
     if weight > 0.0:
         target = min(max((spread + wide * SPAN) / (weight + wide), LEAST_SPREAD), SPAN)
+    # stage 3: one damped step of t2; eps is the mean of r with one pseudo-cell of each kind
     prior[0] = mean
     prior[1] = t2 + 0.2 * (target - t2)
     prior[2] = (1.0 + slabs) / (2.0 + cells)
@@ -122,10 +127,11 @@ def fit_prior(sums: Floats, weights: Floats, prior: Floats, phi: float) -> None:
 
 @njit(cache=True)
 def posterior(total: float, weight: float, prior: Floats, phi: float) -> tuple[float, float, float]:
-    """Mean and variance of what memory 0 says of a cell, and the noise of the cell."""
+    """The posterior mean and variance of a cell in memory 0, and the noise of the cell."""
     m0, t2, eps = prior[0], prior[1], prior[2]
     noise = cell_noise(total, weight, phi)
     among = max(noise, phi * m0 * (1.0 - m0))
+    # each component: precision = prior precision + W / noise, mean weighted by precision
     core = 1.0 / (1.0 / t2 + weight / among)
     slab = 1.0 / (1.0 / SPAN + weight / noise)
     core_mean = core * (m0 / t2 + total / among)
@@ -133,6 +139,7 @@ def posterior(total: float, weight: float, prior: Floats, phi: float) -> tuple[f
     r = eps
     if weight > 0.0:
         r = slab_share(total / weight, noise / weight, among / weight, m0, t2, eps)
+    # moments of the mixture of core and slab
     mean = (1.0 - r) * core_mean + r * slab_mean
     variance = (1.0 - r) * (core + (core_mean - mean) ** 2)
     variance += r * (slab + (slab_mean - mean) ** 2)
@@ -143,10 +150,10 @@ def posterior(total: float, weight: float, prior: Floats, phi: float) -> tuple[f
 def predict(
     memories: Memories, phi: float, means: Floats, variances: Floats, noise: Floats, steps: Floats
 ) -> None:
-    """Write what every memory says.
+    """Write the predictions of every memory.
 
-    means, variances: (M, S, A); noise: (S, A); steps: (H or 0, S, A), means of the memory that is
-    kept step by step.
+    means, variances: (M, S, A); noise: (S, A); steps: (H or 0, S, A), the means of the memory that
+    is kept per step.
     """
     sums, weights = memories.sums, memories.weights
     M, S, A = sums.shape
@@ -154,12 +161,14 @@ def predict(
         for a in range(A):
             mean, variance, g = posterior(sums[0, s, a], weights[0, s, a], memories.prior, phi)
             means[0, s, a], variances[0, s, a], noise[s, a] = mean, variance, g
+            # memory m: (sums + kappa * prior mean) / (W + kappa); the slower memory is the prior
             kappa = g / SPAN
             behind = 0.5
             for m in range(1, M):
                 behind = (sums[m, s, a] + kappa * behind) / (weights[m, s, a] + kappa)
                 means[m, s, a] = behind
                 variances[m, s, a] = g / (weights[m, s, a] + kappa)
+    # the memory kept per step has memory 0 as its prior
     for h in range(steps.shape[0]):
         for s in range(S):
             for a in range(A):
@@ -179,10 +188,10 @@ def combine(
     variance: Floats,
     share: Floats,
 ) -> None:
-    """Weigh the memories cell by cell; one at its floor counts neither in mean nor in variance.
+    """Average the memories cell by cell; a memory with the smallest weight does not count.
 
-    alone: take this memory only, or -1. Written: cost and variance (S, A), the parts of the pooled
-    memories; share (S, A), the weight of the memory that is kept step by step.
+    alone: use this memory only; -1 for all. Written: cost and variance (S, A), the contribution of
+    the pooled memories; share (S, A), the weight of the memory that is kept per step.
     """
     scores, local = memories.scores, memories.local
     M, S, A = means.shape
@@ -193,6 +202,7 @@ def combine(
                 cost[s, a], variance[s, a] = means[alone, s, a], variances[alone, s, a]
                 share[s, a] = 0.0
                 continue
+            # weights are softmax(common score + score of the cell)
             best = scores[0] + local[0, s, a]
             for m in range(1, N):
                 best = max(best, scores[m] + local[m, s, a])
@@ -214,20 +224,23 @@ def combine(
 def learn(
     memories: Memories, keep: Floats, said: Floats, states: Ints, actions: Ints, costs: Floats
 ) -> None:
-    """Take in the costs (H,) of a path: judge the memories by what they said, then remember.
+    """Learn from the costs (H,) of a path: score the memories by their predictions, then add them.
 
-    keep: (M,). said: (N, H), what the memories said of the path when its episode began. states,
-    actions: (H + 1,), (H,). A cell that was visited several times counts once: it has one cost
-    function in an episode.
+    keep: (M,). said: (N, H), the predictions of the memories for the path when its episode began.
+    states, actions: (H + 1,), (H,). A cell that was visited several times counts once, since an
+    episode has one cost function.
     """
     M = memories.sums.shape[0]
     N, H = said.shape
     scores, local, errors = memories.scores, memories.local, memories.errors
+    # stage 1: forget; memory 0 and the one kept per step do not
     for m in range(1, M):
         memories.sums[m] *= keep[m]
         memories.weights[m] *= keep[m]
     for m in range(N + 1):
         errors[m] *= KEEP_ERRORS
+    # stage 2: every visit counts 1 / visits of its cell; scores fall by rate * (error + toll),
+    # and the sums of the memories grow by the cost
     rate = RATE / math.sqrt(H)
     for h in range(H):
         s, a = states[h], actions[h]
@@ -248,6 +261,7 @@ def learn(
         if N > M:
             memories.step_sums[h, s, a] += costs[h]
             memories.step_weights[h, s, a] += 1.0
+    # stage 3: log weights relative to the best memory, cut off from below
     best = scores.max()
     for m in range(N):
         scores[m] = max(scores[m] - best, LEAST)

@@ -1,4 +1,4 @@
-"""Counting transitions, sparse, and what the counts say about each row.
+"""Sparse counts of transitions, and the confidence box and frequencies of each row.
 
 Arrays are flat over rows: row r is (t, s, a) in C order, R = T S A of them, W slots each.
 """
@@ -63,9 +63,9 @@ def box(
     The radius of a frequency p after n visits is scale * (4 sqrt(v L / n) + 10 L / n), where v is
     the variance p (1 - p), or p itself.
 
-    Slot i of row r has probability in [lower, lower + width]; a next state that was never seen
-    after this row in [0, unseen]; rest is 1 minus the sum of lower. A row without visits has the
-    whole simplex.
+    Slot i of row r has probability in [lower, lower + width], and a next state that was never
+    observed after this row has probability in [0, unseen]; rest is 1 minus the sum of lower. The
+    box of a row without visits is the whole simplex.
     """
     _, counts, known, visits = tally
     lower, width, unseen, rest = made
@@ -95,9 +95,9 @@ def box(
 def frequencies(
     tally: Tally, rows: Ints, scale: float, probabilities: Floats, deviation: Floats
 ) -> None:
-    """Write the observed frequencies of some rows, 0 where nothing was seen, and scale / sqrt(n).
+    """Write the observed frequencies of some rows, 0 for unvisited rows, and scale / sqrt(n).
 
-    probabilities: (R, W); deviation: (R,), the scale itself where nothing was seen.
+    probabilities: (R, W); deviation: (R,), the scale itself for unvisited rows.
     """
     _, counts, known, visits = tally
     for i in range(rows.shape[0]):

@@ -1,4 +1,4 @@
-"""Planning with optimism, and the visits that a plan will make."""
+"""Optimistic planning, and the expected visits of a plan."""
 
 import math
 from typing import NamedTuple
@@ -10,15 +10,15 @@ from belated.core.arrays import Floats, Ints
 from belated.tabular.kernels.planning import Rows
 
 PRIOR = 0.05
-"""Visits of a uniform state that are added to every row."""
+"""The prior weight of a uniform next state in every row, in visits."""
 QUANTUM = 2.0**20
 """Expected visits are whole multiples of 1 / QUANTUM, so that sums of them are exact."""
 
 
 class Trust(NamedTuple):
-    """How every row is planned with: next value = near * observed + far * mean over all states.
+    """Weights of a row: next value = near * observed mean + far * mean over all states.
 
-    near, far, (T, S, A), and spread (T, S, A), the factor of the variance of the next value.
+    near, far: (T, S, A). spread: (T, S, A), the factor of the variance of the next value.
     """
 
     near: Floats
@@ -47,15 +47,15 @@ def exactly(costs: Floats) -> Costs:
     nothing, one = np.zeros((S, A)), np.ones((S, A))
     if T == 1:
         return Costs(costs[0], nothing, nothing, one, np.zeros((0, S, A)), nothing[None][:0], 1.0)
-    endless = np.full((T, S, A), np.inf)  # so many visits that nothing is uncertain
+    endless = np.full((T, S, A), np.inf)  # infinitely many visits: no uncertainty
     return Costs(nothing, nothing, one, one, costs, endless, 1.0)
 
 
 @njit(cache=True)
 def trust(visits: Ints, pending: Floats, made: Trust) -> None:
-    """Write how far observed frequencies are trusted; visits on their way count as visits.
+    """Write the weights of observed frequencies; pending visits count as visits.
 
-    An unseen row ends the episode, unless somebody is on the way to it. All arrays: (T, S, A).
+    An unvisited row ends the episode, unless a visit is pending. All arrays: (T, S, A).
     """
     near, far, spread = made
     T, S, A = visits.shape
@@ -79,14 +79,16 @@ def plan(
 ) -> None:
     """Backward induction: Q = cost + next value - lean * deviation, clipped to [0, steps left].
 
-    pending: (S, A), visits on their way. lean: (S, A), optimism in standard deviations. policy:
+    pending: (S, A), pending visits. lean: (S, A), optimism in standard deviations. policy:
     (H, S, A), all 0; the best action of every state gets 1, ties go to the smallest action.
     """
     successors, probabilities = rows
     near, far, spread = trusted
     T, S, A, W = successors.shape
     H = policy.shape[0]
-    certain = np.empty((S, A))  # the variance of costs that are the same at every step
+    # stage 1: the variance u of costs that do not depend on the step, as if the pending visits
+    # had reported: 1 / u grows by pending / noise
+    certain = np.empty((S, A))
     for s in range(S):
         for a in range(A):
             u = costs.variance[s, a]
@@ -96,6 +98,7 @@ def plan(
     for h in range(H - 1, -1, -1):
         t = min(h, T - 1)
         succ, prob = successors[t], probabilities[t]
+        # stage 2: first and second moment of the next value under a uniform next state
         mean, square = 0.0, 0.0
         for s in range(S):
             mean += after[s]
@@ -107,6 +110,7 @@ def plan(
             lowest = np.inf
             chosen = 0
             for a in range(A):
+                # stage 3: the cost of the row and its variance, with the memory kept per step
                 q, u = costs.cost[s, a], certain[s, a]
                 share = costs.share[s, a]
                 if share > 0.0:
@@ -116,6 +120,7 @@ def plan(
                         noise / costs.span + costs.step_weights[h, s, a]
                     )
                     u /= 1.0 + u * pending[s, a] / noise
+                # stage 4: moments of the next value; its variance times spread is added to u
                 first, second = 0.0, 0.0
                 for w in range(W):
                     p = prob[s, a, w]
@@ -126,6 +131,7 @@ def plan(
                 if spread[t, s, a] > 0.0:
                     second = near[t, s, a] * second + far[t, s, a] * square
                     u += max(second - first * first, 0.0) * spread[t, s, a]
+                # stage 5: Q = cost + E V(h + 1) - lean sqrt(u), clipped; V is the least Q
                 q += first - lean[s, a] * math.sqrt(u)
                 q = min(max(q, 0.0), left)
                 better = q < lowest
@@ -140,14 +146,16 @@ def plan(
 def expected_visits(
     rows: Rows, ends: Trust, policy: Floats, start: Floats, row_visits: Floats, cell_visits: Floats
 ) -> None:
-    """Write the visits of an episode of a policy, at most 1 per row and per cell.
+    """Write the expected visits of a policy in an episode, at most 1 per row and per cell.
 
-    Nothing is known of what follows an unseen row: mass that comes to it stops there. row_visits:
-    (T, S, A); cell_visits: (S, A); both all 0 at first. The result is in whole quanta.
+    The successors of an unvisited row are unknown, so its probability mass stops there.
+    row_visits: (T, S, A); cell_visits: (S, A); both all 0 at first. The result is rounded down to
+    multiples of 1 / QUANTUM.
     """
     successors, probabilities = rows
     T, S, A, W = successors.shape
     H = policy.shape[0]
+    # forward: d(h + 1, y) = sum over s, a of d(h, s) pi(a | h, s) p(y | s, a)
     here = start.copy()
     onward = np.zeros(S)
     for h in range(H):

@@ -1,10 +1,10 @@
-"""What is expected of revealed costs: means of several speeds, weighted by how well they predicted.
+"""Predictions of revealed costs: means with several discounts, weighted by their past errors.
 
-M memories hold means (M, T, S, A) of the cost functions that came, T is 1 or H. Memory 0 never
-forgets and wins ties: all others pay a toll. What it says has the learned prior of `beliefs`, which
-takes a step with every arrival: a plan would follow differences that are mostly luck. Memories are
-weighted in every cell (s, a) by a common score and one of the cell; one at its floor does not
-count.
+M memories hold means (M, T, S, A) of the cost functions that arrived, T is 1 or H. Memory 0 never
+forgets and wins ties, because a toll is added to the errors of all others. Its predictions have the
+learned prior of `beliefs`, which moves one step with every arrival; without the prior a plan would
+follow differences that are mostly chance. In every cell (s, a) the weight of a memory follows from
+a common score and a score of the cell; a memory with the smallest weight does not count.
 """
 
 import math
@@ -24,14 +24,14 @@ from belated.tabular.kernels.beliefs import (
 )
 
 TOLL = 0.002
-"""Squared error that is added for all memories but the slowest, which wins ties by that."""
+"""The squared error added for all memories but the slowest, which thus wins ties."""
 
 
 class Means(NamedTuple):
     """Everything that is learned about revealed costs."""
 
     means: Floats  # (M, 1 or H, S, A)
-    weights: Floats  # (M,), how many cost functions a mean is made of
+    weights: Floats  # (M,), the number of cost functions in a mean
     scores: Floats  # (M,), log weights of the memories, the largest is 0
     local: Floats  # (M, S, A), the same for every cell
     errors: Floats  # (M + 1,), squared errors, and mu (1 - mu) of memory 0
@@ -40,7 +40,7 @@ class Means(NamedTuple):
 
 @njit(cache=True)
 def say(learned: Means, said: Floats) -> None:
-    """Write what the memories say of the costs (M, 1 or H, S, A)."""
+    """Write the predictions of the memories, (M, 1 or H, S, A)."""
     _, T, S, A = said.shape
     said[:] = learned.means
     phi, weight = noise_factor(learned.errors), learned.weights[0]
@@ -53,7 +53,7 @@ def say(learned: Means, said: Floats) -> None:
 
 @njit(cache=True)
 def expected(learned: Means, said: Floats, costs: Floats) -> None:
-    """Write the expected costs (1 or H, S, A) from what the memories say."""
+    """Write the expected costs (1 or H, S, A) from the predictions of the memories."""
     scores, local = learned.scores, learned.local
     M, T, S, A = said.shape
     for s in range(S):
@@ -77,10 +77,10 @@ def expected(learned: Means, said: Floats, costs: Floats) -> None:
 
 @njit(cache=True)
 def learn(learned: Means, keep: Floats, said: Floats, costs: Floats, horizon: int) -> None:
-    """Judge the memories by what they said when the episode began, then let them learn.
+    """Score the memories by their predictions when the episode began, then update them.
 
-    keep: (M,). said: (M, 1 or H, S, A). costs: (1 or H, S, A); the means have as many steps, or
-    more.
+    keep: (M,). said: (M, 1 or H, S, A). costs: (1 or H, S, A); the means have at least as many
+    steps.
     """
     means, weights, scores, local, errors, prior = learned
     M, T, S, A = means.shape

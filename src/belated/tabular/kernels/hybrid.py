@@ -17,7 +17,7 @@ from numba import njit
 from belated.core.arrays import Floats
 
 MOST_ROUNDS = 200
-"""Newton steps after which a root is taken as it is; ten are usual."""
+"""The largest number of Newton steps; ten are usual."""
 
 
 @njit(cache=True)

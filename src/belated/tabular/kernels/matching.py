@@ -7,7 +7,7 @@ from belated.core.arrays import Floats
 
 @njit(cache=True)
 def learn(q: Floats, policy: Floats, regrets: Floats, hints: Floats, newest: float) -> None:
-    """Add the regrets of one episode, cut off at 0, and move the hints towards them.
+    """Add the regrets of one episode, truncated at 0, and move the hints towards them.
 
     With r(a) = sum over b of policy(b) q(b) - q(a): regrets = max(regrets + r, 0) and
     hints += newest (r - hints). All arrays: (H, S, A).
@@ -26,7 +26,7 @@ def learn(q: Floats, policy: Floats, regrets: Floats, hints: Floats, newest: flo
 
 @njit(cache=True)
 def match(regrets: Floats, hints: Floats, coming: float, policy: Floats) -> None:
-    """Write the policy in proportion to max(regrets + coming * hints, 0); uniform where all is 0.
+    """Write the policy proportional to max(regrets + coming * hints, 0); uniform if all are 0.
 
     All arrays: (H, S, A).
     """

@@ -1,4 +1,4 @@
-"""Running means of observed costs, with several speeds of forgetting.
+"""Running means of observed costs, with several discounts.
 
 A memory keeps for every cell (s, a), or (h, s, a), the mean of the costs observed there and the
 weight behind it; an observation multiplies the weight of its cell by the memory's `keep` first.
@@ -43,7 +43,7 @@ def errors(
 
 @njit(cache=True)
 def learn(memories: Memories, states: Ints, actions: Ints, costs: Floats) -> None:
-    """Take in the costs (H,) of a path."""
+    """Learn from the costs (H,) of a path."""
     means, weights, keep = memories
     T = means.shape[1]
     for m in range(means.shape[0]):
@@ -58,8 +58,8 @@ def learn(memories: Memories, states: Ints, actions: Ints, costs: Floats) -> Non
 def blend(pooled: Memories, stepped: Memories, shares: Floats, prediction: Floats) -> None:
     """Write the prediction (H, S, A): the memories' means, weighted by their shares.
 
-    A cell that was not seen at its step is predicted by the first pooled memory; one that was
-    never seen, by 0.
+    The prediction of a cell that was not visited at its step is that of the first pooled memory;
+    of a cell that was never visited, it is 0.
     """
     H, S, A = prediction.shape
     P, N = pooled.means.shape[0], stepped.means.shape[0]

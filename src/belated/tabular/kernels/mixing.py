@@ -7,7 +7,7 @@ from belated.core.arrays import Floats
 from belated.tabular.kernels.planning import Rows
 
 SMALL = 1e-12
-"""Where a state is less likely, the policies are mixed as they are."""
+"""In states with a smaller probability the policies are mixed directly."""
 
 
 @njit(cache=True)

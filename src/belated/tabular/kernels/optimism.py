@@ -1,10 +1,10 @@
-"""Backward passes that are optimistic about transitions nobody knows.
+"""Backward passes that are optimistic about unknown transitions.
 
 `confident` minimises over the box of every row (`counting.box`) and the simplex. With the next
 values sorted once per step, the best distribution fills the box from the smallest value up. All
 next states that were never seen share one width, so the fill needs O(W) per row: the mass that
-goes to unseen states covers a prefix of the sorted values, less the seen ones among them.
-The order of the states changes little from step to step, so each sort starts from the one before.
+goes to unseen states covers a prefix of the sorted values, without the seen ones among them.
+The order of the states changes little from step to step, so each sort starts from the previous one.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from numba import njit
 from belated.core.arrays import Floats, Indices, Ints
 
 FEW = 6
-"""Rows of up to so many known successors are sorted without branches."""
+"""Rows with up to this many known successors are sorted without branches."""
 
 
 class Box(NamedTuple):
@@ -44,9 +44,10 @@ class Frequencies(NamedTuple):
 class Bonuses(NamedTuple):
     """How costs are reduced by the deviation.
 
-    last: they are at the last step too.
-    free: a row without visits costs nothing; otherwise it counts as visited once, and as the end.
-    clip: Q is clipped to [0, steps left].
+    last: whether they are reduced at the last step too.
+    free: whether a row without visits costs nothing; otherwise it counts as one visit, and the
+        episode ends there.
+    clip: whether Q is clipped to [0, steps left].
     """
 
     last: bool
@@ -66,7 +67,7 @@ class Scratch(NamedTuple):
 
 @njit(cache=True)
 def scratch(box: Box) -> Scratch:
-    """Room for sorting, with the states in any order."""
+    """Working memory for sorting, with the states in any order."""
     _, S, _, W = box.successors.shape
     return Scratch(
         np.arange(S).astype(np.int32),
@@ -79,8 +80,8 @@ def scratch(box: Box) -> Scratch:
 
 @njit(cache=True)
 def _insert(values: Floats, order: Indices, moves: int) -> bool:
-    """Sort an order by insertion, unless that takes more than so many moves."""
-    # one state after the other moves left, past all states of larger value
+    """Sort an order by insertion; give up after this many moves. Returns whether it is sorted."""
+    # each state in turn moves left, past all states of larger value
     for i in range(1, order.shape[0]):
         state = order[i]
         value = values[np.uint32(state)]
@@ -97,20 +98,20 @@ def _insert(values: Floats, order: Indices, moves: int) -> bool:
 
 @njit(cache=True)
 def sort_values(values: Floats, sorting: Scratch) -> None:
-    """Sort states by value: from the last order if that is quick, else by buckets or by NumPy.
+    """Sort states by value: from the previous order if that is quick, else by buckets or NumPy.
 
     values: (S,). Order becomes ascending (ties: any order), rank its inverse, and prefix the sums
     of the sorted values.
     """
     order, rank, prefix, buckets, _ = sorting
     S = values.shape[0]
-    # stage 1: the order of the step before is nearly right; a few exchanges repair it
+    # stage 1: the order of the previous step is nearly right; a few exchanges repair it
     if not _insert(values, order, 2 * S):
         # stage 2: else sort by S buckets of equal width, and repair inside them
         smallest, largest = values.min(), values.max()
         scale = (S - 1) / (largest - smallest)
         buckets[:] = 0
-        for s in range(S):  # rank holds the bucket of a state for a moment
+        for s in range(S):  # rank temporarily holds the bucket of a state
             bucket = min(max(int((values[s] - smallest) * scale), 0), S - 1)
             rank[s] = bucket
             buckets[bucket + 1] += 1
@@ -174,7 +175,7 @@ def _back(
                     q += low[s, a, i] * values[state]
                     key = (np.int64(rank[state]) << 32) | i
                     j = i
-                    if n <= FEW:  # without a branch that could be guessed wrong
+                    if n <= FEW:  # without a branch that the processor may mispredict
                         while j > 0:
                             keys[j] = max(keys[j - 1], key)
                             key = min(keys[j - 1], key)
@@ -184,18 +185,18 @@ def _back(
                             keys[j] = keys[j - 1]
                             j -= 1
                     keys[j] = key
-                # fill up in the order of V: a seen slot takes at most its width, every unseen state
-                # before it at most the radius; of a run of these, prefix has the sum
+                # fill in the order of V: a seen slot takes at most its width, and every unseen
+                # state before it at most the radius; prefix has the sum of a run of unseen states
                 covered = 0.0
                 i = 0
                 while i < n:
                     place = keys[i] >> 32
-                    room = left - radius * (place - i)  # after unseen states of smaller value
+                    room = left - radius * (place - i)  # minus unseen states of smaller value
                     if room <= 0.0:
                         break
                     slot = keys[i] & 0xFFFFFFFF
                     there = values[order[place]]
-                    if room <= wide[s, a, slot]:  # all is filled here
+                    if room <= wide[s, a, slot]:  # this slot takes all that is left
                         q += radius * (prefix[place] - covered) + room * there
                         left = 0.0
                         break
@@ -205,7 +206,7 @@ def _back(
                     i += 1
                 # the mass that is left goes to unseen states beyond the last seen slot
                 if left > 0.0 and radius > 0.0:
-                    full = S - n  # unseen states filled to the brim
+                    full = S - n  # unseen states filled to the radius
                     if left < radius * full:
                         full = int(left / radius)
                     q += radius * (prefix[full + i] - covered)
@@ -253,7 +254,7 @@ def _extreme(
     sign: float,
     sorting: Scratch,
 ) -> float:
-    """The least (sign 1) or minus the largest (sign -1) probability of state s at step `end`.
+    """The smallest (sign 1) or minus the largest (sign -1) probability of state s at step `end`.
 
     This is a backward pass from a value of 1 or -1 in that state, until all values are equal.
     """
@@ -262,7 +263,7 @@ def _extreme(
     values[s] = sign
     for h in range(end - 1, -1, -1):
         sort_values(values, sorting)
-        # equal values stay equal under any law: the bound is known
+        # equal values stay equal under any distribution: the bound is known
         if values[sorting.order[0]] == values[sorting.order[S - 1]]:
             break
         _back(box, h, no_costs[0], policy[h], no_total, values, sorting, now)
@@ -278,7 +279,7 @@ def _extreme(
 def occupancy_bounds(
     box: Box, no_costs: Floats, no_total: Floats, policy: Floats, start: Floats
 ) -> tuple[Floats, Floats]:
-    """The largest and the least probability, over the box, of every state at every step.
+    """The largest and the smallest probability, over the box, of every state at every step.
 
     no_costs: (1, S, A), zeros. no_total: of size 0. policy: (H, S, A); start: (S,). Returns upper
     and lower, (H, S).
@@ -362,8 +363,8 @@ def plan(
     """Optimistic value iteration on observed frequencies; ties go to the smallest action.
 
     Q_h = costs - (steps after h) * width / sqrt(visits) + p V_{h+1}, clipped to [0, steps left],
-    and 0 where nothing was seen. costs, observed: (1 or H, S, A), lowered mean costs and how many
-    were observed. Returns the greedy actions (H, S) and V (H + 1, S).
+    and 0 in unvisited rows. costs, observed: (1 or H, S, A), the lowered mean costs and the number
+    of observed costs. Returns the greedy actions (H, S) and V (H + 1, S).
     """
     successors, probabilities, visits, deviation = seen
     _, S, A, W = successors.shape
@@ -377,7 +378,7 @@ def plan(
             lowest = np.inf
             # Q of every action, and the least of them
             for a in range(A):
-                q = 0.0  # where nothing was seen
+                q = 0.0  # of an unvisited row
                 if visits[t, s, a] > 0 and observed[c, s, a] > 0:
                     q = costs[c, s, a] - (left - 1) * (width * deviation[t, s, a])
                     for w in range(W):

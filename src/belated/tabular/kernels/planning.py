@@ -9,7 +9,7 @@ from belated.core.arrays import Floats, Indices, Ints
 
 
 class Rows(NamedTuple):
-    """Where every (step, state, action) leads: successors, probabilities (T, S, A, W)."""
+    """The transitions of every (step, state, action): successors, probabilities (T, S, A, W)."""
 
     successors: Indices
     probabilities: Floats
@@ -95,7 +95,7 @@ def best(rows: Rows, costs: Floats, horizon: int, clip: bool) -> tuple[Ints, Flo
                     q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
                 if clip:
                     q = min(max(q, 0.0), horizon - h)
-                better = q < lowest  # selected without a branch, which nobody could predict
+                better = q < lowest  # selected without a branch, which would be unpredictable
                 action = a if better else action
                 lowest = q if better else lowest
             now[s] = lowest

@@ -15,7 +15,7 @@ def softmax(total: Floats, rates: Floats, policy: Floats) -> None:
     """Exponential weights of the running total: exp(-rates * total), each row divided by its sum.
 
     total: (H, S, A), finite; its row minima are subtracted in place, which changes no policy and
-    keeps the numbers small for ever. rates: (1 or H,), at least 0. policy: (H, S, A), written.
+    keeps the numbers small. rates: (1 or H,), at least 0. policy: (H, S, A), written.
     """
     H, S, A = total.shape
     for h in range(H):
