@@ -1,6 +1,8 @@
 """Decisions over HTTP: one request each or many in one, feedback by key, and the same learner."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -117,8 +119,8 @@ def test_a_batch_counts_towards_the_next_snapshot_as_what_it_holds(tmp_path, mon
     """A snapshot is asked for by the event that fills the limit, before it is answered."""
     asked, snapshot = [], Learning.snapshot
     monkeypatch.setattr(Learning, "snapshot", lambda self: (asked.append(1), snapshot(self)))
-    found = []
-    with InProcess(config(tmp_path, learners=[MAIL], limits={"snapshot": 1000})) as client:
+    table, found = config(tmp_path, learners=[MAIL], limits={"snapshot": 1000}), []
+    with InProcess(table) as client:
         made = []
         for size in (1000, 400, 599, 1):  # the third leaves one to go, the fourth is it
             body = {"decisions": [{"features": {"age": 30}}] * size}
@@ -129,6 +131,13 @@ def test_a_batch_counts_towards_the_next_snapshot_as_what_it_holds(tmp_path, mon
             client.post(f"{BASE}/feedback/batch", json={"records": records})
             found.append(len(asked))
     assert found == [1, 1, 1, 2, 2, 3]
+    with closing(sqlite3.connect(tmp_path / "data" / "mail.sqlite")) as db, db:
+        db.execute("DELETE FROM snapshots")  # as if the server had been killed before the first
+        db.execute("DELETE FROM events WHERE number > 3")  # 1,400 decisions are left
+    with InProcess(table) as client:
+        assert client.get(BASE).json()["begun"] == 1400
+        client.post(f"{BASE}/decide", json={"features": {"age": 30}})
+    assert len(asked) == 4
 
 
 def test_the_served_learner_is_the_one_of_the_library(tmp_path):

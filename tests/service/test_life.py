@@ -215,10 +215,12 @@ def test_a_default_waits_for_what_happened_in_time(tmp_path, monkeypatch):
         assert (status["pending"], status["overdue"]) == (0, 3)
         assert feed(key="k0", reward=10, time=1_000_050.0) == ("taken", None)
         assert feed(key="k1", reward=10) == ("late", False)
-        assert feed(key="k1", reward=10, time=1_000_200.0) == ("late", False)
+        assert feed(key="k1", reward=10, time=1_000_200.0) == ("duplicate", None)
+        assert feed(key="k2", reward=10, time=1_000_200.0) == ("late", False)
+        assert feed(key="k2", reward=10, time=1_000_050.0) == ("taken", None)
         clock.now += 601.0
         status = client.get(base).json()
-        assert (status["open"], status["counts"]["defaulted"]) == (0, 2)
+        assert (status["open"], status["counts"]["defaulted"]) == (0, 1)
         rows = client.get(f"{base}/report").json()["actions"]
         assert sum(row["reports"] for row in rows) == 3
     same(table, "shop")
@@ -249,9 +251,16 @@ def test_while_a_default_waits_only_what_is_new_and_well_formed_is_late(tmp_path
         assert feed(step=0, cost=0.5) == "conflict"
         assert feed(step=7, cost=0.5) == "invalid"
         assert feed(costs=[0.5, 0.5, 0.5]) == "invalid"
-        assert feed(step=1, cost=0.5) == "late"
+        both = [{"episode": episode, "step": 1, "cost": 0.5}] * 2
+        told = client.post(f"{base}/feedback/batch", json={"records": both}).json()["outcomes"]
+        assert [one["outcome"] for one in told] == ["late", "duplicate"]
+    with InProcess(table) as client:  # from its snapshot, on which `feed` goes on
+        assert feed(step=1, cost=0.5) == "duplicate"
+        assert feed(step=1, cost=0.75) == "conflict"
+        assert client.get(base).json()["late"] == 1
         clock.now += 601.0
         assert client.get(base).json()["open"] == 0
+        assert feed(step=1, cost=0.5) == "duplicate"
     _, events = same(table, "walk")
     assert sum(len(event["records"]) for event in events if event["do"] == "feedback") == 2
 

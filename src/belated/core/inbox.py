@@ -241,6 +241,7 @@ class Inbox(Wrapper):
         self._open: dict[int, Facts] = {}  # open episodes with records
         self._closed: dict[int, Facts] = {}  # in the order in which they were closed
         self._held: dict[int, list[Any]] = {}  # outcomes that wait for their deadline
+        self._aside: dict[int, Facts] = {}  # of open episodes, what came too late for a default
         self._pathless: set[int] = set()  # episodes whose outcome waits for a path
         self._crowded = SWEEP
         waiting = agent.open_episodes()
@@ -279,7 +280,7 @@ class Inbox(Wrapper):
         made._began, made._counts = self._began.copy(), self._counts.copy()
         made._untold, made._seen = self._untold.copy(), self._seen.copy()
         made._held = {number: held.copy() for number, held in self._held.items()}
-        made._pathless = self._pathless.copy()
+        made._pathless, made._aside = self._pathless.copy(), self._aside.copy()
         return made
 
     def begin_episode(self, now: float | None = None) -> Episode:
@@ -331,6 +332,15 @@ class Inbox(Wrapper):
     def foresee(self, record: Any) -> Outcome:
         """What would become of a record if it arrived now; nothing changes."""
         return self._outcome(record, Sorted())
+
+    def set_aside(self, record: Any, why: str) -> Outcome:
+        """Remember an outcome of an open episode that is late and not used, and say so."""
+        number, known = record.episode, self._aside.get(record.episode, {})
+        kind, found = _compared(record.facts(), known)
+        if kind == "taken":
+            self._aside[number] = {**known, **record.facts()}
+            kind, found = "late", why
+        return Outcome(kind, number, record.part, f"episode {number}: {found}")
 
     def skip_report(self) -> None:
         """Leave the episodes that deadlines have closed so far out of the next report."""
@@ -489,8 +499,8 @@ class Inbox(Wrapper):
     def _close(self, number: int) -> None:
         """Move the facts of an episode to the closed ones, and drop the oldest of those."""
         self._pathless.discard(number)
-        known = self._open.pop(number, None)
-        if known is None:
+        known = {**self._aside.pop(number, {}), **self._open.pop(number, {})}
+        if not known:
             return
         self._closed[number] = known
         while len(self._closed) > self.remember:
@@ -609,6 +619,7 @@ class Inbox(Wrapper):
             "told": self._told,
             "open": _written(self._open),
             "closed": _written(self._closed),
+            "aside": _written(self._aside),
             "held": [record.to_state() for held in self._held.values() for record in held],
             "pathless": sorted(self._pathless),
             "crowded": self._crowded,
@@ -625,10 +636,12 @@ class Inbox(Wrapper):
         """The inbox that wrote the state; if it had a clock, `clock` must be set again."""
         given = ("deadline", "default", "grace", "remember", "hold", "rewards", "clip")
         names = ("open", "closed", "crowded", "kept_from", "due_from", "now", "began", "counts")
-        more = ("agent", "timed", "told", "held", "pathless", "untold")
+        more = ("agent", "timed", "told", "held", "pathless", "untold", "aside")
         if isinstance(state, dict) and "hold" not in state:  # of version 0.2
             off = dict.fromkeys(("hold", "clip", "told"), False)
             state = {**off, "rewards": None, "held": [], "pathless": [], **state}
+        if isinstance(state, dict):
+            state = {"aside": _written({}), **state}  # version 0.2 did not remember it
         read = stored.exact(state, *given, *names, *more)
         timed, told = checks.flag("timed", read["timed"]), checks.flag("told", read["told"])
         now = -math.inf if read["now"] is None else checks.real("now", read["now"], -math.inf)
@@ -641,6 +654,7 @@ class Inbox(Wrapper):
         made.clock = None
         made._open = made._read(read["open"])
         made._closed = made._read(read["closed"])
+        made._aside = made._read(read["aside"])
         made._crowded = checks.integer("crowded", read["crowded"], SWEEP)
         made._due_from = checks.integer("due_from", read["due_from"], 0, made.begun)
         made._kept_from = checks.integer("kept_from", read["kept_from"], 0, made._due_from)

@@ -270,9 +270,13 @@ class LinearSampler:
             return Decision(number, place, probability, out)
         return Decision(number, int(models[place]), probability, self._whole_policy(models, out))
 
-    def check_observation(self, x: object, among: object = None) -> None:
-        """Raise `ValueError` if no decision can be made there; nothing changes."""
-        self._at_hand(x, among)
+    def check_observation(self, x: object, among: object = None) -> object:
+        """Raise `ValueError` if no decision can be made there; nothing changes.
+
+        Returns the same for `decide`: a list of numbers as an array, which is not read again.
+        """
+        given, _, _ = self._at_hand(x, among)
+        return given[0].copy() if given is self._given else x
 
     def _at_hand(self, x: object, among: object) -> tuple[Floats, Ints, list[Floats]]:
         """Features (1, d) or (n, d), the models of the actions that may be taken, and numbers."""

@@ -689,8 +689,8 @@ class Books:
                 return Outcome("duplicate", number, part, "its decision was noted before")
         waits = self.terms.waits and number in self.open and record.is_outcome
         past = waits and self._is_past(self._began(number), time)
-        if past and self.inbox.foresee(record).used:  # it is new and well-formed
-            return Outcome("late", number, record.part, f"episode {number}: {WAITED}")
+        if past and self.inbox.foresee(record).used:  # it is well-formed, and nothing else came
+            return self.inbox.set_aside(record, WAITED)
         if not isinstance(record, End):
             return None
         part = "end"

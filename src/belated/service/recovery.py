@@ -29,8 +29,9 @@ class Restored:
     """A learner as its storage has it.
 
     number, checksum: of the last event. snapshot: the event after which the snapshot was made, 0 if
-    there is none. differing: policies that came out otherwise than they were handed out, as may
-    happen on another machine. wanted: the change that the configuration asks for, if any.
+    there is none. since: events after it, of which a batch is as many as it has. differing:
+    policies that came out otherwise than they were handed out, as may happen on another machine.
+    wanted: the change that the configuration asks for, if any.
     """
 
     books: Books
@@ -38,6 +39,7 @@ class Restored:
     number: int = 0
     checksum: int = 0
     snapshot: int = 0
+    since: int = 0
     differing: int = 0
     wanted: Changed | None = None
 
@@ -61,7 +63,9 @@ def restore(storage: Storage, terms: Terms, make: Callable[[], Agent]) -> Restor
     restored = _newest(storage, terms) or Restored(Books(terms), Pupil(fresh))
     rows = checked(storage.events(restored.number), restored.number, restored.checksum)
     for row in rows:
-        happen(restored, log.read(row.written, row.format, partial(reread, terms.problem)))
+        event = log.read(row.written, row.format, partial(reread, terms.problem))
+        happen(restored, event)
+        restored.since += log.weight(event)
         restored.number, restored.checksum = row.number, row.checksum
     if restored.number:
         restored.wanted = _wanted(restored, asked, given)

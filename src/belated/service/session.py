@@ -141,7 +141,7 @@ class Session:
         self._choosing: dict[str, asyncio.Future[dict[str, int]]] = {}
         self._coming: dict[asyncio.Future[Any], int] = {}  # and how many episodes each asks for
         self._snapshot = restored.snapshot
-        self._since = restored.number - restored.snapshot
+        self._since = restored.since
         self._looked: tuple[float, float, Any, Look | None] = (0.0, 0.0, None, None)
         self._writing: threading.Thread | None = None
         at = (restored.number, restored.checksum)
@@ -234,9 +234,9 @@ class Session:
 
         def ask(pupil: Pupil) -> None:
             made: list[Drawn] = []
-            error = _refused(pupil, asked)
-            for one in () if error else asked:
-                found = pupil.decide(one.observation, one.among, now)
+            seen, error = _checked(pupil, asked)
+            for one, observation in () if error else zip(asked, seen, strict=True):
+                found = pupil.decide(observation, one.among, now)
                 told = (one.key, one.observation, one.among, found.action, found.probability)
                 made.append(Drawn(found.number, *told, pupil.holdout(found)))
             event = Chosen(0.0, now, pupil.learned, tuple(made))
@@ -628,12 +628,13 @@ def _one_place_each(
     yield given[start:]
 
 
-def _refused(pupil: Pupil, asked: Sequence[Wanted]) -> Refusal | None:
-    """Why one of the decisions cannot be made; nothing has changed then."""
+def _checked(pupil: Pupil, asked: Sequence[Wanted]) -> tuple[list[Any], Refusal | None]:
+    """Observations for the agent, and why one of the decisions cannot be made; nothing changes."""
+    seen: list[Any] = []
     for i, one in enumerate(asked):
         try:
-            pupil.check(one.observation, one.among)
+            seen.append(pupil.check(one.observation, one.among))
         except ValueError as error:
             where = f"decision {i}: " if len(asked) > 1 else ""
-            return Refusal(422, f"{where}{error}", outcome="invalid", field=one.field)
-    return None
+            return seen, Refusal(422, f"{where}{error}", outcome="invalid", field=one.field)
+    return seen, None
