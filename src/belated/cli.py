@@ -296,7 +296,7 @@ def table_(
     directory: Path,
     /,
     *,
-    which: str = "results",
+    which: str | None = None,
     form: Annotated[str, Parameter(name="--format")] = "markdown",
     baseline: str | None = None,
 ) -> None:
@@ -304,9 +304,9 @@ def table_(
 
     Args:
         directory: Where `belated run` put the results.
-        which: results (what `belated run` prints), costs, differences or selected.
+        which: results (what `belated run` prints, the default), costs, differences or selected.
         form: markdown, latex (with the rules of booktabs) or csv (numbers in full).
-        baseline: For differences: the agent that all others are compared with, not all pairs.
+        baseline: Differences of all agents from this one, instead of all pairs.
     """
     from belated.lab.results import Results  # noqa: PLC0415
     from belated.lab.tables import FORMS  # noqa: PLC0415

@@ -64,15 +64,38 @@ def boxes(figure, texts):
     return [text.get_window_extent() for text in texts]
 
 
-def test_names_do_not_run_into_the_next_panel(result):
+@pytest.mark.parametrize("legend", [None, "ends"])
+@pytest.mark.parametrize("layout", [None, "constrained"])
+def test_names_do_not_run_into_the_next_panel(result, legend, layout):
     with lab.plot.style():
-        figure, axes = plt.subplots(1, 2, figsize=(7, 2.5))
+        figure, axes = plt.subplots(1, 2, figsize=(7, 2.5), layout=layout)
         for one in axes:
-            lab.plot.cost(result, "late", ax=one)
+            lab.plot.cost(result, "late", ax=one, legend=legend)
+            one.set_ylabel("")
         left, right = axes
-        edge = right.get_tightbbox().x0
-        assert all(box.x1 <= edge for box in boxes(figure, left.get_legend().get_texts()))
+        box = left.get_legend()
+        texts = left.texts if box is None else box.get_texts()
+        assert (box is None) == (legend == "ends" and layout == "constrained")
+        assert {text.get_text() for text in texts} >= set(ARMS)
+        found = boxes(figure, texts)
+        assert all(box.x1 <= right.get_tightbbox().x0 for box in found)
+        assert all(box.y0 >= 0 for box in found)
         plt.close(figure)
+
+
+def test_titles_of_your_own_hold_mathematics(result):
+    with lab.plot.style():
+        figure, axes = plt.subplots()
+        own = [axes.set_title("$x$"), axes.set_xlabel(r"$\eta$"), axes.text(0, 0, "$y$")]
+    plt.close(figure)
+    shown = lab.plot.cost(result, "soon")
+    own += [shown.set_title("$x$"), shown.set_ylabel("$c$")]
+    plt.close(shown.figure)
+    assert all(text.get_parse_math() for text in own)
+    some = lab.plot.panels({"$d = 5$": result, "2 $ or 3": result}, cases=["soon"])
+    left, right = (axes.title if axes.get_title() else axes._left_title for axes in some.axes)
+    assert left.get_parse_math()
+    assert not right.get_parse_math()
 
 
 @pytest.mark.parametrize("width", ["column", "page"])
@@ -215,3 +238,11 @@ def test_slopes_and_scores_are_those_of_the_costs_that_are_asked_for(whole_runs)
         if line.agent == "UCB"
     ])  # fmt: skip
     assert f"({lab.tables.number(mean)})" in drawn.legends[0].get_texts()[0].get_text()
+
+
+def test_a_baseline_asks_for_differences(result):
+    found = result.table(baseline="UCB", on="drawn").cells
+    assert found == result.table("differences", baseline="UCB", on="drawn").cells
+    assert all("UCB" in row for row in found)
+    with pytest.raises(ValueError, match="baseline is for the table of differences"):
+        result.table("costs", baseline="UCB")

@@ -49,6 +49,8 @@ WIDE = 0.7
 """The largest share of the width of axes that a legend inside takes; panels beside them may still
 make them narrower."""
 WHAT = ("cost", "regret")
+OWN = {"text.parse_math": True}
+"""In titles and labels of your own $...$ is mathematics."""
 
 
 @contextlib.contextmanager
@@ -57,7 +59,7 @@ def style(width: str | float | None = None) -> Iterator[None]:
 
     width: "column" or "page" or inches; narrow figures have smaller letters.
     """
-    with matplotlib.rc_context(Layout(width).style):
+    with matplotlib.rc_context(Layout(width).style | OWN):
         yield
 
 
@@ -83,7 +85,9 @@ def cost(
         agents: which are shown; each keeps its colour.
         labels: names to be shown for agents, in which $...$ is mathematics.
         legend: "ends", "inside" or "none". By default names stand at the ends of curves, and inside
-            the axes if these are one panel of several; below them if there is no room.
+            the axes if these are one panel of several. Where the layout of the figure makes room
+            (`layout="constrained"`) a wide legend stands below the axes; where it does not, names
+            at the ends of panels are put inside.
     """
     layout = Layout(block=block, on=on, agents=agents, labels=labels)
     return _over_time(result, case, "value", ax, layout, legend)
@@ -220,7 +224,7 @@ def panels(
             if len(rows):
                 curves.paint(axes, names, rows, "value" if what == "cost" else "regret",
                              curves.block_of(rows, what, layout), None, layout)  # fmt: skip
-            axes.set_title(heading)
+            axes.set_title(heading).set_parse_math(is_math(heading))
         for i, axes in enumerate(grid):
             axes.set_visible(i < len(scenes))
             if i % across:
@@ -281,24 +285,32 @@ def _case(result: Results, case: str | None) -> str:
 
 def _label(axes: Axes, ends: list[style_of.End], given: Axes | None, legend: str | None) -> None:
     """Name the curves: at their ends, unless another panel may stand there."""
+    figure = axes.get_figure(root=True)
+    several = given is not None and figure is not None and len(figure.axes) > 1
     if legend is None:
-        figure = axes.get_figure(root=True)
-        several = given is not None and figure is not None and len(figure.axes) > 1
         legend = "inside" if several else "ends"
     checks.choice("legend", legend, LEGENDS)
+    if legend == "ends" and several and not _makes_room(axes):
+        legend = "inside"
     if legend == "ends":
         label_ends(axes, ends)
     elif legend == "inside":
         _legend(axes)
 
 
+def _makes_room(axes: Axes) -> bool:
+    """Whether the figure moves its axes apart for what stands beside them."""
+    figure = axes.get_figure(root=True)
+    return figure is not None and figure.get_layout_engine() is not None
+
+
 def _legend(axes: Axes) -> None:
-    """A legend inside the axes, or below them where it would take most of their width."""
+    """A legend inside the axes, or below them if it is wide and the figure makes room for it."""
     box = axes.legend(frameon=False, fontsize="small")
     figure = axes.get_figure(root=True)
     assert figure is not None
     figure.draw_without_rendering()
-    if box.get_window_extent().width > WIDE * axes.bbox.width:
+    if _makes_room(axes) and box.get_window_extent().width > WIDE * axes.bbox.width:
         lowest = axes.xaxis.get_tightbbox()
         down = 0.0 if lowest is None else (lowest.y0 - axes.bbox.y0) / figure.dpi
         place = axes.transAxes + ScaledTranslation(0.0, down, figure.dpi_scale_trans)
@@ -313,5 +325,6 @@ def _legend(axes: Axes) -> None:
 
 def _axes() -> Axes:
     figure: Any = plt.figure(FigureClass=Sheet, figsize=(6.2, 3.5), layout="constrained")
-    axes: Axes = figure.subplots()
+    with matplotlib.rc_context(OWN):
+        axes: Axes = figure.subplots()
     return axes

@@ -140,7 +140,7 @@ class Results:
 
     def table(
         self,
-        which: str = "results",
+        which: str | None = None,
         *,
         on: str = "means",
         regret: str | None = None,
@@ -149,13 +149,18 @@ class Results:
         """A table, which prints itself and has the forms markdown(), latex() and csv().
 
         Args:
-            which: "results" (what `belated run` prints), "costs", "differences" or "selected".
+            which: "results" (what `belated run` prints, the default), "costs", "differences" (the
+                default with a baseline) or "selected".
             on: costs in expectation over their noise ("means"), or as they were drawn ("drawn").
             regret: "hindsight", "means", "dynamic" or "so far"; by default against the best fixed
                 policy of the whole run, on the costs that `on` says.
             baseline: for differences, the agent that all others are compared with.
         """
+        if which is None:
+            which = "results" if baseline is None else "differences"
         checks.choice("which", which, TABLES)
+        if baseline is not None and which != "differences":
+            raise ValueError(f"baseline is for the table of differences, not for {which!r}")
         title = title_of(self.experiment)
         lines = self.lines_on(on, regret)
         if statistics.noisy(self.reported) and on == "means":
