@@ -54,12 +54,12 @@ def pictured(directory, url, path, width, height):
 class Browser:
     """A browser that stays open, spoken to over its pipe; `complaints` are of all its pages."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, *options):
         reads, self._writes = os.pipe()
         self._reads, writes = os.pipe()
         ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (reads, writes)]
         self._process = subprocess.Popen(
-            [browser(), *FLAGS, "--hide-scrollbars", "--remote-debugging-pipe",
+            [browser(), *FLAGS, *options, "--hide-scrollbars", "--remote-debugging-pipe",
              f"--user-data-dir={directory / 'browser'}", "about:blank"],
             preexec_fn=lambda: (os.dup2(ends[0], 3), os.dup2(ends[1], 4)),  # noqa: PLW1509
             close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

@@ -156,6 +156,7 @@ def run(
     jobs: Whole | None = None,
     engine: str = "local",
     out_dir: Annotated[Path | None, Parameter(name="--out")] = None,
+    only: Annotated[list[str] | None, Parameter(negative="")] = None,
     no_own_code: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Run an experiment, or continue one that was stopped.
@@ -168,6 +169,7 @@ def run(
         engine: local (processes on this machine), ray (the cluster at RAY_ADDRESS, else one
             that is started here), or here (this process, one run after the other).
         out_dir: Directory for the results; out/NAME by default.
+        only: An agent to run now, leaving the others for another time; may be given again.
         no_own_code: Refuse a file that names code of its own (module:function).
     """
     with _uninterrupted():
@@ -182,7 +184,7 @@ def run(
         directory = out_dir or Path("out") / slug(chosen.name)
         if jobs is None:
             jobs = 1 if engine == "here" else _cores()
-        done = _with_progress(chosen, directory, jobs, engine, source)
+        done = _with_progress(chosen, directory, jobs, engine, source, only)
     for outcome in done.failed:
         err.print(f"failed: {outcome.task.name}: {outcome.reason}", style="red")
     if done.found:
@@ -413,7 +415,12 @@ def _changed(experiment: Experiment, seeds: int | None, episodes: int | None) ->
 
 
 def _with_progress(
-    experiment: Experiment, directory: Path, jobs: int, engine: str, source: str
+    experiment: Experiment,
+    directory: Path,
+    jobs: int,
+    engine: str,
+    source: str,
+    only: Sequence[str] | None,
 ) -> Done:
     from belated.lab.progress import bar  # noqa: PLC0415
     from belated.lab.run import execute  # noqa: PLC0415
@@ -425,6 +432,7 @@ def _with_progress(
             jobs=jobs,
             engine=engine,
             source=source,
+            only=only,
             begun=shown.begun,
             meanwhile=_prepare,
             progress=lambda outcome: shown.advance(),

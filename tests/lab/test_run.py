@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 import belated as bl
+from belated import cli
 from belated.config import user_code as own
 from belated.lab import Results, RunsFailed, Told, experiment, part, run
+from belated.lab.run import execute
 from config.test_own import MODULE
+from lab.small import TINY, files
 
 SMALL = {"episodes": 12, "seeds": 2, "name": "py"}
 
@@ -130,6 +133,20 @@ def test_failed_runs_raise_and_the_others_are_kept(tmp_path, capsys):
         run(experiment(**given), tmp_path)
     assert [outcome.task.seed for outcome in e.value.failed] == [1]
     assert Results(tmp_path, experiment(**given)).rows["seed"].unique().to_list() == [0]
+
+
+def test_some_agents_now_and_the_others_later(tmp_path, capsys):
+    run(TINY, tmp_path / "whole", engine="here")
+    some = run(TINY, tmp_path / "out", engine="here", only=["B"])
+    assert set(some.rows["agent"]) == {"B"}
+    assert set(run(TINY, tmp_path / "out", engine="here", only=["A", "B"]).rows["agent"]) > {"B"}
+    assert files(tmp_path / "out") == files(tmp_path / "whole")
+    assert execute(TINY, tmp_path / "out", engine="here", only=["A"]).found == 4
+    with pytest.raises(ValueError, match="only must be one of 'A', 'B', got 'C'"):
+        run(TINY, tmp_path / "none", engine="here", only=["C"])
+    assert not (tmp_path / "none").exists()
+    assert cli.main(["run", "paper-grid", "--only", "C", "--out", str(tmp_path / "none")]) == 2
+    assert "only must be one of 'Delayed OPPO'" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_what_is_wrong_is_said_in_one_line():

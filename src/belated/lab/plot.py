@@ -49,7 +49,7 @@ WIDE = 0.7
 """The largest share of the width of axes that a legend inside takes; panels beside them may still
 make them narrower."""
 WHAT = ("cost", "regret")
-OWN = {"text.parse_math": True}
+OWN: dict[Any, Any] = {"text.parse_math": True}
 """In titles and labels of your own $...$ is mathematics."""
 
 

@@ -90,6 +90,7 @@ def run(
     *,
     jobs: int = 1,
     engine: str | None = None,
+    only: Sequence[str] | None = None,
     **described: Any,
 ) -> Results:
     """Run an experiment, or continue one that was stopped, and return its results.
@@ -105,6 +106,7 @@ def run(
         engine: "local" (processes on this machine), "ray" (a cluster) or "here" (this process).
             By default it is local, or here if a function cannot be handed to another process,
             such as one of a notebook cell; a note on the error output says so.
+        only: run these agents now, by name, and leave the others for another time.
         described: see `what`.
 
     Raises:
@@ -123,10 +125,10 @@ def run(
         )
         engine, jobs = "here", 1
     if directory is not None:
-        return _run(found, Path(directory), jobs, engine or LOCAL)
+        return _run(found, Path(directory), jobs, engine or LOCAL, only)
     temporary = tempfile.mkdtemp(prefix="belated-")
     try:
-        results = _run(found, Path(temporary), jobs, engine or LOCAL)
+        results = _run(found, Path(temporary), jobs, engine or LOCAL, only)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -134,13 +136,16 @@ def run(
     return results
 
 
-def _run(found: Experiment, directory: Path, jobs: int, engine: str) -> Results:
+def _run(
+    found: Experiment, directory: Path, jobs: int, engine: str, only: Sequence[str] | None
+) -> Results:
     with bar(found.name) as shown:
         done = execute(
             found,
             directory,
             jobs=jobs,
             engine=engine,
+            only=only,
             begun=shown.begun,
             progress=lambda outcome: shown.advance(),
         )
@@ -181,6 +186,7 @@ def execute(
     jobs: int = 1,
     engine: str = LOCAL,
     source: str = "",
+    only: Sequence[str] | None = None,
     begun: Callable[[int], None] | None = None,
     meanwhile: Callable[[], object] | None = None,
     progress: Callable[[Attempt], None] | None = None,
@@ -196,6 +202,7 @@ def execute(
         engine: "local" (processes on this machine), "ray" (a cluster) or "here" (in this process,
             one run after the other).
         source: the file that the experiment is from, to be named in errors.
+        only: the agents that are run now, by name; None for all.
         begun: called with the number of runs to do, before the first is started.
         meanwhile: called once runs have been handed to workers.
         progress: called with every outcome as it comes.
@@ -209,7 +216,10 @@ def execute(
             f'engine must be "here" or "ray", since workers cannot be given {stuck[0]}, which is '
             'not in a module or a script; got "local"'
         )
-    tasks = store.unfinished(directory, experiment)
+    left = store.unfinished(directory, experiment)
+    names = [learner.name for learner in experiment.learners]
+    chosen = names if only is None else [checks.choice("only", name, names) for name in only]
+    tasks = [one for one in left if one.learner in chosen]
     failed: list[Attempt] = []
     with ENGINES[engine](experiment, min(jobs, len(tasks))) as perform:
         task.rehearse(experiment, source, 1 if engine == "ray" else jobs)  # while workers start
@@ -230,7 +240,7 @@ def execute(
     if not failed:
         files.sweep(directory)
     total = len(experiment.tasks())
-    return Done(total - len(tasks), len(tasks) - len(failed), tuple(failed))
+    return Done(total - len(left), len(tasks) - len(failed), tuple(failed))
 
 
 def unportable(experiment: Experiment) -> list[str]:
