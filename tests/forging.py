@@ -33,7 +33,7 @@ from registry import AGENTS, ARMS
 
 MEMORY = 3 * 2**30
 """Bytes of address space; a bad number that asks for more is an error."""
-PATIENCE = 5
+PATIENCE = 60
 """Processor seconds for one file; a bad number that keeps the agent busy for longer is an error."""
 LATER = 4
 """Episodes that a loaded agent plays."""

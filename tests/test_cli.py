@@ -15,7 +15,7 @@ from belated import cli
 from belated.__main__ import SERVICE
 from belated.lab import EXPERIMENTS, Results, store, tables
 
-TINY = ["--seeds", "2", "--episodes", "15", "--jobs", "1"]
+TINY = ["--seeds", "2", "--episodes", "15", "--jobs", "1", "--engine", "here"]
 
 
 @pytest.fixture(scope="module")

@@ -129,7 +129,7 @@ def place(tmp_path, monkeypatch):
 
 def test_an_experiment_of_own_parts_runs_from_the_shell(place):
     command = [os.path.join(os.path.dirname(sys.executable), "belated"), "run", "own.toml"]
-    subprocess.run([*command, "--jobs", "2", "--out", "out"], check=True, capture_output=True)
+    subprocess.run([*command, "--jobs", "1", "--out", "out"], check=True, capture_output=True)
     rows = store.rows(place / "out")
     assert rows["agent"].unique(maintain_order=True).to_list() == ["uniform", "cautious"]
     np.testing.assert_allclose(rows["value"], 4 * 0.5)  # four steps, each 0.5 whatever is done

@@ -31,7 +31,7 @@ CASED = Experiment(
 @pytest.fixture(scope="module")
 def cased(tmp_path_factory):
     directory = tmp_path_factory.mktemp("cased")
-    run(CASED, directory)
+    run(CASED, directory, engine="here")
     return directory
 
 
@@ -105,7 +105,7 @@ def test_a_sweep_is_drawn_against_its_axis(tmp_path):
         name="s", environment=part("chain", states=3, horizon=4), delays=part("none"),
         agents=CASED.agents[:1], episodes=40, seeds=2, cases=cases, against="total_delay",
     )  # fmt: skip
-    run(experiment, tmp_path)
+    run(experiment, tmp_path, engine="here")
     (drawing,) = drawn(tmp_path)
     (axes,) = drawing.figure.axes
     cut = [sum(min(d, 39 - k) for k in range(40)) for d in (0, 3, 9)]

@@ -98,7 +98,7 @@ def lower_bound(tmp_path_factory):
         experiment, agents=experiment.agents[:1], seeds=60 if FULL else 8, episodes=256
     )
     directory = tmp_path_factory.mktemp("lower-bound")
-    run(experiment, directory)
+    run(experiment, directory, engine="here")
     return experiment, store.rows(directory)
 
 

@@ -51,7 +51,7 @@ TINY = Experiment(
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     directory = tmp_path_factory.mktemp("tiny")
-    run(TINY, directory, jobs=1)
+    run(TINY, directory, engine="here")
     return directory
 
 

@@ -7,6 +7,7 @@ import sys
 import httpx
 import pytest
 
+from limits import LIMIT
 from serving import SHOP, config, restored, running
 
 LAB = ("cyclopts", "matplotlib", "polars", "rich", "tomli_w")
@@ -39,7 +40,10 @@ def belated(directory, env, *arguments):
 def test_the_service_needs_nothing_of_the_lab(tmp_path):
     env = without(tmp_path, *LAB)
     table = config(tmp_path, learners=[SHOP])
-    with running(tmp_path, table, env=env) as server, httpx.Client(base_url=server.url) as web:
+    with (
+        running(tmp_path, table, env=env) as server,
+        httpx.Client(base_url=server.url, timeout=LIMIT) as web,
+    ):
         base = "/v1/learners/shop"
         assert web.post(f"{base}/episodes", json={"key": "k"}).json()["episode"] == 0
         action = web.post(f"{base}/decide", json={"episode": 0, "step": 0, "state": 0})

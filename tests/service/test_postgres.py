@@ -280,7 +280,7 @@ def test_a_server_that_has_lost_its_learner_does_not_say_unknown(table, tmp_path
                 "SELECT pg_terminate_backend(pid) FROM pg_locks "
                 "WHERE locktype = 'advisory' AND granted"
             )
-        with httpx.Client(base_url=other.url) as web:
+        with httpx.Client(base_url=other.url, timeout=LIMIT) as web:
             until(lambda: web.get(BASE).status_code == 200)
             for k in range(6):
                 assert web.post(f"{BASE}/episodes", json={"key": f"k{k}"}).json()["episode"] == k

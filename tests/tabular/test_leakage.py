@@ -5,7 +5,6 @@ Margin: three standard errors over the seeds, which are fixed.
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 import belated as bl
 from limits import FULL
@@ -18,6 +17,8 @@ K = BLOCKS * (DELAY + 1)
 
 def exact_regret():
     """H (d + 1) E[max over actions of N / 2 - Bin(N, 1/2)]."""
+    from scipy.stats import binom  # slow to import
+
     wins = np.arange(BLOCKS + 1)
     at_least = binom.sf(wins - 1, BLOCKS, 0.5)  # P(Bin >= m); the fewest ones win
     fewest = np.sum(at_least[1:] ** A)  # E[min] = sum of P(min >= m)

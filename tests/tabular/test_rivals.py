@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
 
 import belated as bl
 from belated import testing
@@ -190,14 +189,21 @@ def test_actor_critic_looks_one_step_ahead():
     assert agent.begin_episode().policy[0, 0, 1] == pytest.approx(1 / (1 + np.exp(0.875)))
 
 
+def smaller(one, other):
+    """The probability that a draw of one beta distribution is smaller than one of another."""
+    from scipy import integrate, stats  # slow to import
+
+    first, second = stats.beta(*one), stats.beta(*other)
+    return integrate.quad(lambda x: first.pdf(x) * second.sf(x), 0, 1)[0]
+
+
 @pytest.mark.parametrize("make", [rivals.ThompsonSampling, rivals.PosteriorSampling])
 def test_sampling_plays_an_arm_as_often_as_it_is_best(make):
     agent = make(bl.Problem(1, 2, 1), seed=3)
     for k, (arm, cost) in enumerate([(0, 1.0), (0, 0.0), (0, 0.5), (1, 0.25)]):
         agent.begin_episode()
         agent.observe([bl.Trajectory(k, [0, 0], [arm]), bl.Costs(k, [cost])])
-    first, second = stats.beta(2.5, 2.5), stats.beta(1.25, 1.75)
-    chance, _ = integrate.quad(lambda x: first.pdf(x) * second.sf(x), 0, 1)
+    chance = smaller((2.5, 2.5), (1.25, 1.75))
     played = np.mean([agent.begin_episode().policy[0, 0, 0] for _ in range(8000)])
     assert played == pytest.approx(chance, abs=4 * 0.5 / np.sqrt(8000))
 
@@ -227,8 +233,7 @@ def test_forgetting_discounts_costs():
         agent.begin_episode()
         agent.observe([bl.Trajectory(k, [0, 0], [arm]), bl.Costs(k, [cost])])
     # arm 0: cost 1 with weight 1/4 and cost 0 with weight 1; arm 1: cost 1/2 with weight 1/2
-    first, second = stats.beta(1.25, 2.0), stats.beta(1.25, 1.25)
-    chance, _ = integrate.quad(lambda x: first.pdf(x) * second.sf(x), 0, 1)
+    chance = smaller((1.25, 2.0), (1.25, 1.25))
     played = np.mean([agent.begin_episode().policy[0, 0, 0] for _ in range(8000)])
     assert played == pytest.approx(chance, abs=4 * 0.5 / np.sqrt(8000))
 

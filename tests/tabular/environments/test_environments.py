@@ -3,7 +3,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 import belated as bl
 from belated.tabular.environments.gridworld import MOVES, PAPER_WALLS
@@ -161,6 +160,8 @@ def test_no_learner_is_below_the_dynamics_lower_bound_unless_it_knows_the_transi
 
 def test_what_can_be_known_on_the_bandit_lower_bound():
     """The numbers of the proof, exactly, and that a blind policy loses more than the floor."""
+    from scipy.stats import binom  # slow to import
+
     for S, A, H, K in [(1, 2, 1, 2), (3, 4, 2, 5), (5, 2, 3, 400), (20, 10, 4, 10**6)]:
         world = bl.environments.bandit_lower_bound(K, S, A, H, seed=5)
         means = world.costs.means

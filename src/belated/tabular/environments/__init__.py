@@ -1,4 +1,4 @@
-"""Functions that make ready worlds."""
+"""Functions that make worlds."""
 
 from belated.tabular.environments.gridworld import (
     goal_costs,

@@ -4,7 +4,7 @@ FrozenLake, CliffWalking and Taxi keep their probabilities in `env.unwrapped.P`.
 the table into a `World`:
 
 - Rewards become costs by one affine map, cost = (high - reward) / (high - low). Here low and high
-  are the least and the largest number among the rewards of the table and 0 (see `Rewards`). The
+  are the smallest and the largest number among the rewards of the table and 0 (see `Rewards`). The
   cost of a state and an action is the cost of its expected reward, so expected totals are exact.
 - Termination leads to one additional state, number S, that is never left. Every step in it has
   reward 0 and the cost of that reward.
@@ -40,7 +40,7 @@ class Rewards:
     The interval contains 0, the reward of every step after the end of the game.
 
     Attributes:
-        low: the least reward, at most 0.
+        low: the smallest reward, at most 0.
         high: the largest reward, at least 0.
     """
 
@@ -164,7 +164,7 @@ def gym_problem(
 
 
 def make(env: str | gymnasium.Env[Any, Any], **options: Any) -> gymnasium.Env[Any, Any]:
-    """Make an environment from its id; return any other environment as it is."""
+    """Make an environment from its id; return an environment unchanged."""
     if isinstance(env, str):
         try:
             module = importlib.import_module("gymnasium")

@@ -44,9 +44,9 @@ def random_mdp(
 
 
 def chain(states: int = 6, horizon: int = 20) -> World:
-    """RiverSwim: swimming right, against the current, pays at the far end (Strehl & Littman 2008).
+    """RiverSwim: swimming right, against the current, pays off at the far end.
 
-    The actions are left and right. Left always succeeds. Right moves on with probability 0.35,
+    After Strehl & Littman (2008). Left always succeeds. Right moves on with probability 0.35,
     stays with 0.6 and falls back with 0.05; in the first state it moves on with 0.6 and stays with
     0.4, and in the last state it stays with 0.6 and falls back with 0.4. The cost is 1 - reward;
     left in the first state has reward 0.005 and right in the last state has reward 1.
@@ -71,12 +71,13 @@ def chain(states: int = 6, horizon: int = 20) -> World:
 
 
 def deep_sea(size: int = 12, horizon: int | None = None, seed: int = 0) -> World:
-    """Deep sea: only a dive to the very right pays, and every step towards it costs a little more.
+    """Deep sea: only the rightmost cell pays off, and every step towards it costs slightly more.
 
     The columns are the states; at every step one action leads to the left and the other to the
-    right, and the seed decides which is which. Costs are coins of mean 1/2, and 1/2 + 1 / (20 size)
-    to the right; only moving right in the last column is free. In the default horizon, `size`
-    steps, this happens once, in an episode that never went left (after Osband et al., 2019).
+    right, and the seed determines which. Costs are Bernoulli with mean 1/2, or 1/2 + 1 / (20 size)
+    for moves to the right; only moving right in the last column is free. In the default horizon,
+    `size` steps, this is possible once, in an episode that never moves left (after Osband et al.,
+    2019).
 
     Example:
         >>> bl.environments.deep_sea(size=4).problem.shape
@@ -99,8 +100,8 @@ def deep_sea(size: int = 12, horizon: int | None = None, seed: int = 0) -> World
 def lock(states: int = 10, actions: int = 3, horizon: int | None = None, seed: int = 0) -> World:
     """A combination lock: one action of every state leads on, all others back to the first state.
 
-    The seed decides the combination. Every state costs 1, but the last one 0.1. The default
-    horizon is twice the number of states.
+    The seed determines the combination. Every state costs 1, except the last one, which costs 0.1.
+    The default horizon is twice the number of states.
 
     Example:
         >>> bl.environments.lock(states=4).problem.shape
@@ -134,12 +135,12 @@ def bandit(means: object, noise: str = "bernoulli") -> World:
 
 
 def signals(laws: object, means: object, noise: str = "bernoulli") -> World:
-    """Arms that give a signal before they cost: two steps, and a state for every signal.
+    """Arms with a signal before the cost: two steps, and a state for every signal.
 
-    The action of the first step draws one of M signals by its law, `laws` (A, M), and the signal
-    decides the mean cost, `means` (M,); the action of the second step does not matter. With
-    `paths="at once"` in `simulate` the signal of an episode is seen at its end, and the cost comes
-    after the delay (the intermediate observations of Esposito et al., 2023).
+    The action of the first step draws one of M signals from its distribution, `laws` (A, M), and
+    the signal determines the mean cost, `means` (M,); the action of the second step has no effect.
+    With `paths="at once"` in `simulate` the signal of an episode is observed at its end, and the
+    cost after the delay (the intermediate observations of Esposito et al., 2023).
 
     Example:
         >>> world = bl.environments.signals([[0.9, 0.1], [0.3, 0.7]], [0.8, 0.1])
@@ -182,18 +183,18 @@ def bandit_lower_bound(
 ) -> World:
     """A world in which bandit feedback costs every learner of the order H sqrt(S A K).
 
-    Whatever is played, the next state is each state with the same probability, and so is the
-    first one: every state at every step is a bandit of its own, and knowing the transitions does
-    not help. Costs are coins with mean 1/2; one action, which the seed draws for each state and
-    step, has mean 1/2 - epsilon, epsilon = sqrt(3 S A / (128 K)). Averaged over the seeds, the
-    regret of every learner that sees only the costs it suffers is at least H K epsilon / 4.
+    The first state and every next state are uniform, whatever the action: every state at every
+    step is a separate bandit, and knowing the transitions does not help. Costs are Bernoulli with
+    mean 1/2; one action, which the seed draws for each state and step, has mean 1/2 - epsilon,
+    epsilon = sqrt(3 S A / (128 K)). Averaged over the seeds, the regret of every learner that
+    observes only its own costs is at least H K epsilon / 4.
 
     Args:
         episodes: K, for which the world is made; at least S and 3 S A / 8.
         states: at least 1.
         actions: at least 2.
         horizon: at least 1.
-        seed: decides which actions are better.
+        seed: determines the better actions.
 
     Example:
         >>> bl.environments.bandit_lower_bound(episodes=100).problem.horizon
@@ -221,21 +222,21 @@ def dynamics_lower_bound(
 ) -> World:
     """A world whose unknown transitions cost every learner of the order H^{3/2} sqrt(S A K).
 
-    The states come in pairs: in a bad one every step costs 1, in a good one nothing. An episode
-    begins in a bad state, each as likely. At the first H / 2 steps (rounded down) every action
-    leads from there to the good state with probability delta = 1 / (8 H); one action, which the
-    seed draws for each pair and step, does so with delta + epsilon,
-    epsilon = sqrt(7 S A / (2048 H K)). After that nothing moves. Averaged over the seeds, the
-    regret of every learner that is not told the transitions is at least
-    7/64 m (H - m) epsilon K, m = floor(H / 2). With costs that never change this holds under full
-    information and without delays too.
+    The states form pairs of a bad one, in which every step costs 1, and a good one, in which steps
+    are free. An episode begins in a uniformly drawn bad state. At the first H / 2 steps (rounded
+    down) every action leads from there to the good state with probability delta = 1 / (8 H); one
+    action, which the seed draws for each pair and step, does so with delta + epsilon,
+    epsilon = sqrt(7 S A / (2048 H K)). After that the state does not change. Averaged over the
+    seeds, the regret of every learner that does not know the transitions is at least
+    7/64 m (H - m) epsilon K, m = floor(H / 2). Since the costs never change, this also holds under
+    full information and without delays.
 
     Args:
         episodes: K, for which the world is made; at least 7 H S A / 32.
         states: an even number.
         actions: at least 2.
         horizon: at least 2.
-        seed: decides which actions are better.
+        seed: determines the better actions.
 
     Example:
         >>> bl.environments.dynamics_lower_bound(episodes=100).problem.horizon

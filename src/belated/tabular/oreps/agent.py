@@ -1,4 +1,4 @@
-"""Delayed O-REPS: mirror descent on occupancy measures, on whatever costs have arrived.
+"""Delayed O-REPS: mirror descent on occupancy measures, with the costs that have arrived.
 
 Lancewicki, Rosenberg & Mansour (AAAI 2022), appendix "Delayed O-REPS"; base algorithm: Zimin & Neu
 (2013), Rosenberg & Mansour (2019). Full information.
@@ -12,29 +12,29 @@ Lancewicki, Rosenberg & Mansour (AAAI 2022), appendix "Delayed O-REPS"; base alg
 
     paper              here
     q^k                the last `Projection`: measure, policy and dual
-    Delta(M, k)        the measures of the transitions, or of the confidence set of now
+    Delta(M, k)        the measures of the transitions, or of the current confidence set
     eta                learning_rate
-    F^k                the records handed to `observe` since the last episode began
+    F^k                the records passed to `observe` since the last episode began
 
 `projection.project` solves line 6.
 
 Known transitions: all measures share p, so they live on (h, s, a), the set is affine, and the
-update is the same as eta <q, all costs so far> + KL(q || q^1), which gathers no rounding. Then
+update is the same as eta <q, all costs so far> + KL(q || q^1), without rounding errors. Then
 R_K <= 2 H ln(S A) / eta + eta H (K + 3 D_K), without a failure probability.
 If c = 0, line 6 changes nothing.
 Unknown transitions: the set changes with every trajectory, so line 6 moves the measure even if
-c = 0. project="every episode" is the paper's line; project="on arrival" skips it until costs come.
-Paths at once are the paper's setting. Its bound is not proved: a lemma needs q^k in Delta(M, k),
-and the sets are not nested. For late paths there is no bound at all.
+c = 0. project="every episode" is the paper's line; project="on arrival" skips it until costs
+arrive. Paths at once are the paper's setting. Its bound is not proved: a lemma needs q^k in
+Delta(M, k), and the sets are not nested. For late paths there is no bound at all.
 
 Costs may depend on the next state too, as in the paper's appendix (next_costs=True). With known
-transitions their means do the same.
+transitions their means are equivalent.
 
 Reading: the paper's measures q_h(s, a, s') have a next state at the last step as well, but its
-trajectory {(s_h, a_h), h = 1, ..., H} does not hold it. Ours does: the last transition is counted
-and bounded like any other. last_step="free" is the letter: it may lead anywhere.
+trajectory {(s_h, a_h), h = 1, ..., H} does not contain it. Ours does: the last transition is
+counted and bounded like any other. last_step="free" follows the paper: it may lead anywhere.
 
-Departures: the first measure 1 / (S^2 A) is no occupancy measure, so it is projected first; the
+Departures: the first measure 1 / (S^2 A) is not an occupancy measure, so it is projected first; the
 confidence set is that of the newest counts; the dual of the paper is re-derived (its printed form
 gives a feasible but worse measure); project="on arrival" is ours. The paper gives no step size; see
 `tuning.oreps`.
@@ -73,16 +73,16 @@ from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import DynamicsSetting, Parameters, Setting
 
 PROJECT = ("every episode", "on arrival")
-"""When the measure is projected on a confidence set that has changed."""
+"""When the measure is projected onto a confidence set that has changed."""
 LAST_STEP = ("counted", "free")
-"""What is known of where the last step leads."""
+"""How the next state of the last step is treated."""
 STEEPEST = 1e100
-"""The largest learning rate and the largest factor on it; beyond, sums might become infinite."""
+"""The largest learning rate and the largest factor on it; with larger ones sums may overflow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OREPSSetting(DynamicsSetting):
-    """How O-REPS is tuned. The paper prints no step size; its bound asks for N = K + 3 D.
+    """The tuning of O-REPS. The paper prints no step size; its bound suggests N = K + 3 D.
 
     Example:
         >>> problem = bl.Problem(states=3, actions=2, horizon=4)
@@ -93,16 +93,16 @@ class OREPSSetting(DynamicsSetting):
 
     @property
     def proved(self) -> bool:
-        """With known transitions.
+        """Whether the bound is proved: with known transitions.
 
-        With unknown ones a lemma takes the last measure to be in the new confidence set, but the
-        sets are not nested. For late paths no bound is stated.
+        With unknown ones a lemma assumes that the last measure is in the new confidence set, but
+        the sets are not nested. For late paths no bound is stated.
         """
         return self.dynamics == "known"
 
     @property
     def exact(self) -> bool:
-        """With known transitions the bound has its constants."""
+        """Whether the bound includes its constants: with known transitions it does."""
         return self.dynamics == "known"
 
     def rate(self, problem: Problem, N: float) -> float:
@@ -141,17 +141,17 @@ class DelayedOREPS(Learner[bool]):
     Args:
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
         transitions: the true `Transitions`, or `Confidence()` for unknown ones.
-        learning_rate: eta; `tuning.oreps` suggests a value, and `Doubling` replaces any.
+        learning_rate: eta; `tuning.oreps` suggests a value, and `Doubling` replaces it.
         scale: factor on the step sizes of `Doubling`.
-        tolerance: the duality gap at which a solve stops. The conditions of optimality are then off
-            by 1e-6 at most, or by 1e4 times the tolerance if that is less.
+        tolerance: the duality gap at which a solve stops. The violation of the optimality
+            conditions is then at most 1e-6, or 1e4 times the tolerance if that is smaller.
         project: unknown transitions only: solve in "every episode" that begins after a trajectory
-            or costs have come, as the paper does (None stands for it), or only "on arrival" of
-            costs, which takes fewer solves.
-        last_step: unknown transitions only: where the last step leads is "counted" and bounded, or
-            "free", since the paper's trajectory does not contain it. None stands for "counted".
+            or costs have arrived, as the paper does (the default), or only "on arrival" of costs,
+            which takes fewer solves.
+        last_step: unknown transitions only: the next state of the last step is "counted" and
+            bounded (the default), or "free", since the paper's trajectory does not contain it.
         next_costs: whether cost functions are (1 or H, S, A, S), with a cost for every next state.
-            Wrappers that check records themselves do not take them.
+            Wrappers that check records themselves do not accept them.
 
     Example:
         >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
@@ -169,7 +169,7 @@ class DelayedOREPS(Learner[bool]):
     _last: Projection | None  # None: the first measure is still to be computed
     _total: Floats  # (1 or H, S, A), all costs that have moved the measure
     _batch: Floats | None  # the costs that have not; (1 or H, S, A), or with next states
-    _counted: bool  # whether trajectories have come since the measure moved
+    _counted: bool  # whether trajectories have arrived since the measure moved
     _rate: float
     _solves: int
     _unconverged: int
@@ -254,7 +254,7 @@ class DelayedOREPS(Learner[bool]):
         )
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Count the paths and gather the costs; move the measure now or when an episode begins."""
+        """Count the paths and collect the costs; move the measure now or at the next episode."""
         paths, entries = self._ledger.take(records)
         if self._model is not None:
             self._model.learn(paths, self.begun)
@@ -270,7 +270,7 @@ class DelayedOREPS(Learner[bool]):
             self._move()
 
     def setting(self, paths: str) -> Setting:
-        """What the agent sees and knows when trajectories come "late" or "at once"."""
+        """The row of tuning for trajectories that arrive "late" or "at once"."""
         dynamics = "known" if self._model is None else "unknown"
         return OREPSSetting(dynamics=dynamics, paths=paths)
 
@@ -286,12 +286,12 @@ class DelayedOREPS(Learner[bool]):
             self._let_go_of_memories()
 
     def restored(self) -> None:
-        """Costs wait only where the measure moves when an episode begins."""
+        """Check that costs wait only if the measure moves when an episode begins."""
         if (self._counted or self._batch is not None) and not self._at_begin:
             raise ValueError("batch and counted must be empty where costs move the measure at once")
 
     def diagnostics(self) -> Mapping[str, float]:
-        """What the ledger says, the newest costs of the measure, and how the solves went."""
+        """The diagnostics of the ledger and the solver, and the newest costs of the measure."""
         told = self._ledger.diagnostics()
         last, costs = self._last, self._ledger.newest
         if costs is not None and last is not None:
@@ -335,7 +335,7 @@ class DelayedOREPS(Learner[bool]):
         )
 
     def _move(self) -> None:
-        """Line 6, with the costs gathered since the last time."""
+        """Line 6, with the costs collected since the last update."""
         last = self._first() if self._last is None else self._last
         dynamics, batch = self._dynamics(), self._batch
         reference = last.log_measure
@@ -371,7 +371,7 @@ class DelayedOREPS(Learner[bool]):
         return free_at_the_end(box) if self._free else box
 
     def _on_measures(self, costs: Floats) -> Floats:
-        """Costs as measures take them: means over the next state where transitions are known."""
+        """Costs in the form of the measure: means over next states if transitions are known."""
         if self._known is None or costs.ndim == 3:
             return costs
         successors, p = self._known.successors.astype(np.int64), self._known.probabilities
@@ -387,7 +387,7 @@ class ProblemWithNextCosts(Problem):
 
     @classmethod
     def of(cls, problem: Problem) -> Self:
-        """The problem with the numbers of another."""
+        """The same problem as another, with costs of next states."""
         p = problem
         return cls(p.states, p.actions, p.horizon, p.start, p.homogeneous)
 

@@ -1,7 +1,7 @@
 """Newton's method for follow-the-regularised-leader with a log barrier, on plain arrays.
 
-The problem: weights b and c > 0 are given, and the occupancy measure w of known transitions p that
-minimises ``sum w (log w - b) - sum c log w`` is wanted. b and c are of rows (h, s, a).
+The problem: given weights b and c > 0 of the rows (h, s, a), find the occupancy measure w of known
+transitions p that minimises ``sum w (log w - b) - sum c log w``.
 
 The unknowns are the multipliers V (H + 1, S) of the flow constraints, with V[H] = 0. The measure
 that belongs to V solves, row by row,
@@ -10,7 +10,7 @@ that belongs to V solves, row by row,
 
 With w = c exp(-u) this is exp(u) + u = z, a Lambert W function in the log domain: a convex equation
 whose Newton steps fall from above. The barrier keeps every w away from 0, so the dual can be
-maximised as it is. Its gradient g is what flows into a state less what flows out, and its Hessian
+maximised directly. Its gradient g is the flow into a state minus the flow out, and its Hessian
 is -M,
 
     M(h, h)     = diag(sum_a k) + sum over the rows (s, a) of step h - 1 of k p p^T
@@ -18,9 +18,9 @@ is -M,
 
 The direction x of M x = g comes from eliminating one step after the other: H S^3 operations for the
 factors, H S^2 for a direction. Factors are kept while directions become short quickly.
-The dual is self-concordant, so a step is halved until the slope along x is not less than minus half
-of what it was, and the dual does not fall. The error that a step leaves is estimated by the square
-of its largest change of a log w, or by that change times the rate at which directions become short.
+The dual is self-concordant, so a step is halved until the slope along x is at least minus half of
+its first value, and the dual does not fall. The error after a step is estimated by the square of
+its largest change of a log w, or by that change times the rate at which directions shorten.
 """
 
 import math
@@ -33,13 +33,13 @@ from belated.core.arrays import Bools, Floats, Indices
 from belated.tabular.oreps.newton import eliminate
 
 CLOSE = 1e-11
-"""The error of log w, as estimated, at which a solve is finished."""
+"""The estimated error of log w at which a solve is finished."""
 SLOW = 0.2
-"""Factors are made anew when a direction is longer than this, or than so much of the last one."""
+"""Factors are computed anew when a direction is longer than this, or than this part of the last."""
 ROUNDS = 60
-"""Newton steps after which a row is taken as it is; five are usual."""
+"""The largest number of Newton steps of a row; five are usual."""
 RIDGE = 1e-14
-"""What is added to the pivots, in proportion: rounding does not make them zero or negative."""
+"""The relative ridge on the pivots, so that rounding does not make them zero or negative."""
 SHORTEST = 1e-6
 """The shortest part of a Newton step that is tried."""
 
@@ -54,7 +54,7 @@ class BarrierRows(NamedTuple):
 
 
 class Leader(NamedTuple):
-    """A point of the dual: V (H + 1, S), the measure w (H, S, A) of it, and the flow g (H, S)."""
+    """A point of the dual: V (H + 1, S), its measure w (H, S, A), and the flow g (H, S)."""
 
     V: Floats
     w: Floats
@@ -79,13 +79,13 @@ def exponent(z: float) -> float:
 
 @njit(cache=True)
 def evaluate(rows: BarrierRows, b: Floats, c: Floats, leader: Leader) -> float:
-    """Write w and flow that belong to V. Returns the dual value."""
+    """Write the w and the flow of V. Returns the dual value."""
     successors, law, reach, start = rows
     V, w, flow = leader
     H, S, A = w.shape
     slots = law.shape[3]
     value = 0.0
-    # the constraint of the first step: what flows in is the start
+    # the constraint of the first step: the inflow is the start distribution
     for s in range(S):
         flow[0, s] = start[s]
         if reach[0, s]:
@@ -192,7 +192,7 @@ def direction(
     _, w, flow = leader
     H, S, A = w.shape
     slots = law.shape[3]
-    # forward: subtract what the steps before contribute, then solve with the pivot
+    # forward: subtract the contribution of earlier steps, then solve with the pivot
     x[:H] = flow
     x[H] = 0.0
     for h in range(H):
@@ -228,8 +228,8 @@ def lead(
 ) -> tuple[int, int, float]:
     """Maximise the dual from V.
 
-    Returns the steps taken, how many of them took new factors, and the estimate of the error of
-    log w; the solve is finished if it is at most `CLOSE`.
+    Returns the number of steps, the number of new factorisations, and the estimated error of
+    log w; the solve has converged if it is at most `CLOSE`.
     """
     V, w, flow = leader
     H, S, _ = w.shape
@@ -242,7 +242,7 @@ def lead(
     last = 1.0
     while taken < steps and abs(value) < np.inf:
         taken += 1
-        # stage 1: the factors of M at this point, unless the old ones still serve
+        # stage 1: the factors of M at this point, unless the old ones are good enough
         if fresh:
             factorise(rows, c, w, factors, carried)
             made += 1
@@ -253,11 +253,11 @@ def lead(
         if not fresh and most > SLOW * last:
             fresh = True
             continue
-        # how far log w may still be off after this step: quadratic with new factors, else linear
+        # the estimated error of log w after this step: quadratic with new factors, else linear
         left = most * most / (1.0 if fresh else last)
         length = 1.0 if most <= 1.0 else 1.0 / most
         before = V.copy()
-        # stage 3: halve the step until the slope has not turned round and the dual has not fallen
+        # stage 3: halve the step until the slope has not reversed and the dual has not fallen
         while length >= SHORTEST:
             for h in range(H):
                 for s in range(S):
@@ -272,7 +272,7 @@ def lead(
             if there >= -0.5 * slope and now >= value - 1e-11 * (1.0 + abs(value)):
                 break
             length *= 0.5
-        if length < SHORTEST:  # rounding decides now: this is as near as it gets
+        if length < SHORTEST:  # rounding dominates: no further progress is possible
             V[:] = before
             evaluate(rows, b, c, leader)
             break

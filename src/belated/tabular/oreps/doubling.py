@@ -6,10 +6,10 @@ van der Hoeven, Zierahn, Lancewicki, Rosenberg & Cesa-Bianchi (COLT 2023), Algor
     2  before every episode: if some delay that was observed is at least 2^f, f grows by one; new
        parameters and a fresh policy
 
-The paper knows K and D. Without them, N = kappa K + D is doubled too, as `tabular.doubling` does:
-the paper says that this can be done, and leaves it out.
+The paper assumes that K and D are known. Otherwise N = kappa K + D is doubled too, as in
+`tabular.doubling`; the paper mentions this without details.
 
-Departure (undone by literal=True): f grows until 2^f is beyond the delay, not by one.
+Departure (literal=True undoes it): f grows until 2^f exceeds the delay, not by one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class DoublingFTRL(Doubling):
     Args:
         agent: a fresh `DelayedFTRL`; its learning rate and its barrier are replaced.
         totals: K and D if they are known; None: they are doubled too.
-        literal: follow the pseudo-code to the letter.
+        literal: whether to follow the pseudo-code exactly.
 
     Example:
         >>> from belated.tabular.oreps.doubling import DoublingFTRL
@@ -82,11 +82,11 @@ class DoublingFTRL(Doubling):
         return FTRLSetting().printed(self.problem, N, rows, 2.0**self.delay_phase)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """Those of `Doubling`, and f."""
+        """The diagnostics of `Doubling`, and f."""
         return {**super().diagnostics(), "delay_phase": self.delay_phase}
 
     def _outgrown(self) -> bool:
-        """Move to the phases that what was seen asks for. Returns whether there are new ones."""
+        """Move to the phases of the current estimates. Returns whether one of them is new."""
         before = self.delay_phase
         grown = self.totals is None and super()._outgrown()
         self.delay_phase = self._next(before, lambda f: self._waiting.largest >= 2.0**f)

@@ -14,25 +14,25 @@ Algorithm 2.
     paper              here
     w_t                `_measure`                       (H, S, A)
     L                  `_total`                         (H, S, A)
-    u                  what the ledger remembers        (H, S, A)
+    u                  `entry.memory`                   (H, S, A)
     eta                learning_rate
     gamma              learning_rate / barrier
 
 The sums of line 3 are over (h, s, a, s'). `barrier.lead` solves eta times the line, and `barrier`
 is the weight of the logarithms there.
 
-Reading: the paper lets p vary by 1 / (T H S A) and keeps w above 1 / (T^3 H^2 S^4 A^2), only to
-give sense to ln w where p is 0. Here p is as it is, and the sums are over the (h, s, a, s') that a
-policy can reach: there the line has sense without either. Then w(h, s, a, s') = w(h, s, a) p(s'),
-so it is a problem on (h, s, a), with the entropy of p and the number of successors as weights, and
-u is the occupancy of the policy that was played, so that estimates are unbiased. The proof of
-Theorem 7 goes as far as for the printed set, with its terms ERROR, BIAS1 and BIAS2 equal to 0; see
+Reading: the paper lets p vary by 1 / (T H S A) and keeps w above 1 / (T^3 H^2 S^4 A^2), only so
+that ln w is defined where p is 0. Here p is exact, and the sums are over the (h, s, a, s') that a
+policy can reach, where ln w is defined without either. Then w(h, s, a, s') = w(h, s, a) p(s'), so
+the problem is one on (h, s, a), with the entropy of p and the number of successors as weights, and
+u is the occupancy of the policy played, so that estimates are unbiased. The proof of Theorem 7
+holds as far as for the printed set, with its terms ERROR, BIAS1 and BIAS2 equal to 0; see
 docs/algorithms/ftrl.md, also for the printed step size, with which the proof misses its bound. Line
 3 as printed sums its logarithms over all S next states: `impossible` does so too, as the limit of
-the printed line as T grows, also where p has zeros.
+the printed line as T grows, even where p has zeros.
 
-Departures: that reading; u is computed from the policy, so that it is exact whatever the solver
-leaves. The paper's constants are in `tuning.ftrl`, beside rates for practice.
+Departures: that reading; u is computed from the policy, so that it is exact whatever the error of
+the solver. `tuning.ftrl` has the paper's constants and rates for practice.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
 
 LEAST_BARRIER = 1e-6
-"""A weaker barrier would let w become so small that the dual has no Newton steps."""
+"""The weakest barrier; with a weaker one w may become too small for Newton steps."""
 MOST_BARRIER = 1e100
 SMALLEST_OCCUPANCY = 1e-100
-"""The least occupancy that an estimate divides by: no sum of estimates is infinite."""
+"""The smallest occupancy that an estimate divides by, so that no sum of estimates overflows."""
 NEWTON_STEPS = 200
-"""Newton steps of a solve, at most."""
+"""The largest number of Newton steps of a solve."""
 
 
 PRACTICE = 0.001
@@ -71,7 +71,7 @@ PRACTICE = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FTRLSetting(Setting):
-    """How FTRL is tuned: for practice after Theorem 7 of its paper, or with its printed constants.
+    """The tuning of FTRL: for practice, after Theorem 7 of its paper, or with printed constants.
 
     Example:
         >>> problem = bl.Problem(states=3, actions=2, horizon=4)
@@ -82,7 +82,7 @@ class FTRLSetting(Setting):
 
     @property
     def proved(self) -> bool:
-        """No: the rates are for practice, and the paper's bound is for other constants."""
+        """False: the rates are for practice, and the paper's bound is for other constants."""
         return False
 
     def weight(self, problem: Problem) -> float:
@@ -119,10 +119,10 @@ def ftrl(
 ) -> dict[str, float]:
     """Delayed FTRL: eta and the barrier eta / gamma, as printed or for practice.
 
-    With max_delay they are those of the paper: gamma = 1 / (4096 H (1 + d_max)^2) and
+    With max_delay they are the paper's: gamma = 1 / (4096 H (1 + d_max)^2) and
     eta = min(1 / (256 H (1 + d_max)^2), 1 / sqrt((S A K + D) ln(H S A K))).
     Without it they are for practice: eta = sqrt(ln(H N) / N) with N = S A K + D, and the barrier is
-    `PRACTICE`. That eta has the logarithm where the bound of the paper asks for it.
+    `PRACTICE`. This eta has the logarithm where the paper's bound needs it.
 
     Example:
         >>> problem = bl.Problem(states=3, actions=2, horizon=4)
@@ -148,8 +148,8 @@ class DelayedFTRL(Learner[Floats]):
         problem: states, actions, horizon, start.
         transitions: the true `Transitions`.
         learning_rate: eta. `tuning.ftrl` suggests both numbers, and `Doubling` replaces this one.
-        barrier: eta / gamma, the weight of the log barrier against the entropy; None: that for
-            practice, `tuning.PRACTICE`. `oreps.doubling.DoublingFTRL` replaces it.
+        barrier: eta / gamma, the weight of the log barrier relative to the entropy; None: the
+            value for practice, `tuning.PRACTICE`. `oreps.doubling.DoublingFTRL` replaces it.
         scale: factor on the step sizes of `Doubling`.
         impossible: whether transitions of probability 0 have a barrier too, as in line 3 of the
             paper.
@@ -169,7 +169,7 @@ class DelayedFTRL(Learner[Floats]):
     _total: Floats  # (H, S, A)
     _dual: Floats | None  # (H + 1, S), the multipliers of the last solve
     _policy: Floats  # (H, S, A)
-    _stale: bool  # whether line 3 is to be solved
+    _stale: bool  # whether line 3 must be solved again
     _rate: float
     _barrier: float
     _solves: int
@@ -227,7 +227,7 @@ class DelayedFTRL(Learner[Floats]):
         self.restored()
 
     def setting(self, paths: str) -> Setting:
-        """What the agent sees and knows when trajectories come "late" or "at once"."""
+        """The row of tuning for trajectories that arrive "late" or "at once"."""
         return FTRLSetting(paths=paths)
 
     def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
@@ -245,12 +245,12 @@ class DelayedFTRL(Learner[Floats]):
             self._let_go_of_memories()
 
     def restored(self) -> None:
-        """The barrier of every row, summed over next states, and the measure of the policy."""
+        """Compute the barrier of every row, summed over next states, and the policy's measure."""
         self._barriers = frozen(self._barrier * self._ways)
         self._measure = self._occupancy()
 
     def diagnostics(self) -> Mapping[str, float]:
-        """What the ledger says, how the solves went, the step size and the barrier."""
+        """The diagnostics of the ledger and the solver, the step size and the barrier."""
         return {
             **super().diagnostics(),
             "solves": self._solves,
@@ -275,7 +275,7 @@ class DelayedFTRL(Learner[Floats]):
         self._stale = True
 
     def _lead(self) -> None:
-        """Lines 3 and 4, from the multipliers of the last solve, or from none."""
+        """Lines 3 and 4, starting from the multipliers of the last solve, if any."""
         H, S, A = self.problem.shape
         weights = frozen(self._entropy - self._rate * self._total)
         leader = kernels.Leader(np.zeros((H + 1, S)), np.zeros((H, S, A)), np.zeros((H, S)))

@@ -1,8 +1,7 @@
 """Newton's method for the update of Delayed O-REPS, on plain arrays.
 
-The problem: logarithmic weights b are given, and the occupancy measure q that minimises
-``sum q (log q - b)`` is wanted. With b = log q_reference - eta * cost this is one step of mirror
-descent.
+The problem: given logarithmic weights b, find the occupancy measure q that minimises
+``sum q (log q - b)``. With b = log q_reference - eta * cost this is one step of mirror descent.
 
 The unknowns are multipliers V (H + 1, S) with V[H] = 0. A row is a triple (h, s, a), and p is its
 next-state law: p is given if the transitions are known, and chosen inside a box if they are not.
@@ -22,14 +21,14 @@ and the duality gap is exactly
     gap = sum_h  log E_d[exp m] - E_d[m]
 
 Newton's direction x solves (I + G) y = -m, y = B x. Here (B x)(h) = x(h) - P(h) x(h + 1), and the
-positive operator G says how the log densities change with V. Two kernels solve this system:
+positive operator G is the derivative of the log densities by V. Two kernels solve this system:
 
     direction_by_gradients   conjugate gradients in the inner product of d; each iteration is one
                              backward and one forward sweep over the sparse rows
     direction_by_blocks      exact elimination of one step after the other; it takes H * S^3
                              operations and stays accurate however small the densities are
 
-Related arrays travel together in the named tuples below. Every kernel is compiled for one signature
+The named tuples below group related arrays. Every kernel is compiled for one signature
 only, because every array is C-contiguous and always read-only or always writable:
 
     read-only   all arrays of `Given`, and `successors` of `NewtonRows`

@@ -2,7 +2,7 @@
 
     project(dynamics, log_reference, cost) = argmin_q  <q, cost> + sum q log(q / reference)
 
-over the occupancy measures q of the dynamics; `cost` is eta times the sum of the costs that came.
+over the occupancy measures q of the dynamics; `cost` is eta times the sum of the new costs.
 
 Known transitions (`KnownDynamics`): all candidates share p, so a measure is kept on (h, s, a). The
 set is affine, hence the reference may be the last measure (mirror descent) or
@@ -15,7 +15,7 @@ Unknown transitions (`ConfidenceBox`): measures live on (h, s, a, next state), a
 may be anything in its box. The reference is the last measure, `last.log_measure`. Its entries that
 are -inf (impossible under the box of that time) are replaced by the uniform measure.
 
-The first reference 1 / (S^2 A) is no occupancy measure, so it is projected once, without cost.
+The first reference 1 / (S^2 A) is not an occupancy measure, so it is projected once, without cost.
 
 The solver is Newton's method on the multipliers V of the flow constraints (newton.py). Every
 iterate gives a feasible measure and an exact duality gap. If a solve does not reach its tolerance,
@@ -35,8 +35,8 @@ from belated.tabular.kernels.planning import Rows
 from belated.tabular.oreps import newton as kernels
 from belated.tabular.transitions import reachable
 
-FINE = 1e-6  # largest `fine`: the gap does not see states of vanishing density
-FINE_PER_GAP = 1e4  # `fine` by tolerance: less than the usual 1e-10 makes it less too
+FINE = 1e-6  # largest `fine`: the gap does not depend on states of vanishing density
+FINE_PER_GAP = 1e4  # `fine` relative to the tolerance, for tolerances below the usual 1e-10
 PATIENCE = 8  # Newton steps towards `fine` after the gap is closed
 GRADIENT_LIMIT = 60  # conjugate-gradient iterations before the block elimination takes over
 SAFE_DENSITY = -30.0  # log density below which conjugate gradients are not accurate enough
@@ -108,7 +108,7 @@ def free_at_the_end(box: ConfidenceBox) -> ConfidenceBox:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Projection:
-    """A feasible measure and how near to the optimum it is."""
+    """A feasible measure and its distance from the optimum."""
 
     log_measure: Floats  # (H, S, A) for known transitions, (H, S, A, S) for unknown ones
     log_policy: Floats  # (H, S, A); uniform at states out of reach
@@ -167,7 +167,7 @@ def initial_reference(dynamics: KnownDynamics | ConfidenceBox) -> Floats:
 
 
 def merged(successors: Indices, probabilities: Floats) -> Floats:
-    """Probabilities (T, S, A, W) with those of one next state in several slots put into one."""
+    """Probabilities (T, S, A, W) with repeated next states of a row merged into one slot."""
     order = np.argsort(successors, axis=3, kind="stable")
     states = np.take_along_axis(successors, order, axis=3)
     p = np.take_along_axis(probabilities, order, axis=3)
@@ -262,7 +262,7 @@ def _bounds(
 
 _NO_STATES, _NO_FLOATS = np.zeros((1, 1, 1, 1), np.int32), np.zeros((1, 1, 1, 1))
 _NO_BOUNDS = _bounds(_NO_STATES, _NO_STATES[0], _NO_FLOATS, _NO_FLOATS, _NO_FLOATS[0])
-"""Known transitions have no box, but kernels take one."""
+"""An empty box, which kernels need as an argument where the transitions are known."""
 
 
 class _Newton:
@@ -320,7 +320,7 @@ class _Newton:
         self.eliminations = 0
 
     def evaluate(self, start: bool) -> None:
-        """Compute the policy, densities, residuals and gap that belong to V."""
+        """Compute the policy, densities, residuals and gap of V."""
         self.value, self.gap, self.residual, self.lowest = kernels.evaluate(
             self.given, self.rows, self.point, start
         )
@@ -331,8 +331,8 @@ class _Newton:
         """Newton's method for the given share of the cost, from a guess (H, S).
 
         densities: whether the guess is log d or the multipliers. Log densities are a good guess
-        even if the share changed much. Multipliers are a good one if it hardly changed, also where
-        the densities are too small.
+        even if the share changed much. Multipliers are a good guess if it hardly changed, even
+        where the densities are too small.
         """
         weights = (
             self.log_reference if self.cost is None else self.log_reference - share * self.cost
@@ -356,7 +356,7 @@ class _Newton:
         return bool(self.gap <= tolerance)
 
     def _step_by_gradients(self, tolerance: float) -> bool:
-        # the system is solved the more finely, the nearer the optimum is
+        # the closer the optimum, the more accurately the system is solved
         forcing = max(1e-4, min(0.3, self.gap**0.25))
         slope, _, done = kernels.direction_by_gradients(
             self.rows, self.point, forcing, GRADIENT_LIMIT, self.x
@@ -373,7 +373,7 @@ class _Newton:
         return self._search(slope, tolerance, 1e-7, False)
 
     def _search(self, slope: float, tolerance: float, shortest: float, cautious: bool) -> bool:
-        """Halve the step until it is an improvement; go back if it is none at the shortest length.
+        """Halve the step until it is an improvement; undo it if even the shortest one is not.
 
         A step is an improvement if it makes the gap smaller. Unless `cautious`, it also is one if
         the gap at most doubles, and max |m| becomes smaller or the value falls as the slope says.

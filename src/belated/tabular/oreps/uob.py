@@ -11,7 +11,7 @@ of Jin, Lancewicki, Luo, Mansour & Rosenberg (NeurIPS 2022).
     5          l_h(s, a) += 1{(s, a) visited at h} cost_h / (max(u^j, u^k)_h(s, a) + gamma)
     6      count the visits N and the transitions of the paths that have arrived
     7      if some N has doubled since its epoch began (0 becomes 1): a new epoch begins,
-           P^{k+1} = the set of the counts of now; otherwise P^{k+1} = P^k
+           P^{k+1} = the set of the current counts; otherwise P^{k+1} = P^k
     8      q^{k+1} = argmin over q in Delta(P^{k+1}) of eta <q, l> + KL(q || q^k)
 
 The set: |p' - p| <= 2 sqrt(p L / m) + 14 L / (3 m), p the observed frequency after N visits,
@@ -25,18 +25,18 @@ m = max(1, N - 1), L = ln(K X A / delta), X = 2 + (H - 1) S.
     T, L, |X|          K, H, X
 
 Without delay j = k, and this is the paper's algorithm. With delays line 5 is our reading: the
-estimate is used when it arrives, and divides by the larger of the bound when the episode was played
-and the bound of now.
+estimate is used when it arrives, and divides by the larger of the bound at the time of the episode
+and the current bound.
 
 Readings:
 - The paper's states are layered, with one first and one last state. A visit of the last step can
-  begin an epoch, and there is no transition to be learned there.
+  begin an epoch, although there is no transition to learn there.
 - A pair that has not been visited has the whole simplex.
-- Line 5 has the set of the epoch that ends, line 8 that of the new one.
+- Line 5 uses the set of the epoch that ends, line 8 that of the new one.
 - A path counts once it has arrived, even if its costs have not.
 
 Departures: counts are pooled over the steps before the last where the problem is homogeneous; the
-first state may be drawn; where K is not given, L is one for any number of episodes.
+first state may be random; where K is not given, L is valid for any number of episodes.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ from belated.tabular.tuning import Parameters, Setting
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 LEAST_EXPLORATION = 1e-100
-"""With this much exploration no sum of estimates is infinite."""
+"""The smallest exploration for which no sum of estimates overflows."""
 TOLERANCE = 1e-12
 FINE = 1e-10
-"""How exact a projection is; errors would add up over the episodes."""
+"""The accuracy of a projection; errors would accumulate over the episodes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,11 +86,11 @@ class Epoch:
         number: i, from 1 on.
         log_term: L.
         radius_scale: factor on the radius.
-        counts: the transitions, but for the last step.
+        counts: the transitions, except those of the last step.
         last: (S, A), visits of the last step.
         problem: states, actions, horizon, start.
-        box: the bounds, as backward passes take them.
-        dynamics: the bounds of every step, as the projection takes them.
+        box: the bounds, in the form for backward passes.
+        dynamics: the bounds of every step, in the form for the projection.
     """
 
     number: int
@@ -117,7 +117,7 @@ class Epoch:
         object.__setattr__(self, "box", box)
         H = self.problem.horizon
         known, others = _every(counts.known, H), _every(unseen, H)
-        known[-1], others[-1] = 0, 1.0  # the last step leads to the end, whatever was seen
+        known[-1], others[-1] = 0, 1.0  # the last step always leads to the end
         dynamics = ConfidenceBox(
             _every(counts.successors, H),
             known,
@@ -131,12 +131,12 @@ class Epoch:
 
 
 DELTA = 0.1
-"""The failure probability that the step size of `UOBSetting` takes."""
+"""The failure probability in the step size of `UOBSetting`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UOBSetting(Setting):
-    """How UOB-REPS is tuned: Theorem 3 of its paper, eta = sqrt(H l / (X A K)) without delays.
+    """The tuning of UOB-REPS: Theorem 3 of its paper, eta = sqrt(H l / (X A K)) without delays.
 
     The weight of D is ours: it balances the bound of the delayed form that Lancewicki, Rosenberg &
     Sotnikov (ICML 2023) quote.
@@ -150,7 +150,7 @@ class UOBSetting(Setting):
 
     @property
     def proved(self) -> bool:
-        """No: the form for delays is a reconstruction, and its bound is quoted."""
+        """False: the form for delays is a reconstruction, and its bound is quoted."""
         return False
 
     def weight(self, problem: Problem) -> float:
@@ -163,7 +163,7 @@ class UOBSetting(Setting):
         return math.sqrt(math.log(problem.horizon * rows / DELTA) / (math.sqrt(rows) * N))
 
     def exploration(self, problem: Problem, N: float) -> float:
-        """The same."""
+        """The same as the rate."""
         return self.rate(problem, N)
 
     def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
@@ -228,7 +228,7 @@ class PolicyOfEpoch:
 
 @dataclass(frozen=True, slots=True)
 class EpochNumber:
-    """The declaration of an epoch that is written elsewhere: its number stands for it."""
+    """The declaration of a reference to an epoch that is stored elsewhere, by its number."""
 
     read_before: dict[int, Epoch]
 
@@ -257,8 +257,8 @@ class UOBREPS(Learner[PolicyOfEpoch]):
         learning_rate: eta. `tuning.uob_reps` suggests both rates, and `Doubling` replaces them.
         exploration: gamma; None: eta.
         episodes: K, in the radius; None: a radius for any number.
-        delta: of the radius; the sets fail with probability at most 4 delta (Lemma 2), the bound
-            with at most 9 delta (Theorem 3).
+        delta: the delta of the radius; the sets fail with probability at most 4 delta (Lemma 2),
+            the bound with at most 9 delta (Theorem 3).
         radius_scale: factor on the radius; 1 is the paper's.
         scale: factor on the rates of `Doubling`.
 
@@ -323,7 +323,7 @@ class UOBREPS(Learner[PolicyOfEpoch]):
         self._epoch = self._new_epoch(1)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Count the paths, and gather the estimates of the episodes that are complete."""
+        """Count the paths, and collect the estimates of the episodes that are complete."""
         paths, entries = self._ledger.take(records)
         for entry in entries:
             if entry.path is not None and entry.costs is not None:
@@ -335,7 +335,7 @@ class UOBREPS(Learner[PolicyOfEpoch]):
             self._last_visits[path.states[-2], path.actions[-1]] += 1
 
     def setting(self, paths: str) -> Setting:
-        """What the agent sees and knows when trajectories come "late" or "at once"."""
+        """The row of tuning for trajectories that arrive "late" or "at once"."""
         return UOBSetting(paths=paths)
 
     def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
@@ -351,7 +351,7 @@ class UOBREPS(Learner[PolicyOfEpoch]):
             self._let_go_of_memories()
 
     def diagnostics(self) -> Mapping[str, float]:
-        """What the ledger says, the epoch, how the solves went, and the rates."""
+        """The diagnostics of the ledger and the solver, the epoch, and the rates."""
         return {
             **super().diagnostics(),
             "epoch": self._epoch.number,
@@ -363,7 +363,7 @@ class UOBREPS(Learner[PolicyOfEpoch]):
         }
 
     def state(self) -> stored.State:
-        """Also the sets that open episodes need."""
+        """The state, with the sets that open episodes need."""
         memories = [entry.memory for entry in self._ledger] + [self._now]
         epochs = {p.epoch.number: p.epoch for p in memories if p is not None}
         epochs[self._epoch.number] = self._epoch
@@ -371,7 +371,7 @@ class UOBREPS(Learner[PolicyOfEpoch]):
         return {**super().state(), "epochs": written}
 
     def restore(self, saved: stored.State) -> None:
-        """The sets come first: what was played names them."""
+        """Continue from a saved state; the sets are read first, because episodes refer to them."""
         others = dict(saved)
         for item in stored.items("epochs", others.pop("epochs", None)):
             self._epoch = self._saved_epoch().read("epochs", item)
@@ -450,7 +450,7 @@ class UOBREPS(Learner[PolicyOfEpoch]):
         return math.log(K * layered(self.problem) * self.problem.actions / delta)
 
     def _first(self) -> Projection:
-        """Line 1, or in a later phase the nearest measure to it in the set of now."""
+        """Line 1, or in a later phase the nearest measure to it in the current set."""
         dynamics = self._epoch.dynamics
         reference = initial_reference(dynamics)
         return self._noted(project(dynamics, reference, tolerance=TOLERANCE, fine=FINE))

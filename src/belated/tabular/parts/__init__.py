@@ -1,5 +1,5 @@
-"""The parts of an agent: where Q comes from, where costs come from, how the policy follows.
+"""The parts of an agent: transitions, costs, the update of the policy, and exploration.
 
-Each part has two halves: a setting, a small frozen value that can be printed, compared and written
-in a file, and what its `start` makes, which learns.
+A part is a small frozen setting that can be printed, compared and saved. Its `start` makes the
+object that holds what is learned.
 """

@@ -1,16 +1,16 @@
-"""A blend of updates, weighted by what each would have cost on what arrived.
+"""A blend of updates, weighted by what each would have cost in the episodes that have reported.
 
     1  l_i = 0 for every member i
     2  when an episode begins:
     3      play sum over i of w_i pi_i in every (h, s), with w proportional to exp(l)
     4  when the costs c of an episode arrive:
-    5      v_i = what an episode of the policy of member i costs under c, as the model has it
+    5      v_i = the value of the policy of member i for c under the model
     6      l_i = KEEP l_i - (RATE / H) v_i, shifted so that the largest is 0, and at least log LEAST
-    7      every member learns from the Q of the policy that was really played
+    7      every member learns from the Q of the policy that was played
 
-Members differ in what they are good at: regret matching+ where costs change, planning where they
-do not; several step sizes or speeds of forgetting can be members too. The blend is tuning without
-tuning. A member that was useless for long can come back, since its weight is bounded below.
+Members have different strengths: regret matching+ is good where costs change, planning where they
+do not. Several step sizes or discounts can be members too, so that the blend replaces tuning. A
+member that was bad for a long time can recover, since its weight is bounded below.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from belated.tabular.problem import Problem
 from belated.tabular.tuning import Parameters
 
 RATE = 2.0
-"""How fast a member that costs more loses weight."""
+"""The learning rate of the weights of the members."""
 KEEP = 0.995
-"""What an arrival leaves of the older log weights."""
+"""The factor by which each arrival discounts the log weights."""
 LEAST_WEIGHT = 0.01
-"""The least weight of a member, relative to the best one."""
+"""The smallest weight of a member, relative to the best one."""
 
 
 @explained
@@ -77,7 +77,7 @@ class Blend:
     def start(self, problem: Problem, costs: CostsPart) -> Learned:
         """What the members have learned, their log weights (the largest is 0), and their policies.
 
-        stale: whether the weights have changed since the policy was made.
+        stale: whether the weights have changed since the policy was computed.
         """
         count = len(self.updates)
         return Learned(
@@ -110,7 +110,7 @@ class Blend:
         return found
 
     def learn(self, learned: Learned, arrived: Arrival) -> None:
-        """Lines 5 to 7: weigh the members, then let each learn."""
+        """Lines 5 to 7: update the weights, then let each member learn."""
         values = np.array([arrived.value_of(policy) for policy in learned.policies])
         scores = KEEP * learned.scores - RATE / learned.problem.horizon * values
         scores -= scores.max()

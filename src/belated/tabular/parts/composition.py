@@ -1,16 +1,16 @@
-"""Which parts can work together, judged from what each of them declares.
+"""Check that parts can work together, from what each of them declares.
 
-    gives    what a part offers to the others: a tuple of words
-    needs    what it needs: (argument, word) -> why
-    unset    a method: settings that it cannot do without in this composition
+    gives    the capabilities that a part offers to the others: a tuple of words
+    needs    the capabilities that it needs: (argument, word) -> why
+    unset    a method: missing settings that are required in this composition
 
-    word             who gives it
+    word             parts that offer it
     plans            transitions that have a best policy for given costs
-    upper bounds     transitions with upper bounds of how likely a state is
+    upper bounds     transitions with upper bounds on the probability of a state
     counts           transitions that are counted, so that rare states are known
     predicts         costs that are known, or predicted, before an episode is played
 
-A part of one's own that declares nothing is not judged.
+Your own parts need not declare anything; then they are not checked.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ SUCH = {
 
 
 def members(part: Any) -> tuple[Any, ...]:
-    """The parts that a part is made of: the updates of a `Blend`, or the part alone."""
+    """The members of a part: the updates of a `Blend`, or the part itself."""
     found: tuple[Any, ...] = getattr(part, "updates", (part,))
     return found
 
 
 def judge(problem: Problem, parts: Mapping[str, Any]) -> None:
-    """Refuse what is not a part, and parts that cannot work together, in one sentence."""
+    """Raise `ValueError` for a value that is not a part, and for parts that do not fit together."""
     for name, part in parts.items():
         absent = name == "explore" and part is None
         if not absent and not (name == "transitions" and isinstance(part, Transitions)):

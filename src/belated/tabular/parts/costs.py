@@ -1,10 +1,10 @@
-"""Where the costs of an episode come from: revealed, importance-weighted, or averaged.
+"""The costs of an episode: revealed, importance-weighted, or averaged.
 
 Under full information a record holds the whole cost function. Under bandit feedback it holds the
-H costs that were suffered, and the part makes an estimate of the whole cost function of them.
+H costs suffered, from which the part estimates the whole cost function.
 
-A part is a frozen setting. What it learns is a plain object that `start` makes and that every
-method is handed.
+A part is a frozen setting. What it learns is a plain object that `start` makes and that is passed
+to every method.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from belated.tabular.records import Trajectory
 from belated.tabular.tuning import Parameters
 
 SMALLEST_CHANCE = 1e-250
-"""Floor of a denominator, so that no estimate is infinite even without exploration."""
+"""The smallest denominator, so that no estimate is infinite even without exploration."""
 
 
 class Observation(NamedTuple):
     """One episode whose feedback has arrived.
 
     Attributes:
-        values: what the record holds, (1 or H, S, A) or (H,).
-        path: the trajectory; None where it is not waited for and has not come.
-        played: gives the policy (H, S, A) that was really played, exploration included.
-        model: what is believed about the transitions, now or when the episode began.
-        begun: how many episodes have begun by now.
+        values: the values of the record, (1 or H, S, A) or (H,).
+        path: the trajectory; None if the agent does not wait for it and it has not arrived.
+        played: returns the policy (H, S, A) that was played, exploration included.
+        model: the model of the transitions, now or when the episode began.
+        begun: the number of episodes begun so far.
         lesson: what `learn` returned for this record.
     """
 
@@ -50,15 +50,15 @@ class Observation(NamedTuple):
 
 
 class CostsPart(Protocol):
-    """A setting that makes cost functions of what arrives.
+    """A setting that makes cost functions from feedback.
 
-    A part of one's own may leave out `restart` where it does not go into `Doubling`.
+    Your own part needs `restart` only inside `Doubling`.
 
     Attributes:
         information: "full" or "bandit".
-        weighted: estimates are divided by probabilities of the past, which need the model as it
+        weighted: whether estimates are divided by past probabilities, which need the model as it
             was when the episode began.
-        averaged: the costs are taken to come from fixed laws.
+        averaged: whether costs are assumed to come from fixed distributions.
     """
 
     @property
@@ -73,7 +73,7 @@ class CostsPart(Protocol):
 
     @property
     def averaged(self) -> bool:
-        """Whether the costs are taken to come from fixed laws."""
+        """Whether costs are assumed to come from fixed distributions."""
         ...
 
     def start(self, problem: Problem) -> Any:
@@ -81,9 +81,9 @@ class CostsPart(Protocol):
         ...
 
     def learn(self, learned: Any, path: Trajectory | None, values: Floats) -> object:
-        """Take in one record; all records of a batch come before the first `estimate`.
+        """Learn from one record; all records of a batch precede the first `estimate`.
 
-        What is returned comes back as the `lesson` of the observation.
+        The returned value becomes the `lesson` of the observation.
         """
         ...
 
@@ -97,7 +97,7 @@ class CostsPart(Protocol):
 
 
 class Unlearned:
-    """A part that learns nothing: what it has learned is empty, and a phase changes nothing."""
+    """A part that learns nothing and does not depend on the phase."""
 
     __slots__ = ()
 
@@ -115,7 +115,7 @@ class Unlearned:
 @explained
 @dataclass(frozen=True, slots=True)
 class Revealed(Unlearned):
-    """Full information: the whole cost function of an episode comes back.
+    """Full information: the feedback is the whole cost function of an episode.
 
     Example:
         >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
@@ -137,13 +137,13 @@ class Revealed(Unlearned):
 
 
 REVEALED = Revealed()
-"""Where costs come from by default."""
+"""The default for `costs`."""
 
 
 @explained
 @dataclass(frozen=True, slots=True)
 class Weighted(Unlearned):
-    """Bandit feedback, any costs: a suffered cost is divided by the probability of seeing it.
+    """Bandit feedback, any costs: a suffered cost is divided by the probability of observing it.
 
     Attributes:
         exploration: gamma, added to that probability (implicit exploration). None is allowed for
@@ -178,7 +178,7 @@ class Weighted(Unlearned):
             checks.fix(self, "exploration", checks.real("exploration", self.exploration, 0.0))
 
     def unset(self, problem: Problem, costs: CostsPart) -> list[str]:
-        """The exploration must be given, but for one step from one state."""
+        """The exploration is required, except for one step from one state."""
         return ["exploration"] if self.exploration is None and not problem.is_arms else []
 
     def start(self, problem: Problem) -> Learned:
@@ -186,24 +186,24 @@ class Weighted(Unlearned):
         return Learned({"exploration": Real(self.exploration or 0.0)})
 
     def estimate(self, learned: Learned, seen: Observation) -> Floats:
-        """Costs on the path divided by (at least) the probability of seeing them, 0 elsewhere."""
+        """Costs on the path divided by (at least) their probability of observation, 0 elsewhere."""
         assert seen.path is not None
         played = seen.played()
         reach = seen.model.reach(played, seen.path.states)
         return importance_weighted(seen.values, seen.path, played, reach, learned.exploration)
 
     def restart(self, learned: Learned, parameters: Parameters) -> None:
-        """Take the exploration of the phase."""
+        """Set the exploration of the phase."""
         learned.exploration = parameters.exploration or 0.0
 
 
 def importance_weighted(
     suffered: Floats, path: Trajectory, policy: Floats, reach: Floats, exploration: float
 ) -> Floats:
-    """Costs divided by (at least) the probability of seeing them.
+    """Costs divided by (at least) the probability of observing them.
 
-    suffered: (H,); policy: (H, S, A) as it was played; reach: (H,) probability of the states of
-    the path, or an upper bound. Returns (H, S, A), zero off the path.
+    suffered: (H,); policy: (H, S, A), the policy played; reach: (H,), the probability of the states
+    of the path, or an upper bound. Returns (H, S, A), zero off the path.
     """
     steps = np.arange(len(suffered))
     states, actions = path.states[:-1], path.actions
@@ -216,14 +216,14 @@ def importance_weighted(
 @explained
 @dataclass(frozen=True, slots=True)
 class Averaged:
-    """Bandit feedback, costs from fixed laws: observed means, less a deviation.
+    """Bandit feedback, costs from fixed distributions: observed means minus a deviation.
 
     The deviation of a mean of n costs is scale * w / sqrt(n). The factor w follows from the
     transitions: radius_scale * sqrt(L / 2) for `Confidence`, the scale of `Bonus`, and sqrt(L / 2)
     for known transitions, with L = ln(2 H S A K / delta).
 
     Attributes:
-        pooled: the means are the same at every step, so that observations are pooled.
+        pooled: whether the means are the same at every step, so that observations are pooled.
         scale: factor on the deviation.
 
     Example:
@@ -248,7 +248,7 @@ class Averaged:
         checks.fix(self, "scale", checks.real("scale", self.scale, 0.0))
 
     def start(self, problem: Problem) -> Learned:
-        """The sums of what was observed, and their numbers, both (1 or H, S, A)."""
+        """The sums and numbers of the observed costs, both (1 or H, S, A)."""
         shape = (1 if self.pooled else problem.horizon, problem.states, problem.actions)
         return Means(
             {
@@ -259,7 +259,7 @@ class Averaged:
         )
 
     def learn(self, learned: Learned, path: Trajectory | None, values: Floats) -> None:
-        """Take in the costs (H,) of a path."""
+        """Learn from the costs (H,) of a path."""
         assert path is not None
         seen = (learned.steps, path.states[:-1], path.actions)
         np.add.at(learned.sums, seen, values)
@@ -270,11 +270,11 @@ class Averaged:
         return self.lowered(learned, seen.model.cost_width(seen.begun))
 
     def believed(self, learned: Learned) -> Floats:
-        """The means, 0 where nothing was seen."""
+        """The means, 0 in unvisited rows."""
         return self.lowered(learned, 0.0)
 
     def lowered(self, learned: Learned, width: float) -> Floats:
-        """Means minus scale * width / sqrt(visits), at least 0, and 0 where nothing was seen."""
+        """Means minus scale * width / sqrt(visits), at least 0, and 0 in unvisited rows."""
         n = np.maximum(learned.visits, 1)
         low = np.maximum(learned.sums / n - self.scale * width / np.sqrt(n), 0.0)
         return frozen(np.where(learned.visits > 0, low, 0.0))
@@ -284,7 +284,7 @@ class Averaged:
 
 
 class Means(Learned):
-    """Sums of costs in [0, 1], and how many there were."""
+    """Sums of costs in [0, 1], and their numbers."""
 
     def restored(self) -> None:
         """Check that no cost is above 1."""

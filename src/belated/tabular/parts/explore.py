@@ -1,11 +1,12 @@
-"""What is played uniformly, whatever has been learned.
+"""Exploration: uniform play in some states, or with some probability.
 
-`FewVisits` is explicit exploration: it plays uniformly in the states that were observed too rarely,
-and an episode that came through such a state does not update the policy. `UniformShare` plays a
-small part of every policy uniformly, so that an improvement is noticed where nobody would play.
+`FewVisits` is explicit exploration: it plays uniformly in the states with too few observed visits,
+and an episode that passed through such a state does not update the policy. `UniformShare` mixes
+every policy with the uniform one, so that improvements are noticed in actions that the policy would
+not play.
 
-A part is a frozen setting. What it learns is a plain object that `start` makes and that every
-method is handed.
+A part is a frozen setting. What it learns is a plain object that `start` makes and that is passed
+to every method.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from belated.tabular.tuning import Parameters, exploration_threshold
 class ExplorePart(Protocol):
     """A setting that changes the policy before it is played.
 
-    A part of one's own may leave out `restart` where it does not go into `Doubling`.
+    Your own part needs `restart` only inside `Doubling`.
     """
 
     @property
@@ -46,11 +47,11 @@ class ExplorePart(Protocol):
         ...
 
     def mixed(self, policy: Floats, mask: Bools | None) -> Floats:
-        """What is really played in place of `policy` under a mask, read-only."""
+        """The policy that is played in place of `policy` under a mask, read-only."""
         ...
 
     def met(self, mask: Bools | None, path: Trajectory | None) -> bool:
-        """Whether a path came through a state of the mask, so that its episode is not used."""
+        """Whether a path passed through a state of the mask, so that its episode is not used."""
         ...
 
     def restart(self, learned: Any, parameters: Parameters) -> None:
@@ -59,14 +60,14 @@ class ExplorePart(Protocol):
 
 
 def no_exploration(part: ExplorePart | None) -> ExplorePart:
-    """The part itself, or one that explores nothing where there is none."""
+    """The part itself; a part without exploration if it is None."""
     return UniformShare(0.0) if part is None else part
 
 
 @explained
 @dataclass(frozen=True, slots=True)
 class UniformShare:
-    """A share of uniform play in every state, so that nothing is left unobserved for ever.
+    """A share of uniform play in every state, so that every action is observed again and again.
 
     Attributes:
         share: the weight of the uniform policy, from 0 to 1.
@@ -92,11 +93,11 @@ class UniformShare:
         return Learned()
 
     def mask(self, learned: Learned) -> Bools | None:
-        """No state is explored."""
+        """None: no state has a mask."""
         return None
 
     def mixed(self, policy: Floats, mask: Bools | None) -> Floats:
-        """The policy and the uniform one."""
+        """The mixture of the policy and the uniform one."""
         if self.share == 0.0:
             return policy
         return frozen((1.0 - self.share) * policy + self.share / policy.shape[2])
@@ -114,11 +115,11 @@ class UniformShare:
 class FewVisits:
     """Explicit exploration: play uniformly in states with too few observed visits.
 
-    Give one of the two. From a largest delay the threshold follows as
-    2 max_delay ln(H S A / delta), and `Doubling` replaces it with that of the phase.
+    Exactly one of the two is required. A largest delay gives the threshold
+    2 max_delay ln(H S A / delta), which `Doubling` replaces with that of the phase.
 
     Attributes:
-        threshold: number of visits up to which a state is played uniformly.
+        threshold: the number of visits up to which play in a state is uniform.
         max_delay: the largest delay.
 
     Example:
@@ -148,9 +149,9 @@ class FewVisits:
                 checks.fix(self, name, checks.real(name, getattr(self, name), 0.0))
 
     def start(self, problem: Problem, model: Model) -> Learned:
-        """The threshold of the phase, and the mask (T, S) that was made last.
+        """The threshold of the phase, and the mask (T, S) that was computed last.
 
-        mask_arrived and mask_threshold say for which counts and which threshold it was made.
+        mask_arrived and mask_threshold are the counts and the threshold that it was computed for.
         """
         assert model.counts is not None
         if self.threshold is not None:
@@ -171,7 +172,7 @@ class FewVisits:
         )
 
     def mask(self, learned: Learned) -> Bools | None:
-        """The mask (T, S) of now, shared as long as it does not change; None when empty."""
+        """The current mask (T, S), shared as long as it does not change; None when empty."""
         counts, threshold = learned.counts, learned.threshold
         if (learned.mask_arrived, learned.mask_threshold) != (counts.arrived, threshold):
             learned.mask_arrived, learned.mask_threshold = counts.arrived, threshold
@@ -192,14 +193,14 @@ class FewVisits:
         return frozen(played)
 
     def met(self, mask: Bools | None, path: Trajectory | None) -> bool:
-        """Whether a path came through a state of the mask."""
+        """Whether a path passed through a state of the mask."""
         if mask is None or path is None:
             return False
         steps = np.minimum(np.arange(len(path.actions)), mask.shape[0] - 1)
         return bool(mask[steps, path.states[:-1]].any())
 
     def restart(self, learned: Learned, parameters: Parameters) -> None:
-        """Take the threshold that follows from the skipping threshold of the phase."""
+        """Set the threshold that follows from the skipping threshold of the phase."""
         if self.threshold is None and np.isfinite(parameters.threshold):
             learned.threshold = exploration_threshold(
                 learned.problem, parameters.threshold, learned.delta

@@ -1,8 +1,8 @@
-"""Visits that are on their way: those that open episodes are expected to make.
+"""Pending visits: the expected visits of open episodes.
 
-While feedback is late, an optimistic plan would be played again and again. What is on its way
-counts as a visit in later plans until it arrives or is overdue: an episode that is older than twice
-the mean delay and `SPARE_EPISODES` is not counted any more; its feedback is still used if it comes.
+While feedback is late, an optimistic agent would repeat the same plan. So pending visits count as
+visits in later plans until they arrive or are overdue: an episode older than twice the mean delay
+plus `SPARE_EPISODES` is no longer counted; its feedback is still used if it arrives.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from belated.core.arrays import Floats
 from belated.tabular.kernels.deep_planning import QUANTUM
 
 SPARE_EPISODES = 5
-"""Episodes that count as on their way for longer than twice the mean delay."""
+"""The number of episodes beyond twice the mean delay for which visits stay pending."""
 
 Visits = tuple[Floats | None, ...]
 """Expected visits of one episode, one array of each shape; None for none."""
 
 
 class Pending:
-    """Sums of the visits on their way.
+    """Sums of the pending visits.
 
     Args:
-        shapes: of the arrays of visits, of rows (T, S, A) and perhaps of cells (S, A).
+        shapes: the shapes of the arrays of visits: of rows (T, S, A), and perhaps of cells (S, A).
 
     Attributes:
-        totals: the sums over all episodes whose visits are on their way, one array of each shape.
+        totals: the sums over all episodes with pending visits, one array of each shape.
     """
 
     def __init__(self, *shapes: tuple[int, ...]) -> None:
@@ -40,7 +40,7 @@ class Pending:
         return episode in self._coming
 
     def put_in(self, episode: int, *visits: Floats | None) -> None:
-        """Count the visits of an episode as on their way, in place of earlier ones of it."""
+        """Add the pending visits of an episode, or replace its earlier ones."""
         self.take_out(episode)
         self._coming[episode] = visits
         for total, each in zip(self.totals, visits, strict=True):
@@ -54,12 +54,12 @@ class Pending:
                 np.subtract(total, each, out=total)
 
     def note(self, delay: int) -> None:
-        """Note that feedback has come this many episodes late."""
+        """Note the delay of feedback that has arrived."""
         self._delays += delay
         self._arrived += 1
 
     def give_up(self, begun: int) -> None:
-        """Stop counting what is overdue when so many episodes have begun."""
+        """Stop counting overdue visits, given the number of episodes begun."""
         if self._arrived:
             limit = 2.0 * self._delays / self._arrived + SPARE_EPISODES
             for episode in [k for k in self._coming if begun - k > limit]:
@@ -74,7 +74,7 @@ class Pending:
         }
 
     def restore(self, saved: stored.State, begun: int) -> None:
-        """Continue from a saved state of an agent that has begun so many episodes."""
+        """Continue from a saved state of an agent that has begun this many episodes."""
         read = stored.exact(saved, "coming", "delays", "arrived")
         self._arrived = stored.count("arrived", read["arrived"], begun)
         self._delays = stored.count("delays", read["delays"], begun * (begun + 1))
@@ -87,14 +87,14 @@ class Pending:
             self.put_in(number, *map(_read, arrays, self.totals))
 
     def check(self, whole: dict[int, bool]) -> None:
-        """Whether these are visits of open episodes; whole: whether an episode has all arrays."""
+        """Check that these are visits of open episodes; whole: whether all arrays are present."""
         for number, visits in self._coming.items():
             if number not in whole or whole[number] != all(each is not None for each in visits):
                 raise ValueError(f"coming must be visits of open episodes, each once, got {number}")
 
 
 def _read(saved: object, like: Floats) -> Floats | None:
-    """Expected visits in whole quanta, so that their sums are exact."""
+    """Expected visits as multiples of the quantum, so that their sums are exact."""
     if saved is None:
         return None
     found: Floats = stored.array("visits", saved, np.float64, like.shape)

@@ -5,9 +5,9 @@
     3      play the best policy for c under the observed frequencies (or the true transitions)
 
 Under bandit feedback the prediction is that of the cost part. Under full information it is an
-average of the costs that came, and n counts the transitions, whose last step leads nowhere and has
-no bonus. Planning alone is the quickest learner where nothing changes and has no guarantee where
-something does: it is meant as a member of a `Blend`.
+average of the costs that have arrived, and n counts the transitions; the last step has no next
+state and thus no bonus. Planning alone learns fastest where costs do not change and has no
+guarantee where they do: it is meant as a member of a `Blend`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from belated.tabular.tuning import Parameters
 @explained
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The best policy for the predicted costs, less bonus / sqrt(n).
+    """The best policy for the predicted costs minus bonus / sqrt(n).
 
     Attributes:
-        bonus: how much an uncertain cost is lowered.
-        keep: what a new observation leaves of the weight of the older ones, 1 for a plain mean.
-            None: what the cost part predicts best with; under full information, a plain mean.
+        bonus: the factor of the bonus by which uncertain costs are lowered.
+        keep: the factor by which a new observation discounts the older ones, 1 for a plain mean.
+            None: the best prediction of the cost part; under full information, a plain mean.
 
     Example:
         >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
@@ -86,7 +86,7 @@ class Planned:
         )
 
     def policy(self, learned: Learned, outlook: Outlook) -> Floats:
-        """The best policy for what is predicted now."""
+        """The best policy for the current predictions."""
         if learned.stale:
             learned.policy = frozen(outlook.model.best(self._lowered(learned, outlook)))
             learned.stale = False
@@ -113,7 +113,7 @@ class Planned:
         return {}
 
     def _lowered(self, learned: Learned, outlook: Outlook) -> Floats:
-        """Line 2: the predicted costs, less the bonus."""
+        """Line 2: the predicted costs minus the bonus."""
         counts, problem = outlook.model.counts, learned.problem
         if learned.revealed:
             if counts is None:

@@ -1,17 +1,17 @@
-"""Costs under bandit feedback: a prediction, corrected where the path went.
+"""Costs under bandit feedback: a prediction, corrected along the path.
 
-    1  M = the prediction made from what arrived before
+    1  M = the prediction from earlier feedback
     2  c-hat = M everywhere, plus (c - M) / (u pi + gamma) at the H cells of the path
-    3  let every memory learn the H costs, and weight the memories by how well they predicted them
+    3  update every memory with the H costs, and weight the memories by their errors
 
 Here u is the probability of the state under the policy that was played and pi that of the action.
 For gamma = 0 and known transitions c-hat is unbiased whatever M is, like importance weighting; its
-noise is that of c - M instead of c, and gamma shrinks it towards the prediction and not towards 0.
+noise is that of c - M instead of c, and gamma shrinks it towards the prediction instead of 0.
 
-The memories are running means that forget at several speeds, pooled over the steps or not. Whether
-costs are the same at every step and how fast they change is thereby learned, not assumed. A memory
-is weighted by exp(-RATE x squared error), bounded below so that it can come back. The part keeps
-2 len(KEEP) arrays of the size of a policy, however many episodes there are.
+The memories are running means with several discounts, pooled over the steps or not. So the part
+learns whether costs depend on the step and how fast they change. The weight of a memory is
+exp(-RATE x squared error), bounded below so that it can recover. The part keeps 2 len(KEEP) arrays
+of the size of a policy, however many episodes there are.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from belated.tabular.records import Trajectory
 from belated.tabular.tuning import Parameters
 
 KEEP = (1.0, 0.98, 0.9)
-"""What an observation leaves of the weight of the older ones in its cell, memory by memory."""
+"""The factor by which an observation discounts the older ones of its cell, memory by memory."""
 RATE = 4.0
-"""How fast a memory that predicts badly loses weight."""
+"""The learning rate of the weights of the memories."""
 LEAST_WEIGHT = 0.01
-"""The least weight of a memory, relative to the best one."""
+"""The smallest weight of a memory, relative to the best one."""
 
 
 class Lesson(NamedTuple):
-    """What was predicted before an episode was learned: the whole, and the error on its path."""
+    """The prediction before the agent learned from an episode, and its error on the path."""
 
     prediction: Floats  # (H, S, A)
     error: Floats  # (H,)
@@ -51,7 +51,7 @@ class Lesson(NamedTuple):
 @explained
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """Bandit feedback, any costs: a prediction, corrected where the path went.
+    """Bandit feedback, any costs: a prediction, corrected along the path.
 
     Attributes:
         exploration: gamma, added to the probability by which a correction is divided.
@@ -96,11 +96,11 @@ class Predicted:
             },
             shape=(H, S, A),
             speeds=np.array([*KEEP, *KEEP[: stepped[0]]]),
-            prediction=None,  # (H, S, A) once it was asked for
+            prediction=None,  # (H, S, A), computed when needed
         )
 
     def prediction(self, learned: Learned, keep: float | None = None) -> Floats:
-        """The predicted costs (H, S, A); keep: by the memories of one speed alone."""
+        """The predicted costs (H, S, A); keep: only from the memories with this discount."""
         if keep is not None:
             return self._blended(learned, keep)
         if learned.prediction is None:
@@ -111,12 +111,12 @@ class Predicted:
     believed = prediction
 
     def weight(self, learned: Learned) -> Floats:
-        """How much was observed in every cell, (1, S, A): costs of all steps together."""
+        """The number of observations of every cell, (1, S, A), over all steps."""
         weight: Floats = learned.pooled_weights[KEEP.index(1.0)]
         return weight
 
     def learn(self, learned: Learned, path: Trajectory | None, values: Floats) -> Lesson:
-        """Take in the costs (H,) of a path; say what was predicted before."""
+        """Learn from the costs (H,) of a path; returns the earlier prediction."""
         assert path is not None
         prediction = self.prediction(learned)
         states, actions = path.states[:-1], path.actions
@@ -133,7 +133,7 @@ class Predicted:
         return Lesson(prediction, error)
 
     def estimate(self, learned: Learned, seen: Observation) -> Floats:
-        """The prediction of before, corrected on the path."""
+        """The earlier prediction, corrected on the path."""
         assert seen.path is not None
         assert isinstance(seen.lesson, Lesson)
         played = seen.played()

@@ -2,7 +2,7 @@
 
     1  R = m = 0 in every (h, s)
     2  when an episode begins:
-    3      n = 1 + the number of reports on the way
+    3      n = 1 + the number of reports on their way
     4      z = max(R + n m, 0)
     5      play in proportion to z, uniformly where z = 0
     6  when the Q of an episode that played pi arrives:
@@ -10,19 +10,19 @@
     8      R = max(R + r, 0)
     9      m = (1 - w) m + w r, with w = 1/4
 
-Without hints n is 0. For one step from one state that is DORM+ of Flaspohler, Orabona, Cohen,
+Without hints n is 0. For one step from one state this is DORM+ of Flaspohler, Orabona, Cohen,
 Mouatadid, Oprescu, Orenstein & Mackey (ICML 2021); inside policy optimization it seems to be new.
-What is still to come is guessed to be like what came lately. The number on the way counts what can
-still arrive, not what was lost: the mean delay of what has arrived (Little's law), and at most the
-episodes that are missing.
+The hints predict that pending feedback resembles recent feedback. The number of reports on their
+way excludes lost ones: it is the mean delay of feedback so far (Little's law), and at most the
+number of missing episodes.
 
-Bounds for known transitions and full information, for every K, costs and delays. Of the K episodes
-let K' report, with total delay D', cut off at the end of the run, and let N be the sum of their n:
+Bounds for known transitions and full information, for every K, costs and delays. Let K' of the K
+episodes report, with total delay D' up to the end of the run, and let N be the sum of their n:
 
     without hints   R_K <= H (H + 1) / 2 * sqrt((A - 1) (K' + 2 D')) + H (K - K')
     with hints      R_K <= H (H + 1) / 2 * sqrt((A - 1) (K' + 2 D' + 2 N)) + H (K - K')
 
-If all episodes report, or are imagined to do so at the end, then N <= K + D, and the second one is
+If all episodes report, or are assumed to do so at the end, then N <= K + D, and the second one is
 at most H (H + 1) / 2 * sqrt((A - 1) (3 K + 4 D)). docs/algorithms/regret_matching.md has the proof.
 """
 
@@ -45,16 +45,16 @@ from belated.tabular.problem import Problem
 from belated.tabular.tuning import Parameters
 
 NEWEST = 0.25
-"""Weight of the newest regrets in the hints."""
+"""The weight of the newest regrets in the hints."""
 
 
 @explained
 @dataclass(frozen=True, slots=True)
 class RegretMatching:
-    """Play in proportion to positive regrets; nothing to tune.
+    """Play in proportion to positive regrets; there is nothing to tune.
 
     Attributes:
-        hints: whether the policy leans ahead by what is still on the way.
+        hints: whether the policy anticipates pending feedback.
 
     Example:
         >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
@@ -72,9 +72,9 @@ class RegretMatching:
         checks.fix(self, "hints", checks.flag("hints", self.hints))
 
     def start(self, problem: Problem, costs: CostsPart) -> Learned:
-        """The regrets and the hints of every (h, s, a), and the policy that follows.
+        """The regrets and the hints of every (h, s, a), and the resulting policy.
 
-        stale: whether anything was learned since the policy was made; moved: whether anything
+        stale: whether anything was learned since the policy was computed; moved: whether anything
         ever was.
         """
         return Learned(
@@ -90,7 +90,7 @@ class RegretMatching:
         )
 
     def policy(self, learned: Learned, outlook: Outlook) -> Floats:
-        """In proportion to the positive regrets."""
+        """The policy proportional to the positive regrets."""
         coming = 1.0 + outlook.coming if self.hints else 0.0
         if learned.stale or (learned.moved and coming != learned.coming):
             policy = np.empty(learned.problem.shape)
@@ -117,5 +117,5 @@ class RegretMatching:
         """Regrets are kept, and there is no step size to set."""
 
     def diagnostics(self, learned: Learned) -> Mapping[str, float]:
-        """How far ahead the policy leans."""
+        """The factor of the hints."""
         return {"coming": learned.coming}

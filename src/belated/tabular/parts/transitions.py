@@ -1,4 +1,4 @@
-"""Where Q comes from: known transitions, a confidence set, or observed frequencies with a bonus.
+"""The model that Q is computed from: known transitions, a confidence set, or frequencies.
 
 `Confidence` and `Bonus` are the settings of a part; `start` makes the model that an agent learns.
 A model evaluates a policy in its own optimistic (or exact) way.
@@ -33,41 +33,41 @@ from belated.tabular.records import Trajectory
 from belated.tabular.transitions import Transitions
 
 NO_TOTAL = np.zeros((0, 0, 0))
-"""Handed to a kernel where only values are wanted."""
+"""Passed to a kernel if only values are needed."""
 
 
 class Model(Protocol):
-    """What an agent believes about the transitions.
+    """The agent's model of the transitions.
 
-    A part of one's own may leave out what its agent does not use: `reach` serves bandit feedback,
-    `counts` explicit exploration, `state` and `restore` saving.
+    Your own model needs only what its agent uses: `reach` for bandit feedback, `counts` for
+    explicit exploration, `state` and `restore` for saving.
     """
 
     @property
     def counts(self) -> Counts | None:
-        """The observed transitions; None where the transitions are known."""
+        """The observed transitions; None if the transitions are known."""
         ...
 
     @property
     def delta(self) -> float:
-        """Probability that the belief may be wrong."""
+        """The probability that the model is wrong."""
         ...
 
     @property
     def arrived(self) -> int:
-        """How many trajectories have been taken in; 0 where the transitions are known."""
+        """The number of trajectories counted; 0 if the transitions are known."""
         ...
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
-        """Take in trajectories; `begun` is the number of episodes begun so far."""
+        """Count trajectories; `begun` is the number of episodes begun so far."""
         ...
 
     def as_of(self, arrived: int) -> Model:
-        """The model when only so many trajectories had arrived."""
+        """The model after the first `arrived` trajectories."""
         ...
 
     def keep_from(self, arrived: int) -> None:
-        """Promise that `as_of` will not be asked for an earlier time than this."""
+        """Drop what `as_of` needs for times earlier than this."""
         ...
 
     def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
@@ -79,15 +79,15 @@ class Model(Protocol):
         ...
 
     def best(self, costs: Floats) -> Floats:
-        """A policy (H, S, A) of least cost, with values clipped to [0, steps left]."""
+        """A policy (H, S, A) of smallest cost, with values clipped to [0, steps left]."""
         ...
 
     def reach(self, policy: Floats, states: Ints) -> Floats:
-        """Probability (H,) of states[h] at step h, or an upper bound of it."""
+        """The probability (H,) of states[h] at step h, or an upper bound on it."""
         ...
 
     def cost_width(self, begun: int) -> float:
-        """Factor of 1 / sqrt(n) by which the mean of n observed costs may err."""
+        """The factor w of the width w / sqrt(n) of the mean of n observed costs."""
         ...
 
     def state(self) -> State:
@@ -103,16 +103,16 @@ class TransitionsPart(Protocol):
     """A setting that makes a model."""
 
     def start(self, problem: Problem, costs: CostsKind) -> Model:
-        """A fresh model, for an agent whose costs come from this part."""
+        """A fresh model, for an agent with this cost part."""
         ...
 
 
 class CostsKind(Protocol):
-    """What a model needs to know of the cost part.
+    """The attributes of the cost part that a model depends on.
 
     Attributes:
         information: "full" or "bandit".
-        weighted: `as_of` will be asked for earlier times.
+        weighted: whether `as_of` will be called for earlier times.
     """
 
     @property
@@ -127,7 +127,7 @@ class CostsKind(Protocol):
 
 
 SETS = ("newest", "printed", "doubled")
-"""Which counts confidence sets are made of."""
+"""The counts that confidence sets are computed from."""
 
 
 @explained
@@ -137,14 +137,15 @@ class Confidence:
 
     Attributes:
         radius_scale: factor on the confidence radius; 1 is the paper's.
-        delta: probability that the confidence set may fail.
+        delta: the probability that the confidence set fails.
         episodes: K, in the radius. None: a radius for any number of episodes. In a run that is
             longer than K the radius grows, and it may fail with probability 3/2 delta.
-        sets: which counts the set of an arrival is made of. "newest": all of now, what arrives
-            together included. "printed": those of the beginning of the episode at whose end it
-            arrives, as in the paper's pseudo-code; not with importance weights, which take the
-            counts of the beginning of their own episode. "doubled": those of the last time when
-            the visits of some row had doubled, so that sets are computed seldom.
+        sets: the counts that the set of an arrival is computed from. "newest": all current counts,
+            with those that arrive in the same batch. "printed": the counts at the beginning of the
+            episode at whose end the feedback arrives, as in the paper's pseudo-code; not with
+            importance weights, which use the counts at the beginning of their own episode.
+            "doubled": the counts of the last time when the visits of some row had doubled, so that
+            sets are computed rarely.
 
     Example:
         >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
@@ -185,11 +186,11 @@ class Confidence:
         return PrintedModel(problem, self, Counts(problem, recall=True))
 
     def log_term(self, problem: Problem, begun: int) -> float:
-        """L, the log term of the radius, when so many episodes have begun."""
+        """L, the log term of the radius, given the number of episodes begun."""
         return log_term(problem, self.episodes, begun, self.delta)
 
     def hoeffding(self, problem: Problem, begun: int) -> float:
-        """radius_scale * sqrt(L / 2): times 1 / sqrt(n), the width of a mean of n numbers.
+        """radius_scale * sqrt(L / 2); divided by sqrt(n) it is the width of a mean of n numbers.
 
         L is not that of the radius but ln(2 H S A K / delta), see `counts.log_term_of_means`.
         """
@@ -198,7 +199,7 @@ class Confidence:
 
 
 CONFIDENCE = Confidence()
-"""How agents of the paper treat unknown transitions by default."""
+"""The default for unknown transitions in the paper's agents."""
 
 
 @explained
@@ -206,8 +207,8 @@ CONFIDENCE = Confidence()
 class Bonus:
     """Unknown transitions: observed frequencies, and costs reduced by scale / sqrt(visits).
 
-    This is the variant of the paper's experiments. Q is clipped to [0, steps left], and 0 where
-    nothing was seen. Visits and frequencies are those of now, when the costs arrive; the paper's
+    This is the variant of the paper's experiments. Q is clipped to [0, steps left], and 0 in
+    unvisited rows. Visits and frequencies are those at the time when the costs arrive; the paper's
     text has n^j, the visits observed when episode j began. It has no guarantee.
 
     Example:
@@ -235,11 +236,10 @@ class Bonus:
 class Observed:
     """Unknown transitions: observed frequencies, and costs reduced by bonus / sqrt(visits).
 
-    This is the variant for practice. Unlike in `Bonus`, a row that was never seen is not free: it
-    counts as visited once, and nothing comes after it. The last step leads nowhere, so it has a
-    bonus under bandit feedback only, where its costs are uncertain; and Q is clipped under full
-    information only, since estimates of costs are right on average but not one by one. It has no
-    guarantee.
+    This is the variant for practice. Unlike in `Bonus`, an unvisited row is not free: it counts as
+    visited once, and the episode ends there. The last step has no next state, so it has a bonus
+    under bandit feedback only, where its costs are uncertain; and Q is clipped under full
+    information only, since estimates of costs are only right on average. It has no guarantee.
 
     Example:
         >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
@@ -304,11 +304,11 @@ class KnownModel(Learned):
         return at_path
 
     def cost_width(self, begun: int) -> float:
-        """That of `Confidence` with its default settings."""
+        """The width of `Confidence` with its default settings."""
         return Confidence().hoeffding(self._problem, begun)
 
     def __deepcopy__(self, memo: object) -> Self:
-        return self  # nothing in it ever changes
+        return self  # it is immutable
 
 
 class ConfidenceModel(Declared):
@@ -338,7 +338,7 @@ class ConfidenceModel(Declared):
 
     @property
     def arrived(self) -> int:
-        """How many trajectories have been taken in."""
+        """The number of trajectories counted."""
         return self.counts.arrived
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
@@ -349,11 +349,11 @@ class ConfidenceModel(Declared):
             self.retune(begun)
 
     def retune(self, begun: int) -> None:
-        """Set the radius for this many episodes begun, those of others included if counted."""
+        """Set the radius for this many episodes begun."""
         self.set.retune(self._part.log_term(self._problem, max(begun, self.arrived)))
 
     def as_of(self, arrived: int) -> ConfidenceModel:
-        """The set as it was then, with the radius of now."""
+        """The set at that time, with the current radius."""
         past: ConfidenceModel = object.__new__(ConfidenceModel)
         past._problem, past._part, past.delta = self._problem, self._part, self.delta
         past.set = self.set.as_of(arrived)
@@ -364,11 +364,11 @@ class ConfidenceModel(Declared):
         self.counts.recall_from(arrived)
 
     def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
-        """Add the least Q over the set."""
+        """Add the smallest Q over the set."""
         self._backward(costs, policy, total)
 
     def value(self, costs: Floats, policy: Floats) -> float:
-        """The least value over the set."""
+        """The smallest value over the set."""
         first = self._backward(costs, policy, NO_TOTAL)
         return float(self._problem.start_probabilities @ first)
 
@@ -376,7 +376,7 @@ class ConfidenceModel(Declared):
         """The largest probability, over the set, of states[h] at step h: (H,).
 
         For each h this is a backward pass from a reward of 1 in states[h]: no costs, and -1 as
-        the last value, so that the least value is minus the largest probability.
+        the last value, so that the smallest value is minus the largest probability.
         """
         H, S, A = self._problem.shape
         no_costs = frozen(np.zeros((1, S, A)))
@@ -390,7 +390,7 @@ class ConfidenceModel(Declared):
         return np.minimum(largest, 1.0)
 
     def best(self, costs: Floats) -> Floats:
-        """Not offered: planning over a confidence set is not what `Planned` means."""
+        """Raise: `Planned` does not plan over a confidence set."""
         raise ValueError("a confidence set does not plan; use Observed() or known transitions")
 
     def cost_width(self, begun: int) -> float:
@@ -398,7 +398,7 @@ class ConfidenceModel(Declared):
         return self._part.hoeffding(self._problem, max(begun, self.arrived))
 
     def restored(self) -> None:
-        """The box follows from the counts and the log term."""
+        """Compute the box from the counts and the log term."""
         self.set.refresh(np.arange(self.counts.visits.size))
 
     def _backward(self, costs: Floats, policy: Floats, total: Floats) -> Floats:
@@ -410,13 +410,13 @@ class ConfidenceModel(Declared):
 
 
 class PrintedModel(ConfidenceModel):
-    """The set of the paper's pseudo-code: without what arrives at the end of this episode.
+    """The set of the paper's pseudo-code: without the arrivals at the end of this episode.
 
-    It updates the counts to n^{k+1} at the end of episode k, and then computes the set of n^k.
+    The pseudo-code updates the counts to n^{k+1} at the end of episode k, then uses the set of n^k.
     """
 
     _begun: int
-    _before: int  # trajectories that had arrived when the present episode began
+    _before: int  # trajectories that had arrived when the current episode began
 
     def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
         super().__init__(problem, part, counts)
@@ -429,7 +429,7 @@ class PrintedModel(ConfidenceModel):
         return self._newest.counts
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
-        """Count the trajectories; the set is that of before they came."""
+        """Count the trajectories; the set stays that of the time before they arrived."""
         if begun != self._begun:
             self._begun, self._before = begun, self.arrived
         for path in paths:
@@ -437,12 +437,12 @@ class PrintedModel(ConfidenceModel):
         self.retune(begun)
 
     def retune(self, begun: int) -> None:
-        """Set the radius for so many episodes begun."""
+        """Set the radius for this number of episodes begun."""
         self._newest.retune(self._part.log_term(self._problem, max(begun, self.arrived)))
         self.set = self._newest.as_of(self._before)
 
     def as_of(self, arrived: int) -> Self:
-        """Itself: the set of now serves for every episode."""
+        """Itself: the current set is used for every episode."""
         return self
 
     def keep_from(self, arrived: int) -> None:
@@ -459,7 +459,7 @@ class PrintedModel(ConfidenceModel):
         getattr(self, "_newest", self.set).log_term = value
 
     def restored(self) -> None:
-        """The box follows, and that of the beginning of the episode from it."""
+        """Compute the box, and from it the box at the beginning of the episode."""
         checks.integer("before", self._before, self.counts.earliest, self.arrived)
         self._newest.refresh(np.arange(self.counts.visits.size))
         self.set = self._newest.as_of(self._before)
@@ -468,15 +468,15 @@ class PrintedModel(ConfidenceModel):
 class DoubledModel(ConfidenceModel):
     """Sets that are computed anew when the visits of some row have doubled.
 
-    This is the remark at the head of the paper's appendix B. There are at most
-    H S A (1 + log2 K) sets, and an episode needs the number of its set in place of the
-    trajectories that arrived after it began.
+    This is the remark at the beginning of the paper's appendix B. There are at most
+    H S A (1 + log2 K) sets, and an episode needs only the number of its set, not the trajectories
+    that arrived after it began.
     """
 
     def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
         super().__init__(problem, part, counts.copy())
         self._counts = counts
-        self._epochs = {0: self.set}  # by the trajectories that had arrived; oldest first
+        self._epochs = {0: self.set}  # by the number of trajectories at its start; oldest first
 
     @property
     def counts(self) -> Counts:
@@ -484,7 +484,7 @@ class DoubledModel(ConfidenceModel):
         return self._counts
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
-        """Count the trajectories; make a new set if some row has twice the visits of the last."""
+        """Count the trajectories; make a new set if the visits of some row have doubled."""
         for path in paths:
             self._counts.add(path)
         visits, before = self._counts.visits, self.set.counts.visits
@@ -492,10 +492,10 @@ class DoubledModel(ConfidenceModel):
             self._begin(self._part.log_term(self._problem, max(begun, self.arrived)))
 
     def retune(self, begun: int) -> None:
-        """The radius of a set is that of the time when it was made."""
+        """Do nothing: a set keeps the radius of the time when it was made."""
 
     def as_of(self, arrived: int) -> ConfidenceModel:
-        """The set that was in use when so many trajectories had arrived."""
+        """The set in use after the first `arrived` trajectories."""
         past: ConfidenceModel = object.__new__(ConfidenceModel)
         past._problem, past._part, past.delta = self._problem, self._part, self.delta
         past.set = self._epochs[self._start_of(arrived)]
@@ -536,7 +536,7 @@ class DoubledModel(ConfidenceModel):
         self.set = self._epochs[max(self._epochs)]
 
     def _start_of(self, arrived: int) -> int:
-        """The start of the epoch in which so many trajectories had arrived."""
+        """The start of the epoch that contains this number of trajectories."""
         return max((start for start in self._epochs if start <= arrived), default=min(self._epochs))
 
     def _begin(self, log_term: float) -> None:
@@ -569,7 +569,7 @@ class FrequencyModel(Declared):
 
     @property
     def arrived(self) -> int:
-        """How many trajectories have been taken in."""
+        """The number of trajectories counted."""
         return self.counts.arrived
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
@@ -578,7 +578,7 @@ class FrequencyModel(Declared):
             self.model.add(path)
 
     def as_of(self, arrived: int) -> Self:
-        """Itself: the newest frequencies serve for every episode."""
+        """Itself: the newest frequencies are used for every episode."""
         return self
 
     def keep_from(self, arrived: int) -> None:
@@ -608,7 +608,7 @@ class FrequencyModel(Declared):
         return self._scale
 
     def restored(self) -> None:
-        """The frequencies follow from the counts."""
+        """Compute the frequencies from the counts."""
         self.model.refresh(np.arange(self.counts.visits.size))
 
 

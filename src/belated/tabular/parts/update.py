@@ -1,10 +1,10 @@
-"""How the policy follows from what has arrived.
+"""Update rules: how the policy follows from the feedback so far.
 
-An update is told of every arrival, and asked for a policy whenever an episode begins. `Softmax` is
+An update learns from every arrival, and returns a policy whenever an episode begins. `Softmax` is
 the paper's rule.
 
-A part is a frozen setting. What it learns is a plain object that `start` makes and that every
-method is handed.
+A part is a frozen setting. What it learns is a plain object that `start` makes and that is passed
+to every method.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from belated.tabular.tuning import Parameters
 
 
 class Arrival:
-    """One episode whose costs have arrived, as an update sees it.
+    """One episode whose costs have arrived, for an update.
 
     Attributes:
-        policy: (H, S, A) the policy that the update had given for the episode.
+        policy: (H, S, A) the policy that the update had returned for the episode.
         costs: (1 or H, S, A) its costs, revealed or estimated.
-        model: what is believed about the transitions.
+        model: the model of the transitions.
     """
 
     __slots__ = ("_q", "costs", "model", "policy")
@@ -60,19 +60,19 @@ class Arrival:
             total += self._q
 
     def value_of(self, policy: Floats) -> float:
-        """What an episode of another policy would have cost, as the model has it."""
+        """The value of another policy for these costs under the model."""
         return self.model.value(self.costs, policy)
 
 
 class Outlook(NamedTuple):
-    """What an update may know when it is asked for a policy.
+    """What an update may use for its next policy.
 
     Attributes:
-        missing: earlier episodes whose costs have not come and are not overdue.
-        coming: how many reports are on the way; at most `missing`.
-        model: what is believed about the transitions.
-        costs: the part that makes the costs.
-        learned_costs: what that part has learned.
+        missing: the number of earlier episodes whose costs have not arrived and are not overdue.
+        coming: the number of reports on their way; at most `missing`.
+        model: the model of the transitions.
+        costs: the cost part.
+        learned_costs: what the cost part has learned.
     """
 
     missing: int
@@ -83,16 +83,16 @@ class Outlook(NamedTuple):
 
 
 class UpdatePart(Protocol):
-    """A setting that learns from arrivals and gives policies.
+    """A setting that learns from arrivals and returns policies.
 
-    A rule of one's own may leave out `diagnostics`, and `restart` and `retune` where it does not go
-    into `Doubling`.
+    Your own rule does not need `diagnostics`, and needs `restart` and `retune` only inside
+    `Doubling`.
     """
 
     def start(self, problem: Problem, costs: CostsPart) -> Any:
         """What the rule learns: a `stored.Learned`, or any object if it is never saved.
 
-        `costs` is there for rules that depend on how costs are estimated.
+        costs: the cost part, for rules that depend on the estimates of costs.
         """
         ...
 
@@ -101,15 +101,15 @@ class UpdatePart(Protocol):
         ...
 
     def learn(self, learned: Any, arrived: Arrival) -> None:
-        """Take in one episode."""
+        """Learn from one episode."""
         ...
 
     def restart(self, learned: Any, parameters: Parameters) -> None:
-        """Begin a new phase: forget what was learned and take new parameters."""
+        """Begin a new phase: forget what was learned and set new parameters."""
         ...
 
     def retune(self, learned: Any, parameters: Parameters) -> None:
-        """Begin a new phase: take new parameters and keep what was learned."""
+        """Begin a new phase: set new parameters and keep what was learned."""
         ...
 
     def diagnostics(self, learned: Any) -> Mapping[str, float]:
@@ -122,14 +122,14 @@ class UpdatePart(Protocol):
 class Softmax:
     """Exponential weights: softmax(-eta * sum of Q), the paper's update.
 
-    The sum of Q is kept and the policy is its softmax. For a constant step size that is the
+    The sum of Q is kept and the policy is its softmax. For a constant step size this is the
     multiplicative update, without its underflow.
 
     The anytime rule: with P_k the sum over i <= k of 1 + the episodes missing when i began, step h
     of H plays softmax(-eta L_h) with eta = sqrt(ln A / 2) / ((H - h + 1) sqrt(P_k)), L the whole
     sum of Q. Then R_K <= H (H + 1) sqrt(2 ln A (K + D_K)) for known transitions and full
-    information, for all K at once. A scale c on eta makes that (c + 1 / c) / 2 times as much, at
-    worst. With importance-weighted costs of one step from one state it is
+    information, for all K at once. A scale c on eta multiplies the bound by at most
+    (c + 1 / c) / 2. With importance-weighted costs of one step from one state it is
     eta_k = sqrt(ln A / (2 sum_i (A + missing_i))), and E[R_K] <= 2 sqrt(2 ln A (A K + D_K)) without
     exploration, for all K at once.
 
@@ -159,16 +159,16 @@ class Softmax:
         checks.fix(self, "scale", checks.real("scale", self.scale, 0.0, above=True))
 
     def unset(self, problem: Problem, costs: CostsPart) -> list[str]:
-        """With importance weights the step size must be given, but for one step from one state."""
+        """With importance weights the step size is required, except for one step from one state."""
         anytime = self.learning_rate is None
         return ["learning_rate"] if anytime and costs.weighted and not problem.is_arms else []
 
     def start(self, problem: Problem, costs: CostsPart) -> Learned:
-        """The sum of Q, its softmax, and where the rule of the step size is.
+        """The sum of Q, its softmax, and the state of the step size rule.
 
-        rates: (1 or H,) the step sizes played last. constant: the step size of the setting or the
+        rates: (1 or H,) the step sizes used last. constant: the step size of the setting or the
         phase; None: the anytime rule, whose sum is `pending`. stale: whether the total has changed
-        since the policy was made; moved: whether it ever has.
+        since the policy was computed; moved: whether it ever has.
         """
         H = problem.horizon
         constant = self.learning_rate
@@ -187,7 +187,7 @@ class Softmax:
         )
 
     def policy(self, learned: Learned, outlook: Outlook) -> Floats:
-        """The softmax of the sum, with the step size of now."""
+        """The softmax of the sum, with the current step size."""
         rates = self._next_rates(learned, outlook.missing)
         same = rates is learned.rates or np.array_equal(rates, learned.rates)
         if learned.stale or (learned.moved and not same):
@@ -219,21 +219,21 @@ class Softmax:
         learned.moved = learned.stale = True
 
     def restart(self, learned: Learned, parameters: Parameters) -> None:
-        """A uniform policy and the step size of the phase."""
+        """Begin with a uniform policy and the step size of the phase."""
         self.retune(learned, parameters)
         learned.total[:] = 0.0
         learned.policy = learned.problem.uniform_policy()
         learned.stale = learned.moved = False
 
     def retune(self, learned: Learned, parameters: Parameters) -> None:
-        """The step size of the phase, for the whole sum."""
+        """Use the step size of the phase for the whole sum."""
         learned.constant = checks.real("learning_rate", self.scale * parameters.learning_rate, 0.0)
         learned.pending = 0
 
     def diagnostics(self, learned: Learned) -> Mapping[str, float]:
-        """The step size that was played last, at the first step."""
+        """The step size used last, at the first step."""
         return {"learning_rate": float(learned.rates[0])}
 
 
 SOFTMAX = Softmax()
-"""The update by default."""
+"""The default for `update`."""

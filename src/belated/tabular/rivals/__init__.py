@@ -1,6 +1,6 @@
-"""What people would otherwise use, each fed late feedback the obvious way: when it arrives.
+"""Standard algorithms for comparison; each learns from feedback when it arrives.
 
-None of these methods knows of delays. They are here to be compared with.
+None of these methods takes delays into account.
 """
 
 from belated.tabular.rivals.actor_critic import ActorCritic

@@ -1,11 +1,11 @@
 """Actor-critic: Sutton & Barto (2018), chapter 13, with tables and a softmax policy.
 
-    policy:                        pi_h(a | s) in proportion to exp(-theta_h(s, a))
+    policy:                        pi_h(a | s) proportional to exp(-theta_h(s, a))
     on arrival, last step first:   delta  = c + V_{h+1}(s') - V_h(s)
                                    V_h(s) += critic_rate delta
                                    theta_h(s, .) += learning_rate delta (1[. = a] - pi_h(. | s))
 
-pi is the present policy, not the one that was played: the gradient is taken where the actor is.
+pi is the current policy, not the one that was played: the gradient is that of the current actor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ActorCritic(Rival):
     """
 
     _theta: Floats  # (H, S, A)
-    _v: Floats  # (H + 1, S); half of what is possible at first
+    _v: Floats  # (H + 1, S); at first half of the largest possible cost
 
     def __init__(
         self, problem: Problem, *, learning_rate: float = 1.0, critic_rate: float = 0.3

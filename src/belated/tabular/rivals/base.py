@@ -1,4 +1,4 @@
-"""What the rivals share: they learn from the path and the costs of an episode."""
+"""The base of the rivals: they learn from the path and the costs of an episode."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ArmsRival(Rival):
 
 
 def greedy(values: Floats) -> Floats:
-    """The distribution over the least values of the last axis, read-only; ties share evenly."""
+    """The uniform distribution over the smallest values of the last axis, read-only."""
     least = values == values.min(axis=-1, keepdims=True)
     return frozen(least / least.sum(axis=-1, keepdims=True))
 
@@ -71,4 +71,4 @@ def greedy(values: Floats) -> Floats:
 SEEDS = 2**63 - 1
 """The largest seed."""
 LARGEST_SUM = LARGEST_FLOAT / 1e6
-"""The largest sum of estimates: multiples by step sizes stay finite."""
+"""The largest sum of estimates; its products with step sizes stay finite."""

@@ -1,17 +1,17 @@
 """Policy optimization with dilated bonuses: bandit feedback without delay.
 
 Luo, Wei & Lee (NeurIPS 2021), "Policy optimization in adversarial MDPs: improved exploration via
-dilated bonuses". The text was not at hand. This is a reconstruction from two papers that restate
+dilated bonuses". The paper was not available. This is a reconstruction from two papers that restate
 it: Lancewicki, Rosenberg & Sotnikov (ICML 2023, page 4) for the bonus with known transitions and
-Chen, Luo & Rosenberg (COLT 2022, section 5), who carry it over to shortest paths.
+Chen, Luo & Rosenberg (COLT 2022, section 5), who adapt it to shortest paths.
 
 It is `DAPO` with two changes:
 
     6  b_h(s) = sum over a of pi (3 gamma H + H (upper - lower)) / (q_h(s) pi + gamma)
     7  B_h(s, a) = b_h(s) + (1 + 1 / H) sum over s', a' of p(s' | s, a) pi(a' | s') B_{h+1}(s', a')
 
-Departures: counts are used in every episode; Luo et al. use them in epochs. Where feedback is late
-after all, the ratio of `DAPO` is used, and no bound is claimed.
+Departures: counts are used in every episode; Luo et al. use them in epochs. If feedback is late,
+the ratio of `DAPO` is used, and no bound is claimed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class DilatedBonus(DAPO):
         learning_rate: eta; `tuning.dapo` with no delay suggests both rates.
         exploration: gamma; None: 2 eta H.
         episodes: K, in the radius of unknown transitions; None: a radius for any number.
-        delta: probability that the confidence set of unknown transitions may fail.
+        delta: the probability that the confidence set of unknown transitions fails.
         scale: factor on the learning rates of `Doubling`.
     """
 

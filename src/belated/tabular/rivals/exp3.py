@@ -1,9 +1,9 @@
 """EXP3: Auer, Cesa-Bianchi, Freund & Schapire (2002), in the form of Stoltz (2005).
 
     on arrival:   L(a) += c / pi(a), of the arm a that was played with probability pi(a)
-    policy:       in proportion to exp(-rate_t L), rate_t = sqrt(ln A / (A t)) in the t-th episode
+    policy:       proportional to exp(-rate_t L), rate_t = sqrt(ln A / (A t)) in the t-th episode
 
-The step size knows neither the number of episodes nor the delays.
+The step size depends neither on the number of episodes nor on the delays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from belated.tabular.problem import Problem, check_arms
 from belated.tabular.rivals.base import LARGEST_SUM
 
 SMALLEST_WEIGHT = 1e-100
-"""Floor of a probability that a cost is divided by, so that sums of estimates stay finite."""
+"""The smallest probability that a cost is divided by, so that sums of estimates stay finite."""
 
 
 class Exp3(Learner[Floats]):

@@ -4,9 +4,9 @@
     mean costs     Beta(1 + total cost, 1 + visits - total cost)
     policy         the best one for a model drawn from the posterior, drawn anew for every episode
 
-Costs between 0 and 1 count as a fraction of a success. Feedback joins the posterior when it
-arrives; until then episodes sample from the older one. The draws of an episode depend on the seed
-and the episode number alone.
+Costs between 0 and 1 count as a fraction of a success. Feedback updates the posterior when it
+arrives; until then episodes sample from the older one. The draws of an episode depend only on the
+seed and the episode number.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class PosteriorSampling(Rival):
 
     Args:
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
-        forget: factor on all costs observed before, whenever an episode arrives. 1 never
-            forgets, 0.99 remembers about 100 episodes. Transitions do not change, and are kept.
+        forget: the factor by which an arrival discounts all earlier costs. 1 never forgets, 0.99
+            remembers about 100 episodes. Transitions are never forgotten.
         pooled: whether costs are pooled over steps. None: if the dynamics are homogeneous.
-        seed: of the draws, from 0 to 2**63 - 1.
+        seed: the seed of the draws, from 0 to 2**63 - 1.
 
     Example:
         >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)

@@ -3,7 +3,7 @@
     on arrival, last step first:   Q_h(s, a) += learning_rate (c + min_b Q_{h+1}(s', b) - Q_h(s, a))
     policy:                        greedy in Q, with probability epsilon uniform
 
-A path that is learned from backwards carries its last cost to its first step at once.
+Learning backwards propagates the last cost of a path to its first step at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class QLearning(Rival):
         problem: states, actions, horizon and start.
         learning_rate: weight of the newest observation, above 0 and at most 1.
         epsilon: probability of a uniform action in every step.
-        optimistic: whether Q starts at 0, the least cost; otherwise it starts at half the
+        optimistic: whether Q starts at 0, the smallest cost; otherwise it starts at half the
             number of steps left.
     """
 
@@ -51,7 +51,7 @@ class QLearning(Rival):
             self._q += 0.5 * np.arange(H, -1, -1)[:, None, None]
 
     def restored(self) -> None:
-        """Check that nothing is paid after the last step."""
+        """Check that Q is 0 after the last step."""
         if np.any(self._q[-1] != 0.0):
             raise ValueError("q must be 0 after the last step")
 

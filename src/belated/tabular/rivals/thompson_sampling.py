@@ -1,10 +1,10 @@
 """Thompson sampling: Thompson (1933); Chapelle & Li (2011) under delays.
 
-    means     Beta(1 + total cost, 1 + plays - total cost), of the plays that have been observed
-    policy    the least of one draw per arm, drawn anew for every episode
+    means     Beta(1 + total cost, 1 + plays - total cost), from the observed plays
+    policy    the arm with the smallest of one draw per arm, drawn anew for every episode
 
-Costs between 0 and 1 count as a fraction of a success. The draws of an episode depend on the seed
-and the episode number alone.
+Costs between 0 and 1 count as a fraction of a success. The draws of an episode depend only on the
+seed and the episode number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ThompsonSampling(ArmsRival):
 
     Args:
         problem: one state and one step.
-        seed: of the draws, from 0 to 2**63 - 1.
+        seed: the seed of the draws, from 0 to 2**63 - 1.
 
     Example:
         >>> world = bl.environments.bandit([0.2, 0.5, 0.7])

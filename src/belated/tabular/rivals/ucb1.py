@@ -1,7 +1,7 @@
 """UCB1: Auer, Cesa-Bianchi & Fischer (2002), for costs.
 
 index     mean - sqrt(2 ln t / n), of n observed plays of an arm and t of all arms
-policy    the least index; arms without an observation come first
+policy    the smallest index; arms without an observation come first
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from belated.tabular.rivals.base import ArmsRival, greedy
 
 
 class UCB1(ArmsRival):
-    """The arm with the least lower bound on its cost, by the plays that have been observed.
+    """The arm with the smallest lower confidence bound on its cost, from the observed plays.
 
     Args:
         problem: one state and one step.
