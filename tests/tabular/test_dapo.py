@@ -244,7 +244,7 @@ def test_the_mean_of_the_estimate(seed):
             total = np.zeros((H, S, A))
             met = frozen(costs[np.arange(H), states[:-1], actions])
             arguments = (frozen(states), frozen(actions), met, played, newest)
-            delay_adapted.learn(*arguments, upper, reach, gamma, 2.0, total)
+            delay_adapted.learn(*arguments, frozen(upper), frozen(reach), gamma, 2.0, total)
             mean += chance * total
         _, Q = oracles.values(p, costs, played)
         r = played / np.maximum(played, newest)
@@ -352,10 +352,10 @@ def test_bonuses_and_estimates_are_bounded(seed, exploration):
     H, S, A = 4, 3, 2
     world = oracles.random_world(rng, H, S, A)
     played, newest = (frozen(rng.dirichlet(np.full(A, 0.2), (H, S))) for _ in range(2))
-    reach = bl.planning.occupancy(world.mdp, played).sum(-1)
+    reach = frozen(bl.planning.occupancy(world.mdp, played).sum(-1))
     path = world.mdp.play(played, rng)
     total = np.zeros((H, S, A))
-    record = (path.states, path.actions, rng.random(H), played, newest)
+    record = (path.states, path.actions, frozen(rng.random(H)), played, newest)
     less = delay_adapted.learn(*record, reach, reach, exploration, 2.0, total)
     assert 0 <= total.min() <= total.max() <= H / exploration
     assert 0 <= -less.max() <= -less.min() <= 3 * H + 1e-9

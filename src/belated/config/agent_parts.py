@@ -1,4 +1,4 @@
-"""The parts that agents are made of, by kind. Each has the arguments of its class."""
+"""The parts of agents, by kind. Each takes the arguments of its class."""
 
 from __future__ import annotations
 

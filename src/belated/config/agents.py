@@ -1,8 +1,8 @@
-"""Agents by kind, made from what an agent of the run is told.
+"""Agents by kind, made from a `Told`: what an agent of the run may know.
 
-A kind has the arguments of the agent's constructor, and its learning rate is "tuned" by default
-where the agent has a row of tuning. Wrappers tell the agent inside something else: the copies of
-`parallel` are told their share of the episodes and no delays.
+A kind takes the arguments of the agent's constructor, and its learning rate is "tuned" by default
+if the agent has a row of tuning. Wrappers change the `Told` for the agent inside: the copies of
+`parallel` know their share of the episodes and no delays.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from belated.tabular.oreps.doubling import DoublingFTRL
 from belated.tabular.tuning import Parameters
 
 UNTUNED = Parameters(1.0, 1.0, 1.0)
-"""Stands for tuned parameters until the agent has said for which setting they are."""
+"""A placeholder for tuned parameters until the setting of the agent is known."""
 CHANGED: dict[str, dict[str, Any]] = {
     "DelayedFTRL": {"transitions": "known", "max_delay": None},
     "DelayedOPPO": {"costs": None},
 }
-"""Defaults that differ from the constructor's; what the constructor does not take, tuning takes."""
+"""Defaults that differ from the constructor's, and arguments that only tuning uses."""
 COSTS = {"full": "revealed", "bandit": "weighted"}
-"""The costs of an agent that leaves them out, by what it sees."""
+"""The default cost part of an agent, by its information."""
 
 
 def from_constructor(agent: Maker, *told_of: str, **changed: Any) -> Maker:
     """The kind of an agent.
 
-    told_of: arguments that it is told, by their names in `Told`. changed: see `CHANGED`.
+    told_of: arguments that are taken from the `Told`, by name. changed: see `CHANGED`.
     """
     own = inspect.signature(agent).parameters
     if "learning_rate" in own and hasattr(agent, "setting"):
@@ -82,7 +82,7 @@ def from_constructor(agent: Maker, *told_of: str, **changed: Any) -> Maker:
 
 
 def _inner(name: str, default: Any) -> Any:
-    """A default as files have it: a part of a class, or of a kind, is an `Inner`."""
+    """A default in the form of a file: a part of a class or a kind becomes an `Inner`."""
     if name not in PARTS or default in (None, inspect.Parameter.empty):
         return default
     kind = default if isinstance(default, str) else names.kind(type(default).__name__)
@@ -90,7 +90,7 @@ def _inner(name: str, default: Any) -> Any:
 
 
 def _made(agent: Maker, told: Told, values: Mapping[str, Any]) -> Any:
-    """Call the constructor; a service tells agents for decisions their problem and nothing else."""
+    """Call the constructor; in a service, agents for decisions know only their problem."""
     given = {name: v(told) if isinstance(v, Inner) else v for name, v in values.items()}
     return agent(getattr(told, "problem", told), **in_numbers(told, given))
 
@@ -102,7 +102,7 @@ def _asks(values: Mapping[str, Any]) -> bool:
 
 
 def _tuned(told: Told, agent: Maker, values: Mapping[str, Any], others: Mapping[str, Any]) -> Told:
-    """What an agent is told that is tuned for its own setting, and for the K and D of the run."""
+    """The `Told` of an agent that is tuned for its own setting and the K and D of the run."""
     K, D = told.episodes, told.total_delay
     setting = _made(agent, replace(told, tuned=UNTUNED), values).setting(told.paths)
     largest = others.get("max_delay")
@@ -117,26 +117,26 @@ def lazy(told: Told, /, agent: Inner, alpha: float) -> Agent:
 
 
 def parallel(told: Told, /, agent: Inner, max_delay: int | str = "realised") -> Agent:
-    """`belated.wrappers.Parallel`: copies that take turns, each told its share of the episodes."""
+    """`belated.wrappers.Parallel`: copies that take turns, each tuned for its share of episodes."""
     copies = 1 + checks.integer("max_delay", told.largest(max_delay), 0)
     share = told.undelayed(math.ceil(told.episodes / copies))
     return Parallel(lambda: agent(share), copies - 1)
 
 
 def bold(told: Told, /, agent: Inner) -> Agent:
-    """`belated.wrappers.Bold`: copies opened when needed, each told all the episodes."""
+    """`belated.wrappers.Bold`: copies made when needed, each tuned for all episodes."""
     return Bold(lambda: agent(told.undelayed(told.episodes)))
 
 
 def pipeline(told: Told, /, agent: Inner, max_delay: int | str = "realised") -> Agent:
-    """`belated.wrappers.Pipeline`: feedback is held back until every delay is the largest."""
+    """`belated.wrappers.Pipeline`: feedback is held back until it has the largest delay."""
     largest = checks.integer("max_delay", told.largest(max_delay), 0)
     equal = replace(told, delays=np.full(told.episodes, largest, dtype=np.int64))
     return Pipeline(agent(equal), largest, paths=told.paths)
 
 
 def skipping(told: Told, /, agent: Inner, threshold: float | str = "tuned") -> Agent:
-    """`belated.wrappers.Skipping`: feedback later than the threshold is not used."""
+    """`belated.wrappers.Skipping`: feedback with a delay above the threshold is not used."""
     inside = agent(told)
     if isinstance(threshold, str):
         if not hasattr(inside, "setting"):
@@ -168,7 +168,7 @@ def recommended(
     aim: Literal["practice", "guarantee"] = "practice",
     seed: int = 0,
 ) -> Agent:
-    """`belated.recommend`: the agent recommended for what is seen; transitions may be "known"."""
+    """`belated.recommend`: the agent recommended for the setting; transitions may be "known"."""
     if isinstance(told.problem, Choice):
         if transitions is not None or aim != "practice":
             raise ValueError("transitions and aim must be left out for decisions with features")
@@ -207,6 +207,6 @@ AGENTS = Registry(
 DECIDERS = Registry(of_names(names.AGENTS, "linear"))
 """Agents for decisions with features."""
 COPIES = ("bold", "parallel")
-"""Kinds whose agents inside are told of no delays."""
+"""Kinds whose agents inside learn without delays."""
 RESTARTS = ("doubling", "doubling_ftrl")
 """Kinds that replace the learning rate and the exploration of the agent inside."""

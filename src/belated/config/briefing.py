@@ -1,7 +1,7 @@
-"""What an agent of a run may be told, and the words with which a file asks for it.
+"""What an agent of a run may know, and the words by which a file requests it.
 
-A word in the place of a number asks for what only the simulator can know, such as
-`episodes = "known"` or `max_delay = "realised"`. The report of an experiment says who asked.
+A word in place of a number requests what only the simulator knows, such as `episodes = "known"` or
+`max_delay = "realised"`. The report of an experiment lists the agents that requested something.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ WORDS = {
     ("threshold", "tuned"): TUNED,
     ("totals", "known"): TUNED,
 }
-"""What an agent is told by a word, by the name of the parameter."""
+"""What an agent gets to know, by parameter and word."""
 TUNES = ("learning_rate", "tuned")
 """With this word an agent is tuned by its own row of `belated.tuning`, for K and D of the run."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Told:
-    """What an agent of a run may be told; it takes what it would know.
+    """What an agent of a run may know; a function that makes an agent uses what it should know.
 
     Attributes:
-        problem: every agent is told the problem: a `Problem`, or a `Choice` for decisions.
+        problem: the problem, which every agent knows: a `Problem`, or a `Choice` for decisions.
         information: "full" or "bandit".
         paths: "late" or "at once".
         transitions: the true transitions; None for decisions.
-        delays: (K,) the delays of the run; None where they depend on what happens, so that nobody
-            can be told.
+        delays: (K,) the delays of the run; None if they depend on what happens, so that they are
+            not known in advance.
         tuned: the paper's parameters for the agent, if its learning rate is "tuned".
-        seed: for what the agent draws itself; another one in every repetition of a run.
-        length: K, where the delays are not known before the run.
-        silence: of decisions: the outcome of those that never report; None if every one reports.
+        seed: the seed of the agent's own draws; different in every repetition of a run.
+        length: K, if the delays are not known before the run.
+        silence: the outcome of decisions that never report; None if every one reports.
     """
 
     problem: Any
@@ -71,14 +71,14 @@ class Told:
         return total_delay(self._drawn("the total delay"))
 
     def largest(self, max_delay: float | str | None) -> float | None:
-        """A largest delay as a file gives it: a number, or a word."""
+        """A largest delay from a file: a number, or a word."""
         return self.said("max_delay", max_delay) if isinstance(max_delay, str) else max_delay
 
     def said(self, name: str, word: str) -> Any:
-        """What a word stands for in the place of a number.
+        """The number that a word stands for.
 
-        The realised largest delay is cut off at K - 1: later feedback does not come within the run.
-        A tuned largest delay is the threshold of skipping, the largest delay that is then used.
+        The realised largest delay is at most K - 1: later feedback does not arrive within the run.
+        A tuned largest delay is the threshold of skipping, the largest delay that is used.
         """
         allowed = [known for parameter, known in WORDS if parameter == name]
         checks.choice(f"{name} (if not a number)", word, allowed)
@@ -98,7 +98,7 @@ class Told:
         return self.delays
 
     def undelayed(self, episodes: int) -> Told:
-        """The same for a learner of so many episodes without delays."""
+        """The same for a learner of this many episodes without delays."""
         return replace(self, delays=np.zeros(episodes, dtype=np.int64))
 
 

@@ -1,4 +1,4 @@
-"""From a part to what it describes. This is the only place where strings become functions."""
+"""Build the object that a part describes. Only here do strings become functions."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from belated.config.user_code import is_session
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """A part inside an agent, as a function of what the part is told."""
+    """A part inside an agent, as a function of a `Told`."""
 
     key: str
     part: Part
     registry: Registry
 
     def __call__(self, *given: object) -> Any:
-        """Make what the part describes."""
+        """Make the object that the part describes."""
         return make(self.key, self.part, self.registry, *given)
 
     def asks(self, name: str, word: str) -> bool:
@@ -42,10 +42,10 @@ class Inner:
 
 
 def make(key: str, made: Part, registry: Registry, *given: object) -> Any:
-    """Call the function behind a checked part on what the lab hands over and its parameters.
+    """Call the function of a checked part with the given objects and the part's parameters.
 
-    Parts inside are made first, or arrive as an `Inner` if the registry waits. Errors are
-    prefixed with the key.
+    Parts inside are made first, or passed as an `Inner` if the registry waits. Errors begin with
+    the key.
     """
     own = is_own(made.kind)
     maker = _imported(key, made, registry) if own else registry.kinds[made.kind]
@@ -79,7 +79,7 @@ def _explained(key: str, made: Part, maker: Maker, error: BaseException) -> str:
 
 
 def _inner(key: str, value: Any, registry: Registry, waits: bool, given: tuple[object, ...]) -> Any:
-    """A parameter as its function gets it."""
+    """A parameter in the form that the function gets."""
     if isinstance(value, tuple):
         items = enumerate(value)
         return tuple(_inner(f"{key}[{i}]", item, registry, waits, given) for i, item in items)

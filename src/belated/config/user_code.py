@@ -1,10 +1,10 @@
-"""Functions of one's own as kinds: what they are called, and whether workers can be given them.
+"""Your own functions as kinds: their names, and whether they can be sent to workers.
 
-A function that can be imported is called `module:function`, as in a file. Any other (of a script,
-a notebook cell, or inside another function) also has a fingerprint, `__main__:agent#3f2a91c04b`, so
-that results of a function that has been changed are not taken for those of the new one. The
-fingerprint covers the text of the function and its plain defaults and closed-over values; what it
-calls is not covered.
+The name of a function that can be imported is `module:function`, as in a file. Any other (of a
+script, a notebook cell, or inside another function) also has a fingerprint, such as
+`__main__:agent#3f2a91c04b`, so that results of an older version of a function are not mistaken for
+those of the new one. The fingerprint covers the text of the function, its plain defaults and its
+closure, but not the functions that it calls.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ def named(function: Callable[..., Any]) -> str:
 
 
 def is_session(kind: str) -> bool:
-    """Whether a kind names a function that only the session that made it has."""
+    """Whether a kind names a function that exists only in the session that made it."""
     return MARK in kind
 
 
 def brief(kind: str) -> str:
-    """A kind in titles and names: the function alone, without its module."""
+    """A kind in titles and names: the function without its module."""
     name = kind.partition(MARK)[0].rpartition(":")[2].rpartition(".")[2]
     return "of a function" if name == "<lambda>" else name
 
 
 def portable(function: Callable[..., Any]) -> bool:
-    """Whether a worker process can be given the function.
+    """Whether the function can be sent to a worker process.
 
     A worker imports the script that started it, but not a notebook or a prompt.
     """

@@ -1,9 +1,9 @@
 """Gymnasium environments in the feedback loop, and with late rewards.
 
 `loop` plays environments whose probabilities are unknown, and `wrapper` delays the rewards for
-learners of other libraries. Importing this package imports Gymnasium, where it is installed, and
-makes `belated/LateRewards-v0` known to it. `import belated` does the same if Gymnasium has been
-imported, and never imports it by itself.
+learners of other libraries. Importing this package imports Gymnasium, if it is installed, and
+registers `belated/LateRewards-v0`. `import belated` registers it only if Gymnasium has been
+imported already.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from belated.gymnasium.wrapper import LateRewards as LateRewards
 
 NAME = "belated/LateRewards-v0"
-"""What Gymnasium calls `belated.gymnasium.LateRewards`."""
+"""The id of `belated.gymnasium.LateRewards` in Gymnasium."""
 
 with contextlib.suppress(ImportError):
     import gymnasium
@@ -26,7 +26,7 @@ with contextlib.suppress(ImportError):
 
 
 def __getattr__(name: str) -> object:
-    """Import what is public here when it is first asked for."""
+    """Import a public name when it is first used."""
     homes = {"GymRun": "loop", "gym_loop": "loop", "LateRewards": "wrapper"}
     if name not in homes:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GymRun:
-    """What happened in each episode. These are observed numbers, not expectations.
+    """The result of each episode: observed numbers, not expectations.
 
     Attributes:
         realised: (K,) cost that was suffered.
@@ -69,10 +69,10 @@ def gym_loop(
         delays: a model, or (K,) whole numbers, or (K, H), one for every step. By default there are
             no delays.
         episodes: K.
-        rewards: the least and the largest reward of one step (the range is extended to contain
+        rewards: the smallest and the largest reward of one step (the range is extended to contain
             0); by default those of the environment's transition table. A reward outside the range
             is an error.
-        seed: decides the environment, the actions and the delays, each by its own generator.
+        seed: the seed of environment, actions and delays; each has its own generator.
         paths: "late": the path arrives together with the costs; "at once": the path arrives at
             the end of its episode and only the costs are late.
         progress: wraps the range of episodes, e.g. `rich.progress.track`.
@@ -163,7 +163,7 @@ def play(
 
 
 def _pick(weights: Floats, uniform: float) -> int:
-    """Draw an index from a distribution by inversion; it never has probability 0."""
+    """Draw an index from a distribution by inversion, never one of probability 0."""
     below = np.cumsum(weights)
     return int(np.searchsorted(below, uniform * below[-1], side="right"))
 

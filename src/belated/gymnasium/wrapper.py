@@ -25,7 +25,7 @@ class LateReward(NamedTuple):
 
 
 BLOCK = 1024
-"""Delays that are drawn at a time."""
+"""The number of delays that are drawn together."""
 
 
 class LateRewards(
@@ -41,13 +41,13 @@ class LateRewards(
     with an empty tuple if nothing is due, and `"episode_number"`, counted from 0.
 
     A `reset` with a seed starts over: episodes are numbered from 0 again, delays are drawn anew by
-    the seed, and what was on its way is gone. Seed the first reset only.
+    the seed, and pending rewards are dropped. Seed the first reset only.
 
     Args:
         env: any environment.
-        delays: a model, from which delays are drawn as episodes come; or an array of whole numbers,
-            one per episode, after which there are no more episodes.
-        seed: decides the delays, together with the seed of `reset`.
+        delays: a model, from which delays are drawn as needed; or an array of whole numbers, one
+            per episode, which limits the number of episodes.
+        seed: the seed of the delays, together with the seed of `reset`.
     """
 
     def __init__(
@@ -105,8 +105,8 @@ class LateRewards(
     def _delay(self) -> int:
         """The delay of the episode.
 
-        The model is asked for the delays of all episodes up to the end of the block, and those of
-        the block are used, so that a delay belongs to its position; a block has its own generator.
+        The model draws the delays of all episodes up to the end of the block, and those of the
+        block are used, so that a delay depends on its position; a block has its own generator.
         """
         while self._model is not None and self._episode >= len(self._drawn):
             known = len(self._drawn)
@@ -116,7 +116,7 @@ class LateRewards(
         return int(self._drawn[self._episode])
 
     def _end(self) -> tuple[LateReward, ...]:
-        """Put the rewards of the episode in line and return those due, oldest episode first."""
+        """Queue the rewards of the episode and return those due, oldest episode first."""
         self._playing = False
         late = LateReward(self._episode, np.array(self._rewards))
         self._line.push([late], self._delay())
@@ -129,8 +129,8 @@ class LateRewards(
 def made(
     env: str, delays: DelayModel | Ints, delays_seed: int = 0, **options: Any
 ) -> gymnasium.Env[Any, Any]:
-    """What `gymnasium.make("belated/LateRewards-v0", env=..., delays=...)` makes.
+    """The environment of `gymnasium.make("belated/LateRewards-v0", env=..., delays=...)`.
 
-    env: the id of an environment. options: go to it, e.g. `render_mode`.
+    env: the id of an environment. options: passed to it, e.g. `render_mode`.
     """
     return LateRewards(gymnasium.make(env, **options), delays, delays_seed)

@@ -16,7 +16,7 @@ weighted advantage.
 Behaviour, current and delay-adapted: Lancewicki, Rosenberg & Sotnikov (ICML 2023), section 5,
 where they are called DPPO, NDPPO and DAPPO. Decoupled: Hilton, Cobbe & Schulman (NeurIPS 2022),
 https://arxiv.org/abs/2110.00641. Truncated importance sampling is older than PPO; the cap of 2 is
-the one that libraries for language models use. Guarded is our own, a hypothesis.
+the one that libraries for language models use. Guarded is our own hypothesis.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LIMIT = 0.03
 
 
 class Correction(NamedTuple):
-    """What PPO gets in place of its old log-probabilities and its advantages.
+    """The replacement for PPO's old log-probabilities, and the weights of its advantages.
 
     Attributes:
         anchor: the old log-probabilities, of the shape of `then`.
@@ -65,10 +65,10 @@ def correct(
     mask: Array = None,
     discrete: bool = False,
 ) -> Correction:
-    """The anchor and the weight of a correction, once for each rollout that arrives.
+    """The anchor and the weight of a correction; call it once for each rollout that arrives.
 
-    `now` is the policy at the arrival of the rollout and stays what it is during the epochs of the
-    update. Advantages are normalised before the weight, not after it. For actions of several
+    `now` is the policy when the rollout arrives, and stays the same during the epochs of the
+    update. Normalise advantages before they are weighted, not after. For actions with several
     independent parts add the logarithms first. Values are checked except inside functions that are
     being compiled (`jax.jit`, `torch.compile`), where they are not known.
 
@@ -80,7 +80,7 @@ def correct(
         cap: C, the largest weight of truncated and of guarded.
         limit: the largest drift up to which guarded is truncated.
         mask: True or 1 where an entry counts, for padded sequences; elsewhere anchor and weight
-            are 0, whatever is there.
+            are 0, whatever the values are.
         discrete: whether actions are discrete, so that no logarithm may be positive.
 
     Returns:
@@ -160,7 +160,7 @@ def capped(xp: Namespace, difference: Array, cap: float) -> Array:
 
 
 def largest(xp: Namespace, dtype: Any) -> float:
-    """A weight that the type can hold, with a factor of 2 to spare."""
+    """Half of the largest number that the type can represent."""
     return float(xp.finfo(dtype).max) / 2.0
 
 

@@ -1,8 +1,8 @@
 """Arrays of NumPy, JAX and PyTorch: which library an array is of, and checks on its values.
 
 The functions that are used here (`exp`, `maximum`, `where`, `clip`, `concatenate`, ...) have the
-same names and arguments in the three libraries, so one text serves all of them. PyTorch has no
-`__array_namespace__`, so the library is found by type.
+same names and arguments in the three libraries, so the same code works for all of them. PyTorch has
+no `__array_namespace__`, so the library is found by type.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def constants(**given: Array) -> tuple[Namespace, list[Array]]:
     """Arrays of floats of one library, shape and type, as constants, and the library.
 
     Lists of numbers become NumPy arrays. Arrays of different types get the type that holds them
-    all. No gradient flows through what is returned.
+    all. No gradient flows through the returned arrays.
     """
     arrays: list[Array] = []
     first, shape = "", ()
@@ -78,7 +78,7 @@ def cast(xp: Namespace, array: Array, dtype: Any) -> Array:
 
 
 def single(xp: Namespace, arrays: Sequence[Array]) -> list[Array]:
-    """The arrays in float32 where they have fewer bits: sums and squares need more of them."""
+    """The arrays in float32 if they have fewer bits: sums and squares need more precision."""
     wide = xp.promote_types(arrays[0].dtype, xp.float32)
     return [cast(xp, array, wide) for array in arrays]
 
@@ -114,14 +114,14 @@ def fails(xp: Namespace, condition: Array) -> bool:
 
 
 def check_finite(xp: Namespace, **given: Array) -> None:
-    """Every value that is known is finite."""
+    """Check that every known value is finite."""
     for name, array in given.items():
         if fails(xp, xp.isfinite(array)):
             raise ValueError(f"{name} must be finite, got {first_where(name, array, np.isfinite)}")
 
 
 def check_discrete(xp: Namespace, **given: Array) -> None:
-    """No value that is known is above 0, but for rounding."""
+    """Check that no known value is above 0, except for rounding."""
     for name, array in given.items():
         if fails(xp, array <= SLACK):
             found = first_where(name, array, lambda a: a <= SLACK)
@@ -131,7 +131,7 @@ def check_discrete(xp: Namespace, **given: Array) -> None:
 
 
 def first_where(name: str, array: Array, holds: Any) -> str:
-    """The first entry for which something does not hold, as `name[2, 3] = nan`."""
+    """The first entry that violates a condition, as `name[2, 3] = nan`."""
     if type(array).__module__.startswith("torch"):
         array = array.detach().cpu().double()
     values = np.asarray(array)

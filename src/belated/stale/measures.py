@@ -1,4 +1,4 @@
-"""How stale a rollout is: what there is to watch and to log."""
+"""Measures of staleness, to watch and to log."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ CLIP = 0.2
 
 
 class Staleness(NamedTuple):
-    """How far the policy has moved from the one that made a rollout; scalars of its library.
+    """The distance of the policy from the one that collected a rollout; scalars of its library.
 
-    They are float32 where the logarithms have fewer bits.
+    They are float32 if the logarithms have fewer bits.
 
     Attributes:
         effective_sample_size: (sum w)^2 / (n sum w^2) of w = pi_k / pi_b, from 1 / n to 1.
         drift: mean of log pi_b - log pi_k, an estimate of KL(pi_b, pi_k).
         largest_weight: the largest w, or half of the largest number of its type.
-        without_gradient: the share of samples that PPO with the behaviour anchor would not learn
-            from in its first step. With advantages: the clip holds them back. Without: it would
-            for one of the two signs of the advantage.
+        without_gradient: the share of samples with zero gradient in the first step of PPO with the
+            behaviour anchor. With advantages: because of the clip. Without: those that would be
+            clipped for one of the two signs of the advantage.
     """
 
     effective_sample_size: Array
@@ -41,7 +41,7 @@ def staleness(
     mask: Array = None,
     discrete: bool = False,
 ) -> Staleness:
-    """How far the policy has moved since a rollout was made.
+    """Measure how far the policy has moved since a rollout was collected.
 
     Args:
         then: log pi_b of the actions of the rollout, any shape.

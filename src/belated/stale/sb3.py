@@ -1,19 +1,19 @@
-"""PPO of Stable-Baselines3 whose rollouts arrive late, out of order, or never.
+"""PPO of Stable-Baselines3 with rollouts that arrive late, out of order, or never.
 
 Lancewicki, Rosenberg & Sotnikov (ICML 2023), section 5 and appendix F: after every rollout the
-buffer is put away, and the update uses the buffers whose delay is over.
+buffer is stored, and the update uses the buffers whose delay is over.
 
     1  for every rollout k:
-    2      collect it with the policy pi_k, and put it away; it is due after rollout k + d_k
+    2      collect it with the policy pi_k, and store it; it is due after rollout k + d_k
     3      for every rollout j that is due now, the oldest first:
     4          anchor, weight = correct(then = log pi_j, now = log pi, kind)
     5          PPO on rollout j with the anchor as old log-probabilities and weighted advantages
 
-Readings and departures: advantages and returns are those of the value function of the time of the
-rollout, as the stored buffer holds them (V-trace makes its own at the arrival). Advantages are
-normalised in each minibatch before they are weighted. Where the policy has not changed since the
-rollout was made, `now` is `then` and is not computed again, so that without delays every correction
-but V-trace is Stable-Baselines3's PPO to the last digit.
+Readings and departures: advantages and returns are those of the value function at the time of the
+rollout, as stored in the buffer (V-trace computes its own at the arrival). Advantages are
+normalised in each minibatch before they are weighted. If the policy has not changed since the
+rollout was collected, `now` is `then` and is not computed again, so that without delays every
+correction except V-trace is Stable-Baselines3's PPO to the last digit.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ PARTS = (
 )  # fmt: skip
 """The arrays of a rollout buffer, (steps, environments, ...) each."""
 DRAWN = 16
-"""At least 2 ** DRAWN delays are drawn at once: models such as `bursts` look at the whole run."""
+"""At least 2 ** DRAWN delays are drawn at once: models such as `bursts` need the whole run."""
 ROWS = 8192
-"""At most so many observations go through the network at once."""
+"""The largest number of observations in one pass through the network."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rollout:
-    """A rollout on its way.
+    """A pending rollout.
 
     Attributes:
-        number: how many rollouts were collected before it.
+        number: the number of rollouts collected before it.
         due: it arrives after the rollout with this number.
         updates: the number of updates of the policy before it.
         buffer: its data, a buffer of Stable-Baselines3.
@@ -78,7 +78,7 @@ class Rollout:
 
 
 class Waiting:
-    """The rollouts on their way. Stable-Baselines3 saves them like the parameters of a module."""
+    """The pending rollouts. Stable-Baselines3 saves them like the parameters of a module."""
 
     def __init__(self, pattern: RolloutBuffer) -> None:
         self._pattern = pattern
@@ -88,11 +88,11 @@ class Waiting:
         return len(self._rollouts)
 
     def add(self, rollout: Rollout) -> None:
-        """Put a rollout away."""
+        """Store a rollout."""
         self._rollouts.append(rollout)
 
     def release(self, number: int) -> list[Rollout]:
-        """Return and remove what is due by the end of this rollout, the oldest first."""
+        """Return and remove the rollouts due by the end of this one, the oldest first."""
         due = [rollout for rollout in self._rollouts if rollout.due <= number]
         self._rollouts = [rollout for rollout in self._rollouts if rollout.due > number]
         return due
@@ -139,8 +139,8 @@ class Waiting:
 class DelayedPPO(PPO):
     """Stable-Baselines3's PPO with late rollouts and a correction for them.
 
-    It is used as PPO is: `learn` with its progress bar, callbacks and logger, `save` and `load`,
-    also while rollouts are on their way. The logger gets `stale/effective_sample_size`, `drift`,
+    It is used like PPO: `learn` with its progress bar, callbacks and logger, `save` and `load`,
+    even while rollouts are pending. The logger gets `stale/effective_sample_size`, `drift`,
     `largest_weight`, `without_gradient`, `age` (rollouts between making and use), `waiting` and
     `lost`. With `target_kl` the divergence is measured from the anchor.
 
@@ -182,20 +182,20 @@ class DelayedPPO(PPO):
         self.collected = 0
         """The number of rollouts so far."""
         self.lost = 0
-        """How many of them never arrive."""
+        """The number of rollouts that never arrive."""
         self._drawn = np.empty(0, dtype=np.int64)
-        self._delay_of(0)  # a model that cannot draw says so now
+        self._delay_of(0)  # raises now if the model cannot draw
         super().__init__(policy, env, _init_setup_model=False, **settings)
         if _init_setup_model:
             self._setup_model()
 
     @property
     def waiting(self) -> int:
-        """The number of rollouts on their way."""
+        """The number of pending rollouts."""
         return len(self._waiting)
 
     def train(self) -> None:
-        """Put the rollout away, and update the policy with each one that arrives now."""
+        """Store the rollout, and update the policy with each one that arrives now."""
         number = self.collected
         self.collected += 1
         delay = self._delay_of(number)
@@ -218,14 +218,14 @@ class DelayedPPO(PPO):
         collecting, normalised = self.rollout_buffer, self.normalize_advantage
         try:
             self.rollout_buffer = self._corrected(rollout)
-            self.normalize_advantage = False  # it has been done before the weight
+            self.normalize_advantage = False  # done already, before the weighting
             self.logger.record("stale/age", self.collected - 1 - rollout.number)
             super().train()
         finally:
             self.rollout_buffer, self.normalize_advantage = collecting, normalised
 
     def _check(self) -> None:
-        """Check our own arguments, those that `load` replaces too."""
+        """Check our own arguments, including those that `load` replaces."""
         if not hasattr(self.delays, "draw"):
             raise ValueError(
                 f"delays must be a delay model such as belated.delays.fixed(3), "
@@ -242,7 +242,7 @@ class DelayedPPO(PPO):
         self._drawn = np.empty(0, dtype=np.int64)  # a loaded model has another delay model
 
     def _delay_of(self, number: int) -> int:
-        """The delay of a rollout; the delays follow from seed and model alone."""
+        """The delay of a rollout; delays depend only on the seed and the model."""
         if number >= len(self._drawn):
             count = 1 << max(DRAWN, number.bit_length())
             rng = np.random.default_rng((self.delay_seed, 27))
@@ -293,7 +293,7 @@ class DelayedPPO(PPO):
         return buffer
 
     def _weigh(self, buffer: RolloutBuffer, weight: Any) -> None:
-        """Let the buffer hand out advantages that are normalised first and weighted then."""
+        """Make the buffer return advantages that are normalised first and then weighted."""
         weights = buffer.to_torch(buffer.swap_and_flatten(weight)).flatten()
         plain, normalise = buffer._get_samples, self.normalize_advantage
 
@@ -307,7 +307,7 @@ class DelayedPPO(PPO):
         buffer.__dict__["_get_samples"] = weighted
 
     def _evaluated(self, buffer: RolloutBuffer) -> tuple[Any, Any]:
-        """Log-probabilities and values of a rollout by the policy of now (steps, environments)."""
+        """Log-probabilities and values of a rollout under the current policy (steps, envs)."""
         self.policy.set_training_mode(False)
         steps, environments = buffer.log_probs.shape
         count = steps * environments

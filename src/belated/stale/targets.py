@@ -1,7 +1,7 @@
 """V-trace: value targets and advantages for rollouts of another policy.
 
 Espeholt et al. (ICML 2018), https://arxiv.org/abs/1802.01561, section 4.1. With w = pi_k / pi_b,
-rho = min(rho_cap, w), c = trace * min(c_cap, w), V of now and g the discount:
+rho = min(rho_cap, w), c = trace * min(c_cap, w), V the current values and g the discount:
 
     v_t - V(s_t) = rho_t (r_t + g_t V(s_{t+1}) - V(s_t)) + g_t c_t (v_{t+1} - V(s_{t+1}))
     A_t          = r_t + g_t v_{t+1} - V(s_t),  used with the weight rho_t
@@ -29,13 +29,13 @@ from belated.stale.libraries import (
 
 
 class VTrace(NamedTuple):
-    """What PPO gets under V-trace.
+    """The inputs of PPO under V-trace.
 
     Attributes:
-        anchor: the old log-probabilities, which are those of now (T, ...).
+        anchor: the old log-probabilities, which are the current ones (T, ...).
         weight: rho, factors on the advantages (T, ...).
         advantage: A (T, ...), without its weight.
-        target: v, what the value function is fitted to (T, ...).
+        target: v, the targets of the value function (T, ...).
     """
 
     anchor: Array
@@ -65,7 +65,7 @@ def vtrace(
         then: log pi_b of the actions (T, ...).
         now: log pi_k of the same actions.
         rewards: r (T, ...).
-        values: V(s_t) of the value function of now.
+        values: V(s_t) of the current value function.
         discounts: the discount after each step, 0 where an episode terminates.
         next_values: V of the state after each step: `values` shifted by one within an episode, V of
             the last state where the rollout or a truncated episode stops.
@@ -129,7 +129,7 @@ def vtrace(
 
 
 def _recursion(xp: Namespace, a: Array, b: Array) -> Array:
-    """Solve x_t = a_t + b_t x_{t+1} with nothing after the end (T, ...)."""
+    """Solve x_t = a_t + b_t x_{t+1} with 0 after the end (T, ...)."""
     shift = 1
     while shift < a.shape[0]:
         a, b = a + b * _later(xp, a, shift), b * _later(xp, b, shift)
@@ -138,5 +138,5 @@ def _recursion(xp: Namespace, a: Array, b: Array) -> Array:
 
 
 def _later(xp: Namespace, array: Array, shift: int) -> Array:
-    """The array as it is `shift` steps later, 0 after the end (T, ...)."""
+    """The array shifted to `shift` steps later, 0 after the end (T, ...)."""
     return xp.concatenate((array[shift:], xp.zeros_like(array[:shift])))
