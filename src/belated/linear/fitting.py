@@ -39,8 +39,10 @@ from belated.linear.sums import (
     TOTAL,
     WEIGHT,
     WHEN,
+    add_four,
     add_products,
     add_row,
+    add_stack,
     clear,
 )
 
@@ -104,16 +106,25 @@ def factor(V: Floats, d: int) -> None:
         for u in range(d):
             V[u] = math.sqrt(V[u])
         return
-    start = 0
-    for n in range(d, 0, -1):
-        row = V[start : start + n]
-        add_row(row, row, 1.0 / math.sqrt(row[0]) - 1.0)
-        start += n
-        below = start
-        for u in range(1, n):
-            if row[u] != 0.0:
-                add_row(V[below : below + n - u], row[u:], -row[u])
-            below += n - u
+    first = 0  # of the row p
+    for p in range(0, d, 4):
+        n = d - p
+        start = first
+        for j in range(min(4, n)):
+            row = V[start : start + n - j]
+            add_row(row, row, 1.0 / math.sqrt(row[0]) - 1.0)
+            start += n - j
+            below = start
+            for u in range(1, min(4, n) - j):
+                add_row(V[below : below + n - j - u], row[u:], -row[u])
+                below += n - j - u
+        # Four rows are taken from those below at once; u is the place of a column in the first.
+        second, third, fourth = first + n - 1, first + 2 * n - 3, first + 3 * n - 6
+        for u in range(4, n):
+            a, b, c, e = V[first + u :], V[second + u :], V[third + u :], V[fourth + u :]
+            add_four(V[start : start + n - u], a, b, c, e, (-a[0], -b[0], -c[0], -e[0]))
+            start += n - u
+        first = fourth + n
 
 
 @njit(cache=True)
@@ -167,18 +178,34 @@ def inverse(U: Floats, d: int, out: Floats) -> None:
         row = W[u, : u + 1]
         row[u] = 1.0
         place = u  # of U[k, u]
-        for k in range(u):
-            if U[place] != 0.0:
-                add_row(row[: k + 1], W[k], -U[place])
+        k = 0
+        while k + 4 <= u:
+            second = place + d - k - 1
+            third = second + d - k - 2
+            fourth = third + d - k - 3
+            weights = (-U[place], -U[second], -U[third], -U[fourth])
+            add_four(row[: k + 4], W[k], W[k + 1], W[k + 2], W[k + 3], weights)
+            place = fourth + d - k - 4
+            k += 4
+        while k < u:
+            add_row(row[: k + 1], W[k], -U[place])
             place += d - k - 1
+            k += 1
         add_row(row, row, 1.0 / U[place] - 1.0)
     clear(out)
-    for k in range(d):
-        row = W[k]
+    k = 0
+    while k < d:
+        many = 4 if k + 4 <= d else 1
         start = 0
-        for u in range(k + 1):
-            add_row(out[start : start + k + 1 - u], row[u:], row[u])
+        for u in range(k + many):
+            row = out[start : start + k + many - u]
+            if many == 4:
+                a, b, c, e = W[k, u:], W[k + 1, u:], W[k + 2, u:], W[k + 3, u:]
+                add_four(row, a, b, c, e, (a[0], b[0], c[0], e[0]))
+            else:
+                add_row(row, W[k, u:], W[k, u])
             start += d - u
+        k += many
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
@@ -305,6 +332,7 @@ def fit_model(
     x = np.zeros(d)
     clear(b)
     clear(V)
+    slots, weights, count = np.empty_like(order), np.empty(blocks), 0
     n, r = 0.0, 0.0
     for place in range(-1, blocks):
         if place < 0:
@@ -322,7 +350,12 @@ def fit_model(
         add_row(b, row[2 + d : 2 + 2 * d], weight)
         if seen > 0.0:
             add_row(x, row[2 : 2 + d], seen)
-            add_row(V, row[2 + 2 * d : 2 + 2 * d + t], seen)
+            if place < 0:
+                add_row(V, row[2 + 2 * d : 2 + 2 * d + t], seen)
+            else:
+                slots[count], weights[count] = slot, seen
+                count += 1
+    add_stack(V, young, i, 2 + 2 * d, slots, weights, count)
     add_ridge(V, ridge)
     clear(f)
     add_row(f, x, 1.0)
@@ -357,8 +390,7 @@ def fit_spread(
 
     told: every outcome reports; then `asked` has the sums of all decisions.
     """
-    d, t = len(ridge), len(V)
-    M = memory.shape[1]
+    d, M = len(ridge), memory.shape[1]
     clear(V)
     first = 2 + 2 * d
     for m in range(M):
@@ -367,13 +399,15 @@ def fit_spread(
             add_row(V, asked[m, i], weight)
         else:
             add_row(V, old[m, i, first:], weight)
+    slots, weights, count = np.empty_like(order), np.zeros(blocks), 0
     for place in range(blocks):
         slot = order[place]
         if young[slot, i, 0] != 0.0:
-            weight = 0.0
             for m in range(M):
-                weight += memory[WEIGHT, m] * discounts[m, slot]
-            add_row(V, young[slot, i, first : first + t], weight)
+                weights[count] += memory[WEIGHT, m] * discounts[m, slot]
+            slots[count] = slot
+            count += 1
+    add_stack(V, young, i, first, slots, weights, count)
     add_ridge(V, ridge)
     factor(V, d)
     inverse(V, d, out)

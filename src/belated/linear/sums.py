@@ -216,6 +216,44 @@ def add_row(out: Floats, row: Floats, weight: float) -> None:
 
 
 @njit(cache=True)
+def add_four(
+    out: Floats,
+    a: Floats,
+    b: Floats,
+    c: Floats,
+    e: Floats,
+    weights: tuple[float, float, float, float],
+) -> None:
+    """Add four rows, at least as long as `out`, with their weights, one after the other."""
+    for k in range(len(out)):
+        out[k] = (((out[k] + weights[0] * a[k]) + weights[1] * b[k]) + weights[2] * c[k]) + weights[
+            3
+        ] * e[k]
+
+
+@njit(cache=True)
+def add_stack(
+    out: Floats, stack: Floats, i: int, first: int, slots: Ints, weights: Floats, count: int
+) -> None:
+    """Add rows stack[slot, i, first:] of the first `count` slots with their weights, in order."""
+    n = len(out)
+    c = 0
+    while c + 4 <= count:  # four at a time, so that `out` is read and written once for them
+        add_four(
+            out,
+            stack[slots[c], i, first : first + n],
+            stack[slots[c + 1], i, first : first + n],
+            stack[slots[c + 2], i, first : first + n],
+            stack[slots[c + 3], i, first : first + n],
+            (weights[c], weights[c + 1], weights[c + 2], weights[c + 3]),
+        )
+        c += 4
+    while c < count:
+        add_row(out, stack[slots[c], i, first : first + n], weights[c])
+        c += 1
+
+
+@njit(cache=True)
 def add_products(out: Floats, x: Floats, weight: float) -> None:
     """Add weight * x x' to out (t,): its upper triangle, or its diagonal."""
     d = len(x)
