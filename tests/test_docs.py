@@ -162,6 +162,14 @@ def test_every_error_has_its_note():
         assert "tests/" in row or "no test" in row, f"E{number}"
 
 
+@pytest.mark.parametrize("page", sorted((DOCS / "algorithms").glob("[!i]*.md")), ids=name)
+def test_every_algorithm_page_has_bibtex(page):
+    (entry, *_) = re.findall(r"^```bibtex\n(.*?)^```", text(page), re.MULTILINE | re.DOTALL)
+    assert re.match(r"@\w+\{\w+,\n", entry)
+    assert all(re.search(rf"^ *{field} *= *\{{", entry, re.MULTILINE) for field in
+               ("author", "title", "year"))  # fmt: skip
+
+
 def test_every_public_name_is_in_the_reference():
     reference = text(DOCS / "api.md")
     for public in bl.__all__:

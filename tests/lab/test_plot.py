@@ -194,9 +194,12 @@ def whole_runs():
               "episodes": 20, "seeds": 2, "engine": "here"}  # fmt: skip
     longer = [lab.Case("20"), lab.Case("40", episodes=40)]
     two = {"UCB": "ucb1", "EXP3": "exp3"}
+    lazy = part("oppo", transitions="known", update=part("softmax", learning_rate=1e-9))
     return {
         "profile": lab.run(**bandit, agents=two, cases=longer, against="score"),
-        "scaling": lab.run(**bandit, agents=two, cases=longer, against="episodes"),
+        "scaling": lab.run(
+            **bandit, agents={**two, "lazy": lazy}, cases=longer, against="episodes"
+        ),
         "sweep-delays-delay": lab.run(
             **bandit, agents=two, delays=part("fixed", delay=1),
             sweep={"delays.delay": [1, 3]}, against="delays.delay",
@@ -216,6 +219,20 @@ def test_every_figure_shows_the_agents_and_names_that_are_asked_for(whole_runs, 
     for wrong in ({"agents": ["nobody"]}, {"labels": {"nobody": "x"}}):
         with pytest.raises(ValueError, match="must be one of"):
             result.figure(name, **wrong)
+
+
+def test_a_slope_of_points_near_uniform_play_is_warned_of(whole_runs):
+    result = whole_runs["scaling"]
+    assert [one.near_uniform for one in result.exponents if one.agent == "lazy"] == [("20", "40")]
+    assert any(
+        text.startswith("WARNING: lazy: a score above 0.9 in 20; 40; it plays like chance there")
+        for text in result.warnings
+    )
+    learned = [one for one in result.exponents if not one.near_uniform]
+    assert not any(one.agent in text and "slope" in text
+                   for one in learned for text in result.warnings)  # fmt: skip
+    figure = result.figure("scaling", legend=True)
+    assert "slope 1/2" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_slopes_and_scores_are_those_of_the_costs_that_are_asked_for(whole_runs):
