@@ -79,7 +79,7 @@ def test_pages_hold_their_formulas_and_load_nothing_from_elsewhere(html):
 MEASURE = r"""(() => {
   const seen = [...document.querySelectorAll("math")].map(m => m.getBoundingClientRect());
   const fractions = [...document.querySelectorAll("mfrac")];
-  const stacked = fractions.filter(f =>
+  const stacked = fractions.filter(f => f.getBoundingClientRect().height > 4 &&
     f.children[0].getBoundingClientRect().bottom <= f.children[1].getBoundingClientRect().top + 2);
   document.querySelectorAll("pre, code, annotation").forEach(e => e.remove());
   return {formulas: seen.length, shown: seen.filter(b => b.width > 2 && b.height > 2).length,

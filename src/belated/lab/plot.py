@@ -50,7 +50,7 @@ WIDE = 0.7
 make them narrower."""
 WHAT = ("cost", "regret")
 OWN: dict[Any, Any] = {"text.parse_math": True}
-"""In titles and labels of your own $...$ is mathematics."""
+"""In titles and labels of your own `$...$` is mathematics."""
 
 
 @contextlib.contextmanager
@@ -83,7 +83,7 @@ def cost(
         block: every point is the mean of so many episodes.
         on: costs in expectation over their noise ("means"), or as they were drawn ("drawn").
         agents: which are shown; each keeps its colour.
-        labels: names to be shown for agents, in which $...$ is mathematics.
+        labels: names to be shown for agents, in which `$...$` is mathematics.
         legend: "ends", "inside" or "none". By default names stand at the ends of curves, and inside
             the axes if these are one panel of several. Where the layout of the figure makes room
             (`layout="constrained"`) a wide legend stands below the axes; where it does not, names
@@ -199,7 +199,7 @@ def panels(
         width: "column", "page" or inches.
         cases: which cases; by default all.
         agents: which agents, of all results.
-        labels: names to be shown for agents, in which $...$ is mathematics.
+        labels: names to be shown for agents, in which `$...$` is mathematics.
         legend: one legend for all panels, below them.
         kind: which regret; see `regret`.
         block: every point is the mean of so many episodes.

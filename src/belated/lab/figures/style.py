@@ -86,7 +86,7 @@ class Layout:
         regret: "hindsight", "means", "dynamic" or "so far", see `statistics.REGRETS`; None for the
             regret against the best fixed policy, on the same costs.
         agents: which agents are shown, each in its own colour; None for all.
-        labels: names to be shown for agents, in which $...$ is mathematics.
+        labels: names to be shown for agents, in which `$...$` is mathematics.
     """
 
     width: Any = None
