@@ -34,6 +34,7 @@ from belated.core.wrappers.skipping import Skipping
 from belated.linear.advice import explained, recommended
 from belated.linear.choice import Choice
 from belated.linear.sampler import LinearSampler
+from belated.onehot import TableSampler
 from belated.tabular.doubling import Doubling
 from belated.tabular.oppo import DelayedOPPO
 from belated.tabular.oppo_tuning import Arms, BanditFeedback, FullInformation, oppo_full
@@ -196,14 +197,13 @@ def tabular(
         None if total_delay is None else checks.real("total_delay", total_delay, 0.0),
         None if max_delay is None else checks.real("max_delay", max_delay, 0.0),
     )
-    notes = _notes(
-        problem,
-        information,
-        checks.flag("lost", lost),
-        None if silence is None else checks.real("silence", silence, 0.0, 1.0),
-    )
+    lost = checks.flag("lost", lost)
+    silence = None if silence is None else checks.real("silence", silence, 0.0, 1.0)
     seed = checks.integer("seed", seed, 0, 2**64 - 1)
+    notes = _notes(information, lost, silence)
     if aim == "practice":
+        if silence is not None and information == "bandit" and problem.horizon == 1:
+            return _one_step(known, silence, seed)
         return _practice(known, notes, seed)
     choice = _guarantee(known)
     useful = choice.setting.useful_from(problem, known.mean_delay)
@@ -333,9 +333,7 @@ def _later(known: _Known) -> str:
     )
 
 
-def _notes(
-    problem: Problem, information: Information, lost: bool, silence: float | None
-) -> tuple[str, ...]:
+def _notes(information: Information, lost: bool, silence: float | None) -> tuple[str, ...]:
     notes = []
     if lost:
         notes.append(
@@ -355,15 +353,33 @@ def _notes(
             "hold=True hands every outcome over at its deadline, so that successes that come early "
             "do not mislead. Forgotten failures make every learner prefer what reports least."
         )
-        if problem.horizon == 1:
-            features = f", features={problem.states}" if problem.states > 1 else ""
-            notes.append(
-                "An episode is one decision here: bl.recommend(bl.Choice(actions="
-                f"{problem.actions}{features}), silence=...) with outcomes in place of costs needs "
-                "no deadline and learns much faster where only successes report; a state becomes "
-                "a vector with a 1 in its place."
-            )
     return tuple(notes)
+
+
+def _one_step(known: _Known, silence: float, seed: int) -> Advice:
+    """The agent for a table of one step where silence says something."""
+
+    def make() -> Agent:
+        changes = not known.stochastic
+        return TableSampler(known.problem, silence=silence, changes=changes, seed=seed)
+
+    reason = (
+        f"It learns from what should have come by now: an episode that does not report costs "
+        f"{silence:g} in the end. Delays are estimated from the reports. It is the learner for "
+        "decisions with features, and a state is a feature; it has no regret bound."
+    )
+    notes = [
+        "Silence is information here, and needs no deadline: do not forget what has not reported, "
+        "and call observe([]) when nothing has come, because ages run to the last observe.",
+        "If failures report too, leave silence out: then the planner learns, which needs nothing "
+        "to be concluded from silence.",
+        "A change that is faster than several delays cannot be followed.",
+    ]
+    if not known.stochastic:
+        notes.append(
+            'If nothing changes over time, costs="stochastic" keeps one memory and explores less.'
+        )
+    return Advice("TableSampler", repr(make()), reason, tuple(notes), make)
 
 
 def _practice(known: _Known, notes: tuple[str, ...], seed: int) -> Advice:

@@ -29,6 +29,7 @@ RIVALS = {
     "Exp3": "tabular.rivals.exp3",
     "InformedPlanner": "tabular.informed",
     "QLearning": "tabular.rivals.q_learning",
+    "TableSampler": "onehot",
     "UCB1": "tabular.rivals.ucb1",
 }
 """Agents that are not at the top of the package: for comparisons, or made by `recommend`."""

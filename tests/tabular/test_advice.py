@@ -178,8 +178,12 @@ def test_silence_is_said_with_its_cost():
     assert "bl.Inbox(agent, deadline=W, default=0.75, hold=True)" in note
     (note,) = bl.advise(problem, information="full", silence=1.0).notes
     assert "the cost function that stands for a failure" in note
-    notes = bl.advise(bl.Problem(3, 2, 1, start=(0.5, 0.5, 0.0)), silence=1.0).notes
-    assert "bl.Choice(actions=2, features=3)" in notes[-1]
+    advice = bl.advise(bl.Problem(3, 2, 1, start=(0.5, 0.5, 0.0)), silence=0.75)
+    assert advice.name == "TableSampler"
+    assert "does not report costs 0.75" in advice.reason
+    assert 'costs="stochastic"' in advice.notes[-1]
+    stays = bl.advise(bl.Problem(3, 2, 1), silence=0.75, costs="stochastic")
+    assert "changes=False" in stays.call
     for wrong in (-0.1, 1.5, "yes"):
         with pytest.raises(ValueError, match="silence must be"):
             bl.advise(problem, silence=wrong)

@@ -20,7 +20,7 @@ import numpy as np
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints
 from belated.core.checks import explained
-from belated.core.contract import call
+from belated.core.contract import Information, call
 from belated.core.records import Decision, Episode, FeedbackError, Notes
 from belated.linear import exposure as exposures
 from belated.linear import files, learning, life, sums
@@ -74,7 +74,7 @@ class LinearSampler:
             keeps every decision until `forget`.
     """
 
-    information = "bandit"
+    information: Information = "bandit"
     uses_paths = False
     holds_feedback = False
     reads_delays = True
@@ -369,17 +369,20 @@ class LinearSampler:
             asked = notes.decisions.get(0)
             if asked is None:
                 continue
-            del self._acting[number]
-            given, raw = self._rows(asked.observation)
-            for numbers in raw:
-                self._scaling.note(numbers)
-            shared = self._problem.shared
-            row = given[asked.action if shared else 0]
-            self._note(number, row, 0 if shared else asked.action)
+            self.note(number, asked.observation, asked.action)
 
     def _note(self, number: int, row: Floats, model: int) -> None:
         """Add a decision that was made elsewhere to the sums; row: features (d,)."""
         self._run(NOTE, number, np.array(row[None], order="C"), np.array([model]), np.empty(1))
+
+    def note(self, number: int, x: object, action: int) -> None:
+        """Say what was done in a decision that has begun and has not acted here."""
+        given, raw = self._rows(x)
+        for numbers in raw:
+            self._scaling.note(numbers)
+        self._acting.pop(number, None)
+        shared = self._problem.shared
+        self._note(number, given[action if shared else 0], 0 if shared else action)
 
     def _begin(self, time: float | None) -> int:
         """Begin a decision of which nothing is known yet; returns its number."""
@@ -860,10 +863,12 @@ class LinearSampler:
         """A learner that continues where the one that wrote the state was."""
         read = stored.exact(state, *_FIELDS)
         agent = cls(stored.made(read["problem"]), **{name: read[name] for name in _ARGUMENTS})
-        agent._restore(read)
+        agent.restore(state)
         return agent
 
-    def _restore(self, read: stored.State) -> None:
+    def restore(self, state: stored.State) -> None:
+        """Continue where a learner with the same arguments was."""
+        read = stored.exact(state, *_FIELDS)
         for action in stored.items("retired", read["retired"]):
             self._retired.add(checks.integer("retired", action, 0, self._models - 1))
         files.read(read["sums"], self._parts)

@@ -1,0 +1,135 @@
+"""Tables of one step as decisions with features, where silence says something.
+
+A state is a vector with a 1 in its place, a cost is an outcome with its sign turned, and an episode
+that never reports has cost `silence`. `LinearSampler` knows how much can have come by now, so no
+deadline is needed. It is told what was done as soon as that is known: an episode of which nothing
+has come yet counts by its age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from belated.core import checks
+from belated.core.arrays import Floats, frozen
+from belated.core.learner import Learner
+from belated.core.ledger import Open, check_in_step
+from belated.core.records import Episode, Notes
+from belated.core.stored import Episodes, Field, Flag, Inside
+from belated.linear.choice import Choice
+from belated.linear.reward import Reward
+from belated.linear.sampler import LinearSampler
+from belated.tabular.problem import Problem
+from belated.tabular.records import Record
+
+
+class TableSampler(Learner[None]):
+    """A `LinearSampler` for a table of one step, where only some outcomes report.
+
+    Args:
+        problem: horizon = 1.
+        silence: the cost, in [0, 1], of an episode that never reports.
+        changes: whether costs may change over time.
+        floor: probability that is shared out among all actions.
+        seed: decides all draws.
+
+    Example:
+        >>> from belated.onehot import TableSampler
+        >>> agent = TableSampler(bl.Problem(states=3, actions=2, horizon=1), silence=1.0)
+        >>> agent.decide(0).probability
+        0.5
+    """
+
+    holds_feedback = False
+    reads_delays = True
+    _sampler: LinearSampler
+    _unknown: dict[int, Notes | None]  # episodes of which it is not known what was done
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        silence: float = 1.0,
+        changes: bool = True,
+        floor: float = 0.01,
+        seed: int = 0,
+    ) -> None:
+        checks.instance("problem", problem, Problem)
+        if problem.horizon != 1:
+            raise ValueError(f"problem must have horizon = 1, got {problem.horizon}")
+        self.silence = checks.real("silence", silence, 0.0, 1.0)
+        states, choice = problem.states, Choice(problem.actions, None)
+        self._rows: Floats | None = None
+        if states > 1:
+            choice, self._rows = Choice(problem.actions, states), np.eye(states)
+        given: dict[str, Any] = {"changes": changes, "floor": floor, "seed": seed}
+        sampler = LinearSampler(choice, silence=-self.silence, **given)
+        self.seed = sampler.seed
+        super().__init__(problem, silence=self.silence, **given)
+        self.declare(_sampler=Inside(sampler), _unknown=Episodes())
+
+    def begin_episode(self, now: float | None = None) -> Episode:
+        """The next episode number and a copy of the policy (1, S, A) to play in it."""
+        self._read_notes()
+        self._decision = self._sampler.begin_episode(now)
+        episode = super().begin_episode(now)
+        self._unknown[episode.number] = episode.notes
+        return episode
+
+    def _next_policy(self) -> Floats:
+        """The probabilities of the decision that has begun, (1, S, A)."""
+        rows = [None] if self._rows is None else self._rows
+        return frozen(np.array([[self._decision.probabilities(0, x) for x in rows]]))
+
+    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
+        """Take a batch whole, or raise `FeedbackError` and take nothing of it."""
+        paths, entries = self._ledger.take(records)
+        self._read_notes()
+        for path in paths:
+            self._note(path.episode, int(path.states[0]), int(path.actions[0]))
+        came = [entry for entry in entries if entry.path is not None and entry.costs is not None]
+        costs = [(entry.number, float(entry.costs.values[0])) for entry in came]
+        self._sampler.observe([Reward(n, -cost) for n, cost in costs if cost != self.silence], now)
+        for entry in came:
+            self._ledger.settle(entry)
+
+    def _learn(self, entry: Open[None]) -> None:
+        """`observe` does it."""
+
+    def _read_notes(self) -> None:
+        """Learn which episodes have acted, and how."""
+        for number, notes in list(self._unknown.items()):
+            asked = None if notes is None or notes.void else notes.decisions.get(0)
+            if asked is not None:
+                self._note(number, int(asked.observation or 0), asked.action)
+
+    def _note(self, number: int, state: int, action: int) -> None:
+        """Tell the sampler what was done, once."""
+        if number in self._unknown:
+            del self._unknown[number]
+            self._sampler.note(number, None if self._rows is None else self._rows[state], action)
+
+    def forget(self, episode: int) -> None:
+        """Let go of an episode: it stays in the sums with the exposure that it has reached."""
+        self._read_notes()
+        super().forget(episode)
+        self._sampler.forget(episode)
+        self._unknown.pop(int(episode), None)
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """What the ledger says, and the sampler."""
+        return {**self._sampler.diagnostics(), **super().diagnostics()}
+
+    def restored(self) -> None:
+        """Find the notes of the episodes that were played before the file was written."""
+        check_in_step(self._sampler, self.begun)
+        self._unknown.update((e.number, e.notes) for e in self._ledger if e.number in self._unknown)
+
+    def _memory(self, policy: Floats) -> None:
+        """The sampler remembers."""
+
+    def _remembered(self) -> Field:
+        return Flag()
