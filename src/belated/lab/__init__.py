@@ -47,7 +47,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import `lab.plot` when it is asked for, since Matplotlib takes half a second."""
+    """Import `lab.plot` when it is first used, since Matplotlib takes half a second."""
     if name == "plot":
         return importlib.import_module("belated.lab.plot")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -31,7 +31,7 @@ def delay_lower_bound(scene: Scene) -> float | None:
 
 
 def expected_largest_surplus(blocks: int, actions: int) -> float:
-    """E[max over a of N / 2 - Bin_a(N, 1/2)], by the law of the smallest of A binomials."""
+    """E[max over a of N / 2 - Bin_a(N, 1/2)], from the distribution of the smallest binomial."""
     n = np.arange(blocks + 1)
     logs = [math.lgamma(blocks + 1) - math.lgamma(i + 1) - math.lgamma(blocks - i + 1) for i in n]
     mass = np.exp(np.array(logs) - blocks * math.log(2))

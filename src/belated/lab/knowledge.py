@@ -1,4 +1,4 @@
-"""Which agent was told what, as sentences."""
+"""What each agent knows in advance, as sentences."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ TOLD = {
     ("costs", "averaged"): "that costs come from fixed laws",
     **WORDS,
 }
-"""What an agent is told by a parameter with this word or kind as its value."""
+"""What an agent knows by a parameter with this word or kind as its value."""
 UNDELAYED = {
     TOLD["max_delay", "realised"]: None,
     TUNED: "the number of episodes, from which the parameters of its copies are tuned",
 }
-"""What this becomes inside Parallel or Bold, where agents are tuned as if undelayed."""
+"""The same inside Parallel or Bold, where agents are tuned as if there were no delays."""
 SEES = {"full": "whole cost functions", "bandit": "only the costs it suffered"}
 REPLACED = ("learning_rate", "exploration")
-"""What Doubling sets itself."""
+"""The parameters that Doubling sets."""
 
 
 def sentences(experiment: Experiment) -> list[str]:
-    """What all agents are told, then one sentence for each agent."""
+    """What all agents know, then one sentence for each agent."""
     told = (_sentence(experiment, learner) for learner in experiment.learners)
     scenes = [experiment.scene(case) for case in experiment.case_names()]
     decisions = [scene.environment.kind in scene_kinds.DECISIONS for scene in scenes]
@@ -50,7 +50,7 @@ def sentences(experiment: Experiment) -> list[str]:
 
 
 def _by_case(experiment: Experiment) -> list[str]:
-    """Where agents see whole cost functions, if that depends on the case."""
+    """The cases with full information, if that depends on the case."""
     full = [c.name for c in experiment.cases if (c.information or experiment.information) == "full"]
     if len(full) in (0, len(experiment.cases)):
         return []
@@ -65,7 +65,7 @@ class Given:
     """A parameter of an agent, or of a part inside it.
 
     Attributes:
-        key: where it is in the agent's table, e.g. update.learning_rate.
+        key: its place in the agent's table, e.g. update.learning_rate.
         value: the value; for a part, its kind.
         default: the value if the table does not give one.
         copied: whether the agent is inside Parallel or Bold.
@@ -102,7 +102,7 @@ def _sentence(experiment: Experiment, learner: Learner) -> str:
 
 
 def _told(item: Given) -> str | None:
-    """What an agent is told by a parameter, if anything."""
+    """What an agent knows by a parameter, if anything."""
     if item.name == "kind" and is_own(item.value):
         return f"what {item.value} asks for, which may be the true transitions and the delays"
     text = TOLD.get((item.name, item.value)) if isinstance(item.value, str) else None

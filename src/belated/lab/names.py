@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from belated.core import checks
 
 LONGEST = 100
-"""The most characters of a name that a file name takes."""
+"""The largest number of characters of a name in a file name."""
 
 
 def slug(name: str) -> str:
@@ -27,7 +27,7 @@ def check_name(key: str, value: object) -> None:
 
 
 def check_line(key: str, value: object) -> None:
-    """Check a text that is shown: an escape character in it would reach the terminal."""
+    """Check that a text to be shown is one printable line, without escape characters."""
     if not isinstance(value, str) or not value.isprintable():
         raise ValueError(f"{key} must be a text of one printable line, got {checks.show(value)}")
 

@@ -4,8 +4,8 @@
     axes.set_ylim(0, 4)
     axes.figure.savefig("cost.pdf")
 
-With `ax` they are drawn into axes of your own. Several panels in one figure, in which every agent
-has the same colour::
+With `ax` they are drawn into your own axes. Several panels in one figure, in which every agent has
+the same colour::
 
     figure = lab.plot.panels({"grid": result, "walls": other}, width="page")
     with lab.plot.style():                      # fonts and colours for figures of your own
@@ -44,18 +44,18 @@ from belated.lab.figures.style import (
 from belated.lab.results import Results
 
 LEGENDS = ("ends", "inside", "none")
-"""Names at the ends of curves, in a box inside the axes, or nowhere."""
+"""The place of the names: at the ends of curves, in a box inside the axes, or nowhere."""
 WIDE = 0.7
-"""The largest share of the width of axes that a legend inside takes; panels beside them may still
-make them narrower."""
+"""The largest share of the width of axes that a legend inside may take; neighbouring panels may
+still make the axes narrower."""
 WHAT = ("cost", "regret")
 OWN: dict[Any, Any] = {"text.parse_math": True}
-"""In titles and labels of your own `$...$` is mathematics."""
+"""In your own titles and labels `$...$` is mathematics."""
 
 
 @contextlib.contextmanager
 def style(width: str | float | None = None) -> Iterator[None]:
-    """The lab's style for figures of your own; PDF files then hold TrueType fonts.
+    """The lab's style for your own figures; PDF files then embed TrueType fonts.
 
     width: "column" or "page" or inches; narrow figures have smaller letters.
     """
@@ -77,17 +77,17 @@ def cost(
     """Expected cost per episode over time, mean over seeds with 95 % bands.
 
     Args:
-        result: what `lab.run` returned, or `lab.Results(directory)`.
+        result: the return value of `lab.run`, or `lab.Results(directory)`.
         case: one of the cases; None for the only one.
         ax: axes to draw into; new ones by default.
-        block: every point is the mean of so many episodes.
+        block: the number of episodes per point.
         on: costs in expectation over their noise ("means"), or as they were drawn ("drawn").
-        agents: which are shown; each keeps its colour.
-        labels: names to be shown for agents, in which `$...$` is mathematics.
-        legend: "ends", "inside" or "none". By default names stand at the ends of curves, and inside
-            the axes if these are one panel of several. Where the layout of the figure makes room
-            (`layout="constrained"`) a wide legend stands below the axes; where it does not, names
-            at the ends of panels are put inside.
+        agents: the agents to show; each keeps its colour.
+        labels: the names to show for agents, in which `$...$` is mathematics.
+        legend: "ends", "inside" or "none". By default names are at the ends of curves, and inside
+            the axes if these are one panel of several. If the layout of the figure makes room
+            (`layout="constrained"`) a wide legend is below the axes; otherwise names at the ends of
+            panels are moved inside.
     """
     layout = Layout(block=block, on=on, agents=agents, labels=labels)
     return _over_time(result, case, "value", ax, layout, legend)
@@ -123,7 +123,7 @@ def diagnostic(
     labels: Mapping[str, str] | None = None,
     legend: str | None = None,
 ) -> Axes:
-    """One of the agents' own numbers over time, by its name, mean over seeds with 95 % bands.
+    """A diagnostic of the agents over time, mean over seeds with 95 % bands.
 
     name: one of `agent.diagnostics()`, e.g. "open"; agents without it are left out. The other
     arguments are those of `cost`.
@@ -157,12 +157,12 @@ def sweep(
     """Regret of whole runs over a parameter of the sweep.
 
     Args:
-        result: what `lab.run` returned.
+        result: the return value of `lab.run`.
         path: a path of the sweep; None for the only one.
         ax: see `cost`.
         on: see `cost`.
         kind: see `regret`.
-        agents: which curves are shown, by their names; each keeps its colour.
+        agents: the names of the curves to show; each keeps its colour.
         labels: see `cost`.
         legend: see `cost`.
     """
@@ -195,14 +195,14 @@ def panels(
     Args:
         results: one panel for each case of these; or results by the title of their panel.
         what: "cost" or "regret".
-        columns: how many panels stand side by side; by default up to three.
+        columns: the number of panels side by side; by default up to three.
         width: "column", "page" or inches.
-        cases: which cases; by default all.
-        agents: which agents, of all results.
-        labels: names to be shown for agents, in which `$...$` is mathematics.
-        legend: one legend for all panels, below them.
-        kind: which regret; see `regret`.
-        block: every point is the mean of so many episodes.
+        cases: the cases to show; by default all.
+        agents: the agents to show, of all results.
+        labels: the names to show for agents, in which `$...$` is mathematics.
+        legend: whether there is one legend for all panels, below them.
+        kind: the kind of regret; see `regret`.
+        block: the number of episodes per point.
     """
     checks.choice("what", what, WHAT)
     layout = Layout(width, block=block, regret=kind, agents=agents, labels=labels)
@@ -284,7 +284,7 @@ def _case(result: Results, case: str | None) -> str:
 
 
 def _label(axes: Axes, ends: list[style_of.End], given: Axes | None, legend: str | None) -> None:
-    """Name the curves: at their ends, unless another panel may stand there."""
+    """Name the curves: at their ends, unless another panel may be there."""
     figure = axes.get_figure(root=True)
     several = given is not None and figure is not None and len(figure.axes) > 1
     if legend is None:
@@ -299,7 +299,7 @@ def _label(axes: Axes, ends: list[style_of.End], given: Axes | None, legend: str
 
 
 def _makes_room(axes: Axes) -> bool:
-    """Whether the figure moves its axes apart for what stands beside them."""
+    """Whether the layout of the figure makes room beside its axes."""
     figure = axes.get_figure(root=True)
     return figure is not None and figure.get_layout_engine() is not None
 

@@ -1,10 +1,10 @@
-"""DORM+ and AdaHedgeD of the package `poold`, behind the contract of an agent.
+"""DORM+ and AdaHedgeD of the package `poold`, as agents.
 
 Flaspohler, Orabona, Cohen, Mouatadid, Oprescu, Orenstein & Mackey (ICML 2021). The package takes
 whole cost functions of arms, in the order of the episodes: to learn from episode t it needs the
-costs of every episode that was open when t was played. So costs that overtake others wait here
-until the others have arrived, and lost costs stop all learning until their episode is forgotten;
-a forgotten episode counts as one that cost nothing, whatever was played.
+costs of every episode that was open when t was played. So costs that arrive out of order wait here
+for the earlier ones, and lost costs stop all learning until their episode is forgotten; a forgotten
+episode counts as one with costs of 0.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class Poold(Ledgered):
         arms = [str(arm) for arm in range(problem.actions)]
         self._learner = imported().create(name.replace("+", "plus"), model_list=arms)
         self._ledger: Ledger[bool] = Ledger(problem, "full", uses_paths=False)
-        self._waiting: dict[int, Floats] = {}  # costs (A,) that have overtaken others
-        self._ready: list[tuple[int, dict[str, Any]]] = []  # those to be shown next, in order
-        self._next = 0  # the oldest episode whose costs have not come
+        self._waiting: dict[int, Floats] = {}  # costs (A,) that arrived before earlier ones
+        self._ready: list[tuple[int, dict[str, Any]]] = []  # costs to pass on next, in order
+        self._next = 0  # the oldest episode whose costs have not arrived
 
     def begin_episode(self, now: float | None = None) -> Episode:
-        """The next episode number and a copy of the policy (1, 1, A) to play in it."""
-        with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0 where nothing was at stake
+        """The next episode: its number and a copy of the policy (1, 1, A) to play in it."""
+        with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0 if all costs are equal
             play = self._learner.update_and_play(self._ready, hint=None)
         self._ready = []
         policy: Floats = np.array(play, dtype=float)[None, None]
@@ -71,13 +71,13 @@ class Poold(Ledgered):
                 self._ledger.settle(entry)
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode: it counts as one that cost nothing."""
+        """Discard an episode: it counts as one with costs of 0."""
         entry = self._ledger.forget(episode)
         if entry is not None:
             self._arrive(entry.number, np.zeros(self.problem.actions))
 
     def diagnostics(self) -> Mapping[str, float]:
-        """What the ledger says, the newest costs of the policy, and how many costs wait."""
+        """The diagnostics of the ledger, the newest costs, and the number of waiting costs."""
         told = self._ledger.diagnostics()
         if self._ledger.newest is not None and self._ledger.policy is not None:
             told["cost"] = float(np.vdot(self._ledger.newest, self._ledger.policy))
@@ -94,15 +94,15 @@ class Poold(Ledgered):
 
 
 def linear(costs: Floats) -> dict[str, Any]:
-    """The loss w -> <costs, w> as the package takes it."""
+    """The loss w -> <costs, w> in the form of the package."""
     return {"fun": lambda w: float(costs @ w), "grad": lambda w: costs}
 
 
 def imported() -> Any:
-    """The package, or one sentence on how to get it.
+    """The package; an error in one sentence if it is missing.
 
-    Importing it makes Matplotlib typeset everything with LaTeX; that is undone. Python warns of
-    escape sequences in it when it is first compiled; that is left out.
+    Importing it makes Matplotlib typeset everything with LaTeX, which is undone here. Warnings
+    about escape sequences in its code are suppressed.
     """
     try:
         with import_module("matplotlib").rc_context(), warnings.catch_warnings():

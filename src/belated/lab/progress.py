@@ -18,7 +18,7 @@ class Bar(Protocol):
     """Shows how many runs are done."""
 
     def begun(self, left: int) -> None:
-        """Show how many runs there are to do."""
+        """Show the number of runs to do."""
 
     def advance(self) -> None:
         """Show that one more run is done."""
@@ -41,7 +41,7 @@ EVERY = 60.0
 
 
 class _Log:
-    """Lines for a log file, which say from time to time what is done and what is left."""
+    """Lines for a log file with the number of runs done and left, at intervals."""
 
     def __init__(self, console: Console, name: str) -> None:
         self.console, self.name = console, name
@@ -57,7 +57,7 @@ class _Log:
         self.done += 1
 
     def line(self) -> str:
-        """What is done, what is left, and how long both take."""
+        """The number of runs done and left, and the time for both."""
         if self.left is None:
             return f"belated: {self.name}: starting"
         so_far = time.monotonic() - self.start
@@ -67,7 +67,7 @@ class _Log:
         return f"{text}, about {_minutes(so_far * left / self.done)} left" if self.done else text
 
     def watch(self, stop: threading.Event) -> None:
-        """Print a line every so often, also while no run ends."""
+        """Print a line at intervals, even while no run ends."""
         while not stop.wait(EVERY):
             self.console.print(self.line(), soft_wrap=True, highlight=False)
 

@@ -42,16 +42,16 @@ pre { background: #f6f6f4; padding: .9rem; overflow-x: auto; font-size: .82rem; 
 """
 
 REM_PER_INCH = 3.6
-"""The least width of a figure on the page: at it, text of 9 points is 7 pixels high.
+"""The smallest width of a figure on the page, at which text of 9 points is 7 pixels high.
 
 A figure that does not fit is scrolled.
 """
 LONG = 40
-"""Tables with more rows are folded."""
+"""Tables with more rows are collapsed."""
 
 
 def write(results: Results, drawings: Sequence[Drawing]) -> Path:
-    """Write report.html into the directory; the file needs no other file."""
+    """Write report.html, a self-contained file, into the directory."""
     path = results.directory / "report.html"
     store.write(path, html(results, drawings).encode())
     return path
@@ -112,7 +112,7 @@ def html(results: Results, drawings: Sequence[Drawing]) -> str:
 
 
 def _selected(results: Results) -> list[str]:
-    """What was selected on what, if anything was."""
+    """The selected settings, if settings are selected."""
     said = sweep.sentence(results.experiment)
     if not said:
         return []

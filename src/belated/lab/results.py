@@ -1,4 +1,4 @@
-"""Results of an experiment, as Python and notebooks use them."""
+"""Results of an experiment, for Python programs and notebooks."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ TABLES = ("results", "costs", "differences", "selected")
 
 
 class Results:
-    """The finished runs in a directory: rows, tables and figures. Notebooks show both.
+    """The finished runs in a directory: rows, tables and figures. Notebooks show the latter two.
 
     Attributes:
-        directory: where the results are kept.
-        experiment: what was run.
+        directory: the directory of the results.
+        experiment: the experiment that was run.
     """
 
     def __init__(self, directory: str | Path, experiment: Experiment | None = None) -> None:
@@ -60,7 +60,7 @@ class Results:
 
     @cached_property
     def diagnostics(self) -> pl.DataFrame:
-        """The agents' own numbers over time: case, agent, seed, episode, name and value."""
+        """The diagnostics over time: case, agent, seed, episode, name and value."""
         some = self._read.filter(pl.col("diagnostics").is_not_null())
         found = [
             (*key, name, float(value))
@@ -79,12 +79,12 @@ class Results:
 
     @cached_property
     def choices(self) -> list[Selected]:
-        """Which settings were selected; empty if the experiment selects none."""
+        """The selected settings; empty if the experiment selects none."""
         return sweep.choose(self.experiment, self._read)
 
     @cached_property
     def reported(self) -> pl.DataFrame:
-        """The rows behind tables and curves; with a selection, only the seeds it did not use."""
+        """The rows of tables and curves; with a selection, only the seeds that it did not use."""
         found = sweep.reported(self.experiment, self._read, self.choices)
         if not len(found):
             raise ValueError(
@@ -129,7 +129,7 @@ class Results:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about agents that have not learned, and about slopes that say nothing."""
+        """Warnings about agents that have not learned, and about meaningless slopes."""
         hopeless = [
             case
             for case in self.experiment.case_names()
@@ -146,14 +146,14 @@ class Results:
         regret: str | None = None,
         baseline: str | None = None,
     ) -> Table:
-        """A table, which prints itself and has the forms markdown(), latex() and csv().
+        """A table, which can be printed, or converted by markdown(), latex() and csv().
 
         Args:
-            which: "results" (what `belated run` prints, the default), "costs", "differences" (the
+            which: "results" (the table of `belated run`, the default), "costs", "differences" (the
                 default with a baseline) or "selected".
             on: costs in expectation over their noise ("means"), or as they were drawn ("drawn").
             regret: "hindsight", "means", "dynamic" or "so far"; by default against the best fixed
-                policy of the whole run, on the costs that `on` says.
+                policy of the whole run, on the costs that `on` names.
             baseline: for differences, the agent that all others are compared with.
         """
         if which is None:
@@ -214,7 +214,7 @@ class Results:
             return makers[name]().figure
 
     def report(self) -> Path:
-        """Write report.html, one file that needs no other."""
+        """Write report.html, a self-contained file."""
         from belated.lab import report  # noqa: PLC0415
         from belated.lab.figures import curves as figures  # noqa: PLC0415
 

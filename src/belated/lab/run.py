@@ -1,4 +1,4 @@
-"""Run an experiment: described in Python or read from a file, its unfinished tasks one by one."""
+"""Run the unfinished tasks of an experiment, which is described in Python or read from a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from belated.lab.results import Results
 from belated.lab.spec import Experiment, Learner
 
 Described = Part | str | Callable[..., Any] | Mapping[str, Any]
-"""A part as Python gives it: a kind, a function, `lab.part(...)` or a table."""
+"""The forms of a part in Python: a kind, a function, `lab.part(...)` or a table."""
 
 
 class RunsFailed(RuntimeError):
@@ -55,7 +55,7 @@ def experiment(
             list of `lab.Learner`.
         delays: a kind, a part, or a function that returns a delay model.
         costs: None for those of the environment; a kind, a part, or a function of the world.
-        name: of the experiment.
+        name: the name of the experiment.
         others: fields of `lab.Experiment`: episodes, seeds, information, paths, cases, sweep,
             select, against, title, about.
     """
@@ -95,18 +95,18 @@ def run(
 ) -> Results:
     """Run an experiment, or continue one that was stopped, and return its results.
 
-    A bar shows how far it is, in terminals and notebooks.
+    Terminals and notebooks show a progress bar.
 
     Args:
-        what: an experiment, or the name of one; or nothing, and the arguments of
-            `lab.experiment` as keywords: run(environment=..., agents={...}, ...).
-        directory: where the results are kept; by default a temporary directory, which is removed
-            with the returned value.
-        jobs: how many runs at once.
+        what: an experiment, or its name; or leave it out and pass the arguments of `lab.experiment`
+            as keywords: run(environment=..., agents={...}, ...).
+        directory: the directory for the results; by default a temporary one, which is removed with
+            the returned value.
+        jobs: the number of simultaneous runs.
         engine: "local" (processes on this machine), "ray" (a cluster) or "here" (this process).
-            By default it is local, or here if a function cannot be handed to another process,
-            such as one of a notebook cell; a note on the error output says so.
-        only: run these agents now, by name, and leave the others for another time.
+            The default is local, or here if a function cannot be sent to another process, such as
+            one of a notebook cell; a note on the error output then says so.
+        only: the names of the agents to run now; the others are left for a later call.
         described: see `what`.
 
     Raises:
@@ -166,7 +166,7 @@ MOST_JOBS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a call of `execute` did.
+    """The result of a call of `execute`.
 
     Attributes:
         found: runs that were finished before.
@@ -196,16 +196,16 @@ def execute(
     Runs that fail are returned, not raised.
 
     Args:
-        experiment: what to run.
-        directory: where the results are kept.
-        jobs: how many runs at once.
+        experiment: the experiment to run.
+        directory: the directory for the results.
+        jobs: the number of simultaneous runs.
         engine: "local" (processes on this machine), "ray" (a cluster) or "here" (in this process,
             one run after the other).
-        source: the file that the experiment is from, to be named in errors.
-        only: the agents that are run now, by name; None for all.
+        source: the file of the experiment, for error messages.
+        only: the names of the agents to run now; None for all.
         begun: called with the number of runs to do, before the first is started.
-        meanwhile: called once runs have been handed to workers.
-        progress: called with every outcome as it comes.
+        meanwhile: called once after runs have been given to workers.
+        progress: called with every outcome.
     """
     checks.instance("experiment", experiment, Experiment, ", e.g. lab.named('paper-grid')")
     directory = Path(directory)
@@ -244,7 +244,7 @@ def execute(
 
 
 def unportable(experiment: Experiment) -> list[str]:
-    """The functions that cannot be handed to processes on this machine, by kind."""
+    """The kinds of the functions that cannot be sent to processes on this machine."""
     scenes = [experiment.scene(case) for case in experiment.case_names()]
     parts = [learner.agent for learner in experiment.learners]
     parts += [p for scene in scenes for p in (scene.environment, scene.costs, scene.delays) if p]

@@ -1,4 +1,4 @@
-"""An experiment as data: which agents learn in which world, under which delays, how often.
+"""An experiment as data: agents, worlds, costs, delays and seeds.
 
 Everything here is frozen and checked when it is made. A mistake raises ValueError with one line
 that names the key, the value and what is allowed.
@@ -38,7 +38,7 @@ DECIDERS = {
     "thompson_by_hand": from_constructor(ThompsonByHand),
     "vowpal_wabbit": from_constructor(VowpalWabbit, "silence"),
 }
-"""Agents for decisions with features. They are told what silence stands for."""
+"""Agents for decisions with features, which know the outcome that silence stands for."""
 kinds.AGENTS.kinds.update(DECIDERS, poold=from_constructor(Poold))  # most of these cannot be saved
 MOST_EPISODES = 10**8
 MOST_RUNS = 10**6
@@ -46,7 +46,7 @@ MOST_RUNS = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """One of the agents: its name in tables and figures, and how it is made.
+    """One of the agents: its name in tables and figures, and the part that describes it.
 
     information, paths: replace those of the experiment for this agent.
     cases: the names of the cases that it is run in; None: all.
@@ -61,9 +61,9 @@ class Learner:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A variation of the experiment: what is given here replaces what the experiment says.
+    """A variation of the experiment: the fields given here replace those of the experiment.
 
-    information: an agent's own still wins.
+    information: an agent's own information takes precedence.
     """
 
     name: str = ""
@@ -84,13 +84,13 @@ class Task:
 
     @property
     def name(self) -> str:
-        """Where results are kept, e.g. delayed-oppo/seed-3 or mean-2/delayed-oppo/seed-3."""
+        """The path of its results, e.g. delayed-oppo/seed-3 or mean-2/delayed-oppo/seed-3."""
         return "/".join(filter(None, [slug(self.case), slug(self.learner), f"seed-{self.seed}"]))
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What all agents of a case face. No costs means those of the environment."""
+    """The parts that are the same for all agents of a case. No costs: those of the environment."""
 
     environment: Part
     costs: Part | None
@@ -100,25 +100,25 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """What is run. Every agent faces the same worlds, costs and delays, seed by seed.
+    """An experiment. Every agent faces the same worlds, costs and delays, seed by seed.
 
     Attributes:
-        name: of the experiment; a directory name.
+        name: the name of the experiment, which is also a directory name.
         title: one line for tables and figures.
         about: what the experiment shows, for the report.
         environment, costs, delays: parts; no costs means those of the environment.
         agents: the learners.
         episodes: K.
-        seeds: how many; they are first_seed to first_seed + seeds - 1.
-        first_seed: 0, unless other seeds are wanted than those of another experiment.
+        seeds: the number of seeds: first_seed to first_seed + seeds - 1.
+        first_seed: 0, unless the seeds must differ from those of another experiment.
         information: "full" or "bandit", unless an agent or a case has its own.
         paths: "late" (with the costs) or "at once", unless an agent has its own.
-        cases: variations; without any, the experiment is run as it is.
+        cases: variations; without any, the experiment itself is run.
         against: draw the regret of whole runs against this quantity: "total_delay" or
             "episodes", which the cases vary, or a path of the sweep. "score": draw the scores of
             all cases instead.
         sweep: values by path, e.g. {"agents.oppo.update.learning_rate": [0.01, 0.1, 1]}; a path of
-            an agent makes several agents of it, any other several cases, several paths a grid.
+            an agent makes several agents, any other path several cases, and several paths a grid.
         select: choose the best setting of every swept agent on the first seeds and report on the
             others: Select(seeds=5); Select(5, "together") chooses one setting for all cases.
     """
@@ -189,7 +189,7 @@ class Experiment:
             checks.choice(key, name, known)
 
     def _expand(self) -> None:
-        """Make the agents and cases of the sweep, and check them as if they had been given."""
+        """Make the agents and cases of the sweep, and check them like those given."""
         object.__setattr__(self, "sweep", sweep.axes_of(self.sweep))
         learners, cases = sweep.expanded(self, REGISTRIES, kinds.AGENTS, Case(), MOST_RUNS)
         object.__setattr__(self, "_learners", learners)
@@ -230,7 +230,7 @@ class Experiment:
 
     @property
     def learners(self) -> tuple[Learner, ...]:
-        """The agents, those of a sweep one by one."""
+        """The agents, including every agent of a sweep."""
         return tuple(variant.item for variant in self._learners)
 
     def base(self, learner: str) -> str:
@@ -238,7 +238,7 @@ class Experiment:
         return next(v.base for v in self._learners if v.item.name == learner)
 
     def variants(self, case: str, learner: str) -> list[Variant[Case] | Variant[Learner]]:
-        """What a case (if it has a name) and a learner were made from, and with which values."""
+        """The variants that a named case and a learner were made from, with their values."""
         cases = [v for v in self._cases if v.item.name == case]
         return [*cases, *(v for v in self._learners if v.item.name == learner)]
 
@@ -255,7 +255,7 @@ class Experiment:
         return next((v.item for v in self._cases if v.item.name == name), Case())
 
     def scene(self, case: str) -> Scene:
-        """What all agents of a case face."""
+        """The parts that are the same for all agents of a case."""
         found = self.case(case)
         return Scene(
             found.environment or self.environment,
@@ -279,18 +279,18 @@ class Experiment:
         return [case for case in self.case_names() if found in self.learners_of(case)]
 
     def tasks(self) -> list[Task]:
-        """All runs, seed by seed, so that the first of them already compare the agents."""
+        """All runs, seed by seed, so that the first runs already allow a comparison."""
         pairs = [(case, one.name) for case in self.case_names() for one in self.learners_of(case)]
         seeds = range(self.first_seed, self.first_seed + self.seeds)
         return [Task(case, learner, seed) for seed in seeds for case, learner in pairs]
 
     def information_of(self, learner: Learner, case: str = "") -> Information:
-        """Which costs of an episode a learner sees in a case."""
+        """The information of a learner in a case."""
         found = learner.information or self.case(case).information or self.information
         return cast(Information, found)
 
     def paths_of(self, learner: Learner) -> str:
-        """When a learner sees the path of an episode."""
+        """When a learner observes the path of an episode."""
         return learner.paths or self.paths
 
 
@@ -317,7 +317,7 @@ def check_fields(given: Mapping[str, Any]) -> None:
 
 
 def own_code(experiment: Experiment) -> list[str]:
-    """Where an experiment names code of its own, e.g. `agents[0].kind = 'mine:uniform'`."""
+    """The places where an experiment names code, e.g. `agents[0].kind = 'mine:uniform'`."""
     found = []
     cases = ((f"cases[{i}].", case) for i, case in enumerate(experiment.cases))
     swept = ((f"sweep, {v.item.name}: ", v.item) for v in experiment._cases if v.at)
@@ -335,7 +335,7 @@ def own_code(experiment: Experiment) -> list[str]:
 def to_table(experiment: Experiment, show: Callable[[File], Any] = as_written) -> dict[str, Any]:
     """The table that describes an experiment; the inverse of `from_table`.
 
-    show: what stands for a file, by default its path as it was written.
+    show: the representation of a file, by default its path as written.
     """
     result = _given(experiment, show)
     result["agents"] = [

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 RESAMPLES = 2000
 LEVEL = 0.95
 LAST = 0.1
-"""Share of a run that counts as its end."""
+"""The share of a run that counts as its end."""
 
 
 ON = ("means", "drawn")
-"""Costs that are taken in expectation over their noise, or as they were drawn."""
+"""Costs in expectation over their noise, or as they were drawn."""
 COLUMNS = {
     "means": ("mean_value", "mean_comparator", "mean_uniform"),
     "drawn": ("value", "comparator", "uniform"),
@@ -40,7 +40,7 @@ REGRETS = {
     "dynamic": "dynamic regret",
     "so far": "regret so far",
 }
-"""Which regrets there are, and what they are called.
+"""The kinds of regret and their names.
 
 hindsight: against the best fixed policy of the whole run, for the costs that were drawn. means: the
 same for mean costs (pseudo-regret). dynamic: against the best policy of every episode. so far: of
@@ -87,14 +87,14 @@ class Line:
     """An agent in a case, over its seeds.
 
     Attributes:
-        case, agent, seeds: which runs, and how many.
+        case, agent, seeds: the case, the agent and the number of seeds.
         cost: mean cost per episode.
         end: mean cost per episode in the last tenth of the run.
-        regret: of the whole run.
+        regret: the regret of the whole run.
         optimum: mean cost per episode of the best fixed policy.
         score: cost on a scale from the best fixed policy (0) to uniform play (1); NaN if uniform
             play is as good as the best fixed policy.
-        drawn: whether costs are those that were drawn, rather than their means.
+        drawn: whether costs are those drawn, rather than their means.
         verdict: what is wrong with the mean learning curve; empty if the agent has learned.
     """
 
@@ -175,8 +175,8 @@ def summary(rows: pl.DataFrame, on: str = "means", kind: str | None = None) -> l
     """One line per case and agent, in the order of the rows.
 
     Args:
-        rows: of some runs.
-        on: "means" takes costs in expectation over their noise, "drawn" as they were drawn.
+        rows: the rows of some runs.
+        on: "means" for costs in expectation over their noise, "drawn" for costs as drawn.
         kind: one of `REGRETS`; by default against the best fixed policy for the same costs.
     """
     checks.choice("on", on, ON)
@@ -289,7 +289,7 @@ def slope(x: Floats, y: Floats) -> float:
 
 
 NEAR_UNIFORM = 0.9
-"""With a score above this, regret grows like uniform play's, and a slope says nothing else."""
+"""With a score above this, regret grows as for uniform play, and a slope has no other meaning."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -297,11 +297,11 @@ class Exponent:
     """How the regret of an agent grows from case to case: its slope on logarithmic axes.
 
     Attributes:
-        agent: whose.
+        agent: the agent.
         x: (C,) the quantity of every case.
         regret: the regret of every case.
-        slope: of the least-squares line, with an interval over seeds; NaN if there is none.
-        near_uniform: cases in which it plays hardly better than at random.
+        slope: the slope of the least-squares line, with an interval over seeds; NaN if undefined.
+        near_uniform: cases in which it is hardly better than uniform play.
     """
 
     agent: str
@@ -312,7 +312,7 @@ class Exponent:
 
     @property
     def warning(self) -> str:
-        """Why the slope says little; empty if nothing is wrong."""
+        """Why the slope is not meaningful; empty if it is."""
         if not self.near_uniform:
             return ""
         return (
@@ -326,7 +326,7 @@ def exponents(
 ) -> list[Exponent]:
     """The slope of every agent over K, or over K + D (`experiment.against`).
 
-    kind: the regret that the lines have, one of `REGRETS`; by default that for their costs.
+    kind: the regret of the lines, one of `REGRETS`; by default that for their costs.
     """
     by = {(line.case, line.agent): line for line in lines}
     plain = "hindsight" if lines and lines[0].drawn else "means"
@@ -369,7 +369,7 @@ def _slope(x: Floats, ends: dict[str, dict[int, float]]) -> Interval:
 
 
 def across(experiment: Experiment, rows: pl.DataFrame, case: str) -> float:
-    """What a case is drawn against: K, or K + D with D averaged over seeds."""
+    """The quantity on the axis for a case: K, or K + D with D averaged over seeds."""
     K = experiment.scene(case).episodes
     if experiment.against == "episodes":
         return float(K)

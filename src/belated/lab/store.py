@@ -1,17 +1,17 @@
 """A directory of results, in which every run is complete or absent.
 
-    spec.toml                    what was run
-    versions.json                with which versions
+    spec.toml                    the experiment
+    versions.json                the versions of the software
     runs/.../seed-3.parquet      the rows of one finished run
     runs/.../seed-3.sha256       the checksums of its files, as `sha256sum` writes them
     runs/.../seed-0.visits.npy   expected visits (S, A) under the policy learned, on grids
-    times/.../seed-3.json        its processor time; not checked, since no two runs have the same
+    times/.../seed-3.json        its processor time; not checked, since it differs in every run
     failed/...                   the traceback of a run that raised
     figures/, report.html        made from the files above
 
-A file is written under another name and renamed when it is complete. The rows of a run are
-written last, so a run is finished if and only if its rows are there. They are read only if the
-checksums fit and the rows are those of the run that the path names.
+A file is written under another name and renamed when it is complete. The rows of a run are written
+last, so a run is finished if and only if its rows exist. They are read only if the checksums are
+correct and the rows belong to the run that the path names.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from belated.lab.spec import Experiment, Task
 from belated.lab.task import COLUMNS, Result, parameters
 
 ROWS, VISITS, SUMS = ".parquet", ".visits.npy", ".sha256"
-"""Endings of the files of a run."""
+"""The suffixes of the files of a run."""
 
 _Read = TypeVar("_Read")
 
@@ -78,7 +78,7 @@ def open_for(directory: Path, experiment: Experiment) -> None:
 
 
 def _changed_file(old: object, new: object) -> str:
-    """The first file that has the same name and another content in two parts of a specification."""
+    """The first file whose content differs between two parts of a specification."""
     before = {file.name: file for file in files_of(old)}
     changed = [file.name for file in files_of(new) if before.get(file.name, file) != file]
     return f"the content of {changed[0]}" if changed else ""
@@ -94,7 +94,7 @@ def _other(directory: Path, what: str) -> ValueError:
 
 
 def spec(directory: Path) -> Experiment:
-    """What was run in a directory."""
+    """The experiment of a directory."""
     if not directory.exists():
         raise ValueError(f"{directory} is missing: there is no such directory")
     if not (directory / "spec.toml").is_file():
@@ -115,7 +115,7 @@ def _damaged(path: Path, reason: str | BaseException) -> ValueError:
 
 
 def _again(path: Path) -> str:
-    """What a user should do about a damaged file of a run, to end the sentence of an error."""
+    """The advice for a damaged file of a run, as the end of an error message."""
     if not path.name.endswith((ROWS, VISITS, SUMS)):
         return ""
     rows = path.name.partition(".")[0] + ROWS
@@ -123,7 +123,7 @@ def _again(path: Path) -> str:
 
 
 def keep(directory: Path, task: Task, result: Result) -> None:
-    """Keep a finished run; one that another process has finished meanwhile stays as it is."""
+    """Store a finished run, unless another process has finished it in the meantime."""
     if not _finished(directory, task):
         if not math.isnan(result.seconds):
             seconds = json.dumps({"processor_seconds": round(result.seconds, 3)})
@@ -142,7 +142,7 @@ def _sums(task: Task, contents: dict[str, bytes]) -> bytes:
 
 
 def keep_failure(directory: Path, task: Task, trace: str) -> Path:
-    """Keep the traceback of a run that raised."""
+    """Store the traceback of a run that raised."""
     path = _failure(directory, task)
     write(path, trace.encode())
     return path
@@ -154,7 +154,7 @@ def failed(directory: Path, experiment: Experiment) -> list[Task]:
 
 
 def unfinished(directory: Path, experiment: Experiment) -> list[Task]:
-    """The runs that are still to be done."""
+    """The runs that are not finished."""
     return [task for task in experiment.tasks() if not _finished(directory, task)]
 
 
@@ -170,7 +170,7 @@ def rows(directory: str | Path, experiment: Experiment | None = None) -> pl.Data
 
 
 def _rows(directory: Path, experiment: Experiment, task: Task) -> pl.DataFrame:
-    """The rows of one run, which are those of this run."""
+    """The rows of one run; checks that they belong to it."""
     path = _path(directory, task, ROWS)
     content = _contents(directory, task)[ROWS]
     found = _parsed(path, lambda: pl.read_parquet(io.BytesIO(content)))
@@ -217,7 +217,7 @@ def visits(directory: Path, task: Task) -> Floats | None:
 
 
 def _contents(directory: Path, task: Task) -> dict[str, bytes]:
-    """The files of a finished run by their endings, if the checksums fit."""
+    """The files of a finished run by suffix, if the checksums are correct."""
     paths = {ending: _path(directory, task, ending) for ending in (VISITS, ROWS)}
     kept = {ending: _parsed(p, p.read_bytes) for ending, p in paths.items() if p.exists()}
     sums = _path(directory, task, SUMS)
@@ -232,7 +232,7 @@ def _contents(directory: Path, task: Task) -> dict[str, bytes]:
 
 
 def _parsed(path: Path, read: Callable[[], _Read]) -> _Read:
-    """Read a file with `read`; whatever that raises becomes one line that names the file."""
+    """Read a file with `read`; any exception becomes one line that names the file."""
     try:
         return read()
     except (KeyboardInterrupt, SystemExit):
@@ -250,7 +250,7 @@ def _failure(directory: Path, task: Task) -> Path:
 
 
 def times(directory: Path, experiment: Experiment) -> dict[Task, float]:
-    """Processor seconds of the finished runs, where they are known."""
+    """The processor seconds of the finished runs, if known."""
 
     def read(path: Path) -> float:
         return _parsed(path, lambda: float(json.loads(path.read_text())["processor_seconds"]))

@@ -1,13 +1,13 @@
 """Sweeps: parameters that take several values, and the selection of the best of them.
 
-A path names a parameter as it stands in the specification: `agents.NAME.update.learning_rate`,
+A path names a parameter of the specification: `agents.NAME.update.learning_rate`,
 `delays.otherwise.mean`, `environment.size`, `costs.every`, `episodes`. A path of an agent makes
-several agents of it, any other path several cases. Several paths make a grid.
+several agents, any other path several cases. Several paths make a grid.
 
 The best of many settings looks better than it is on the seeds on which it was chosen. With
 `select = { seeds = 5 }` the choice is made on the first five seeds, for every agent and every case
 separately, and only the other seeds are reported. With `cases = "together"` every agent has one
-setting for all cases: the one with the least mean score over cases, since costs of different worlds
+setting for all cases: that with the smallest mean score over cases, since costs of different worlds
 differ in scale.
 """
 
@@ -52,8 +52,8 @@ class Select:
     """Choose the best setting of every agent on the first seeds, and report on the others.
 
     Attributes:
-        seeds: on how many seeds the choice is made: the first ones.
-        cases: "each" chooses in every case by itself, by costs; "together" chooses one setting for
+        seeds: the number of first seeds on which the choice is made.
+        cases: "each" chooses in every case separately, by costs; "together" chooses one setting for
             all cases, by mean scores.
     """
 
@@ -67,7 +67,7 @@ class Variant(Generic[Item]):
 
     Attributes:
         item: the agent or the case, with the values.
-        base: the name of what it was made from.
+        base: the name of the agent or case that it was made from.
         at: the values, by path.
     """
 
@@ -113,8 +113,8 @@ def expanded(
 ) -> tuple[tuple[Variant[Learner], ...], tuple[Variant[Case], ...]]:
     """The agents and the cases of a sweep, each with its values.
 
-    registries: the kinds of a scene's parts, by key. case: a case that changes nothing. most: of
-    how many settings a grid may be.
+    registries: the kinds of a scene's parts, by key. case: a case that changes nothing. most: the
+    largest number of settings of a grid.
     """
     axes = dict(experiment.sweep)
     size = math.prod(map(len, axes.values()))
@@ -176,7 +176,7 @@ def _is_agents(path: str) -> bool:
 
 
 def _owner(path: str, experiment: Experiment) -> tuple[Learner, list[str]]:
-    """The learner that a path is about, and the keys of the parameter inside it."""
+    """The learner that a path refers to, and the keys of the parameter inside it."""
     rest = path[len(AGENTS) + 1 :]
     for learner in sorted(experiment.agents, key=lambda item: -len(item.name)):
         for name in (learner.name, slug(learner.name)):
@@ -243,7 +243,7 @@ def _put(key: str, part: Any, path: Sequence[str], value: Any, registry: Registr
 def _labels(paths: Sequence[str]) -> list[str]:
     """The names of parameters: the last keys of an agent's parameter, the whole path of any other.
 
-    As many keys are used as are needed to tell it from the other parameters of its agent.
+    As many keys are used as are needed to distinguish the parameters of an agent.
     """
     split = [path.split(".") for path in paths]
     found = []
@@ -257,13 +257,13 @@ def _labels(paths: Sequence[str]) -> list[str]:
 
 
 def label(experiment: Experiment, path: str) -> str:
-    """What a swept parameter is called in names and on axes."""
+    """The name of a swept parameter in names and on axes."""
     paths = [path for path, _ in experiment.sweep]
     return dict(zip(paths, _labels(paths), strict=True))[path]
 
 
 def series(experiment: Experiment, case: str, learner: str, path: str) -> str:
-    """The name of the curve over a path that a case and a learner lie on."""
+    """The name of the curve over a path that contains a case and a learner."""
     found = []
     for variant in experiment.variants(case, learner):
         others = [
@@ -278,13 +278,13 @@ class Selected:
     """The setting of an agent that was chosen in a case.
 
     Attributes:
-        case, agent: where, and whose setting.
+        case, agent: the case and the agent.
         learner: the name of the agent with this setting.
         setting: the values, as text.
-        among: how many settings were compared.
-        seeds: on how many seeds.
-        cost: mean cost per episode on these seeds; if cases choose for themselves, the least of all
-            settings.
+        among: the number of settings compared.
+        seeds: the number of seeds used.
+        cost: mean cost per episode on these seeds; the smallest of all settings if the choice is
+            made in each case.
     """
 
     case: str
@@ -304,9 +304,9 @@ def chosen_on(experiment: Experiment, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def choose(experiment: Experiment, rows: pl.DataFrame) -> list[Selected]:
-    """The best setting of every swept agent, by case; settings with a seed missing do not count.
+    """The best setting of every swept agent, by case; settings with missing seeds do not count.
 
-    Of settings that are equally good it is the first.
+    Ties go to the first setting.
     """
     if experiment.select is None:
         return []
@@ -329,7 +329,7 @@ def choose(experiment: Experiment, rows: pl.DataFrame) -> list[Selected]:
 def _best_together(
     experiment: Experiment, found: dict[tuple[str, str], list[Line]]
 ) -> dict[tuple[str, str], Line]:
-    """The lines of the settings with the least mean score over all cases, by case and agent."""
+    """The lines of the settings with the smallest mean score over all cases, by case and agent."""
     by_setting: dict[str, dict[str, list[Line]]] = {}
     for (_, agent), lines in found.items():
         for line in lines:
@@ -372,7 +372,7 @@ def reported(experiment: Experiment, rows: pl.DataFrame, choices: list[Selected]
 
 
 def sentence(experiment: Experiment) -> str:
-    """What was selected on what; empty if nothing was."""
+    """A sentence on the selection; empty if there is none."""
     if experiment.select is None:
         return ""
     first, n = experiment.first_seed, experiment.select.seeds
@@ -397,5 +397,5 @@ def seeds_of_choice(experiment: Experiment) -> str:
 
 
 def seeds(first: int, number: int) -> str:
-    """Which seeds they are, in words."""
+    """A range of seeds in words."""
     return f"seed {first}" if number == 1 else f"seeds {first} to {first + number - 1}"

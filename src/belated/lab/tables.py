@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A score in a table of scores; best: the least of its row."""
+    """A score in a table of scores; best: whether it is the smallest of its row."""
 
     value: float
     best: bool
 
 
 Cell = str | int | float | Interval | Score
-"""A cell; NaN means that there is no such number."""
+"""A cell; NaN means that the number does not exist."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -45,10 +45,10 @@ class Table:
     """A table.
 
     Attributes:
-        title: above the table.
-        head: heads of the columns.
+        title: the title above the table.
+        head: the headings of the columns.
         rows: the cells, row by row.
-        names: how many columns, from the left, hold names; the others hold numbers.
+        names: the number of columns, from the left, that hold names; the others hold numbers.
         signed: whether positive numbers are shown with their sign.
     """
 
@@ -140,7 +140,7 @@ FORMS: dict[str, Callable[[Table], str]] = {
 
 
 def text(cell: Cell, sign: str = "", more: int = 0) -> str:
-    """A cell as text; an interval without width is its mean. more: digits beyond the usual."""
+    """A cell as text; an interval without width is its mean. more: additional digits."""
     if isinstance(cell, Interval):
         mean, low, high = (number(x, sign, more) for x in (cell.mean, cell.low, cell.high))
         return mean if cell.low == cell.high or math.isnan(cell.low) else f"{mean} [{low}, {high}]"
@@ -159,7 +159,7 @@ def number(value: float, sign: str = "", more: int = 0) -> str:
 
 
 def _alike(column: Sequence[Cell], texts: Sequence[str]) -> bool:
-    """Whether two numbers of a column are different and look the same."""
+    """Whether two different numbers of a column look the same."""
     seen: dict[str, float] = {}
     for cell, looks in zip(column, texts, strict=True):
         value = cell.mean if isinstance(cell, Interval) else cell
@@ -233,7 +233,7 @@ def costs(lines: Sequence[Line], title: str, *, brief: bool = False) -> Table:
 
 
 def results(experiment: Experiment, lines: Sequence[Line], title: str) -> Table:
-    """What a terminal shows of an experiment whose settings are not compared."""
+    """The table of an experiment that compares no settings, for a terminal."""
     if experiment.against == SCORE:
         return scores(experiment, lines, f"{title}. {SCALE}")
     if experiment.against is not None:
@@ -244,7 +244,7 @@ def results(experiment: Experiment, lines: Sequence[Line], title: str) -> Table:
 def warnings(lines: Sequence[Line], hopeless: Sequence[str] = ()) -> list[str]:
     """One line for every agent that has not learned, with the cases.
 
-    hopeless: cases in which nobody can learn; one sentence says so instead.
+    hopeless: cases in which no agent can learn, which get one sentence instead.
     """
     found: dict[tuple[str, str], list[str]] = {}
     for line in lines:
@@ -314,7 +314,7 @@ def swept(experiment: Experiment, lines: Sequence[Line], path: str, title: str) 
 
 
 def choices(found: Sequence[Selected], title: str) -> Table:
-    """Which setting of every agent was chosen, and its cost on the seeds it was chosen on."""
+    """The chosen setting of every agent, and its cost on the seeds used for the choice."""
     head = ["case", "agent", "chosen", "among", "cost per episode", "seeds"]
     cells: list[list[Cell]] = [
         [item.case, item.agent, item.setting, item.among, item.cost, item.seeds] for item in found
@@ -358,12 +358,12 @@ def _table(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """What several directories hold.
+    """A comparison of several directories.
 
     Attributes:
         lines: every agent in every case, named by its directory.
         scenes: a title, and the rows of all agents that face the same world, costs, delays and K.
-        names: of all agents.
+        names: the names of all agents.
     """
 
     lines: tuple[Line, ...]
@@ -406,7 +406,7 @@ def compare(results: Sequence[Results]) -> Comparison:
 
 
 def _labels(directories: Sequence[Path]) -> list[str]:
-    """The last components of the paths, as many as are needed to tell them apart."""
+    """The last components of the paths, as many as are needed to distinguish them."""
     whole = [directory.resolve() for directory in directories]
     twice = [path for i, path in enumerate(whole) if path in whole[:i]]
     if twice:

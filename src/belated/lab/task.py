@@ -1,20 +1,20 @@
-"""One task: from the specification of a run to its objects, and from these to rows of results.
+"""One task: build the objects of a run from its specification, run it, and return its rows.
 
-The seed of a run decides its paths, costs and delays. It also becomes the seed of every agent that
-draws and is not given a `seed` of its own, and of every part with `seed = "run"`; each has its own
+The seed of a run determines its paths, costs and delays. It is also the seed of every agent that
+draws and has no `seed` of its own, and of every part with `seed = "run"`; each has its own
 generator.
 
 There is one row per episode. Columns: experiment, case, agent, parameters (of the agent, as JSON),
 seed, episode, value (exact expected cost of the policy played), realised (cost suffered),
 comparator (exact expected cost of the best fixed policy in hindsight), uniform (exact expected cost
 of uniform play), regret (cumulative, in values), missing (episodes up to this one whose feedback
-had not come by its end) and delay (-1 if the feedback is lost). Then the same for mean costs, which
-are the costs themselves where these have no noise: mean_value, mean_comparator, mean_uniform;
-best_each (the least expected cost of the episode) and best_so_far (the least expected cost of all
-episodes up to this one under one fixed policy). For decisions with features, costs are outcomes
-with the sign turned, and the best policy is the best action for every visitor. The last columns are
-diagnostics (the agent's own numbers after some episodes, as JSON; null after the others) and
-step_delays (the delays of single costs, as JSON; null where an episode reports as a whole).
+had not arrived by its end) and delay (-1 if the feedback is lost). Then the same for mean costs,
+which are the costs themselves if these have no noise: mean_value, mean_comparator, mean_uniform;
+best_each (the smallest expected cost of the episode) and best_so_far (the smallest expected cost of
+all episodes up to this one under one fixed policy). For decisions with features, costs are negated
+outcomes, and the best policy is the best action for every visitor. The last columns are diagnostics
+(the agent's own numbers after some episodes, as JSON; null after the others) and step_delays (the
+delays of single costs, as JSON; null if an episode reports as a whole).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from belated.tabular.world import World
 RUN = "run"
 """The value of a parameter `seed` that stands for the seed of the run."""
 ENVIRONMENT, COSTS, DELAYS, AGENT = range(3, 7)
-"""Which generator of a run gives the seeds of a part; `simulate` uses 0 to 2 itself."""
+"""The index of the generator for the seeds of each part; `simulate` itself uses 0 to 2."""
 
 
 def world_of(scene: Scene, seed: int = 0) -> World | DecisionWorld:
@@ -71,14 +71,14 @@ def world_of(scene: Scene, seed: int = 0) -> World | DecisionWorld:
 
 
 Delays = Ints | DelayModel | SeeingModel | None
-"""What `simulate` takes as delays."""
+"""The delays that `simulate` accepts."""
 
 
 def delays_of(scene: Scene, world: World | DecisionWorld, seed: int) -> Delays:
     """The delays of a seed, (K,) or (K, H), as `simulate` draws them; the same for every agent.
 
-    A model that looks at what happened is returned itself: its delays depend on the agent. So is
-    any model for decisions, of which nobody is told the delays; None is "of_world".
+    A model whose delays depend on what happens is returned itself, and so is any model for
+    decisions, whose delays no agent knows; None is "of_world".
     """
     given = _seeded(scene.delays, kinds.DELAYS, _Seeds(seed, DELAYS))
     model = make("delays", given, kinds.DELAYS)
@@ -100,7 +100,7 @@ def agent_of(
     case: str = "",
     seed: int = 0,
 ) -> Agent:
-    """A fresh agent for a world and delays, those of a case and a seed."""
+    """A fresh agent for the world and the delays of a case and a seed."""
     seeds = _Seeds(seed, AGENT)
     told = Told(
         world.problem,
@@ -140,9 +140,9 @@ class _Seeds:
 
 
 def _seeded(made: Part, registry: Registry, seeds: _Seeds, *, always: bool = False) -> Part:
-    """The part, and the parts inside, with seeds of the run where they are wanted.
+    """The part, and the parts inside, with seeds of the run where they are requested.
 
-    always: kinds that take a `seed` and are not given one get one, too.
+    always: whether kinds that take a `seed` get one even if it is not requested.
     """
 
     def inner(value: object, inside: Registry | None) -> object:
@@ -164,8 +164,8 @@ def _seeded(made: Part, registry: Registry, seeds: _Seeds, *, always: bool = Fal
 def rehearse(experiment: Experiment, source: str = "", runs: int = 1) -> None:
     """Build everything once, so that a wrong value is found before anything is run.
 
-    source: the file that the experiment is from, to be named in errors. runs: how many are made at
-    once on this machine; their open episodes must fit into its memory.
+    source: the file of the experiment, for error messages. runs: the number of simultaneous runs on
+    this machine; their open episodes must fit into its memory.
     """
     for case in experiment.case_names():
         with _in(source), _in(f"case {case!r}" if case else ""):
@@ -213,13 +213,13 @@ COLUMNS: dict[str, pl.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What is kept of a run: files as bytes, so that a worker needs no shared disk.
+    """The stored files of a run, as bytes, so that a worker needs no shared disk.
 
     Attributes:
         parquet: the rows.
         visits: (S, A) expected visits per episode under the policy learned by the end, as a NumPy
             file; only for the first seed on a grid.
-        seconds: processor time of the run, which differs from one time to the next.
+        seconds: processor time of the run, which differs between repetitions.
     """
 
     parquet: bytes
@@ -257,11 +257,11 @@ def perform(experiment: Experiment, task: Task) -> Result:
 
 
 POINTS = 200
-"""How often the diagnostics of a run are noted, at most."""
+"""The largest number of times that the diagnostics of a run are recorded."""
 
 
 class Watched:
-    """Notes the diagnostics of an agent at even distances, and after the last episode.
+    """Records the diagnostics of an agent at even intervals, and after the last episode.
 
     Attributes:
         found: the diagnostics as JSON, by episode.
@@ -273,7 +273,7 @@ class Watched:
         self.found: dict[int, str] = {}
 
     def over(self, episodes: range) -> Iterator[int]:
-        """The episodes one by one; what is asked for between two is after the first."""
+        """The episodes one by one; diagnostics are recorded between two of them."""
         for k in episodes:
             yield k
             if (k + 1) % self._every == 0 or k == episodes[-1]:
@@ -334,7 +334,7 @@ def _of_steps(run: Run) -> list[str | None]:
 
 
 def _best(run: Run) -> dict[str, Floats]:
-    """What the best policies cost, on mean costs."""
+    """The mean costs of the best policies."""
     best = (run.means or run).best
     if best is None:  # decisions: the comparator is the best action of every visitor
         return {"best_each": run.comparator, "best_so_far": np.cumsum(run.comparator)}

@@ -19,10 +19,10 @@ NUMBERS = re.compile(r"\[\n(?: +[-+.\w]+,\n)+ *\]")
 
 
 def dumps(experiment: Experiment, directory: Path | None = None) -> str:
-    """The experiment as TOML text. What is not printable is escaped, for terminals.
+    """The experiment as TOML text. Unprintable characters are escaped, for terminals.
 
-    directory: where the text will be. Paths of files are then relative to it, with the checksums
-    of what is in them; without it they stay as they were written.
+    directory: the directory for the text. Paths of files are then relative to it, with checksums of
+    their contents; without it they stay as written.
     """
     show = file.as_written if directory is None else partial(File.table, directory=directory)
     text = NUMBERS.sub(_on_one_line, tomli_w.dumps(to_table(experiment, show)))
@@ -36,7 +36,7 @@ def _on_one_line(found: re.Match[str]) -> str:
 def loads(text: str, source: str = "the text", directory: Path | None = None) -> Experiment:
     """The experiment in a TOML text. A mistake raises ValueError with one line.
 
-    directory: what paths of files are relative to; by default the current directory.
+    directory: the base of relative paths of files; by default the current directory.
     """
     try:
         table = tomllib.loads(text)

@@ -15,7 +15,7 @@ EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
     for room in (paper, bandit_feedback, suite, decisions)
     for make in room.EXPERIMENTS
 }
-"""What makes each experiment; it is called as its function is, with dashes."""
+"""The function that makes each experiment, by name: that of the function, with dashes."""
 
 
 def named(name: str) -> Experiment:
@@ -36,9 +36,9 @@ def title(experiment: Experiment, case: str = "") -> str:
 def words(experiment: Experiment) -> tuple[str, str]:
     """The title of an experiment, and remarks about it.
 
-    They are its own if it has any. What was written about a named experiment is used only as long
-    as it is still that one: the title if nothing but the number of seeds has changed, the remarks,
-    which may be conclusions, with at least as many seeds. Any other title is made from the data.
+    They are its own if it has any. Those of a named experiment are used only while it is unchanged:
+    the title if nothing but the number of seeds differs, and the remarks, which may be conclusions,
+    with at least as many seeds. Any other title is made from the data.
     """
     title, about = experiment.title, experiment.about
     if experiment.name in EXPERIMENTS:

@@ -2,7 +2,7 @@
 
 Each algorithm is run with the constants of its theory, and with a factor on them. The factors were
 chosen on other worlds and seeds, one for all cases, by `bandit-feedback-tuning` and
-`delayed-bandits-tuning`; docs/later.md has the results. The suite takes some of them from here.
+`delayed-bandits-tuning`; docs/later.md has the results. The suite uses some of these agents.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ SELECTED: tuple[str, ...] = (
     "UCBVI, radius_scale = 0.03",
     "Lazy UCBVI, radius_scale = 0.03",
 )
-"""What `belated run bandit-feedback-tuning` selected."""
+"""The settings that `belated run bandit-feedback-tuning` selected."""
 SELECTED_ARMS: tuple[str, ...] = (
     "Zimmert-Seldin, scale = 100",
     "DAPO, scale = 100",
     "FTRL, scale = 10",
     "delayed EXP3, scale = 100",
 )
-"""What `belated run delayed-bandits-tuning` selected."""
+"""The settings that `belated run delayed-bandits-tuning` selected."""
 
 TUNING_SEED = 100
 """The first seed on which factors are tried; those reported begin at 0."""

@@ -1,4 +1,4 @@
-"""Parts of which several experiments are made."""
+"""Parts that several experiments share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from belated.config.part import Part, part
 
 
 def arms(number: int) -> Part:
-    """Arms of the same mean, for costs of their own."""
+    """Arms of equal mean, for experiments that replace the costs."""
     return part("bandit", means=(0.5,) * number)
 
 

@@ -17,7 +17,7 @@ from belated.lab.spec import SCORE, Case, Experiment, Learner
 EPISODES, TUNING_EPISODES = 2000, 1500
 OURS = "recommended"
 TUNING_SEED = 1000
-"""The seeds of the tuning begin here, far from those of the suite."""
+"""The first seed of the tuning, far from those of the suite."""
 TRIED: dict[str, tuple[dict[str, Any], ...]] = {
     "VW epsilon, on arrival": tuple(
         {"rule": "epsilon", "epsilon": e, "learning_rate": r}
@@ -65,7 +65,7 @@ CHOSEN = {
     "OTFLinUCB": 3,
     "Thompson by hand": 3,
 }
-"""Which of them `decisions-tuning` selected, by the mean score over its cases."""
+"""The index of the setting that `decisions-tuning` selected, by the mean score over its cases."""
 QUICK_EPISODES = 1200
 QUICK = (
     "rare conversions",
@@ -251,7 +251,7 @@ def tuning_cases() -> tuple[Case, ...]:
 
 
 def _of(name: str, cases: tuple[Case, ...]) -> tuple[str, ...] | None:
-    """Where a rival applies: Beta posteriors need listed actions and successes."""
+    """The cases in which a rival applies: Beta posteriors need listed actions and successes."""
     if not name.startswith("Thompson"):
         return None
     return tuple(

@@ -1,8 +1,8 @@
-"""The experiments of the paper, and those behind its other statements.
+"""The experiments of the paper, and experiments for its other statements.
 
 Lancewicki, Rosenberg & Mansour (AAAI 2022), https://arxiv.org/abs/2012.14843, appendix "Full
-details of the empirical evaluation". The text leaves some details open; they are chosen so that
-its statements hold: one model for all steps, a bonus of 1 / sqrt(visits), slip over all four
+details of the empirical evaluation". The text leaves some details open; we choose them so that its
+statements hold: one model for all steps, a bonus of 1 / sqrt(visits), slip over all four
 directions, a goal that can be left, delays on 0, 1, 2, ..., and two offset walls of seven cells.
 """
 
@@ -100,7 +100,7 @@ def lost_records() -> Experiment:
 def _table(scale: float) -> tuple[Learner, ...]:
     """The settings of the paper's table, with its step sizes and confidence radii times `scale`.
 
-    Late paths under full information have explicit exploration and skipping, as its theorem asks.
+    Late paths under full information have explicit exploration and skipping, as in its theorem.
     """
     radius = part("confidence", radius_scale=scale, episodes="known")
     unknown = part("oppo", transitions=radius, update=TUNED)
@@ -202,7 +202,7 @@ def grid_episodes() -> Experiment:
 
 
 def known_unknown() -> Experiment:
-    """What knowing the transitions is worth."""
+    """The value of knowing the transitions."""
 
     def radius(scale: float) -> Part:
         transitions = part("confidence", radius_scale=scale, episodes="known")
@@ -265,7 +265,7 @@ def _moving_goal(name: str, title: str, about: str, agents: tuple[Learner, ...])
 
 
 def no_tuning() -> Experiment:
-    """What not knowing K and D costs."""
+    """The cost of not knowing K and D."""
     agents = (
         Learner("tuned", KNOWN_TUNED),
         Learner("doubling", part("doubling", agent=KNOWN)),

@@ -27,7 +27,7 @@ QUICK = (
 )
 """Cases of the quick suite."""
 QUICK_LATER = ("noise", "20 arms, flights")
-"""Those among them in which algorithms of later papers are run."""
+"""The cases of the quick suite in which algorithms of later papers are run."""
 
 Q = part("q_learning", learning_rate=0.3, epsilon=0.05)
 UCBVI = part("ucbvi", transitions=part("bonus", scale=0.3), costs=part("averaged", pooled=True))
@@ -48,9 +48,9 @@ AGENTS = (
     Learner("UCBVI, bonus 0.3", UCBVI, "bandit"),
     Learner("guarantee", part("recommended", aim="guarantee")),
 )
-"""Agents that are told nothing about the world, costs and delays; they are run in every case."""
+"""Agents that know nothing about the world, costs and delays; they are run in every case."""
 SEEN = ("4 arms, rare late successes", "rare late successes")
-"""Cases whose delays depend on the outcome: nobody can be told their total."""
+"""Cases whose delays depend on the outcome, so that the total delay is not known in advance."""
 STRONGEST = (
     "recommended",
     "PSRL",
@@ -61,13 +61,13 @@ STRONGEST = (
     "Lazy UCBVI",
     "Zimmert-Seldin",
 )
-"""The recommended agent, and whatever was within 0.02 of the best in a case of version 0.2.0."""
+"""The recommended agent, and the agents within 0.02 of the best in a case of version 0.2.0."""
 LARGE = ("the paper's grid", "400 states", "full: goal, fixed delay of 40")
 """Cases that are too large for agents with bounds or measures over all states and steps."""
 
 
 def later_agents(cases: tuple[Case, ...]) -> tuple[Learner, ...]:
-    """The algorithms of later papers for some cases; some are told K and D, or the transitions.
+    """The algorithms of later papers for some cases; some know K and D, or the transitions.
 
     Their factors are those that `bandit-feedback-tuning` and `delayed-bandits-tuning` selected.
     """
@@ -195,7 +195,7 @@ def suite_tuning() -> Experiment:
 
 
 def paper_grid_bandit() -> Experiment:
-    """The paper's grid, learned from suffered costs alone."""
+    """The paper's grid, learned only from suffered costs."""
     oppo = part(
         "oppo",
         transitions="bonus",
@@ -240,7 +240,7 @@ def _suite(name: str, title: str, about: str, episodes: int, seeds: int) -> Expe
 
 
 def _bandit(K: int) -> tuple[Case, ...]:
-    """The cases in which only suffered costs come back."""
+    """The cases with bandit feedback."""
     cases = [
         Case("noise"),
         Case("noise, heavy tails", _mdp(15, 3, 8, 302), delays=_heavy(1.2)),
@@ -315,7 +315,7 @@ def _bandit(K: int) -> tuple[Case, ...]:
 
 
 def _deep(K: int) -> tuple[Case, ...]:
-    """Cases in which exploration must go deep, differences are faint, or there is little time."""
+    """Cases with deep exploration, small differences, or little time."""
     return (
         Case("deep sea", part("deep_sea", size=13, seed=31), delays=late(10)),
         Case("deep sea, fixed delay of 30", part("deep_sea", size=17, seed=32),
@@ -334,7 +334,7 @@ def _deep(K: int) -> tuple[Case, ...]:
 
 
 def _full(K: int) -> tuple[Case, ...]:
-    """The cases in which whole cost functions come back."""
+    """The cases with full information."""
     cases = (
         Case("noise, long delays", _mdp(12, 2, 8, 323), delays=late(50)),
         Case(
@@ -382,7 +382,7 @@ def _grid(size: int | tuple[int, int], horizon: int) -> Part:
 
 
 def _rare(steps: int, deadline: int) -> Part:
-    """A success comes late; that there was none is known at the deadline."""
+    """Delays of rare successes: a success reports late, a failure at the deadline."""
     return part(
         "by_outcome",
         model=part("fixed", delay=deadline),

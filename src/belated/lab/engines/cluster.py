@@ -1,6 +1,6 @@
 """A Ray cluster: one that runs at an address, or one that is started on this machine.
 
-The machines of a cluster need this package but no shared disk: results come back as bytes. A
+The machines of a cluster need this package but no shared disk: results are returned as bytes. A
 cluster that is started here listens on the loopback interface only.
 """
 
@@ -25,15 +25,15 @@ from belated.lab.engines.outcome import (
 from belated.lab.spec import Experiment, Task
 
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""Ray reads this when it is imported: a cluster of one machine, on the loopback interface."""
+"""Ray reads this when imported: a cluster of one machine, on the loopback interface."""
 
 SILENT = {"RAY_USAGE_STATS_ENABLED": "0"}
-"""Ray reads this when it starts a cluster: nothing is reported to its makers."""
+"""Ray reads this when it starts a cluster: it sends no usage statistics."""
 
 
 @contextlib.contextmanager
 def opened(experiment: Experiment, jobs: int) -> Iterator[Perform]:
-    """A cluster that does at most `jobs` runs at once. It is not reached if there are no tasks.
+    """A cluster that does at most `jobs` runs at once. Without tasks there is no connection.
 
     The cluster is the one that this process is connected to, else the one at RAY_ADDRESS, else
     one that is started here with `jobs` processors. Ray retries a task whose worker dies.

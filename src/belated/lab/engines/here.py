@@ -1,4 +1,4 @@
-"""Run tasks in this process, one after the other, where functions cannot be sent to another."""
+"""Run tasks in this process, one after the other, if functions cannot be sent to another one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from belated.lab.spec import Experiment, Task
 
 @contextlib.contextmanager
 def opened(experiment: Experiment, jobs: int) -> Iterator[Perform]:
-    """Runs are made when their outcomes are asked for; more than one job is refused."""
+    """Each task runs when its outcome is requested; more than one job is refused."""
     if jobs > 1:
         raise ValueError(f'jobs must be 1 with the engine "here", got {jobs}')
 

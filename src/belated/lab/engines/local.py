@@ -33,8 +33,8 @@ class Worker:
     Attributes:
         process: the process.
         pipe: our end of its pipe.
-        up: whether it has started and said so.
-        task: what it works on.
+        up: whether it has reported that it has started.
+        task: the task that it works on.
     """
 
     process: SpawnProcess
@@ -123,7 +123,7 @@ def _start(experiment: Experiment) -> Worker:
 
 def _give(worker: Worker, task: Task) -> None:
     worker.task = task
-    with contextlib.suppress(OSError):  # a dead worker is noticed when it is waited for
+    with contextlib.suppress(OSError):  # a dead worker is detected while waiting for it
         worker.pipe.send(task)
 
 

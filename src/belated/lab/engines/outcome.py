@@ -1,4 +1,4 @@
-"""What an engine returns, and how a worker makes it."""
+"""The outcomes that an engine returns."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from belated.lab.spec import Experiment, Task
 from belated.lab.task import Result, perform
 
 ATTEMPTS = 3
-"""How often a task is tried if its worker dies."""
+"""The number of attempts of a task whose worker dies."""
 
 ONE_THREAD = {
     name: "1"
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 }
-"""The workers share the cores. With one thread each, sums are also the same on every machine."""
+"""Workers share the cores. With one thread each, sums are also the same on every machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A task and its result, or why there is none.
+    """A task and its result, or the reason of its failure.
 
     Attributes:
         task: the task.
@@ -39,7 +39,7 @@ class Attempt:
 
 
 Perform = Callable[[Sequence[Task]], Iterator[Attempt]]
-"""What an open engine yields."""
+"""The function that an open engine yields."""
 
 
 def attempt(experiment: Experiment, task: Task) -> Attempt:
@@ -58,7 +58,7 @@ def died(task: Task, how: str) -> Attempt:
 
 @contextlib.contextmanager
 def environment(values: dict[str, str]) -> Iterator[None]:
-    """Set environment variables for a while."""
+    """Set environment variables temporarily."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

@@ -32,9 +32,9 @@ from belated.lab.spec import SCORE
 from belated.lab.statistics import Curves
 
 POINTS = 250
-"""Most points of a curve; more would blur in print."""
+"""The largest number of points of a curve; more would blur in print."""
 JAGGED_POINTS = 60
-"""Most points of a curve that goes up and down all the time."""
+"""The largest number of points of a jagged curve."""
 JAGGED = 15.0
 """A curve is jagged if its ups and downs sum to more than this many times its range."""
 FEW = 4
@@ -48,13 +48,13 @@ def draw(results: Results, layout: Layout = DEFAULT) -> list[Drawing]:
 
 
 def first(results: Results) -> Drawing:
-    """The figure that says most at a glance."""
+    """The most informative figure."""
     with matplotlib.rc_context(DEFAULT.style):
         return next(iter(makers(results).values()))()
 
 
 def makers(results: Results, layout: Layout = DEFAULT) -> dict[str, Callable[[], Drawing]]:
-    """What draws each figure, by its name."""
+    """The functions that draw the figures, by name."""
     experiment, lines = results.experiment, results.lines_on(layout.on, layout.regret)
     axes = dict(experiment.sweep)
     if experiment.against == SCORE:
@@ -105,7 +105,7 @@ def over_time(
 ) -> Drawing:
     """Cost per episode, or cumulative regret: mean over seeds with 95 % bands.
 
-    names: of all agents, which have colours by their places. rows: of one case.
+    names: the names of all agents, whose order determines colours. rows: the rows of one case.
     """
     curves = shown_curves(rows, column, layout)
     block = _block(curves.values(), layout) if column == "value" else None
@@ -129,7 +129,7 @@ def over_time(
 
 
 def shown_curves(rows: pl.DataFrame, column: str, layout: Layout) -> dict[str, Curves]:
-    """The costs or the regrets of one case by agent, as a layout wants them."""
+    """The costs or the regrets of one case by agent, according to the layout."""
     if column == "value":
         column = statistics.COLUMNS[layout.on][0]
     elif column == "regret":
@@ -142,7 +142,7 @@ def _regret(layout: Layout) -> str:
 
 
 def label_of(column: str, rows: pl.DataFrame, layout: Layout) -> str:
-    """What an axis is called; noise is named where there is some."""
+    """The label of an axis, which mentions noise if there is some."""
     noisy = statistics.noisy(rows)
     if column == "value":
         return f"{'mean' if noisy and layout.on == 'means' else 'expected'} cost per episode"
@@ -161,7 +161,7 @@ def paint(
     focus: str | None = None,
     layout: Layout = DEFAULT,
 ) -> list[End]:
-    """Draw the curves of all agents into axes, the others in grey if one is in focus."""
+    """Draw the curves of all agents into axes; if one is in focus, the others in grey."""
     curves = shown_curves(rows, column, layout)
     ends = []
     for agent in sorted(curves, key=lambda name: layout.named(name) == focus):
@@ -189,7 +189,7 @@ def paint(
 def paint_named(
     axes: Axes, names: Sequence[str], rows: pl.DataFrame, layout: Layout = DEFAULT
 ) -> list[End]:
-    """Draw a number that was noted now and then: rows with agent, seed, episode and value."""
+    """Draw a diagnostic that was recorded at intervals: rows with agent, seed, episode, value."""
     ends = []
     for (agent,), own in rows.group_by(["agent"], maintain_order=True):
         colour, dash = look(names, str(agent))
@@ -273,14 +273,14 @@ def _curve(
 
 
 def block_of(rows: pl.DataFrame, what: str, layout: Layout) -> int | None:
-    """How many episodes one point of a panel stands for."""
+    """The number of episodes per point of a panel."""
     if what != "cost":
         return None
     return _block(shown_curves(rows, "value", layout).values(), layout)
 
 
 def _block(curves: Iterable[Curves], layout: Layout) -> int:
-    """How many episodes one point of the curves stands for."""
+    """The number of episodes per point of the curves."""
     if layout.block is not None:
         return layout.block
     values = [curve.values for curve in curves]
@@ -292,7 +292,7 @@ def _block(curves: Iterable[Curves], layout: Layout) -> int:
 
 
 def jagged(curve: Floats, block: int = 1) -> bool:
-    """Whether a curve (K,), in blocks, goes up and down all the time."""
+    """Whether a curve (K,), in blocks, is jagged."""
     whole = curve[: len(curve) // block * block].reshape(-1, block).mean(axis=1)
     span = float(np.ptp(whole))
     ups_and_downs = float(np.abs(np.diff(whole)).sum())
@@ -308,7 +308,7 @@ def compared(
 ) -> list[Drawing]:
     """Cost and regret of agents of several directories, scene by scene.
 
-    scenes: a title and the rows of every scene; agents are told apart by their names.
+    scenes: a title and the rows of every scene; agents are identified by their names.
     """
     with matplotlib.rc_context(layout.style):
         return [

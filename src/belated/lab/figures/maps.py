@@ -28,7 +28,7 @@ class Learned:
     """A policy on a grid, as a map.
 
     Attributes:
-        name: whose policy.
+        name: the agent of the policy.
         walls: (height, width).
         visits: (height, width) expected visits per episode.
         moves: (height, width, 2) average direction, down and right, over the steps of an episode.

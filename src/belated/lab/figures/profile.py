@@ -29,19 +29,19 @@ from belated.lab.statistics import Line, Scores, score_table
 from belated.lab.tables import number
 
 RANGE = (-1.0, 1.1)
-"""The range of scores that is drawn. Scores beyond it count, but cannot be seen."""
+"""The range of scores that is drawn. Scores beyond it count, but are not visible."""
 LEFT = -0.1
-"""Where it begins if no score is less."""
+"""The left end of the range if no score is smaller."""
 BANDS = 2
 """Bands are drawn for at most this many agents; more would hide one another."""
 WIDEST = 40
-"""Most characters of the name of a case."""
+"""The largest number of characters of a case's name."""
 
 
 def makers(
     experiment: Experiment, lines: Sequence[Line], layout: Layout
 ) -> dict[str, Callable[[], Drawing]]:
-    """What draws the profile, and a map of all scores."""
+    """The functions that draw the profile and the map of all scores."""
     table = _chosen(score_table(experiment, lines), layout)
     heading = title(experiment)
     return {
@@ -104,7 +104,7 @@ def profile(experiment: Experiment, table: Scores, layout: Layout, heading: str)
 
 
 def _mean(scores: Floats) -> str:
-    """The mean score over the cases that an agent has, and how many they are if not all."""
+    """The mean score over the cases of an agent, and their number if not all."""
     own = scores[~np.isnan(scores)]
     if not len(own):
         return ""

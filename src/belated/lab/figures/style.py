@@ -1,9 +1,9 @@
-"""How figures look, for print and for colour-blind readers.
+"""The style of figures, for print and for colour-blind readers.
 
 The first colours are those of Okabe & Ito (2008) without the yellow, the others of Tol's muted
-scheme. Every agent has its own dash as well. Few curves are labelled at their ends; from `MANY` on,
-each has a panel of its own, with the others in grey. PDF files hold their fonts as Type 42, and
-text in SVG files is text.
+scheme. Every agent has its own dash as well. Fewer than `MANY` curves are labelled at their ends;
+otherwise each has its own panel, with the others in grey. PDF files embed fonts as Type 42, and SVG
+files contain text as text.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ OTHERS: dict[str, Any] = {"color": "0.8", "linewidth": 0.9, "zorder": 1}
 MANY = 8
 """With at least this many curves, each has a panel of its own."""
 WIDEST = 32
-"""Most characters of a label; longer names are cut."""
+"""The largest number of characters of a label; longer names are cut."""
 WIDTHS = {"column": 3.4, "page": 7.0}
 """Inches, for papers in two columns."""
 NARROW = 5.0
 """Narrower figures have a legend below, since labels would leave no room for the curves."""
 ROWS = 2
-"""Lines of a legend that the height of a figure has room for."""
+"""The number of lines of a legend that fit into the height of a figure."""
 DPI = 300
 FORMS = ("png", "svg", "pdf")
 INK = "0.2"
@@ -80,13 +80,13 @@ class Layout:
         width: "column", "page" or a number of inches; None for the width that suits the figure.
         title: whether a figure has a title.
         legend: all curves in one plot with a legend below, instead of labels or panels.
-        block: curves over time show means of so many episodes; None chooses the number by how long
-            and how jagged they are.
+        block: the number of episodes per point of curves over time; None: chosen by their length
+            and jaggedness.
         on: costs in expectation over their noise ("means"), or as they were drawn ("drawn").
         regret: "hindsight", "means", "dynamic" or "so far", see `statistics.REGRETS`; None for the
             regret against the best fixed policy, on the same costs.
-        agents: which agents are shown, each in its own colour; None for all.
-        labels: names to be shown for agents, in which `$...$` is mathematics.
+        agents: the agents to show, each in its own colour; None for all.
+        labels: the names to show for agents, in which `$...$` is mathematics.
     """
 
     width: Any = None
@@ -108,11 +108,11 @@ class Layout:
             object.__setattr__(self, "width", _inches(self.width))
 
     def named(self, agent: str) -> str:
-        """What an agent is called in figures."""
+        """The name of an agent in figures."""
         return (self.labels or {}).get(agent, agent)
 
     def size(self, width: float, height: float) -> tuple[float, float]:
-        """The size of a figure that suits this size best."""
+        """The size of a figure whose natural size is this one."""
         if self.width is None:
             return width, height
         return self.width, height * (0.5 + 0.5 * min(1.5, self.width / width))
@@ -126,7 +126,7 @@ class Layout:
 
 
 def chosen(names: Sequence[str], layout: Layout) -> list[str]:
-    """The agents that are shown, in their order; both keywords name agents that exist."""
+    """The agents to show, in their order; checks that both keywords name existing agents."""
     for agent in (*(layout.agents or ()), *(layout.labels or ())):
         checks.choice("agents" if agent in (layout.agents or ()) else "labels", agent, names)
     return list(names if layout.agents is None else layout.agents)
@@ -152,10 +152,10 @@ def file_name(name: str, of: str) -> str:
 
 
 class Sheet(Figure):
-    """A figure that is saved in the lab's style, whatever the settings of Matplotlib are."""
+    """A figure that is saved in the lab's style, independent of Matplotlib's settings."""
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
-        """Save the figure, as Matplotlib does; with 300 dots per inch unless told otherwise."""
+        """Save the figure like Matplotlib, by default with 300 dots per inch."""
         with matplotlib.rc_context(STYLE):
             super().savefig(*args, **{"dpi": DPI, **kwargs})
 
@@ -216,9 +216,9 @@ def look(names: Sequence[str], name: str) -> tuple[str, Any]:
 
 
 End = tuple[float, str, str]
-"""Where a curve ends, its name and its colour."""
+"""The last level of a curve, its name and its colour."""
 Paint = Callable[[Axes, str | None], list[End]]
-"""Draws all curves into axes, all but one of them in grey if a name is given."""
+"""A function that draws all curves into axes; given a name, all others in grey."""
 
 
 def plot(
@@ -285,7 +285,7 @@ def legend_below(figure: Figure, *panels: Axes) -> None:
 
 
 def head(figure: Figure, layout: Layout, title: str) -> None:
-    """A title above a figure of several panels, if it is to have one."""
+    """A title above a figure of several panels, if the layout has titles."""
     if layout.title:
         size = matplotlib.rcParams["axes.titlesize"]
         text = wrapped(title, figure.get_figwidth())
@@ -332,7 +332,7 @@ def fitting(axes: Axes) -> None:
 
 
 def apart(figure: Figure) -> None:
-    """Leave out ticks of horizontal axes until their labels do not collide."""
+    """Remove ticks of horizontal axes until their labels do not overlap."""
     for _ in range(6):
         figure.draw_without_rendering()
         crowded = [axes for axes in figure.axes if axes.get_visible() and _collide(axes)]
@@ -385,7 +385,7 @@ def spread(wanted: Floats, gap: float) -> Floats:
 
 
 def in_two_lines(name: str, longest: int) -> str:
-    """A name in at most two lines of so many characters; a formula is not broken."""
+    """A name in at most two lines of at most `longest` characters; a formula is not broken."""
     if is_math(name):
         return name
     return textwrap.fill(name, longest, max_lines=2, placeholder="…")

@@ -31,7 +31,7 @@ from belated.lab.spec import Experiment
 from belated.lab.statistics import Interval, Line
 
 REFERENCE = 0.5
-"""The slope of the line that regrets are compared with: that of sqrt(K)."""
+"""The slope of the reference line: that of sqrt(K)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,11 +39,11 @@ class Series:
     """The regret of whole runs over a quantity.
 
     Attributes:
-        name: of the curve.
+        name: the name of the curve.
         x: (N,) values of the quantity.
         regret: (N,) the regret there.
-        chosen: which of the points were selected.
-        level: whether this is one number everywhere, of an agent without the parameter.
+        chosen: the points that were selected.
+        level: whether the curve is constant, because the agent does not have the parameter.
     """
 
     name: str
@@ -214,9 +214,9 @@ def paint_sweep(
 
 
 def over(results: Results, path: str, layout: Layout = DEFAULT) -> list[Series]:
-    """The curves over a parameter: one for each agent, and each setting of all else.
+    """The curves over a parameter: one for each agent and each setting of everything else.
 
-    Over a parameter of an agent, other agents that are swept are left out: they have their own.
+    Over a parameter of one agent, other swept agents are left out: they have their own figures.
     """
     experiment = results.experiment
     values = dict(experiment.sweep)[path]
