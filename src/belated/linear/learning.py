@@ -66,6 +66,8 @@ from belated.linear.sums import (
     PLAYS,
     PP,
     RATE,
+    RAW,
+    RAW_SQUARES,
     REPORTED_THEN,
     REPORTS,
     RESIDUALS,
@@ -281,18 +283,50 @@ def note(s: State, number: int, i: int, x: Floats, mean: float, factor: float) -
 
 
 @njit(cache=True)
+def add_up(
+    s: State, log: Floats, marks: Indices, came: Floats, silence: float
+) -> tuple[Ints, Floats, Floats]:
+    """Numbers, outcomes relative to silence as they are now, and times of the first of the events.
+
+    came: see `take`; decisions of several events stand once in what is returned.
+    """
+    numbers = np.empty(len(came), dtype=np.int64)
+    outcomes, times = np.empty(len(came)), np.empty(len(came))
+    count = 0
+    for n in range(len(came)):
+        number = int(came[n, 0])
+        k = number - s.counts[BASE]
+        i = marks[k, MODEL]
+        before = log[k, TOTAL] - silence if marks[k, STATUS] == REPORTED else 0.0
+        if count and numbers[count - 1] == number:
+            before = outcomes[count - 1]
+        else:
+            numbers[count], times[count] = number, came[n, 1]
+            count += 1
+        log[k, TOTAL] += came[n, 2]
+        outcome = log[k, TOTAL] - silence
+        outcomes[count - 1] = outcome
+        s.tally[RAW, i] += outcome - before
+        s.tally[RAW_SQUARES, i] += outcome * outcome - before * before
+    return numbers[:count], outcomes[:count], times[:count]
+
+
+@njit(cache=True)
 def take(
     floats: Floats,
     whole: Ints,
     x_log: Floats,
     log: Floats,
     marks: Indices,
-    numbers: Ints,
-    outcomes: Floats,
-    times: Floats,
+    came: Floats,
+    silence: float,
 ) -> None:
-    """Learn the outcomes of decisions, relative to silence, as they are known now."""
+    """Learn what has come of decisions.
+
+    came: rows of number, time and value, one per event, in this order.
+    """
     s = views(floats, whole)
+    numbers, outcomes, times = add_up(s, log, marks, came, silence)
     counts, level, memory, tally = s.counts, s.level, s.memory, s.tally
     M, _, P = s.old.shape
     d = counts[1]

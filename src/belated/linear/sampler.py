@@ -26,7 +26,7 @@ from belated.linear import exposure as exposures
 from belated.linear import files, learning, life, sums
 from belated.linear.choice import LARGEST, Choice
 from belated.linear.clock import Clock
-from belated.linear.exposure import BIN, CLOCK, MODEL, STATUS, TOTAL
+from belated.linear.exposure import BIN, CLOCK, STATUS, TOTAL
 from belated.linear.features import Features, Scaling
 from belated.linear.fitting import WIDE, quadratic
 from belated.linear.learning import BEGIN, CHOOSE, CLOSED, FIT, NOTE, REPORTED, UNDECIDED
@@ -123,8 +123,10 @@ class LinearSampler:
         self._waiting: list[tuple[int, float, str, float]] = []  # number, time, event, value
         self._late = 0
         self._delays: dict[int, float] = {}  # of first reports, until the unit of ages is fixed
-        self._named = isinstance(problem.features, Features)
         self._given = np.zeros((1, problem.width))  # features at hand
+        self._row = self._given[0]
+        # Whether one row of numbers is handed in, so that it is read quickly.
+        self._plain = not problem.shared and not isinstance(problem.features, Features)
         self._empty = np.zeros(0)
 
     def _lay_out(self, A: int) -> None:
@@ -263,10 +265,8 @@ class LinearSampler:
         for numbers in raw:
             self._scaling.note(numbers)
         self._has_begun()
-        probability = float(out[place])
-        if self._problem.shared:
-            return Decision(number, place, probability, out)
-        if len(out) == len(self._all):
+        probability = out.item(place)
+        if models is self._all or self._problem.shared:
             return Decision(number, place, probability, out)
         return Decision(number, int(models[place]), probability, self._whole_policy(models, out))
 
@@ -281,18 +281,18 @@ class LinearSampler:
     def _at_hand(self, x: object, among: object) -> tuple[Floats, Ints, list[Floats]]:
         """Features (1, d) or (n, d), the models of the actions that may be taken, and numbers."""
         given, raw = self._rows(x)
-        if self._problem.shared and among is None:
-            return given, np.zeros(len(given), dtype=np.int64), raw
         if among is None and not self._retired:
+            if self._problem.shared:
+                return given, np.zeros(len(given), dtype=np.int64), raw
             return given, self._all, raw
         return given, np.array(self._problem.allowed(among, self._retired), dtype=np.int64), raw
 
     def _rows(self, x: object) -> tuple[Floats, list[Floats]]:
         """The features as rows, checked; one row is written over by the next call."""
-        if not self._named and not self._problem.shared and x is not None:
-            row = self._given[0]
+        if self._plain and x is not None:
+            row = self._row
             try:
-                given = np.asarray(x, dtype=np.float64)
+                given = np.asarray(x, np.float64)
             except (TypeError, ValueError):
                 pass
             else:
@@ -410,29 +410,30 @@ class LinearSampler:
 
         A call without records says that nothing has come until now.
         """
-        time = self._clock.checked(now)
+        clock = self._clock
+        time = None if now is None else clock.checked(now)
         if self._acting:
             self._read_notes()
         new, late = self._checked(records)
-        if self._clock.told is not False and self._clock.tick(time):
+        if clock.told is not False and clock.tick(time):
             self._restart_ages()
         self._seen = self._begun
-        self._time = self._clock.time if self._clock.told else self._begun - 1.0
-        for record in new:
-            number, event = record.episode, record.key
+        self._time = clock.time if clock.told else self._begun - 1.0
+        for (number, event), record in new.items():
             arrived = self._time
-            if self._clock.told and record.at is not None:
+            if clock.told and record.at is not None:
                 arrived = min(record.at, arrived)
-            k = number - self._base
-            reported = self._marks[k, STATUS] == REPORTED or number in self._events
-            known = self._events.setdefault(number, {})
-            if reported and not known:
-                known[EVENT] = float(self._log[k, TOTAL])
+            known = self._events.get(number)
+            if known is None:
+                known = self._events[number] = {}
+                k = number - self._base
+                if self._marks.item(k, STATUS) == REPORTED:
+                    known[EVENT] = self._log.item(k, TOTAL)
             known[event] = record.value
             self._waiting.append((number, arrived, event, record.value))
         self._late += late
 
-    def _checked(self, records: Iterable[Reward]) -> tuple[list[Reward], int]:
+    def _checked(self, records: Iterable[Reward]) -> tuple[dict[tuple[int, str], Reward], int]:
         """The records that say something new, and how many come too late to be used."""
         try:
             batch = list(records)
@@ -445,15 +446,20 @@ class LinearSampler:
         for record in batch:
             self._problem.check(record)
             number, event = record.episode, record.key
-            where = f"Reward of episode {number}"
             if number >= self._begun:
                 newest = f"the newest is {self._begun - 1}" if self._begun else "none has begun"
-                raise FeedbackError(f"{where}: episode must be one that was begun ({newest})")
-            if number < self._base or self._marks[number - self._base, STATUS] == CLOSED:
+                raise FeedbackError(
+                    f"Reward of episode {number}: episode must be one that was begun ({newest})"
+                )
+            k = number - self._base
+            status = CLOSED if k < 0 else self._marks.item(k, STATUS)
+            if status == CLOSED:
                 late += 1
                 continue
-            if self._marks[number - self._base, STATUS] == UNDECIDED:
-                raise FeedbackError(f"{where}: episode must be one that has acted")
+            if status == UNDECIDED:
+                raise FeedbackError(
+                    f"Reward of episode {number}: episode must be one that has acted"
+                )
             known = self._known(number, event)
             if (number, event) in new:
                 known = new[number, event].value
@@ -461,56 +467,43 @@ class LinearSampler:
                 if known != record.value:
                     called = "" if record.event is None else f" of event {record.event!r}"
                     raise FeedbackError(
-                        f"{where}: value{called} is known to be {known:g}, got {record.value:g}"
+                        f"Reward of episode {number}: value{called} is known to be {known:g}, "
+                        f"got {record.value:g}"
                     )
                 continue
             new[number, event] = record
-        return list(new.values()), late
+        return new, late
 
     def _known(self, number: int, event: str) -> float | None:
         """The value of an event of an open decision, if it has come."""
         if number in self._events:
             return self._events[number].get(event)
         k = number - self._base
-        if event == EVENT and self._marks[k, STATUS] == REPORTED:
-            return float(self._log[k, TOTAL])
+        if event == EVENT and self._marks.item(k, STATUS) == REPORTED:
+            return self._log.item(k, TOTAL)
         return None
 
     def _learn_waiting(self) -> None:
         """Learn what was observed since the last decision, whatever its order was."""
         if not self._waiting:
             return
-        silence = self._silence or 0.0
-        raw = self._parts.tally[sums.RAW :]
-        learned: dict[int, tuple[float, float]] = {}  # outcome and time by number
-        for number, time, event, value in sorted(self._waiting):
-            k = number - self._base
-            i = self._marks[k, MODEL]
-            total = float(self._log[k, TOTAL])
-            before, arrived = learned.get(number, (0.0, time))
-            if number not in learned and self._marks[k, STATUS] == REPORTED:
-                before = total - silence
-            outcome = total + value - silence
-            self._log[k, TOTAL] = total + value
-            learned[number] = outcome, arrived
-            raw[0, i] += outcome - before
-            raw[1, i] += outcome**2 - before**2
+        waiting = sorted(self._waiting)
+        for number, time, event, _ in waiting:
             known = self._events.get(number)
             if event == EVENT and known is not None and len(known) == 1:
                 del self._events[number]  # the total is this event alone
             if not self._clock.fixed:
-                self._delays.setdefault(number, max(time - float(self._log[k, CLOCK]), 0.0))
+                began = self._log.item(number - self._base, CLOCK)
+                self._delays.setdefault(number, max(time - began, 0.0))
         self._waiting = []
-        outcomes = np.array(list(learned.values()))
         learning.take(
             self._floats,
             self._whole,
             self._x,
             self._log,
             self._marks,
-            np.array(list(learned)),
-            outcomes[:, 0].copy(),
-            outcomes[:, 1].copy(),
+            np.array([(number, time, value) for number, time, _, value in waiting]),
+            self._silence or 0.0,
         )
 
     def forget(self, episode: int) -> None:
@@ -824,11 +817,13 @@ class LinearSampler:
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies: the parts are views, and are made anew."""
-        return {name: value for name, value in self.__dict__.items() if name != "_parts"}
+        """For copies: views are made anew."""
+        views = ("_parts", "_row")
+        return {name: value for name, value in self.__dict__.items() if name not in views}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._row = self._given[0]
         self._parts = sums.State(*sums.views(self._floats, self._whole))
 
     def __repr__(self) -> str:
