@@ -235,6 +235,10 @@ class Look:
     block: Annotated[
         Whole | None, Parameter(help="Curves over time show means of so many episodes.")
     ] = None
+    on: Annotated[str, Parameter(help="Costs: means (over their noise), or as drawn.")] = "means"
+    regret: Annotated[
+        str | None, Parameter(help="hindsight, means, dynamic or 'so far', see docs/sweeps.md.")
+    ] = None
     form: Annotated[
         str, Parameter(name="--format", help="png, svg or pdf, or several: png,svg,pdf.")
     ] = "png,svg"
@@ -243,7 +247,14 @@ class Look:
         """The layout that the options describe."""
         from belated.lab.figures.style import Layout  # noqa: PLC0415
 
-        return Layout(self.width, title=not self.no_title, legend=self.legend, block=self.block)
+        return Layout(
+            self.width,
+            title=not self.no_title,
+            legend=self.legend,
+            block=self.block,
+            on=self.on,
+            regret=self.regret,
+        )
 
     def forms(self) -> list[str]:
         """The formats that the option names."""
@@ -301,6 +312,8 @@ def table_(
     which: str | None = None,
     form: Annotated[str, Parameter(name="--format")] = "markdown",
     baseline: str | None = None,
+    on: str = "means",
+    regret: str | None = None,
 ) -> None:
     """Print a table of a directory of results, for a paper or a spreadsheet.
 
@@ -309,13 +322,16 @@ def table_(
         which: results (what `belated run` prints, the default), costs, differences or selected.
         form: markdown, latex (with the rules of booktabs) or csv (numbers in full).
         baseline: Differences of all agents from this one, instead of all pairs.
+        on: Costs: means (over their noise), or drawn (as they were).
+        regret: hindsight, means, dynamic (against the best policy of every episode) or 'so far'
+            (against the best fixed policy of the episodes up to each).
     """
     from belated.lab.results import Results  # noqa: PLC0415
     from belated.lab.tables import FORMS  # noqa: PLC0415
 
     with _input():
         checks.choice("--format", form, FORMS)
-        found = Results(directory).table(which, baseline=baseline)
+        found = Results(directory).table(which, baseline=baseline, on=on, regret=regret)
     sys.stdout.write(FORMS[form](found))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
-from belated import lab
+from belated import cli, lab
 from belated.lab import part
 from belated.lab.figures import style
 
@@ -255,6 +255,16 @@ def test_slopes_and_scores_are_those_of_the_costs_that_are_asked_for(whole_runs)
         if line.agent == "UCB"
     ])  # fmt: skip
     assert f"({lab.tables.number(mean)})" in drawn.legends[0].get_texts()[0].get_text()
+
+
+def test_the_command_line_asks_for_costs_and_regrets_too(result, capsys):
+    given = {"on": "drawn", "regret": "so far"}
+    options = [text for name, value in given.items() for text in (f"--{name}", value)]
+    assert cli.main(["table", str(result.directory), *options]) == 0
+    assert capsys.readouterr().out == result.table(**given).markdown()
+    assert cli.Look(**given).layout() == style.Layout(**given)
+    assert cli.main(["table", str(result.directory), "--regret", "static"]) == 2
+    assert "regret must be one of" in capsys.readouterr().err
 
 
 def test_a_baseline_asks_for_differences(result):
