@@ -84,6 +84,13 @@ def test_marks_do_not_get_into_numbers():
         table.title = "U"
 
 
+def test_formulas_in_names_are_formulas_in_latex():
+    name = r"A_1, $\eta_t = 10^{-2}$ & more"
+    row = Table("t", ("agent", "x"), ((name, 1.0), ("2 $ or 3", 2.0)), names=1).latex()
+    assert r"A\_1, $\eta_t = 10^{-2}$ \& more & 1.00 \\" in row
+    assert r"2 \$ or 3 & 2.00 \\" in row
+
+
 def test_numbers_that_look_alike_get_one_more_digit():
     one, other = Interval(0.1234, 0.1, 0.2), Interval(0.1213, 0.1, 0.2)
     table = Table("T", ("agent", "a", "b"), (("x", one, 3.0), ("y", other, 3.0)), 1)

@@ -16,6 +16,11 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
+def is_math(label: str) -> bool:
+    """Whether a label holds mathematics: two dollars, and no more."""
+    return label.count("$") == 2 and "$$" not in label
+
+
 def check_name(key: str, value: object) -> None:
     """Check that a name can name files."""
     if not isinstance(value, str) or not 1 <= len(slug(value)) <= LONGEST:

@@ -37,10 +37,10 @@ from belated.lab.figures.style import (
     Sheet,
     apart,
     fitting,
-    is_math,
     label_ends,
     legend_below,
 )
+from belated.lab.names import is_math
 from belated.lab.results import Results
 
 LEGENDS = ("ends", "inside", "none")

@@ -19,6 +19,7 @@ from belated.config.part import shown
 from belated.core.arrays import Floats
 from belated.lab import statistics, sweep
 from belated.lab.catalogue import title as title_of
+from belated.lab.names import is_math
 from belated.lab.spec import SCORE, Experiment
 from belated.lab.statistics import Difference, Exponent, Interval, Line, score_table
 from belated.lab.sweep import Selected
@@ -78,7 +79,8 @@ class Table:
     def latex(self) -> str:
         """The table as a LaTeX tabular with the rules of booktabs; the title is a comment."""
         columns = "l" * self.names + "r" * (len(self.head) - self.names)
-        rows = [" & ".join(map(_latex, row)) + r" \\" for row in (self.head, *self.cells)]
+        whole = (self.head, *self.cells)
+        rows = [" & ".join(_latex(cell.strip()) for cell in row) + r" \\" for row in whole]
         title = " ".join(self.title.split())
         body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", rows[0], r"\midrule", *rows[1:]]
         return "\n".join([f"% {title}", *body, r"\bottomrule", r"\end{tabular}"]) + "\n"
@@ -194,12 +196,15 @@ SPECIAL = {
 
 
 def _latex(cell: str) -> str:
-    """Escape text for LaTeX.
+    """Escape text for LaTeX, but for what stands between dollars.
 
     A hyphen before a number becomes a minus sign, and brackets are put into braces, since LaTeX
     would read one at the start of a row as an option of the row before.
     """
-    escaped = "".join(SPECIAL.get(sign, sign) for sign in cell.strip())
+    if is_math(cell):
+        before, formula, after = cell.split("$")
+        return f"{_latex(before)}${formula}${_latex(after)}"
+    escaped = "".join(SPECIAL.get(sign, sign) for sign in cell)
     return re.sub(r"(?<![\w.])-(?=\d)", "$-$", escaped).replace("[", "{[}").replace("]", "{]}")
 
 

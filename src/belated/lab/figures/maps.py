@@ -15,7 +15,8 @@ from belated import config as kinds
 from belated.config.registry import with_defaults
 from belated.core.arrays import Bools, Floats
 from belated.lab import store
-from belated.lab.figures.style import Layout, Sheet, head, in_two_lines, is_math
+from belated.lab.figures.style import Layout, Sheet, head, in_two_lines
+from belated.lab.names import is_math
 from belated.lab.spec import Experiment, Scene, Task
 from belated.tabular.environments.gridworld import MOVES
 

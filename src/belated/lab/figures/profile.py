@@ -19,11 +19,11 @@ from belated.lab.figures.style import (
     Sheet,
     chosen,
     head,
-    is_math,
     look,
     plot,
     short,
 )
+from belated.lab.names import is_math
 from belated.lab.spec import Experiment
 from belated.lab.statistics import Line, Scores, score_table
 from belated.lab.tables import number

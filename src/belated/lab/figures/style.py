@@ -29,7 +29,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.lab import statistics, store
-from belated.lab.names import slug
+from belated.lab.names import is_math, slug
 
 COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255",
@@ -315,11 +315,6 @@ def label_ends(axes: Axes, ends: Sequence[End], *, logarithmic: bool = False) ->
         label = axes.text(1.05, to, short(text, WIDEST), va="center", color="0.1",
                           transform=axes.transAxes)  # fmt: skip
         label.set_parse_math(is_math(text))
-
-
-def is_math(label: str) -> bool:
-    """Whether a label holds mathematics: two dollars, and no more."""
-    return label.count("$") == 2 and "$$" not in label
 
 
 def fitting(axes: Axes) -> None:
