@@ -95,7 +95,6 @@ def test_the_tables_of_the_page_are_made_of_the_numbers(page):
     [
         ("bandit-feedback", later.SELECTED[0], "random MDP"),
         ("bandit-feedback-theory", "DAPO, known", "random MDP"),
-        ("delayed-bandits", "Zimmert-Seldin", "5 arms"),
         ("delayed-bandits", "Thompson sampling", "5 arms"),
     ],
 )
