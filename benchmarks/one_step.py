@@ -203,7 +203,8 @@ def main() -> None:
             "hindsight and 1 uniform play; means and 95 % intervals over\nseeds from 500 on. Where "
             f"only successes report, the planner is told of a failure after {DEADLINE} episodes;\n"
             "held to the deadline, it hears of successes then, too. The sampler has its floor of "
-            "1 %.\n\n"
+            "1 %. So\n`recommend(problem)` gives the planner, and `recommend(problem, "
+            "silence=1.0)` the sampler as a `TableSampler`.\n\n"
         )
         PAGE.write_text(about + "\n".join(lines) + "\n", encoding="utf-8")
 

@@ -23,7 +23,10 @@ def test_a_notebook_runs(path, tmp_path, monkeypatch):
     nbformat.validate(notebook)
     stored = printed(notebook.cells)
     client = nbclient.NotebookClient(
-        notebook, timeout=LIMIT, resources={"metadata": {"path": str(tmp_path)}}
+        notebook,
+        timeout=LIMIT,
+        resources={"metadata": {"path": str(tmp_path)}},
+        coalesce_streams=True,
     )
     client.execute()
     for cell in notebook.cells:
