@@ -1,7 +1,7 @@
 """Agents of a service, by the kinds of the lab.
 
-A service knows the problem and what is seen. It knows neither the true transitions nor the delays
-to come, so kinds that ask for them are refused.
+A service knows the problem and the information. It knows neither the true transitions nor future
+delays, so kinds that need them are refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from belated.core.contract import Agent, Information, Problem, check_fresh
 
 
 class Served:
-    """What an agent of a service is told, in the place of `Told`."""
+    """What an agent of a service knows, in place of `Told`."""
 
     paths = "late"
     tuned = None
@@ -27,15 +27,15 @@ class Served:
         self.information = information
 
     def largest(self, max_delay: Any) -> Any:
-        """A largest delay must be given as a number."""
+        """A largest delay, which must be a number."""
         return self.said("max_delay", max_delay) if isinstance(max_delay, str) else max_delay
 
     def said(self, name: str, word: str) -> NoReturn:
-        """A number must be given in the place of a word."""
+        """Raise: a word in place of a number is not allowed."""
         self._unknown(name)
 
     def undelayed(self, episodes: int) -> Served:
-        """Nothing is told of delays anyway."""
+        """The same: a service knows no delays."""
         return self
 
     @property
@@ -68,12 +68,12 @@ def registry(problem: Problem) -> Registry:
 
 
 def usual(problem: Problem) -> str:
-    """The kind of agent where none is named."""
+    """The default kind of agent."""
     return "linear_sampler" if problem.states is None else "recommended"
 
 
 def made(key: str, part: Part, problem: Problem, information: Information) -> Agent:
-    """A fresh agent that can be saved. key: where it is in the file."""
+    """A fresh agent that can be saved. key: its place in the file."""
     told: Any = problem if problem.states is None else Served(problem, information)
     agent: Agent = make(key, part, registry(problem), told)
     check_fresh(key, agent)

@@ -67,7 +67,7 @@ FIXED = (
 )
 NUMBER = re.compile(r"[0-9]{1,9}")
 LONGEST_JSON = 100_000
-"""Numbers of a policy that are written as JSON, which others wait for."""
+"""The largest policy that is written as JSON, during which other requests wait."""
 
 
 Whole = Annotated[int, Field(ge=0, le=LARGEST_WHOLE, strict=True)]
@@ -80,17 +80,17 @@ class _Strict(BaseModel):
 
 
 class BeginBody(_Strict):
-    """A new episode. key: yours; with the same key again, the same episode is returned."""
+    """A new episode. key: your own key; the same key again returns the same episode."""
 
     key: Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)] | None = None
 
 
 class ChooseBody(_Strict):
-    """What is known where an action is to be chosen, for a learner of one step.
+    """A request for a decision of a learner of one step.
 
-    features: of the visitor, or one row per action; named ones as a table. state: instead, for a
-    learner with states. among: the actions that are allowed, by number or name. key: yours; with
-    the same key again, the same decision is returned.
+    features: of the visitor, or one row per action; named ones as a table. state: in place of
+    features, for a learner with states. among: the allowed actions, by number or name. key: your
+    own key; the same key again returns the same decision.
     """
 
     features: Any = None
@@ -99,7 +99,7 @@ class ChooseBody(_Strict):
     key: Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)] | None = None
 
     def asked(self) -> Wanted:
-        """What a session is asked."""
+        """The request for a session."""
         if self.features is not None and self.state is not None:
             why = "a decision must have features or a state, got both"
             raise Refusal(422, why, outcome="invalid", field="state")
@@ -109,10 +109,9 @@ class ChooseBody(_Strict):
 
 
 class DecideBody(ChooseBody):
-    """Where an episode is, or what is known in a new one.
+    """A request for a decision in an episode, or in a new one.
 
-    episode, step, state: of an episode that was begun. Without an episode, one of one step is begun
-    and decided in.
+    episode, step, state: of an episode that has begun. Without an episode, one of one step begins.
     """
 
     episode: Whole | None = None
@@ -132,13 +131,13 @@ class BatchBody(_Strict):
 
 
 class ActionBody(_Strict):
-    """An action to be added. name: required exactly where actions have names."""
+    """An action to add. name: required if and only if actions have names."""
 
     name: Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)] | None = None
 
 
 class Action(BaseModel):
-    """An action. changed: False if it was so before."""
+    """An action. changed: False if nothing has changed."""
 
     action: int
     name: str
@@ -155,7 +154,7 @@ class BegunBody(BaseModel):
 class DecisionBody(BaseModel):
     """An action and the probability with which it was drawn.
 
-    name: of the action, if actions have names. created: False if the key was used before.
+    name: the name of the action, if actions have names. created: False if the key was used before.
     """
 
     episode: int
@@ -173,10 +172,10 @@ class DecisionsBody(BaseModel):
 
 
 class OutcomeBody(BaseModel):
-    """What became of a record: `status` is what HTTP would say of it alone.
+    """What became of a record: `status` is the HTTP status of the record alone.
 
-    used: of a late record, whether the agent still learns from it. awaited: what its episode still
-    waits for before anything is learned from it: the path, costs, or steps.
+    used: whether the agent still learns from a late record. awaited: what the episode waits for
+    before the agent can learn from it: the path, costs, or steps.
     """
 
     outcome: Literal["taken", "duplicate", "late", "conflict", "unknown", "invalid"]
@@ -196,7 +195,7 @@ class OutcomesBody(BaseModel):
 
 
 class Refused(BaseModel):
-    """Why not."""
+    """The reason of a refusal."""
 
     why: str
     outcome: str | None = None
@@ -223,7 +222,7 @@ CLOSED: dict[int | str, dict[str, Any]] = {410: {"model": Refused}}
 
 
 def make(server: Server, *, body: int = 2_000_000, hosts: frozenset[str] = frozenset()) -> FastAPI:
-    """The application. body: bytes of a request. hosts: names that it may use; none means any."""
+    """The application. body: largest request, in bytes. hosts: allowed names; none means any."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -240,9 +239,9 @@ def make(server: Server, *, body: int = 2_000_000, hosts: frozenset[str] = froze
         lifespan=lifespan,
         default_response_class=Answer,
         responses=COMMON,
-        docs_url=None,  # that of FastAPI and its redoc load scripts from elsewhere
+        docs_url=None,  # FastAPI's pages load scripts from other sites
         redoc_url=None,
-        redirect_slashes=False,  # that would go wherever the `Host` of a request says
+        redirect_slashes=False,  # a redirection would use the `Host` of the request
     )
     app.state.server = server
     app.add_exception_handler(Refusal, refused)
@@ -262,7 +261,7 @@ async def _not_valid(request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"][1:])[:80] or str(first["loc"][0])
     why = f"{field}: {first['msg']}, got {checks.show(first.get('input'))}"
-    if first["type"] == "json_invalid":  # its place is that of a character, not of a field
+    if first["type"] == "json_invalid":  # its location is a character, not a field
         why = f"body: no JSON from character {first['loc'][-1]} on: {first['ctx']['error']}"
         field = "body"
     return Answer({"outcome": "invalid", "field": field, "why": why}, 422)
@@ -289,13 +288,13 @@ def _add_pages(app: FastAPI, server: Server) -> None:
 
     @app.get("/readyz", tags=["operation"])
     async def readyz() -> Response:
-        """Whether every learner is driven, here or elsewhere."""
+        """Whether every learner runs, here or on another server."""
         ready = all(live.ready or live.elsewhere for live in server.learners.values())
         return Answer({"ready": ready}, 200 if ready else 503)
 
     @app.get("/metrics", tags=["operation"])
     async def metrics_(request: Request) -> Response:
-        """For Prometheus: the learners that the token may read."""
+        """Metrics for Prometheus, of the learners that the token may read."""
         token = server.holder(request)
         seen = [live for live in server.learners.values() if token.opens(live.name, "read")]
         if server.learners and not seen:
@@ -326,8 +325,8 @@ def _add_learners(app: FastAPI, server: Server) -> None:
     async def decide(session: MayBegin, body: DecideBody) -> Response:
         """Draw an action for a step of an episode. A retry gives the same action.
 
-        Without an episode, one of one step is begun and decided in: a retry with the same key gives
-        the same decision.
+        Without an episode, one of one step begins; a retry with the same key gives the same
+        decision.
         """
         if body.episode is None:
             if body.step is not None:
@@ -350,7 +349,7 @@ def _add_learners(app: FastAPI, server: Server) -> None:
         tags=["decide"],
     )
     async def decide_batch(session: MayBegin, body: ChooseBatchBody) -> Response:
-        """Decide many times at once: all decisions are made and stored, or none."""
+        """Make many decisions: all of them are made and stored, or none."""
         server.check_batch("decisions", body.decisions)
         return await chose_many(server, session, [one.asked() for one in body.decisions])
 
@@ -391,12 +390,12 @@ def _add_learners(app: FastAPI, server: Server) -> None:
     async def feedback(
         session: MayFeed, body: Annotated[dict[str, Any], Body(openapi_examples=EXAMPLES)]
     ) -> Response:
-        """Hand in one record. It may come twice, late, and in any order."""
+        """Report one record. Records may arrive twice, late, and in any order."""
         return await fed(server, session, body)
 
     @app.post("/v1/learners/{name}/feedback/batch", response_model=OutcomesBody, tags=["feedback"])
     async def feedback_batch(session: MayFeed, body: BatchBody) -> Response:
-        """Hand in many records. Each has its own outcome; the good ones are taken."""
+        """Report many records. Each has its own outcome; the valid ones are used."""
         return await fed_many(server, session, body.records)
 
     @app.delete(
@@ -408,7 +407,7 @@ def _add_learners(app: FastAPI, server: Server) -> None:
 
     @app.post("/v1/learners/{name}/actions", response_model=Action, tags=["operation"])
     async def add_action(session: MayAdmin, body: ActionBody | None = None) -> Response:
-        """Add an action to a learner that runs. With a name that is there, nothing changes."""
+        """Add an action to a running learner. An existing name changes nothing."""
         wanted = None if body is None else body.name
 
         def more(problem: Any) -> Any:
@@ -428,7 +427,7 @@ def _add_learners(app: FastAPI, server: Server) -> None:
     async def retire_action(
         session: MayAdmin, action: Annotated[str, Path(max_length=LONGEST_KEY)]
     ) -> Response:
-        """Retire an action, by name or number: it is not played any more, and still learned of."""
+        """Retire an action, by name or number: it is no longer played, but its feedback counts."""
         problem = session.books.terms.problem
         if getattr(problem, "index", None) is None:
             raise Refusal(422, FIXED, outcome="invalid", field="action")
@@ -443,7 +442,7 @@ def _add_learners(app: FastAPI, server: Server) -> None:
 
     @app.post("/v1/learners/{name}/snapshot", status_code=202, tags=["operation"])
     async def snapshot(session: MayAdmin) -> Response:
-        """Write a snapshot soon, so that the next start is quick."""
+        """Write a snapshot soon, so that the next start is fast."""
         session.learning.snapshot()
         return Answer({"asked": True}, 202)
 
@@ -451,13 +450,13 @@ def _add_learners(app: FastAPI, server: Server) -> None:
 def _add_reading(app: FastAPI) -> None:
     @app.get("/v1/learners/{name}", tags=["learners"])
     async def status(session: MayRead) -> Response:
-        """How a learner is doing: counts, diagnostics, what came lately."""
+        """The status of a learner: counts, diagnostics, and recent episodes."""
         session.tick()
         return Answer(described(session))
 
     @app.get("/v1/learners/{name}/report", tags=["learners"])
     async def report_(session: MayRead) -> Response:
-        """Which action leads, outcomes per day, delays, what matters, and warnings."""
+        """The leading action, outcomes per day, delays, important features, and warnings."""
         session.tick()
         seen = await session.look()
         told = report(
@@ -475,7 +474,7 @@ def _add_reading(app: FastAPI) -> None:
     async def decisions(session: MayAdmin, format: Literal["csv", "parquet"] = "csv") -> Response:
         """The decision log with propensities, as a table; see the documentation for its columns.
 
-        It has what was known of every visitor, so it needs the verb `admin`.
+        It contains the features of every visitor, so it needs the verb `admin`.
         """
         await session.committer.durable()
         problem = session.books.terms.problem
@@ -493,7 +492,7 @@ def _add_reading(app: FastAPI) -> None:
         session: MayRead,
         newest: Annotated[int, Query(ge=2, le=export.MOST)] = export.NEWEST,
     ) -> Response:
-        """What uniform play and each action alone would have been worth, from the decision log."""
+        """The estimated values of uniform play and of each action alone, from the decision log."""
         seen = await session.look()
         await session.committer.durable()
         terms = session.books.terms
@@ -513,7 +512,7 @@ def _add_reading(app: FastAPI) -> None:
         after: Annotated[int, Query(ge=-1, le=LARGEST_WHOLE)] = -1,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> Response:
-        """The open episodes, oldest first: age in seconds, whether overdue, steps decided."""
+        """The open episodes, oldest first: age in seconds, whether overdue, decided steps."""
         now = session.clock()
         found = []
         for number, entry in session.books.open.items():
@@ -527,7 +526,7 @@ def _add_reading(app: FastAPI) -> None:
 
 
 def described(session: Session) -> dict[str, Any]:
-    """What the page and the client read."""
+    """The status of a learner, for the page and the client."""
     books, terms = session.books, session.books.terms
     problem = terms.problem
     return {

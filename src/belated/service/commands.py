@@ -1,7 +1,6 @@
 """The commands of the service: `belated serve`, `token`, `extract`, `warm`, `export` and others.
 
-They need the extra `serve` alone. Exit codes: 0 success, 1 the server could not start, 2 wrong
-input.
+They need only the extra `serve`. Exit codes: 0 success, 1 the server did not start, 2 wrong input.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ TOKEN = "A token is read from BELATED_TOKEN."
 
 
 class _Parser(argparse.ArgumentParser):
-    """One line for a mistake, without the usage."""
+    """A parser that reports a mistake in one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
-        """End with one line."""
+        """Raise `ValueError` with one line."""
         raise ValueError(f"{message} (see {self.prog} --help)")
 
 
@@ -144,7 +143,7 @@ def _is_address(source: str) -> bool:
 
 
 def _asked(given: argparse.Namespace, method: str, path: str, body: Any = None) -> bytes:
-    """The answer of a service; what it refuses is a `ValueError`."""
+    """The response of a service; a refusal raises `ValueError`."""
     if not _is_address(given.source):
         raise ValueError(f"address must begin with http:// or https://, got {given.source!r}")
     url = f"{given.source.rstrip('/')}/v1/learners/{quote(given.learner, safe='')}/{path}"
@@ -176,7 +175,7 @@ def _print_evaluation(told: dict[str, Any]) -> None:
 
 
 def _module(name: str) -> Any:
-    """A module of the service, which may need packages that are not installed."""
+    """A module of the service, imported late: its packages may not be installed."""
     return importlib.import_module(f"belated.service.{name}")
 
 

@@ -31,27 +31,28 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 RECOMMENDED = Part("recommended")
 CHOICE = ("actions", "features")
 PROBLEM = ("actions", "states", "horizon", "one_outcome", "check", "check_observation", "read")
-"""Names that a problem of one's own must have, and others of `core.contract.Problem`."""
+"""Attributes that your own problem must have, among others of `core.contract.Problem`."""
 NIGHT = 86_400.0
-"""Seconds for which decisions past their deadline are kept, for what happened before it."""
+"""Seconds for which decisions past their deadline are kept, for events before the deadline."""
 LARGEST_POLICY = 10_000_000
-"""Entries of a policy."""
+"""The largest number of entries of a policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a server takes on.
+    """The limits of a server.
 
     Attributes:
-        body: bytes of a request.
-        batch: records of a request.
-        rate: requests per second and holder of a token, on average.
-        burst: requests that may come at once.
-        open: open episodes of a learner.
-        waiting: calls that wait for an agent to learn from them.
-        snapshot: events between two snapshots; a batch is as many as it has decisions or records.
-        log: events of a learner that are kept, besides those that no two snapshots cover; without
-            it, all.
+        body: the largest request, in bytes.
+        batch: the largest number of records in a request.
+        rate: the average number of requests per second and holder of a token.
+        burst: the number of requests that may arrive at once.
+        open: the largest number of open episodes of a learner.
+        waiting: the largest number of calls that wait for an agent.
+        snapshot: the number of events between two snapshots; a batch counts as its number of
+            decisions or records.
+        log: the number of events of a learner to keep, in addition to those not covered by two
+            snapshots; without it, all.
     """
 
     body: int = 2_000_000
@@ -77,7 +78,7 @@ class Limits:
 
     @property
     def bounds(self) -> Bounds:
-        """Those of one learner."""
+        """The limits of one learner."""
         return Bounds(waiting=self.waiting, open=self.open, snapshot=self.snapshot, log=self.log)
 
 
@@ -86,25 +87,26 @@ class LearnerConfig:
     """A learner.
 
     Attributes:
-        name: in addresses and as a file: lower-case letters, digits and dashes.
+        name: its name in addresses and files: lower-case letters, digits and dashes.
         problem: states, actions, horizon, start, homogeneous; or, for decisions without states, a
-            `Choice`, which a file describes by `actions` and `features` of the learner; or one of
+            `Choice`, which a file describes by `actions` and `features` of the learner; or one from
             your own code.
         information: "bandit" or "full".
         agent: a kind of the lab.
-        start: a file of `belated.save`, instead: the agent goes on from there. It must stay.
+        start: a file of `belated.save` in place of `agent`: the agent continues from it. The file
+            must not be removed.
         deadline_seconds, deadline_episodes: how long an episode may wait; at most one of them.
         default: the cost of a step that has not reported by then.
-        grace: how much longer an episode is kept, in the deadline's unit, for what happened before
-            its deadline and comes later. One day for decisions with a deadline in seconds, where
-            nothing else is said and 0 is none: nothing is learned later by that. A default waits
-            for the grace, so it has none of itself.
-        rewards: [low, high], the range of rewards that come without one.
-        clip: whether a reward outside of it counts as the nearest one inside.
-        default_reward: the reward of a step that has not reported by the deadline, instead of
+        grace: how much longer an episode is kept, in the deadline's unit, for outcomes that
+            happened before its deadline and arrive later. The default is one day for decisions with
+            a deadline in seconds, where 0 means no grace, and none otherwise. A `default` is
+            applied only after the grace.
+        rewards: [low, high], the range of rewards in records that do not state one.
+        clip: whether a reward outside this range counts as the nearest one inside.
+        default_reward: the reward of a step that has not reported by the deadline, in place of
             `default`, which is a cost.
-        remember: closed episodes of which duplicates are known.
-        holdout: share of the decisions that play uniformly, for an honest comparison.
+        remember: the number of closed episodes whose duplicates are recognised.
+        holdout: the share of the decisions that play uniformly, for an unbiased comparison.
     """
 
     name: str
@@ -124,7 +126,7 @@ class LearnerConfig:
 
     @property
     def scale(self) -> Scale | None:
-        """How rewards become costs."""
+        """The scale that converts rewards to costs."""
         return None if self.rewards is None else Scale(*self.rewards, clip=self.clip)
 
     @property
@@ -143,7 +145,7 @@ class LearnerConfig:
         return agents.made(f"{key}: agent", self.agent, self.problem, information)
 
     def terms(self) -> Terms:
-        """How its books are kept."""
+        """The terms of its books."""
         timed = self.deadline_seconds is not None
         agent = self.fresh()
         start = None
@@ -170,12 +172,12 @@ class Config:
     """A server.
 
     Attributes:
-        learners: by name.
+        learners: the learners.
         storage: a directory for SQLite files, or the URL of a PostgreSQL database.
-        host, port: where it listens; port 0 is any free one.
-        url: where other servers and clients reach it, for redirections; needed with PostgreSQL.
-        hosts: names that requests may use, besides loopback; any if it listens elsewhere and none
-            are given.
+        host, port: the address to listen on; port 0 is any free one.
+        url: the address for other servers and clients, for redirections; needed with PostgreSQL.
+        hosts: the host names that requests may use, besides loopback; if none are given and the
+            server does not listen on loopback, any.
         tokens: without any, the server listens on loopback only.
         limits: see `Limits`.
     """
@@ -224,14 +226,14 @@ class Config:
 
     @property
     def allowed_hosts(self) -> frozenset[str]:
-        """Names that requests may use; none means any."""
+        """The host names that requests may use; none means any."""
         if not self.loopback and not self.hosts:
             return frozenset()
         return frozenset({*LOOPBACK, *self.hosts, self.host})
 
 
 def demonstration() -> Config:
-    """A shop with three offers; a visitor who has not bought within ten minutes never will."""
+    """A shop with three offers, with a deadline of ten minutes."""
     shop = LearnerConfig(name="shop", problem=Problem(1, 3, 1), deadline_seconds=600.0, default=1.0)
     robot = LearnerConfig(
         name="robot",
@@ -257,7 +259,7 @@ def load(path: Path) -> Config:
 
 
 def from_table(given: Mapping[str, Any]) -> Config:
-    """The configuration that a table describes. Every agent is made once, to see that it can be."""
+    """The configuration that a table describes. Every agent is made once, as a check."""
     _check_keys("", given, Config, "a server")
     values = dict(given)
     for name in ("storage", "host", "url"):
@@ -334,7 +336,7 @@ def _with_holdout(key: str, values: Mapping[str, Any]) -> Part:
 
 
 def _own_problem(key: str, table: Mapping[str, Any]) -> Any:
-    """A problem of one's own code, `kind = "module:function"`."""
+    """A problem from your own code, `kind = "module:function"`."""
     part = read(key, table)
     if not is_own(part.kind):
         raise ValueError(
@@ -366,7 +368,7 @@ def _problem(key: str, given: object) -> Any:
 
 
 def _take_choice(key: str, values: dict[str, Any]) -> None:
-    """Let actions and features of a learner be its problem."""
+    """Turn the actions and features of a learner into its problem."""
     if "problem" in values:
         raise ValueError(
             f"{key}.problem must be left out beside actions and features, which are the problem"

@@ -1,16 +1,16 @@
-"""What is known of the episodes of a learner. Events change it, and nothing else does.
+"""The books: what is known of the episodes of a learner. Only events change them.
 
-The same events give the same books, whether they happen or are read from the log. An `Inbox` sorts
-feedback and asks its agent which episodes are open. Here the real agent is behind: it learns in its
-own thread. So the books stand in its place. They have the one table of open episodes, and what the
-agent is to be told comes out as calls, in order.
+The same events give the same books, whether they happen now or are read from the log. An `Inbox`
+sorts feedback and asks its agent which episodes are open. Here the real agent lags behind, because
+it learns in its own thread, so the books take its place. They have the only table of open episodes,
+and return the calls for the agent in order.
 
-What people ask about a learner is counted as events happen: per action, per day, by delay. Amounts
-are what the records say: rewards for decisions, costs for learners with states. A decision counts
-on the day on which it was made, and so does everything that comes of it later. Days are those of
-UTC. With a holdout of share h, an action that has probability p among n at hand was drawn by the
-holdout with probability h / (n p). Every decision counts for the holdout with that weight, so that
-no decision needs a label, and the mean is the one of uniform play.
+The sums for reports are updated with every event: per action, per day, by delay. Amounts are those
+of the records: rewards for decisions, costs for learners with states. A decision and all of its
+later outcomes count on the day of the decision, in UTC. With a holdout of share h, an action with
+probability p among n actions was drawn by the holdout with probability h / (n p). Every decision
+counts for the holdout with that weight, so that no decision needs a label, and the weighted mean is
+the mean under uniform play.
 """
 
 from __future__ import annotations
@@ -46,39 +46,39 @@ from belated.service.wire import (
 from belated.tabular.records import UNKNOWN, Trajectory
 
 HISTORY = 1000
-"""How many of the newest episodes the page draws."""
+"""The number of newest episodes that the page shows."""
 BUCKETS = 32
-"""Of delays: the last has 2**30 seconds and more."""
+"""The number of buckets of delays; the last has 2**30 seconds and more."""
 WAITED = "it happened after the deadline, or does not say when, and the default is learned"
-"""Why a record is late where a default waits."""
+"""The reason of a late record while a default waits."""
 REMEMBER = 10_000
-"""Closed episodes that are remembered, to tell duplicates from conflicts."""
+"""The number of closed episodes to remember, to tell duplicates from conflicts."""
 CHUNK = 64
-"""Records of one call at most, so that no call takes long."""
+"""The largest number of records of one call, so that no call takes long."""
 
 Call = tuple[Record, ...] | int | float
-"""What the agent is to be told: records to observe, an episode to forget, or the time (a float)."""
+"""A call for the agent: records to observe, an episode to forget, or the time (a float)."""
 DAYS = 400
-"""Days that are kept."""
+"""The number of days to keep."""
 DAY = 86_400.0
 """Seconds."""
 LARGEST_AMOUNT = 1e100
-"""What is larger counts as this, so that squares stay finite."""
+"""Larger amounts count as this, so that squares stay finite."""
 NOBODY = -1
-"""Stands for an action that is not known."""
+"""The number of an unknown action."""
 NOTHING: Mapping[int, tuple[int, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What decides how the books are kept.
+    """The terms of the books.
 
     deadline: of an episode, in seconds or, unless `timed`, in episodes. default: the cost of a step
-    that has not reported by then; None: the episode is forgotten. grace: how much later that is;
-    beside a default, what happened in time is taken until then, and nothing else.
-    first: the number of the first episode. start: digest of the file that the agent came from.
-    ends: whether episodes of one step wait for their last state, as in logs of format 2.
-    dated: whether the agent looks at the time at which outcomes come. rewards: where they lie.
+    that has not reported by then; None: the episode is forgotten. grace: the time by which this is
+    postponed; with a default, only outcomes that happened in time are accepted in the meantime.
+    first: the number of the first episode. start: digest of the file that the agent was loaded
+    from. ends: whether episodes of one step wait for their last state, as in logs of format 2.
+    dated: whether the agent uses the times of arrival. rewards: the range of rewards.
     """
 
     problem: Any
@@ -97,7 +97,7 @@ class Terms:
 
     @property
     def waits(self) -> bool:
-        """Whether a default waits for a grace, for what happened in time and comes later."""
+        """Whether a default is postponed by a grace."""
         return self.default is not None and self.grace is not None
 
     @property
@@ -109,27 +109,27 @@ class Terms:
 
 
 def digest(policy: Floats) -> str:
-    """A short text that differs if a policy does."""
+    """A short digest of a policy."""
     return hashlib.blake2b(policy.tobytes(), digest_size=8).hexdigest()
 
 
 class Entry(NamedTuple):
-    """An open episode, as far as it is known.
+    """What is known of an open episode.
 
     It never changes, so that copies of the table share it.
 
     Attributes:
-        began: when, in seconds.
-        key: what the client calls it.
-        policy: (H, S, A), where the client asks for its actions one by one.
+        began: when it began, in seconds.
+        key: the client's key.
+        policy: (H, S, A), if the client requests its actions one by one.
         decided: state and action by step.
         end: the last state.
-        path: whether what was done is known to the agent.
-        heard: whether an outcome is known to the agent.
-        action: the first one.
+        path: whether the agent knows the path.
+        heard: whether the agent knows an outcome.
+        action: the first action.
         holdout: the probability that the holdout has drawn it.
         total: the sum of the outcomes.
-        reports: how many came.
+        reports: the number of outcomes.
     """
 
     began: float
@@ -163,7 +163,7 @@ class Sums:
     square: float = 0.0
 
     def change(self, weight: float, before: Entry, after: Entry) -> None:
-        """Count an episode as it is after a report instead of before."""
+        """Replace the counts of an episode before a report by those after it."""
         self.reports += weight * ((after.reports > 0) - (before.reports > 0))
         self.total += weight * (after.total - before.total)
         self.square += weight * (after.total**2 - before.total**2)
@@ -171,7 +171,7 @@ class Sums:
 
 @dataclass(slots=True)
 class Day:
-    """One day: all decisions, the holdout's part of them, and how often each action was played."""
+    """One day: all decisions, the holdout's part of them, and the plays of each action."""
 
     all: Sums = field(default_factory=Sums)
     holdout: Sums = field(default_factory=Sums)
@@ -182,13 +182,13 @@ class Tally:
     """Sums of a learner.
 
     Attributes:
-        days: by number of days since 1970, the newest.
-        actions: sums of each action; outcomes count once both the action and they are known.
+        days: the newest days, by number of days since 1970.
+        actions: sums of each action; an outcome counts once the action is known too.
         holdout: sums of the holdout, since the beginning.
-        squares: of the holdout's weights w and totals t: the sums of w², w² t and w² t².
-        delays: of first reports, in seconds.
-        heard_at: when an outcome came last, in seconds; None before the first.
-        late: records that came too late.
+        squares: the sums of w², w² t and w² t² over the holdout's weights w and totals t.
+        delays: the delays of first reports, in seconds.
+        heard_at: when the last outcome arrived, in seconds; None before the first.
+        late: the number of late records.
     """
 
     def __init__(self) -> None:
@@ -201,7 +201,7 @@ class Tally:
         self.late = 0
 
     def __copy__(self) -> Tally:
-        """A tally that says the same and stays as it is."""
+        """An independent copy."""
         made = Tally()
         made.__dict__.update(self.__dict__)
         made.days = {
@@ -214,7 +214,7 @@ class Tally:
         return made
 
     def begin(self, entry: Entry) -> None:
-        """An episode begins."""
+        """Count an episode that begins."""
         day = entry.day
         if day not in self.days:
             self.days[day] = Day()
@@ -224,7 +224,7 @@ class Tally:
             self.days[day].all.decisions += 1.0
 
     def act(self, entry: Entry, action: int, holdout: float = 0.0) -> Entry:
-        """The first action of an open episode is known. Returns what is known then."""
+        """Note the first action of an open episode. Returns the new entry."""
         if entry.action != NOBODY:
             return entry
         self.count(entry, action, holdout)
@@ -243,9 +243,9 @@ class Tally:
             day.holdout.decisions += holdout
 
     def hear(self, before: Entry, amount: float, now: float, waited: float | None) -> Entry:
-        """An outcome came. waited: seconds since the episode began; None if a deadline spoke.
+        """Count an outcome. waited: seconds since the episode began; None for a default.
 
-        Returns what is known then.
+        Returns the new entry.
         """
         total = before.total + min(max(amount, -LARGEST_AMOUNT), LARGEST_AMOUNT)
         entry = before._replace(total=total, reports=before.reports + 1)
@@ -322,23 +322,23 @@ def _finite(name: str, value: object, shape: tuple[int | None, ...]) -> Any:
 
 
 class Number(NamedTuple):
-    """An episode, of which an inbox asks no more."""
+    """An episode by its number, which is all that an inbox needs."""
 
     number: int
 
 
 class Books:
-    """The open episodes of a learner, and what has been heard of them.
+    """The open episodes of a learner and their feedback.
 
     Attributes:
         inbox: sorts feedback.
-        begun: how many episodes have begun.
+        begun: the number of episodes begun.
         open: the open episodes by number, oldest first.
-        overdue: how many of them are past their deadline.
+        overdue: the number of open episodes past their deadline.
         chosen: action and probability of decisions, while their key is known.
         keys: episodes by the client's key.
-        history: time, cost and whether the deadline spoke, of the newest complete episodes.
-        delays: how many costs came after 2**i seconds.
+        history: time, cost and whether it is a default, of the newest complete episodes.
+        delays: the number of costs that arrived after 2**i seconds.
         tally: sums per action and per day.
     """
 
@@ -368,9 +368,9 @@ class Books:
         )
 
     def __copy__(self) -> Books:
-        """Books that say the same and stay as they are, to be written in another thread.
+        """A copy that does not change any more, to be written in another thread.
 
-        What never changes, such as an entry, is shared, so that this takes little time.
+        Immutable parts, such as entries, are shared, so that this is fast.
         """
         made: Books = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
@@ -385,7 +385,7 @@ class Books:
     def _clock(self) -> float:
         return self.now
 
-    # What an inbox asks of an agent.
+    # The attributes of an agent that an inbox uses.
 
     @property
     def problem(self) -> Any:
@@ -399,11 +399,11 @@ class Books:
 
     @property
     def uses_paths(self) -> bool:
-        """Whether the agent wants to know what was done."""
+        """Whether the agent uses paths."""
         return self.terms.uses_paths
 
     def is_open(self, number: int) -> bool:
-        """Whether feedback of this episode is still waited for."""
+        """Whether this episode still waits for feedback."""
         return number in self.open
 
     def open_episodes(self) -> list[int]:
@@ -411,14 +411,14 @@ class Books:
         return list(self.open)
 
     def begin_episode(self, now: float | None = None) -> Any:
-        """Open the next episode; its policy is the agent's business."""
+        """Open the next episode; the agent provides its policy."""
         number = self.begun
         self.open[number] = Entry(self.now)
         self.begun += 1
         return Number(number)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Note records that were sorted, and close the episodes that are complete."""
+        """Note sorted records, and close the episodes that are complete."""
         batch = list(records)
         for record in batch:
             number, entry = record.episode, self.open[record.episode]
@@ -437,16 +437,16 @@ class Books:
             self._calls.append(tuple(wanted[i : i + CHUNK]))
 
     def forget(self, episode: int) -> None:
-        """Close an episode of which nothing more will come."""
+        """Close an episode that will not report any more."""
         if episode in self.open:
             self._close(episode)
             self._calls.append(episode)
 
     def diagnostics(self) -> dict[str, float]:
-        """How many episodes have begun and are open."""
+        """The numbers of episodes begun and open."""
         return {"begun": self.begun, "open": len(self.open)}
 
-    # What the learner's session asks.
+    # The methods for the learner's session.
 
     @property
     def oldest(self) -> Entry | None:
@@ -456,7 +456,7 @@ class Books:
         return self.open.get(self._oldest)
 
     def passed(self, now: float) -> bool:
-        """Whether a deadline or grace in seconds has passed of which no event tells yet."""
+        """Whether a deadline or grace in seconds has passed without an event for it."""
         deadline, oldest = self.terms.deadline, self.oldest
         if not self.terms.timed or oldest is None or deadline is None:
             return False
@@ -468,16 +468,16 @@ class Books:
 
     @property
     def untold(self) -> bool:
-        """Whether there are calls that nobody has read."""
+        """Whether there are calls that `calls` has not returned yet."""
         return bool(self._calls)
 
     def calls(self) -> list[Call]:
-        """What the agent is to be told since this was last asked."""
+        """The calls for the agent since the last time."""
         found, self._calls = self._calls, []
         return found
 
     def apply(self, event: Event, policy: Floats | None = None) -> list[Outcome]:
-        """Let an event happen. policy: that of the new episode. Returns outcomes of feedback."""
+        """Apply an event. policy: of the new episode. Returns the outcomes of feedback."""
         self.now = max(self.now, event.at)
         self._by_deadline = True
         self.inbox.expire()
@@ -534,7 +534,7 @@ class Books:
     def _opened(self, number: int, key: str | None) -> Entry:
         """Open the episode of this number."""
         found = self.inbox.begin_episode().number
-        self.inbox.skip_report()  # which nobody reads
+        self.inbox.skip_report()  # it is not used
         assert found == number
         if key is not None:
             self.keys[key] = number
@@ -546,9 +546,9 @@ class Books:
         self.open[event.episode] = self._opened(event.episode, event.key)._replace(policy=policy)
 
     def _choose(self, drawn: Drawn) -> None:
-        """Enter a decision of one step, with what was known and what was drawn.
+        """Enter a decision of one step, with its observation and action.
 
-        The agent has noted it itself.
+        The agent has noted it already.
         """
         number = drawn.episode
         entry = self._opened(number, drawn.key)
@@ -562,7 +562,7 @@ class Books:
             self.chosen[number] = (drawn.action, drawn.probability)
 
     def _decide(self, event: Decided) -> None:
-        """Enter a decision of an episode that was begun; its path is told once it is whole."""
+        """Enter a decision of an episode; the agent gets the path once it is complete."""
         number = event.episode
         if number not in self.open:
             return
@@ -580,7 +580,7 @@ class Books:
         return entry
 
     def _went(self, entry: Entry, path: Any) -> Entry:
-        """Know decisions and end of a path, so that nothing else is believed of them later."""
+        """Note the decisions and the end of a path, so that later records must agree."""
         if not isinstance(path, Trajectory):
             return entry
         if self.problem.states == 1 and len(entry.decided) == self.problem.horizon:
@@ -591,12 +591,12 @@ class Books:
         return self._acted(known if end == UNKNOWN else known._replace(end=end))
 
     def awaited(self, episode: int) -> list[Any]:
-        """What an open episode still needs before it is learned from: words and steps."""
-        several = not self.problem.one_outcome  # each of them is learned from as it comes
+        """What an open episode needs before the agent can learn from it: words and steps."""
+        several = not self.problem.one_outcome  # the agent learns from each of them
         return [] if several or episode not in self.open else self.inbox.awaited(episode)
 
     def _feed(self, records: Iterable[Arrived]) -> list[Outcome]:
-        """Take what can be taken, and say of every record what became of it."""
+        """Accept the valid records, and return the outcome of every record."""
         outcomes: list[Outcome | None] = []
         batch: list[Any] = []
         places: list[int | None] = []
@@ -642,10 +642,10 @@ class Books:
         return self._closed_ends.get(episode) if entry is None else entry.end
 
     def contradiction(self, record: Arrived) -> Outcome | None:
-        """A conflict, if a path ends elsewhere than was said before.
+        """A conflict, if a path ends in another state than reported before.
 
-        This is asked before an event is made, and not when a log is read: logs of earlier releases
-        have such paths, and their learners have learned from them.
+        This is checked before an event is made, but not when a log is read: logs of earlier
+        releases contain such paths, and their learners have learned from them.
         """
         if not isinstance(record, Trajectory):
             return None
@@ -662,13 +662,13 @@ class Books:
         return None if entry is None else entry.began
 
     def _is_past(self, began: float | None, time: float) -> bool:
-        """Whether an episode had missed its deadline at a time. Only clocks can tell."""
+        """Whether the deadline of an episode had passed at a time; only with a clock."""
         if not self.terms.timed or began is None or self.terms.deadline is None:
             return True
         return min(time, self.now) - began > self.terms.deadline
 
     def _own_outcome(self, record: Arrived, time: float) -> Outcome | None:
-        """The outcome of what an inbox does not know.
+        """The outcome of a record that the inbox does not handle.
 
         These are ends, paths beside decisions, and outcomes that happened after their deadline
         while a default waits.
@@ -689,7 +689,7 @@ class Books:
                 return Outcome("duplicate", number, part, "its decision was noted before")
         waits = self.terms.waits and number in self.open and record.is_outcome
         past = waits and self._is_past(self._began(number), time)
-        if past and self.inbox.foresee(record).used:  # it is well-formed, and nothing else came
+        if past and self.inbox.foresee(record).used:  # it is well-formed and new
             return self.inbox.set_aside(record, WAITED)
         if not isinstance(record, End):
             return None
@@ -717,7 +717,7 @@ class Books:
         return entry is not None and one and len(entry.decided) == 1 and entry.end is None
 
     def _built(self, episode: int) -> Trajectory | None:
-        """The path of decisions of an open episode, once it is whole."""
+        """The path of the decisions of an open episode, once it is complete."""
         H, S, _ = self.problem.shape
         entry = self.open[episode]
         end = 0 if S == 1 else entry.end
@@ -730,7 +730,7 @@ class Books:
         return Trajectory(episode, np.array([*states, end]), np.array(actions))
 
     def _heard(self, number: int, entry: Entry, outcome: Any) -> Entry:
-        """Note what came of an episode and how long that took."""
+        """Note an outcome of an episode and its delay."""
         self._answered += number >= self._due and not entry.heard
         waited = self.now - entry.began
         if not self._by_deadline:
@@ -743,7 +743,7 @@ class Books:
         return entry._replace(heard=True)
 
     def _close(self, episode: int) -> None:
-        """Let go of what is not needed of an episode that is closed."""
+        """Drop what is not needed of a closed episode."""
         entry = self.open.pop(episode)
         if episode < self._due:
             self.overdue -= 1
@@ -758,7 +758,7 @@ class Books:
                 self.chosen.pop(-1 if number is None else number, None)
 
     def _remember_end(self, episode: int, state: int) -> None:
-        """Remember where a closed episode ended, and let go of the oldest."""
+        """Remember the last state of a closed episode, and drop the oldest one."""
         self._closed_ends[episode] = state
         while len(self._closed_ends) > self.terms.remember:
             del self._closed_ends[next(iter(self._closed_ends))]
@@ -769,11 +769,11 @@ class Books:
 
     @property
     def pending(self) -> int:
-        """Open episodes within their deadline of which no outcome came."""
+        """The number of open episodes within their deadline without an outcome."""
         return len(self.open) - self.overdue - self._answered
 
     def counts(self) -> Counter[str]:
-        """What the deadline did to episodes, since the beginning."""
+        """The numbers of episodes closed by the deadline, since the beginning."""
         counted = self.inbox.counts()
         return Counter({name: counted[name] for name in PASSED})
 

@@ -1,12 +1,13 @@
-"""Why a request is refused, as HTTP says it."""
+"""Refusals of requests, with their HTTP status."""
 
 from __future__ import annotations
 
 
 class Refusal(Exception):
-    """An answer other than yes.
+    """A refused request.
 
-    status: of HTTP. field: what is wrong in the request. retry: seconds after which it may work.
+    status: the HTTP status. field: the wrong field of the request. retry: seconds after which the
+    request may succeed.
     """
 
     def __init__(

@@ -2,19 +2,19 @@
 
 One row per decision, oldest first, whether its episode was begun in the same request or before:
 
-    episode, key          the number of the decision, and what the client calls it
-    decided               when, in seconds since 1970
-    action, name          what was drawn
-    probability, holdout  with which probability, and how likely it was the holdout that drew
-    among                 the actions that were allowed, as JSON; empty: all
-    features.NAME         what was known; features.0, features.1, ... without names; or the step
+    episode, key          the number of the decision, and the client's key
+    decided               the time of the decision, in seconds since 1970
+    action, name          the action
+    probability, holdout  its propensity, and the probability that the holdout drew it
+    among                 the allowed actions, as JSON; empty: all
+    features.NAME         the features; features.0, features.1, ... without names; or the step
                           (of several) and the state
-    outcome, events       the sum of what came so far, late ones too, and of how many records
-    reported              when the first of them came
+    outcome, events       the sum of the outcomes so far, also late ones, and the number of records
+    reported              the time of the first outcome
 
-An outcome is that of the step. Logs of version 0.2 do not say how probable a decision was.
-The log is read twice: for what came, of which two numbers per decision are kept, and for the
-decisions, which are handed on as they are read.
+An outcome is that of the step. Logs of version 0.2 do not contain propensities. The log is read
+twice: for the outcomes, of which two numbers per decision are kept, and for the decisions, which
+are passed on as they are read.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from belated.service.storage import Row
 from belated.service.wire import load
 
 Rows = Callable[[], Iterator[Row]]
-"""Reads the log from its beginning."""
+"""A function that reads the log from its beginning."""
 CHUNK = 1_000
-"""Decisions that are written at once."""
+"""The number of decisions that are written at once."""
 NEWEST, MOST = 20_000, 1_000_000
-"""Decisions that are evaluated: the newest, where nothing else is said, and at most."""
+"""The number of newest decisions that are evaluated: by default, and at most."""
 SAMPLES = 50
-"""Of the bootstrap."""
+"""The number of bootstrap samples."""
 NEEDS_POLARS = "Parquet needs polars: pip install 'belated[lab]'; CSV needs nothing"
 FIRST = ("episode", "key", "decided", "action", "name", "probability", "holdout", "among")
 WHOLE = ("episode", "action", "events", "step", "state")
@@ -62,7 +62,7 @@ def columns(problem: Any) -> dict[str, str]:
 
 
 def _known(problem: Any) -> list[str]:
-    """The columns of what is known in a decision."""
+    """The columns of the observation of a decision."""
     if problem.states is not None:
         return ["step", "state"] if problem.horizon > 1 else ["state"]
     if problem.actions is None:
@@ -105,20 +105,20 @@ def decisions(rows: Rows, problem: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def _begun_before(event: dict[str, Any], keys: dict[int, str]) -> tuple[Any, ...]:
-    """A decision in an episode that was begun before, like one of a request that does both."""
+    """A decision in an episode that has begun, in the form of one that begins its episode."""
     episode = event["episode"]
     known = (event["state"], None, event["action"], event.get("probability"))
     return episode, keys.get(episode), *known
 
 
 def _events(rows: Iterable[Row], *kinds: str) -> Iterator[dict[str, Any]]:
-    """The events of these kinds; what others say is not looked at."""
+    """The events of these kinds; others are not parsed."""
     marks = tuple(f'{{"do":"{kind}"' for kind in kinds)
     return (load(row.written) for row in rows if row.written.startswith(marks))
 
 
 def _outcomes(rows: Iterable[Row]) -> dict[tuple[int, int], tuple[float, int, float]]:
-    """The sum, the number and the first arrival of what came of each decision."""
+    """The sum, the number and the first arrival of the outcomes of each decision."""
     found: dict[tuple[int, int], tuple[float, int, float]] = {}
     for event in _events(rows, "feedback"):
         for record in event["records"]:
@@ -130,7 +130,7 @@ def _outcomes(rows: Iterable[Row]) -> dict[tuple[int, int], tuple[float, int, fl
 
 
 def _amounts(record: dict[str, Any]) -> list[tuple[int, float]]:
-    """What the outcome of each step is worth: rewards, values or costs; none of other records."""
+    """The amounts of a record by step: rewards, values or costs; none for other records."""
     for name in ("reward", "value", "cost"):
         if name in record:
             return [(record.get("step", 0), float(record[name]))]
@@ -139,7 +139,7 @@ def _amounts(record: dict[str, Any]) -> list[tuple[int, float]]:
 
 
 def _observed(problem: Any, observation: Any) -> list[Any]:
-    """The columns of what was known."""
+    """The values of the columns of an observation."""
     if problem.states is not None:
         return [0 if observation is None else observation]
     if problem.actions is None:
@@ -155,7 +155,7 @@ def _observed(problem: Any, observation: Any) -> list[Any]:
 
 
 def as_csv(rows: Rows, problem: Any) -> Iterator[bytes]:
-    """The table as CSV, piece by piece; what is not known is empty."""
+    """The table as CSV, piece by piece; unknown values are empty."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns(problem))
@@ -169,7 +169,7 @@ def as_csv(rows: Rows, problem: Any) -> Iterator[bytes]:
 
 
 def as_parquet(rows: Rows, problem: Any) -> Iterator[bytes]:
-    """The table as Parquet, which is made in a temporary file; `ValueError` without polars."""
+    """The table as Parquet, from a temporary file; `ValueError` without polars."""
     try:
         import polars as pl  # noqa: PLC0415 - the service does not need it
     except ModuleNotFoundError:
@@ -205,11 +205,11 @@ def evaluation(
     silence: float | None,
     newest: int = NEWEST,
 ) -> dict[str, Any]:
-    """What other policies would have been worth, from the newest decisions of the log.
+    """Estimate the values of other policies from the newest decisions of the log.
 
-    Decisions from before the actions last changed are left out, and those in which some action
-    was not allowed: the policies that are judged could not have been played there. So are those of
-    which the log does not say how probable they were.
+    Decisions from before the last change of the actions are left out, and those in which some
+    action was not allowed, because the evaluated policies could not have been played there. So are
+    decisions without a propensity in the log.
     """
     if problem.horizon > 1:
         raise ValueError(f"an evaluation needs decisions of one step, got {problem.horizon} steps")
@@ -247,7 +247,7 @@ def _policies(problem: Any, active: list[int]) -> list[tuple[str, Floats]]:
 
 
 def _newest(rows: Rows, problem: Any, newest: int) -> tuple[list[tuple[Any, ...]], int]:
-    """The newest decisions since the actions last changed, and how many were left out."""
+    """The newest decisions since the actions last changed, and the number left out."""
     changed = max((event["at"] for event in _events(rows(), "change")), default=-np.inf)
     names = list(columns(problem))
     kept: deque[tuple[Any, ...]] = deque(maxlen=newest)
@@ -276,14 +276,14 @@ def _log(kept: list[tuple[Any, ...]], problem: Any, unit: Unit) -> DecisionLog:
 
 
 def problem_matrix(problem: Any, column: dict[str, list[Any]], n: int) -> Floats:
-    """What was known in n decisions as numbers, (n, d)."""
+    """The observations of n decisions as numbers, (n, d)."""
     if problem.states is not None:
         return np.eye(problem.states)[np.array(column["state"], dtype=np.int64)].reshape(n, -1)
     return np.array(problem.matrix(observations(problem, column, n)), dtype=np.float64)
 
 
 def observations(problem: Any, column: dict[str, list[Any]], n: int) -> list[Any]:
-    """What decisions were asked with, from the columns of a table."""
+    """The observations of decisions, from the columns of a table."""
     names = [name.removeprefix("features.") for name in _known(problem)]
     found = [column.get(f"features.{name}", column.get(name)) for name in names]
     for name, values in zip(names, found, strict=True):

@@ -1,8 +1,8 @@
-"""The learners of a server, and a short way to them, past the machinery of the framework.
+"""The learners of a server, and a fast path to them that bypasses the framework.
 
-That takes longer than they do. A request that is as documented is answered here, by the functions
-that the documented routes call too. Everything else goes on as it came, a request with a mistake
-too: the documented route says what is wrong with it.
+The framework takes longer than a learner. A well-formed request is answered here, by the same
+functions that the documented routes call. All other requests are passed on unchanged, those with a
+mistake too: the documented route explains what is wrong.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from belated.service.wire import LARGEST_WHOLE, Arrived, Reader, RecordError, pa
 
 BEFORE = "/v1/learners/"
 LONGEST, DIGITS = 63, 7
-"""Characters of a name, and digits of the length of a body."""
+"""The largest number of characters of a name, and of digits of the length of a body."""
 LONGEST_KEY = 200
 FIELDS = ("episode", "step", "state")
 KNOWN = {"features", "state", "among", "key"}
@@ -41,16 +41,16 @@ STATUS = {
     "unknown": 404,
     "invalid": 422,
 }
-"""How HTTP says what became of a record."""
+"""The HTTP status of the outcomes of a record."""
 Read = Callable[[Any], tuple[Any, ...] | None]
-"""What a body says, if it is plain and well-formed."""
+"""A function that parses a body; None if it is not plain and well-formed."""
 
 
 class Answer(JSONResponse):
-    """JSON; numbers that are none are null."""
+    """A JSON response; numbers that are not finite become null."""
 
     def render(self, content: Any) -> bytes:
-        """The bytes. Half of a pair of characters, which UTF-8 cannot hold, is escaped."""
+        """The bytes. Unpaired surrogates, which UTF-8 cannot encode, are escaped."""
         try:
             return to_json(content, inf_nan_mode="null")
         except ValueError:
@@ -68,7 +68,7 @@ def _finite(value: Any) -> Any:
 
 
 class Server:
-    """The learners of a server, and who may use them."""
+    """The learners of a server, and their access control."""
 
     def __init__(
         self,
@@ -83,11 +83,11 @@ class Server:
         self.batch = batch
 
     def knows(self, header: str) -> bool:
-        """Whether an `Authorization` header belongs to somebody."""
+        """Whether an `Authorization` header is valid."""
         return holder(header, self._tokens) is not None
 
     def holder(self, request: Request) -> Token:
-        """Who asks; raises `Refusal` if that is nobody, or they ask too often."""
+        """The holder of a request's token; raises `Refusal` if unknown or too frequent."""
         token = holder(request.headers.get("authorization"), self._tokens)
         if token is None:
             raise Refusal(401, NO_TOKEN)
@@ -97,7 +97,7 @@ class Server:
         return token
 
     def find(self, request: Request, name: str, verb: Verb) -> Session:
-        """What drives the learner, if whoever asks may do this; raises `Refusal`."""
+        """The session of a learner; raises `Refusal` if the token does not allow this."""
         token = self.holder(request)
         if not token.opens(name, verb):
             raise Refusal(403, f"this token does not allow {verb} of this learner")
@@ -109,14 +109,14 @@ class Server:
         return live.session
 
     def check_batch(self, name: str, items: list[Any]) -> None:
-        """Raise `Refusal` if a batch is too long. name: of what it has."""
+        """Raise `Refusal` if a batch is too long. name: what its items are."""
         if len(items) > self.batch:
             why = f"a batch must have at most {self.batch} {name}, got {len(items)}"
             raise Refusal(413, why, field=name)
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """What HTTP says of a `Refusal`."""
+    """The HTTP response of a `Refusal`."""
     assert isinstance(error, Refusal)
     headers = {}
     if error.address is not None:
@@ -133,7 +133,7 @@ async def refused(request: Request, error: Exception) -> Response:
 
 
 async def not_stored(request: Request, error: Exception) -> Response:
-    """What HTTP says of a `StorageError`; the reason is not for clients."""
+    """The HTTP response of a `StorageError`; the reason is not for clients."""
     return Answer({"why": "not stored; the server's log says why"}, 503, {"Retry-After": "1"})
 
 
@@ -146,7 +146,7 @@ async def begun(server: Server, session: Session, key: str | None) -> Response:
 async def decided(
     server: Server, session: Session, episode: int, step: int, state: int
 ) -> Response:
-    """A decision in an episode that was begun."""
+    """A decision in an episode that has begun."""
     action, chance = await session.decide(episode, step, state)
     return Answer({"episode": episode, "step": step, "action": action, "probability": chance})
 
@@ -206,9 +206,9 @@ def told(
     record: Arrived | RecordError | None = None,
     awaited: Callable[[int], list[Any]] | None = None,
 ) -> dict[str, Any]:
-    """What HTTP says of an outcome.
+    """The JSON of an outcome.
 
-    given: the record as it came. record: as it was read. awaited: what an episode waits for.
+    given: the record as received. record: as parsed. awaited: what the episode waits for.
     """
     said: dict[str, Any] = {"outcome": outcome.kind, "status": STATUS[outcome.kind]}
     if outcome.episode is not None:
@@ -235,8 +235,8 @@ class Quick:
     """Answers well-formed requests.
 
     Args:
-        app: what takes the rest.
-        server: has the learners.
+        app: the application for all other requests.
+        server: the server with its learners.
     """
 
     def __init__(self, app: ASGIApp, server: Server) -> None:
@@ -283,7 +283,7 @@ class Quick:
 
 
 def _asked(scope: Scope) -> tuple[str, str]:
-    """The learner, and what is asked of it in a short body of known length; or nothing."""
+    """The learner and the operation of a request with a short body of known length; or nothing."""
     nothing = "", ""
     if scope["type"] != "http" or scope["method"] != "POST":
         return nothing
@@ -305,7 +305,7 @@ def _loaded(body: bytes) -> Any:
 
 
 def numbers(given: Any) -> tuple[int, ...] | None:
-    """Episode, step and state of a body that has them and nothing else."""
+    """Episode, step and state of a body that contains exactly these."""
     if type(given) is not dict or len(given) != len(FIELDS):
         return None
     found: tuple[Any, ...] = tuple(given.get(name) for name in FIELDS)
@@ -315,7 +315,7 @@ def numbers(given: Any) -> tuple[int, ...] | None:
 
 
 def key(given: Any) -> tuple[str | None] | None:
-    """The key of a body that has a plain one or none, and nothing else."""
+    """The key of a body that contains at most a plain key."""
     if type(given) is not dict or given.keys() - {"key"}:
         return None
     found = given.get("key")
@@ -323,7 +323,7 @@ def key(given: Any) -> tuple[str | None] | None:
 
 
 def wanted(given: Any) -> tuple[Wanted] | None:
-    """The decision that a body asks for, if it has no episode and nothing that is not known."""
+    """The decision that a body requests, if it has no episode and no unknown field."""
     if type(given) is not dict or given.keys() - KNOWN:
         return None
     among, found, state = given.get("among"), given.get("key"), given.get("state")
@@ -341,7 +341,7 @@ def wanted(given: Any) -> tuple[Wanted] | None:
 
 
 def wanted_many(given: Any) -> tuple[list[Wanted]] | None:
-    """The decisions of a body that has these and nothing else."""
+    """The decisions of a body that contains only these."""
     items = _only("decisions", given)
     found = None if items is None else [wanted(item) for item in items]
     if found is None or None in found:
@@ -355,13 +355,13 @@ def record(given: Any) -> tuple[Mapping[str, Any]] | None:
 
 
 def records(given: Any) -> tuple[list[Any]] | None:
-    """The records of a body that has these and nothing else."""
+    """The records of a body that contains only these."""
     items = _only("records", given)
     return None if items is None else (items,)
 
 
 def _only(name: str, given: Any) -> list[Any] | None:
-    """The list of a body that has nothing else."""
+    """The list of a body that contains only this list."""
     if type(given) is not dict or given.keys() != {name} or type(given[name]) is not list:
         return None
     return list(given[name])
@@ -378,4 +378,4 @@ WAYS: dict[str, tuple[tuple[Verb, Read, Callable[..., Awaitable[Response]]], ...
     "feedback": (("feedback", record, fed),),
     "feedback/batch": (("feedback", records, fed_many),),
 }
-"""What a POST may ask of a learner: the verb it needs, how its body is read, and what answers."""
+"""The operations of a POST: the verb that each needs, the parser of its body, and the function."""

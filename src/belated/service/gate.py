@@ -1,12 +1,12 @@
-"""Who may do what, and limits on what a request may be, before anything of it is read.
+"""Access control, and limits on requests that apply before anything of them is read.
 
-A token is 32 random bytes, so a plain SHA-256 of it, which is all that is kept, cannot be turned
-back. Every hash is compared, each in constant time.
+A token is 32 random bytes, so its plain SHA-256, which is all that is stored, cannot be inverted.
+A header is compared with every hash, each in constant time.
 
-Whoever sends a body must be somebody: nothing of a stranger's is kept. Bodies are counted as they
-come, whatever they say of their length, and are not unpacked. A POST must say that it is JSON, and
-the `Host` must be one of ours: so a web page that somebody looks at on the same machine cannot use
-the server behind their back.
+A request with a body must be authenticated: nothing of an unknown client is kept. The bytes of a
+body are counted as they arrive, whatever its stated length, and are not decompressed. A POST must
+state that it is JSON, and the `Host` must be one of ours, so that a web page in a browser on the
+same machine cannot use the server without the user's knowledge.
 
 After the answer to a rejected request the rest of its body is received and dropped, up to a limit.
 A connection that is closed over unread bytes is reset, and the reset can overtake the answer: the
@@ -32,11 +32,11 @@ from belated.core import checks
 
 MOST_HOLDERS = 10_000
 MOST_DIGITS = 18
-"""Of the length of a body."""
+"""The largest number of digits of the length of a body."""
 MOST_DROPPED = 2**24
-"""Bytes of a rejected request that are received."""
+"""The largest number of bytes of a rejected request that are received."""
 LONGEST_DROPPING = 10.0
-"""Seconds for which they are received."""
+"""The largest number of seconds for which they are received."""
 NO_TOKEN = "a token is needed: Authorization: Bearer ..."
 Header = tuple[bytes, bytes]
 Verb = Literal["begin", "feedback", "read", "admin"]
@@ -47,12 +47,12 @@ MARK = "belated-"
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What a token opens.
+    """A token and its permissions.
 
     Attributes:
-        name: of its holder, for the limits.
-        sha256: of the token, in hexadecimal.
-        learners: names, or "*" for all.
+        name: the name of its holder, for the limits.
+        sha256: the hash of the token, in hexadecimal.
+        learners: the names of learners, or "*" for all.
         verbs: begin (and decide), feedback (and forget), read, admin (snapshots).
     """
 
@@ -68,7 +68,7 @@ class Token:
             checks.choice("verbs", verb, VERBS)
 
     def sees(self, learner: str) -> bool:
-        """Whether this learner exists for the holder."""
+        """Whether the holder may see this learner."""
         return EVERY in self.learners or learner in self.learners
 
     def opens(self, learner: str, verb: str) -> bool:
@@ -77,7 +77,7 @@ class Token:
 
 
 ANYBODY = Token("anybody", "0" * 64, (EVERY,), VERBS)
-"""Whoever reaches a server without tokens, which listens on loopback only."""
+"""The holder of all requests to a server without tokens, which listens on loopback only."""
 
 
 def new() -> tuple[str, str]:
@@ -87,12 +87,12 @@ def new() -> tuple[str, str]:
 
 
 def hashed(token: str) -> str:
-    """What is kept of a token."""
+    """The hash of a token."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def holder(header: str | None, tokens: Sequence[Token]) -> Token | None:
-    """Whom an `Authorization: Bearer ...` header belongs to; None if to nobody."""
+    """The token of an `Authorization: Bearer ...` header; None if it is unknown."""
     if not tokens:
         return ANYBODY
     scheme, _, given = (header or "").partition(" ")
@@ -116,7 +116,7 @@ class Rate:
         self._left: dict[str, tuple[float, float]] = {}
 
     def wait(self, holder: str) -> float:
-        """Take one; the seconds to wait if there is none, else 0."""
+        """Take one request; returns the seconds to wait if there is none, otherwise 0."""
         now = self._clock()
         left, at = self._left.get(holder, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._rate)
@@ -132,10 +132,10 @@ class Gate:
     """Rejects requests that are too large, of a wrong type, for another host or unauthenticated.
 
     Args:
-        app: what takes the rest.
-        body: bytes of a request.
-        hosts: names that requests may use; none means any.
-        knows: whether an `Authorization` header belongs to somebody.
+        app: the application for accepted requests.
+        body: the largest request, in bytes.
+        hosts: the host names that requests may use; none means any.
+        knows: whether an `Authorization` header is valid.
     """
 
     def __init__(
@@ -196,13 +196,13 @@ class Gate:
 
         try:
             await self._app(scope, counted, sent)
-        except HTTPException as error:  # of a body that another part reads before the framework
+        except HTTPException as error:  # from a body that is read before the framework
             await _reject(receive, send, error.status_code, error.detail)
-        except RecursionError:  # the depth that JSON may have depends on who looks at it
+        except RecursionError:  # the possible depth of JSON depends on the parser
             if started:
                 raise
             await _answer(send, 422, "a body must not be nested so deeply")
-        except asyncio.CancelledError:  # the server stops, and this request took too long to end
+        except asyncio.CancelledError:  # the server stops, and this request did not end in time
             if not started:
                 await _answer(send, 503, "the server is stopping", (b"retry-after", b"1"))
 
@@ -219,7 +219,7 @@ def _name(host: str) -> str:
 
 
 async def _reject(receive: Receive, send: Send, status: int, why: str, *more: Header) -> None:
-    """Answer a request, and close the connection once the rest of its body was received."""
+    """Answer a request, and close the connection after receiving the rest of its body."""
     await _answer(send, status, why, *more, ends=False)
     try:
         async with asyncio.timeout(LONGEST_DROPPING):

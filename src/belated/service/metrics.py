@@ -1,4 +1,4 @@
-"""What Prometheus reads, of the learners that the reader may see."""
+"""Metrics for Prometheus, of the learners that the reader may see."""
 
 from __future__ import annotations
 
