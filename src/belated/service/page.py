@@ -1,8 +1,8 @@
 """The pages at `/` and `/docs`: one answer each, no build step, nothing from the internet.
 
-They read the same addresses as everybody, and put what they read into the page as text only. A page
-names the files that belong into it as `{{file}}`. A browser runs the scripts and uses the styles of
-which the policy below has the hash, and no others.
+They use the public routes, and insert what they read into the page as text only. A page includes
+files as `{{file}}`. A browser runs only the scripts and uses only the styles whose hashes the
+policy below contains.
 """
 
 import base64
@@ -18,12 +18,12 @@ def _text(name: str) -> str:
 
 
 def _page(name: str) -> str:
-    """A page with its files in their place."""
+    """A page with its files included."""
     return re.sub(r"\{\{([\w./-]+)\}\}", lambda found: _text(found[1]), _text(name))
 
 
 def _hashes(kind: str, *pages: str) -> str:
-    """The hashes of every element of this kind, as a policy has them."""
+    """The hashes of every element of this kind, in the form of the policy."""
     found = [
         text for page in pages for text in re.findall(rf"<{kind}>(.*?)</{kind}>", page, re.DOTALL)
     ]

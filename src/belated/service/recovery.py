@@ -1,4 +1,4 @@
-"""From a storage to the learner that never stopped: the newest whole snapshot, then the log."""
+"""Restore a learner from its storage: the newest complete snapshot, then the log."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ WAY_OUT = (
 
 @dataclass(slots=True)
 class Restored:
-    """A learner as its storage has it.
+    """A learner restored from its storage.
 
     number, checksum: of the last event. snapshot: the event after which the snapshot was made, 0 if
-    there is none. since: events after it, of which a batch is as many as it has. differing:
-    policies that came out otherwise than they were handed out, as may happen on another machine.
-    wanted: the change that the configuration asks for, if any.
+    there is none. since: the number of events after it; a batch counts as its number of items.
+    differing: the number of policies that differ from those of the first run, as may happen on
+    another machine. wanted: the change that the configuration requires, if any.
     """
 
     books: Books
@@ -47,15 +47,15 @@ class Restored:
 def restore(storage: Storage, terms: Terms, make: Callable[[], Agent]) -> Restored:
     """The learner after the last event. make: a fresh agent.
 
-    Names and number of the actions, the settings of the agent that may change, and how much is
-    remembered may differ from the terms on which the learner was made. Raises `LogError` if
-    anything else does: the log means nothing on other terms.
+    The names and the number of the actions, the settings of the agent that may change, and
+    `remember` may differ from the terms with which the learner was made. Raises `LogError` if
+    anything else differs: the log is not valid for other terms.
     """
     fresh = given = make()
     asked = terms
     for row in checked(storage.events(0), 0, 0):
         made = log.read(row.written, row.format)
-        if isinstance(made, Made):  # a learner of an earlier release goes on as it was made
+        if isinstance(made, Made):  # a learner of an earlier release keeps its first configuration
             terms = replace(terms, ends=bool(made.terms.get("ends", terms.ends)))
             terms, fresh = _as_made(terms, fresh, made.terms)
         _check_same(made, described(terms, fresh))
@@ -78,12 +78,12 @@ def restore(storage: Storage, terms: Terms, make: Callable[[], Agent]) -> Restor
 
 
 def described(terms: Terms, agent: Agent) -> dict[str, Any]:
-    """What a learner is made of, as plain values."""
+    """The terms and the agent of a learner, as plain values."""
     return {**saving.configuration(terms), "agent": saving.configuration(agent)}
 
 
 def _as_made(terms: Terms, agent: Agent, made: dict[str, Any]) -> tuple[Terms, Agent]:
-    """Terms and a fresh agent as they were when the learner was made, where they may differ."""
+    """The terms and a fresh agent of the time when the learner was made, where they may differ."""
     terms = replace(terms, remember=made.get("remember", terms.remember))
     if not hasattr(agent, "change") or agent.begun:
         return terms, agent
@@ -107,9 +107,9 @@ def _as_made(terms: Terms, agent: Agent, made: dict[str, Any]) -> tuple[Terms, A
 
 
 def _wanted(restored: Restored, terms: Terms, given: Agent) -> Changed | None:
-    """The change from the learner as it is to the one that is asked for; None if there is none.
+    """The change from the current learner to the configured one; None if there is none.
 
-    Actions that were added by a request stay, whether the configuration lists them or not.
+    Actions that a request has added stay, whether or not the configuration lists them.
     """
     agent, now = restored.pupil.agent, restored.books.terms
     settings: dict[str, Any] = {}
@@ -148,14 +148,14 @@ def _check_same(made: Event, now: dict[str, Any]) -> None:
 
 
 def _agrees(before: Any, now: Any) -> bool:
-    """Whether nothing of what was written has changed; what is new since then is not there."""
+    """Whether all written values are unchanged; newer fields are not compared."""
     if isinstance(before, dict) and isinstance(now, dict):
         return all(name in now and _agrees(value, now[name]) for name, value in before.items())
     return bool(before == now)
 
 
 def happen(restored: Restored, event: Event) -> None:
-    """Let an event of the log happen again."""
+    """Apply an event of the log again."""
     policy = None
     if isinstance(event, Made):
         return

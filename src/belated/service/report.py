@@ -1,8 +1,8 @@
-"""What people ask of a learner: which action leads, how sure that is, and what is wrong.
+"""The report on a learner: the leading action, its uncertainty, and warnings.
 
-An agent that has an `overview` of its own is asked for it, and so knows what is still to come. For
-every other one the sums of the service tell what has come. `WORDS` says what the counts mean; the
-status, the report, the page and the metrics use them in this sense alone.
+If the agent has an `overview`, it is used, because it accounts for outcomes that are still to come.
+For all other agents the sums of the service count the outcomes so far. `WORDS` defines the counts;
+status, report, page and metrics use them in this sense only.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ WORDS = {
     "late": "records that came after the deadline of their episode, since the beginning",
 }
 SILENT_DAYS = 2.0
-"""Days without a report after which that is a warning."""
+"""The number of days without a report that causes a warning."""
 EXPECTED = 7.0
-"""Reports that an action must be expected to have before it is said never to report."""
+"""The expected number of reports from which an action without any causes a warning."""
 LEAST_SHARE = 0.05
-"""Exposure below which a day's outcome is not estimated."""
+"""The smallest exposure at which a day's outcome is estimated."""
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 RECENT = 7
-"""Days of which the recent share of traffic is."""
+"""The number of days for the recent share of traffic."""
 UNKNOWN_SHARE = 0.05
-"""Share of records with unknown episodes from which that is a warning."""
+"""The share of records with unknown episodes that causes a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What an amount of the tally is to people: shift + factor * amount.
+    """The conversion of an amount of the tally for people: shift + factor * amount.
 
     name: "reward" or "cost". sign: 1 if more is better, -1 if less is.
     """
@@ -53,14 +53,14 @@ class Unit:
     sign: float = 1.0
 
     def sums(self, given: Sums) -> tuple[float, float]:
-        """Sums of what people see and of its squares, with the sign by which more is better."""
+        """Sums of the converted amounts and of their squares, signed so that more is better."""
         a, b, n = self.shift, self.factor, given.reports
         total = a * n + b * given.total
         return self.sign * total, a * a * n + 2 * a * b * given.total + b * b * given.square
 
 
 def unit_of(problem: Any, scale: Scale | None) -> Unit:
-    """How people see the outcomes of a learner."""
+    """The unit of a learner's outcomes for people."""
     if problem.states is None:
         return Unit("reward")
     if scale is None:
@@ -69,7 +69,7 @@ def unit_of(problem: Any, scale: Scale | None) -> Unit:
 
 
 def silence_of(terms: Terms, seen: Look, unit: Unit) -> float | None:
-    """The outcome of what never reports, as people see it; None if silence means nothing."""
+    """The outcome of decisions that never report, in people's unit; None if unknown."""
     if seen.overview is not None:
         return seen.overview.silence
     return None if terms.default is None else unit.shift + unit.factor * terms.default
@@ -77,7 +77,7 @@ def silence_of(terms: Terms, seen: Look, unit: Unit) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """An agent as it was when the report was asked for. overview: None if it has none."""
+    """The state of an agent at the time of a report. overview: None if it has none."""
 
     overview: Overview | None
     probabilities: Floats | None
@@ -108,7 +108,7 @@ def report(
     differing: int,
     now: float,
 ) -> dict[str, Any]:
-    """Everything for the page. counts: of records since the start of the server."""
+    """The whole report. counts: of records since the start of the server."""
     problem, tally = books.terms.problem, books.tally
     unit = unit_of(problem, scale)
     rows = _rows(books, seen, unit)
@@ -137,7 +137,7 @@ def report(
 
 
 def _rows(books: Books, seen: Look, unit: Unit) -> list[Row]:
-    """A row per action, of which more is better; none where episodes have several steps."""
+    """A row per action, in units of which more is better; none for several steps."""
     if seen.overview is not None:
         return seen.overview.rows
     problem, tally = books.terms.problem, books.tally
@@ -157,7 +157,7 @@ def _rows(books: Books, seen: Look, unit: Unit) -> list[Row]:
 
 
 def _with_pending(row: Row, silent: float) -> Row:
-    """The interval, so wide that all that is pending may stay silent."""
+    """The row with an interval wide enough for all pending decisions to stay silent."""
     waiting = row.plays - row.reports
     if not (waiting > 0 and row.reports):
         return row
@@ -174,7 +174,7 @@ def _name(problem: Any, action: int) -> str:
 def _actions(
     books: Books, seen: Look, rows: list[Row], unit: Unit, days: list[int]
 ) -> list[dict[str, Any]]:
-    """The table of actions as people read it."""
+    """The table of actions, in people's units."""
     played = sum(row.plays for row in rows)
     recent: dict[int, int] = {}
     for day in days[-RECENT:]:
@@ -206,7 +206,7 @@ def _actions(
 
 
 def _exposure(seen: Look, age: float) -> float:
-    """The share of the outcomes that can have come at an age in seconds."""
+    """The share of the outcomes that can have arrived at an age in seconds."""
     if seen.overview is None or seen.overview.silence is None:
         return 1.0
     return float(np.interp(age, seen.overview.ages, seen.overview.shares))
@@ -215,10 +215,10 @@ def _exposure(seen: Look, age: float) -> float:
 def _days(
     books: Books, seen: Look, unit: Unit, silence: float | None, now: float
 ) -> list[dict[str, Any]]:
-    """Outcome per day of decision, oldest first.
+    """Outcomes by day of the decision, oldest first.
 
-    so_far: per decision, of what has come. mean: with what is still to come; None if too little
-    can have come.
+    so_far: per decision, from the outcomes so far. mean: corrected for outcomes to come; None if
+    the exposure is too small.
     """
     found = []
     for number, day in sorted(books.tally.days.items()):
@@ -247,7 +247,7 @@ def _day(sums: Sums, unit: Unit, silence: float | None, exposed: float) -> dict[
 
 
 def _mean(sums: Sums, unit: Unit, silence: float | None, exposed: float) -> float | None:
-    """The outcome per decision; of those that have reported where silence means nothing."""
+    """The outcome per decision; only of those that have reported if silence has no meaning."""
     total = unit.sign * unit.sums(sums)[0]
     if silence is None:
         return total / sums.reports if sums.reports > 0.0 else None
@@ -259,7 +259,7 @@ def _mean(sums: Sums, unit: Unit, silence: float | None, exposed: float) -> floa
 def _holdout(
     books: Books, unit: Unit, silence: float | None, share: float
 ) -> dict[str, Any] | None:
-    """What the holdout and all decisions brought so far, since the beginning."""
+    """The outcomes of the holdout and of all decisions, since the beginning."""
     tally = books.tally
     held = tally.holdout
     if not (share or held.decisions):
@@ -268,7 +268,7 @@ def _holdout(
     error = math.inf
     mass = held.decisions if silence is not None else held.reports
     if mean is not None and mass > 0.0:
-        w, wt, wtt = tally.squares  # relative to silence, which adds nothing to the spread
+        w, wt, wtt = tally.squares  # relative to silence, which does not change the variance
         m = mean - (silence or 0.0)
         error = math.sqrt(max(wtt - 2 * m * wt + m * m * w, 0.0)) / mass
     everyone = Sums()
@@ -291,7 +291,7 @@ def _holdout(
 def _delays(books: Books, seen: Look) -> dict[str, Any]:
     """Quantiles of the delays of first reports, in days.
 
-    corrected: for reports that are still to come; else of those that came.
+    corrected: whether they account for reports to come; otherwise they are of reports so far.
     """
     quantiles = books.tally.delays
     count = quantiles.count
@@ -310,7 +310,7 @@ def _delays(books: Books, seen: Look) -> dict[str, Any]:
 
 
 def _time(seconds: float) -> str:
-    """A time as people say it."""
+    """A duration in words."""
     for size, name in ((DAY, "days"), (3600.0, "hours"), (60.0, "minutes")):
         if seconds >= size:
             return f"{seconds / size:.1f} {name}"
@@ -320,7 +320,7 @@ def _time(seconds: float) -> str:
 def _warnings(
     books: Books, rows: list[Row], counts: dict[str, int], differing: int, now: float
 ) -> list[dict[str, str]]:
-    """What somebody should look at, in words, most urgent first."""
+    """Warnings as text, the most urgent first."""
     found = []
 
     def warn(kind: str, text: str) -> None:
@@ -330,7 +330,7 @@ def _warnings(
     heard, taken = tally.delays.count, books.inbox.counts()["taken"]
     oldest = books.oldest
     began = now if oldest is None else oldest.began
-    if books.terms.information == "full":  # what came is a function, not an outcome
+    if books.terms.information == "full":  # feedback is a cost function, not an outcome
         heard = taken
     if taken and not heard and books.begun:
         awaited = books.awaited(next(iter(books.open))) if books.open else []

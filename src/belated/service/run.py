@@ -1,4 +1,4 @@
-"""From a configuration to a server that runs until it is told to stop."""
+"""Run a server from its configuration until a signal stops it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from belated.service.warm import learn
 from belated.service.wire import LogError
 
 SWITCH = 0.001
-"""Seconds after which a thread that learns lets the one that answers go on."""
+"""Seconds after which the thread that learns yields to the one that answers requests."""
 COLLECT = (10_000, 50, 50)
-"""When cycles of objects are searched for: rarely, since open episodes are many and have none."""
+"""Thresholds of the garbage collector: rare, since there are many open episodes without cycles."""
 DRAIN = 10
-"""Seconds that requests have to end when the server is told to stop."""
+"""Seconds that requests have to end when the server stops."""
 
 
 def application(config: Config) -> FastAPI:
@@ -55,7 +55,7 @@ def application(config: Config) -> FastAPI:
 
 
 def opener(config: Config, learner: LearnerConfig) -> Callable[[], Storage]:
-    """What opens the storage of a learner."""
+    """A function that opens the storage of a learner."""
     if config.storage.startswith(POSTGRES):
         from belated.service.storage_postgres import PostgresStorage  # noqa: PLC0415
 
@@ -105,7 +105,7 @@ def export(path: Path, name: str, out: Path) -> None:
 
 
 def evaluate(path: Path, name: str, newest: int = NEWEST) -> dict[str, Any]:
-    """What other policies would have been worth, from the log of a stopped learner."""
+    """Estimate the values of other policies from the log of a stopped learner."""
     checks.integer("newest", newest, 2, MOST)
     with _stopped(path, name) as (learner, storage, found):
         terms, seen = found.books.terms, look(found.pupil.agent)
@@ -117,7 +117,7 @@ def evaluate(path: Path, name: str, newest: int = NEWEST) -> dict[str, Any]:
 def extract(path: Path, name: str, out: Path) -> None:
     """Write the agent of a stopped learner, everything learned, to a file for `belated.load`.
 
-    Episodes that are open are forgotten in the file; the learner stays as it is.
+    Open episodes are forgotten in the file; the learner itself does not change.
     """
     with _stopped(path, name) as (_, _, found):
         pass
@@ -128,7 +128,7 @@ def extract(path: Path, name: str, out: Path) -> None:
 
 
 def listener(config: Config, port: int) -> uvicorn.Config:
-    """How a server of this configuration listens."""
+    """The settings of uvicorn for this configuration."""
     return uvicorn.Config(
         application(config),
         host=config.host,
@@ -136,7 +136,7 @@ def listener(config: Config, port: int) -> uvicorn.Config:
         access_log=False,
         log_config=None,
         server_header=False,
-        proxy_headers=False,  # nothing depends on what a client says of itself
+        proxy_headers=False,  # nothing depends on what a client claims
         timeout_graceful_shutdown=DRAIN,
     )
 
@@ -148,7 +148,7 @@ def serve(path: Path | None, port: int | None = None) -> int:
     sys.setswitchinterval(SWITCH)
     gc.set_threshold(*COLLECT)
     settings = listener(config, config.port if port is None else port)
-    gc.freeze()  # modules and what they hold stay; looking at them again takes a tenth of a second
+    gc.freeze()  # modules stay; collecting them again would take a tenth of a second
     listening = _bound(settings)
     shown = "[::1]" if ":" in config.host else config.host
     print(f"belated serves http://{shown}:{listening.getsockname()[1]}", flush=True)
@@ -158,7 +158,7 @@ def serve(path: Path | None, port: int | None = None) -> int:
 
 
 def _bound(settings: uvicorn.Config) -> socket.socket:
-    """The socket; an address that is taken is an `OSError` here rather than an exit."""
+    """The bound socket; an address in use raises `OSError` here instead of an exit."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,7 +1,7 @@
-"""One learner while all is well: every request becomes an event, or nothing.
+"""One learner in normal operation: every request becomes one event, or none.
 
 All methods belong to the event loop, so events have one order. A request is answered when its event
-is on disk; one that changes nothing, such as a duplicate, when what it repeats is.
+is on disk; a request that changes nothing, such as a duplicate, when the event that it repeats is.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ from belated.tabular.records import Trajectory
 WITHOUT_STATES = "this learner has no states; POST /decide with what is known begins and decides"
 Result = TypeVar("Result")
 MINUTES = 60
-"""Of which arrivals are counted."""
+"""The number of minutes for which arrivals are counted."""
 LOOKING = 20
-"""A look at the agent is kept for so many times the time that it took."""
+"""A look at the agent is kept for this multiple of the time that it took."""
 SOON = 0.1
-"""Seconds that a look may take without being kept."""
+"""A look that takes fewer seconds is not kept."""
 WAIT = 60.0
-"""Seconds after which somebody who waits for a look is turned away."""
+"""Seconds after which a request that waits for a look is refused."""
 
 
 class Clock:
-    """The time in seconds. It never goes back, and a step of the system's clock is not seen.
+    """The time in seconds. It never decreases, and ignores steps of the system's clock.
 
     Args:
         after: the latest time in the log.
@@ -80,13 +80,13 @@ class Clock:
         self._base = max(after, wall()) - monotonic()
 
     def __call__(self) -> float:
-        """Now."""
+        """The current time."""
         return self._base + self._monotonic()
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A decision that a client asks for. field: what the client calls the observation."""
+    """A requested decision. field: the name of the observation in the request."""
 
     observation: Any = None
     among: Any = None
@@ -96,11 +96,11 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What a learner takes on at once.
+    """The limits of a learner.
 
-    open: episodes. waiting: calls that wait for the agent. snapshot: events between two snapshots,
-    of which a batch is as many as it has decisions or records.
-    log: events that are kept; None: all. asked: episodes asked for. events: not on disk yet.
+    open: open episodes. waiting: calls that wait for the agent. snapshot: events between two
+    snapshots, where a batch counts as its number of decisions or records. log: events to keep;
+    None: all. asked: requested episodes. events: events that are not on disk yet.
     """
 
     open: int
@@ -112,7 +112,7 @@ class Bounds:
 
 
 class Session:
-    """A learner that is driven here. scale: of rewards that come without a range."""
+    """A learner that runs here. scale: of rewards in records that state no range."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Session:
         self._rng = np.random.default_rng()
         self._beginning: dict[str, asyncio.Future[int]] = {}
         self._choosing: dict[str, asyncio.Future[dict[str, int]]] = {}
-        self._coming: dict[asyncio.Future[Any], int] = {}  # and how many episodes each asks for
+        self._coming: dict[asyncio.Future[Any], int] = {}  # with the number of requested episodes
         self._snapshot = restored.snapshot
         self._since = restored.since
         self._looked: tuple[float, float, Any, Look | None] = (0.0, 0.0, None, None)
@@ -156,14 +156,14 @@ class Session:
         self.learning = Learning(restored.pupil, self._capture, self._agent_failed)
 
     def reader(self) -> Reader:
-        """What reads the records of the learner."""
+        """The reader of the learner's records."""
         return Reader(self.books.terms.problem, self.scale, self.books.keys)
 
     async def begin(self, key: str | None) -> tuple[int, bool]:
-        """Begin an episode; with a key that was used, find it. Returns whether it is new."""
+        """Begin an episode, or find that of a known key. Returns whether it is new."""
         if key is not None:
             if key in self.books.keys:
-                number = self.books.keys[key]  # it may be let go while the disk is waited for
+                number = self.books.keys[key]  # it may be dropped while waiting for the disk
                 await self.committer.durable()
                 return number, False
             if key in self._beginning:
@@ -185,7 +185,7 @@ class Session:
         return await self._handed(future), True
 
     def _check_open(self, more: int) -> None:
-        """Refuse episodes that would be too many at once."""
+        """Raise `Refusal` if there would be too many episodes."""
         self._check_room(0)
         coming = sum(self._coming.values())
         if len(self.books.open) + coming + more > self.bounds.open:
@@ -196,8 +196,8 @@ class Session:
     async def choose(self, asked: Sequence[Wanted]) -> list[tuple[int, int, float, bool]]:
         """Decide in new episodes of one step: all of them, in one event, or none.
 
-        Returns number, action, probability and whether the decision is new, of each. A key that was
-        used gives its decision again.
+        Returns number, action, probability and whether it is new, for each decision. A known key
+        returns its decision again.
         """
         problem = self.books.terms.problem
         if problem.horizon != 1:
@@ -253,7 +253,7 @@ class Session:
         event: Chosen,
         error: Refusal | None,
     ) -> None:
-        """Enter decisions that the agent has made, in the order in which it did."""
+        """Enter the agent's decisions, in their order."""
         self._coming.pop(future, None)
         for key in keys:
             self._choosing.pop(key, None)
@@ -279,7 +279,7 @@ class Session:
         policy: Floats,
         learned: int,
     ) -> None:
-        """Enter an episode that the agent has begun. This is in the order in which it did."""
+        """Enter an episode that the agent has begun, in the agent's order."""
         self._coming.pop(future, None)
         if key is not None:
             self._beginning.pop(key, None)
@@ -292,7 +292,7 @@ class Session:
             _give_up(future, error)
 
     async def decide(self, episode: int, step: int, state: int) -> tuple[int, float]:
-        """Draw an action, or repeat the one that was drawn before. Returns its probability too."""
+        """Draw an action, or repeat the earlier one. Returns the action and its probability."""
         problem = self.books.terms.problem
         if problem.states is None:
             raise Refusal(422, WITHOUT_STATES, outcome="invalid", field="episode")
@@ -333,7 +333,7 @@ class Session:
         return entry.policy
 
     async def feed(self, given: Sequence[Arrived | RecordError]) -> list[Outcome]:
-        """Take feedback; an outcome for each record."""
+        """Accept feedback; returns an outcome for each record."""
         self._check_room(len(given))
         now = self._tick()
         outcomes: list[Outcome] = []
@@ -348,7 +348,7 @@ class Session:
         return outcomes
 
     def _fed(self, now: float, given: Sequence[Arrived | RecordError]) -> list[Outcome]:
-        """Let feedback happen at a time for which deadlines have passed."""
+        """Apply feedback at a time for which deadlines have been applied."""
         known: list[Outcome | None] = [
             Outcome(record.kind, record.episode, record.field, str(record))
             if isinstance(record, RecordError)
@@ -356,7 +356,7 @@ class Session:
             for record in given
         ]
         asked = [r for r, outcome in zip(given, known, strict=True) if outcome is None]
-        tells = bool(asked) or (not given and self.books.terms.dated)  # nothing: just the time
+        tells = bool(asked) or (not given and self.books.terms.dated)  # no records: only the time
         found = iter(self._applied(Fed(now, tuple(asked))) if tells else ())
         outcomes = [next(found) if outcome is None else outcome for outcome in known]
         kept = [
@@ -370,7 +370,7 @@ class Session:
         return outcomes
 
     def rows(self) -> Iterator[Row]:
-        """All events that are on disk; in any thread."""
+        """All events on disk; any thread may call this."""
         return self._storage.beside()
 
     @property
@@ -380,7 +380,7 @@ class Session:
         return share
 
     async def look(self) -> Look:
-        """The agent as it is now; as it was a while ago if looking takes long."""
+        """The current state of the agent; an older one if computing it takes long."""
         now = (self._pupil.learned, self.books.begun)
         at, seconds, known, seen = self._looked
         if seen is not None and (known == now or time.monotonic() - at < LOOKING * seconds):
@@ -403,12 +403,12 @@ class Session:
         retire: int | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> Changed | None:
-        """Change the learner; None if it is so already.
+        """Change the learner; None if nothing changes.
 
         Args:
-            actions: from the problem as it is to all actions from now on, or None.
-            retire: an action that is not played any more.
-            settings: of the agent and of the books, by name.
+            actions: a function from the current problem to all future actions, or None.
+            retire: an action to play no more.
+            settings: new settings of the agent and of the books, by name.
         """
         self._check_room(1)
         future: asyncio.Future[Changed | None] = self._loop.create_future()
@@ -446,7 +446,7 @@ class Session:
             _give_up(future, refused)
 
     async def forget(self, episode: int) -> Outcome:
-        """Let go of an episode."""
+        """Discard an episode."""
         now = self._tick()
         if episode >= self.books.begun:
             await self.committer.proven()
@@ -462,17 +462,17 @@ class Session:
         return Outcome("duplicate", episode, None, f"episode {episode} is closed already")
 
     def _check_room(self, records: int) -> None:
-        """Refuse what would make a queue too long."""
+        """Raise `Refusal` if a queue would become too long."""
         if self.learning.waiting + records > self.bounds.waiting:
             raise busy(f"{self.learning.waiting} calls wait for the agent")
         if self.committer.waiting >= self.bounds.events:
             raise busy(f"{self.committer.waiting} events wait for the disk")
 
     def _tick(self) -> float:
-        """Let deadlines pass that have passed.
+        """Apply the deadlines that have passed.
 
         Returns the time, for the event that follows. With a second reading of the clock, a deadline
-        could pass in between, by an event that is perhaps never written.
+        could pass in between, without an event in the log.
         """
         now = self.clock()
         if self.books.passed(now):
@@ -480,7 +480,7 @@ class Session:
         return now
 
     def _check_told(self) -> None:
-        """Give up if the books have calls for the agent that no event of the log explains."""
+        """Fail if the books have calls for the agent that no event of the log explains."""
         if self.books.untold:
             why = "the books are ahead of the log"
             self._failed(why)
@@ -496,7 +496,7 @@ class Session:
         self._append(event)
 
     def _applied(self, event: Event, policy: Floats | None = None) -> list[Outcome]:
-        """Let the event happen in the books. If that fails, they are wrong and must go."""
+        """Apply the event to the books. If that fails, they are wrong and are discarded."""
         try:
             return self.books.apply(event, policy)
         except Exception as error:
@@ -506,7 +506,7 @@ class Session:
             raise StorageError(why) from None
 
     def _append(self, event: Event) -> None:
-        """Log an event that has happened, and hand on what the agent is to be told."""
+        """Log an event that was applied, and pass its calls to the agent."""
         number = self.committer.append(event)
         self.learning.add(self.books.calls())
         self._since += weight(event)
@@ -522,13 +522,13 @@ class Session:
         self.arrivals[-1][1][kind] += more
 
     def _capture(self) -> None:
-        """In the thread of learning, which does nothing else meanwhile: make a snapshot.
+        """Make a snapshot, in the thread that learns.
 
-        The event loop copies the books between two events, and this thread the agent. Encoding
-        them takes longer; it has a thread of its own, and so the two go on.
+        The event loop copies the books between two events, and this thread copies the agent.
+        Encoding them takes longer and has its own thread, so that the two can continue.
         """
         if self._writing is not None:
-            self._writing.join()  # of the one before, which is rarely still at it
+            self._writing.join()  # the previous snapshot, which is rarely still being written
         done = threading.Event()
         found: list[tuple[int, int, Books, list[Call]]] = []
 
@@ -545,7 +545,7 @@ class Session:
         self._loop.call_soon_threadsafe(look)
         done.wait()
         if not found:
-            return  # the learner is given up, and is read from its log
+            return  # the learner has failed, and is read from its log again
         moment = self._moment(*found[0])
         self._writing = threading.Thread(
             target=self._write, args=(moment,), name="snapshot", daemon=True
@@ -560,7 +560,7 @@ class Session:
         return snapshot.Moment(number, checksum, books, waiting, agent, pupil.learned, pupil.unused)
 
     def _write(self, moment: snapshot.Moment) -> None:
-        """Encode a snapshot and have it written."""
+        """Encode a snapshot and pass it to the committer."""
         try:
             self.committer.keep(moment.number, snapshot.write(moment))
         except Exception as error:
@@ -571,7 +571,7 @@ class Session:
         self._call(lambda: self._failed(why))
 
     def _call(self, function: Callable[[], None]) -> None:
-        """From a thread: call this in the event loop, unless that has ended."""
+        """Call a function in the event loop from a thread, unless the loop has ended."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
 
@@ -581,7 +581,7 @@ class Session:
             await asyncio.to_thread(self._writing.join)
 
     async def close(self, *, drain: bool) -> None:
-        """Stop: learn and write what there is and keep a snapshot, or drop everything."""
+        """Stop: finish learning and writing and store a snapshot, or drop everything."""
         if drain and self.committer.broken is None:
             await asyncio.to_thread(self.learning.stop, drain=True)
             await self._written()
@@ -600,7 +600,7 @@ class Session:
 
 
 def _give_up(future: asyncio.Future[Any], error: Exception) -> None:
-    """Tell those who wait, if there are any."""
+    """Set the error of a future that is not done."""
     if not future.done():
         future.add_done_callback(lambda done: done.exception())
         future.set_exception(error)
@@ -614,9 +614,9 @@ def _settle(future: asyncio.Future[Result], result: Result) -> None:
 def _one_place_each(
     given: Sequence[Arrived | RecordError],
 ) -> Iterator[Sequence[Arrived | RecordError]]:
-    """Batches in which no episode has two records of where it went.
+    """Batches in which no episode has two records of its path.
 
-    What the first of two says is then known when the second is judged.
+    So the first of two is known when the second one is checked.
     """
     start, seen = 0, set[int]()
     for i, record in enumerate(given):
@@ -629,7 +629,7 @@ def _one_place_each(
 
 
 def _checked(pupil: Pupil, asked: Sequence[Wanted]) -> tuple[list[Any], Refusal | None]:
-    """Observations for the agent, and why one of the decisions cannot be made; nothing changes."""
+    """Observations for the agent, and the refusal of an invalid decision; nothing changes."""
     seen: list[Any] = []
     for i, one in enumerate(asked):
         try:

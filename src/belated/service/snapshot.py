@@ -1,4 +1,4 @@
-"""A learner as bytes: the agent, its books and the calls between them, after a certain event."""
+"""A learner as bytes: the agent, its books and the waiting calls, after an event."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from belated.service.worker import Pupil
 FORMAT = 3
 READ = (2, FORMAT)
 PIECE = 2**20
-"""Bytes that are written at once, so that no event waits long for the disk."""
+"""The number of bytes that are written at once, so that no event waits long for the disk."""
 KNOWN = ("began", "end", "path", "heard", "action", "holdout", "total", "reports")
-"""What a state has of an open episode as numbers."""
+"""The fields of an open episode that a state stores as numbers."""
 NAMES = ("format", "number", "checksum", "agent", "books", "learned", "unused", "waiting")
 
 
 class Moment(NamedTuple):
-    """A learner as it was after an event. Nothing of it changes any more, so any thread may write.
+    """A learner after an event. It does not change any more, so any thread may write it.
 
-    number, checksum: of the event. waiting: calls that the agent had not had by then. agent: its
-    state, after it had `learned` calls, `unused` records of them left aside.
+    number, checksum: of the event. waiting: calls that the agent had not processed. agent: its
+    state after `learned` calls, of which `unused` records were ignored.
     """
 
     number: int
@@ -45,7 +45,7 @@ class Moment(NamedTuple):
 
 
 def write(moment: Moment) -> Iterator[Piece]:
-    """The bytes, encoded at once, and put together piece by piece."""
+    """The bytes, encoded at once and joined piece by piece."""
     saved = {
         **moment._asdict(),
         "format": FORMAT,
@@ -59,7 +59,7 @@ def write(moment: Moment) -> Iterator[Piece]:
 
 
 def _pieces(chunks: list[bytes | memoryview]) -> Iterator[Piece]:
-    """Chunks of any length as pieces of one length, but for the last."""
+    """Chunks of any length as pieces of one length, except the last."""
     ready: list[bytes | memoryview] = []
     size = place = 0
     for chunk in chunks:
@@ -95,7 +95,7 @@ def read(content: bytes, terms: Terms) -> tuple[int, int, Books, Pupil]:
 
 
 def written(books: Books) -> stored.State:
-    """Books as they are now. Calls must have been read."""
+    """The state of the books; calls must have been read."""
     entries = books.open.values()
     made = [(n, h, *at) for n, e in books.open.items() for h, at in e.decided.items()]
     return {
@@ -118,7 +118,7 @@ def written(books: Books) -> stored.State:
 
 
 def kept_books(terms: Terms, saved: stored.State) -> Books:
-    """The books that wrote the state, kept on these terms."""
+    """The books that wrote the state, with these terms."""
     names = ("problem", "begun", "inbox", "now", "open", "known", "policies", "chosen")
     more = ("decisions", "closed_ends", "keys", "old_keys", "history", "delays", "tally")
     if isinstance(saved, dict) and "known" not in saved:
@@ -193,7 +193,7 @@ def _policy(books: Books, saved: object) -> Floats:
 
 
 def _read_inbox(books: Books, saved: stored.State) -> None:
-    """The inbox of a state, before these books."""
+    """Restore the inbox of the books from a state."""
     inbox = Inbox.from_state({**saved, "agent": books})
     before = (inbox.deadline, inbox.default, inbox.grace)
     if before != books.terms.inbox:
@@ -204,7 +204,7 @@ def _read_inbox(books: Books, saved: stored.State) -> None:
 
 
 def _columns(entries: Iterable[Entry]) -> Floats:
-    """Entries as rows of numbers; other threads go on meanwhile, as they would not in np.array."""
+    """Entries as rows of numbers, without blocking other threads as np.array would."""
     flat = chain.from_iterable(map(_numbers, entries))
     return np.fromiter(flat, np.float64).reshape(-1, len(KNOWN))
 
@@ -223,13 +223,13 @@ def _rows(name: str, value: object, width: int) -> list[list[float]]:
 
 
 class Recorder:
-    """What stood in the place of the agent in snapshots of version 0.2."""
+    """The stand-in for the agent in snapshots of version 0.2."""
 
     def __init__(self, state: stored.State) -> None:
         self._state = stored.exact(state, "problem", "information", "uses_paths", "ledger")
 
     def state(self) -> stored.State:
-        """The problem, the open episodes and what the agent wanted to know."""
+        """The problem, the open episodes and the agent's interests."""
         return self._state
 
     @classmethod
@@ -242,7 +242,7 @@ saving.register(Recorder, "service.Recorder")
 
 
 def _earlier(saved: stored.State) -> stored.State:
-    """A state of version 0.2, which had no sums and several tables, as it is written today."""
+    """A state of version 0.2, which had no sums and several tables, in today's form."""
     kept = dict(saved)
     inbox = dict(kept.pop("inbox"))
     if not isinstance(inbox.get("agent"), Recorder):

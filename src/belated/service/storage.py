@@ -1,16 +1,16 @@
-"""What a learner is kept in: an append-only log and snapshots.
+"""The storage of a learner: an append-only log and snapshots.
 
-A `Storage` is one learner, open for one process; here it is an SQLite file with a lock beside it.
+A `Storage` is one learner, open for one process; here it is an SQLite file with a lock file.
 
 Its write-ahead log has synchronous = FULL: a commit is on disk when it returns. Its frames have
-checksums, so a page that was torn when the machine stopped is left out, and nothing behind it was
-acknowledged. The lock is the operating system's, so it ends with the process that held it.
+checksums, so a page that was torn when the machine stopped is ignored, and nothing after it was
+acknowledged. The lock belongs to the operating system, so it ends with the process that holds it.
 
-Events are committed in groups: whatever has come while the last group was being written is the next
-group. A commit costs a few milliseconds whatever it holds. So one thread commits, and all requests
-that wait share the cost. The log keeps the order in which events were appended: if an event is on
-disk, so are all before it. The same thread writes snapshots and deletes what is old, a little after
-each group, so that no event waits long for that.
+Events are committed in groups: the events that arrive while one group is being written form the
+next group. A commit costs a few milliseconds whatever its size. So one thread commits, and all
+waiting requests share the cost. The log keeps the order in which events were appended: if an event
+is on disk, so are all earlier ones. The same thread writes snapshots and deletes old data, a little
+after each group, so that no event waits long for that.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from urllib.parse import quote
 from belated.service.wire import FORMAT, Event, LogError, checksum, write
 
 KEPT = 2
-"""Snapshots."""
+"""The number of snapshots to keep."""
 SLICE = 2_000
-"""Events that are deleted at once."""
+"""The number of events that are deleted at once."""
 IDLE = 1.0
 """Seconds without events after which the storage is checked."""
 Piece = tuple[int, bytes, bool]
-"""Of a snapshot: its place, its content, and whether it is the last."""
+"""A piece of a snapshot: its place, its content, and whether it is the last."""
 Snapshot = tuple[int, Iterator[Piece]]
 PAGE = 5_000
-"""Events that are read at once beside the writer."""
+"""The number of events that are read at once while others are written."""
 LAYOUT = 2
-"""Of the tables, in `PRAGMA user_version`; events have formats of their own."""
+"""The layout of the tables, in `PRAGMA user_version`; events have their own formats."""
 EVENTS = """
 CREATE TABLE events (
     number INTEGER PRIMARY KEY, format INTEGER NOT NULL, written TEXT NOT NULL,
@@ -58,15 +58,15 @@ STEPS = {
     0: EVENTS + SNAPSHOTS,
     1: "DROP TABLE snapshots;" + SNAPSHOTS,  # those were in one piece; the log was never shortened
 }
-"""From every older layout to this one."""
+"""The migrations from every older layout to this one."""
 
 
 class StorageError(Exception):
-    """The storage does not work: full, gone, or locked. What was not acknowledged may be lost."""
+    """The storage is full, missing, or locked. Unacknowledged events may be lost."""
 
 
 class Taken(StorageError):
-    """Another process drives this learner. address: where, if it said so."""
+    """Another process runs this learner. address: its address, if known."""
 
     def __init__(self, message: str, address: str | None = None) -> None:
         super().__init__(message)
@@ -86,30 +86,30 @@ class Storage(Protocol):
     """An open learner."""
 
     def append(self, rows: Sequence[Row]) -> None:
-        """Put events at the end: all of them, on disk, or raise `StorageError`."""
+        """Append events: all of them, on disk, or raise `StorageError`."""
         ...
 
     def events(self, after: int) -> Iterator[Row]:
-        """The events behind this number, in order."""
+        """The events after this number, in order."""
         ...
 
     def beside(self) -> Iterator[Row]:
-        """All events, through a connection of its own, while others are written; in any thread."""
+        """All events, through a separate connection, while others are written; in any thread."""
         ...
 
     def add_piece(self, number: int, place: int, content: bytes, *, last: bool) -> None:
-        """Keep a piece of the snapshot after this event; it is whole once the last one is kept."""
+        """Store a piece of the snapshot after this event; the last piece completes it."""
         ...
 
     def snapshots(self) -> Iterator[tuple[int, bytes]]:
-        """The whole ones, newest first."""
+        """The complete snapshots, newest first."""
         ...
 
     def tidy(self, log: int | None) -> bool:
-        """Delete a little of what is not needed; returns whether there may be more.
+        """Delete some of the data that is not needed; returns whether there may be more.
 
-        Not needed are snapshots older than the two newest whole ones and, if the log is to be
-        short, events that both of these cover, but for the first event and the newest `log`.
+        Not needed are snapshots older than the two newest complete ones and, if the log is limited,
+        events that both of these cover, except the first event and the newest `log`.
         """
         ...
 
@@ -118,7 +118,7 @@ class Storage(Protocol):
         ...
 
     def close(self) -> None:
-        """Let another process drive the learner."""
+        """Release the learner for other processes."""
         ...
 
 
@@ -167,7 +167,9 @@ class SQLiteStorage:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         (found,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
-        if found != "ok":  # a damaged page may hide the newest events, which no checksum misses
+        if (
+            found != "ok"
+        ):  # a damaged page may hide the newest events from checksums
             self._db.close()
             raise StorageError(f"{path} is damaged: {' '.join(found.split())}")
         layout = self._db.execute("PRAGMA user_version").fetchone()[0]
@@ -178,7 +180,7 @@ class SQLiteStorage:
             raise StorageError(f"{path} has layout {layout}; this release reads {LAYOUT}")
         directory = os.open(path.parent, os.O_RDONLY)
         try:
-            os.fsync(directory)  # so that the name of a new file lasts too
+            os.fsync(directory)  # so that the name of a new file is durable too
         finally:
             os.close(directory)
 
@@ -209,7 +211,7 @@ class SQLiteStorage:
                 "SELECT number, format, written, checksum FROM events WHERE number > ? "
                 "ORDER BY number LIMIT ?",
                 (after, PAGE),
-            ).fetchall():  # in pages, so that the write-ahead log is never held back for long
+            ).fetchall():  # in pages, so that the write-ahead log is not blocked for long
                 yield from map(Row._make, found)
                 after = found[-1][0]
 
@@ -232,7 +234,7 @@ class SQLiteStorage:
                 yield number, b"".join(piece for (piece,) in pieces)
 
     def _whole(self) -> list[int]:
-        """The whole snapshots, newest first."""
+        """The complete snapshots, newest first."""
         found = self._db.execute("SELECT number FROM snapshots WHERE last ORDER BY number DESC")
         return [number for (number,) in found]
 
@@ -261,13 +263,13 @@ class SQLiteStorage:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All of it on disk, or `StorageError` and nothing."""
+        """A transaction that is on disk when it ends; raises `StorageError` otherwise."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
-            with contextlib.suppress(sqlite3.Error):  # the file will be opened again anyway
+            with contextlib.suppress(sqlite3.Error):  # the file will be opened again in any case
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
             raise StorageError(str(error)) from None
@@ -282,7 +284,7 @@ class SQLiteStorage:
 
 @contextlib.contextmanager
 def _readable() -> Iterator[None]:
-    """What SQLite cannot read is a `StorageError`."""
+    """Turn errors of SQLite into `StorageError`."""
     try:
         yield
     except sqlite3.Error as error:
@@ -293,10 +295,10 @@ class Committer:
     """Writes the events of a session. `append` and `durable` belong to the event loop.
 
     Args:
-        storage: where events go; used by the thread only, from `start` on.
-        number: of the last event that is stored, and its checksum.
+        storage: the storage; used only by the thread, from `start` on.
+        number: the number of the last stored event, and its checksum.
         failed: called in the event loop, once, if something cannot be written.
-        log: events that are kept at least; None: all.
+        log: the number of events to keep at least; None: all.
     """
 
     def __init__(
@@ -315,11 +317,11 @@ class Committer:
         self._wake = threading.Condition()
         self._pending: list[Row] = []
         self._log = log
-        self._snapshot: Snapshot | None = None  # the newest that is not being written
+        self._snapshot: Snapshot | None = None  # the newest one that is not being written
         self._writing: Snapshot | None = None
         self._untidy = True
-        self._next: asyncio.Future[None] | None = None  # of those pending
-        self._current: asyncio.Future[None] | None = None  # of those being written
+        self._next: asyncio.Future[None] | None = None  # of the pending events
+        self._current: asyncio.Future[None] | None = None  # of the events being written
         self._proof: asyncio.Future[None] | None = None  # that the learner is still ours
         self._ended = False
         self._stopping = False
@@ -328,7 +330,7 @@ class Committer:
         self._thread.start()
 
     def append(self, event: Event) -> int:
-        """Put an event at the end of the log; returns its number."""
+        """Append an event to the log; returns its number."""
         written = write(event)
         self.number += 1
         self._checksum = checksum(self._checksum, written)
@@ -348,7 +350,7 @@ class Committer:
 
     @property
     def waiting(self) -> int:
-        """Events that are not on disk yet, without those being written."""
+        """The number of events that are not on disk yet, without those being written."""
         return len(self._pending)
 
     async def durable(self) -> None:
@@ -359,12 +361,12 @@ class Committer:
             future = self._next or self._current
             if future is None:
                 return
-        await asyncio.shield(future)  # a client that gives up must not stop the others
+        await asyncio.shield(future)  # a client that disconnects must not stop the others
 
     async def proven(self) -> None:
         """Wait until the storage has confirmed, after this call, that the learner is ours.
 
-        What is not known here may be known to a process that has taken over meanwhile.
+        Another process that has taken over may know what is not known here.
         """
         with self._wake:
             if self.broken is not None or self._ended:
@@ -420,7 +422,7 @@ class Committer:
                     self._storage.add_piece(number, place, content, last=last)
                     if last:
                         self._writing, self._untidy = None, True
-            except Exception as error:  # whatever it is, nothing more may be acknowledged
+            except Exception as error:  # nothing more may be acknowledged
                 why = str(error) or type(error).__name__
                 with self._wake:
                     self.broken = why
@@ -437,7 +439,7 @@ class Committer:
             self._call(lambda: _settle(future, why))
 
     def _call(self, function: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing waits
             self._loop.call_soon_threadsafe(function)
 
 
@@ -451,6 +453,6 @@ def _settle(future: asyncio.Future[None], why: str | None) -> None:
 
 
 def _seen(future: asyncio.Future[None]) -> None:
-    """Mark an error as read, since there may be nobody who waits."""
+    """Mark an error as retrieved, since nothing may be waiting for it."""
     if not future.cancelled():
         future.exception()

@@ -1,8 +1,8 @@
 """A learner in a PostgreSQL database, for several server processes.
 
-Exactly one process drives a learner: the one whose connection holds its advisory lock. Everything
-is written through that same connection, so a process that has lost the lock cannot write. The lock
-ends with the connection, and another process takes over.
+Exactly one process runs a learner: the one whose connection holds its advisory lock. Everything is
+written through that connection, so a process that has lost the lock cannot write. The lock ends
+with the connection, and another process takes over.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS belated_pieces (
 CREATE TABLE IF NOT EXISTS belated_drivers (learner text PRIMARY KEY, address text);
 """
 PAGE = 5_000
-"""Events that are read at once."""
+"""The number of events that are read at once."""
 PATIENCE = 5
 """Seconds to connect."""
 
@@ -40,9 +40,9 @@ def lock_of(learner: str) -> int:
 
 
 class PostgresStorage:
-    """A learner in a database. Raises `Taken` if another process drives it.
+    """A learner in a database. Raises `Taken` if another process runs it.
 
-    address: where this process can be reached, for those that come second.
+    address: the address of this process, for other processes.
     """
 
     def __init__(self, url: str, learner: str, address: str | None = None) -> None:
@@ -140,7 +140,7 @@ class PostgresStorage:
             yield number, b"".join(piece for (piece,) in found)
 
     def _whole(self) -> list[int]:
-        """The whole snapshots, newest first."""
+        """The complete snapshots, newest first."""
         with self._transaction():
             found = self._db.execute(
                 "SELECT number FROM belated_pieces WHERE learner = %s AND last "
@@ -173,7 +173,7 @@ class PostgresStorage:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All of it on disk, or `StorageError` and nothing."""
+        """A transaction that is on disk when it ends; raises `StorageError` otherwise."""
         try:
             with self._db.transaction():
                 yield

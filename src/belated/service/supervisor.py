@@ -1,8 +1,8 @@
-"""A learner of the server: opened from its storage, and opened again whenever something breaks.
+"""A learner of the server: opened from its storage, and opened again after a failure.
 
-If an event cannot be written, what is in memory is ahead of the log. Then memory is thrown away and
-the learner is read from its storage, exactly as after a crash; until that works, requests are
-answered with 503. A learner that another process drives is tried again every second.
+If an event cannot be written, the state in memory is ahead of the log. It is then discarded, and
+the learner is read from its storage, exactly as after a crash; until that succeeds, requests get
+503. A learner that another process runs is tried again every second.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from belated.service.worker import Pupil
 RETRY = 1.0
 """Seconds between two attempts to open a learner."""
 SEE_LOG = "it cannot be used now; the server's log says why"
-"""Clients are told no more: reasons have paths and addresses in them."""
+"""The reason for clients; the real ones contain paths and addresses."""
 logger = logging.getLogger("belated.service")
 
 
 def rehearse(agent: Agent) -> None:
-    """Play two episodes with an agent that is thrown away, so that what it needs is compiled."""
+    """Play two episodes with a temporary agent, so that its kernels are compiled."""
     for _ in range(2):
         if agent.problem.states is not None:
             number = agent.begin_episode().number
@@ -46,14 +46,14 @@ class Live:
     """A learner by name.
 
     Args:
-        name: of the learner.
-        terms, make: what it is and a fresh agent for it.
+        name: the name of the learner.
+        terms, make: its terms, and a function that makes a fresh agent.
         open: opens its storage, or raises `StorageError`.
-        bounds: of its queues.
-        rewards: the scale of rewards that come without a range.
+        bounds: the limits of its queues.
+        rewards: the scale of rewards in records that state no range.
 
     Attributes:
-        session: what drives it; None if nothing does.
+        session: its session; None if it does not run here.
         why: why it is not open, for the log.
     """
 
@@ -81,16 +81,16 @@ class Live:
 
     @property
     def ready(self) -> bool:
-        """Whether requests are taken here."""
+        """Whether requests are accepted here."""
         return self.session is not None
 
     @property
     def elsewhere(self) -> bool:
-        """Whether another process drives the learner."""
+        """Whether another process runs the learner."""
         return self._address is not None
 
     def refusal(self) -> Refusal:
-        """Why no request is taken here."""
+        """The refusal of requests while the learner does not run here."""
         refusal = unavailable(f"learner {self.name}: {self._told}", RETRY)
         refusal.address = self._address or None
         return refusal
@@ -151,7 +151,7 @@ class Live:
             self._broken.set_result(why)
 
     def _opened(self) -> tuple[Storage, Restored]:
-        """In a thread: the storage and the learner in it."""
+        """Open the storage and restore the learner; called in a thread."""
         if not self._rehearsed:
             rehearse(self._make())
             self._rehearsed = True

@@ -1,8 +1,8 @@
-"""A warm start: a fresh agent that has learned from a log of decisions made elsewhere.
+"""A warm start: a fresh agent that has learned from a log of other decisions.
 
-The log is a file of CSV, JSON lines or Parquet with one row per decision, oldest first, as the
-service exports it. It needs `action` or `name`, `probability`, `outcome` or `reward` (empty where
-nothing came), one column per feature (`features.age` or `age`), and, if there is a clock, `decided`
+The log is a file of CSV, JSON lines or Parquet with one row per decision, oldest first, in the form
+of the service's export. It needs `action` or `name`, `probability`, `outcome` or `reward` (empty if
+none arrived), one column per feature (`features.age` or `age`), and, if there is a clock, `decided`
 and `reported` in seconds since 1970 or as ISO 8601 with a zone.
 """
 
@@ -24,8 +24,8 @@ from belated.service.wire import RecordError, seconds
 def learn(agent: Any, path: Path) -> int:
     """Let a fresh agent learn from the log in a file; returns the number of decisions.
 
-    What has not reported is let go of, with the exposure that it has reached: a file that an agent
-    starts from must not wait for anything.
+    Decisions that have not reported are closed with their current exposure: an agent in a file must
+    not wait for feedback.
     """
     if not hasattr(agent, "replay"):
         raise ValueError("a warm start needs an agent that can replay a log: linear_sampler")
@@ -38,7 +38,7 @@ def learn(agent: Any, path: Path) -> int:
 
 
 def columns_of(path: Path) -> dict[str, list[Any]]:
-    """The columns of a file by name; what is empty is None."""
+    """The columns of a file by name; empty cells are None."""
     kind = path.suffix.lower()
     if kind == ".parquet":
         try:
@@ -77,7 +77,7 @@ def _of_rows(path: Path, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _log(problem: Any, table: dict[str, list[Any]]) -> tuple[DecisionLog, list[Any] | None]:
-    """The log of a table, and what its decisions were asked with."""
+    """The log of a table, and the observations of its decisions."""
     n = len(next(iter(table.values())))
     named = table.get("name") if getattr(problem, "names", None) else None
     actions = named or _column(table, "action")
@@ -104,7 +104,7 @@ def _log(problem: Any, table: dict[str, list[Any]]) -> tuple[DecisionLog, list[A
 
 
 def _typed(name: str, value: Any, numeric: tuple[str, ...] | None) -> Any:
-    """A feature: a number where it is one, a text otherwise, or None."""
+    """A feature: a number if it is numeric, otherwise a text, or None."""
     if value is None:
         return None
     plain = name.removeprefix("features.")

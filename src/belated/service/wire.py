@@ -1,4 +1,4 @@
-"""What is written as JSON: the records of clients, and the events of the log.
+"""The JSON of clients' records and of the events of the log.
 
     {"episode": 3, "path": {"states": [0, 2, 1], "actions": [1, 0]}}    states has one entry more
     {"episode": 3, "costs": [0.2, 0.9]}        of all steps; nested lists under full information
@@ -10,14 +10,14 @@
     {"key": "visitor 7", "reward": 12.5, "time": "2026-03-01T09:30:00+01:00"}    when it happened
 
 A cost is in [0, 1]. A reward r in [low, high] is the cost (high - r) / (high - low). A learner of
-decisions takes rewards in any unit, and those of several events of one decision add up. A time is
-that of the event itself, in seconds since 1970 or as ISO 8601 with a zone: it decides whether the
-deadline was met.
+decisions accepts rewards in any unit, and those of several events of one decision are added. The
+time is that of the event itself, in seconds since 1970 or as ISO 8601 with a zone: it determines
+whether the deadline was met.
 
 An event is a frozen record with everything that its effect depends on: the clock, the draw of an
-action, and for a new episode how many calls the agent had learned from. It is written as JSON under
-the number of its format. A format is never changed: what is new gets the next number, and
-`UPGRADES` says how to read the old one.
+action, and for a new episode the number of calls that the agent had learned from. It is written as
+JSON with the number of its format. A format never changes: a new one gets the next number, and
+`UPGRADES` converts the old one.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from belated.core.rewards import Scale
 from belated.tabular.records import Costs, StepCost, Trajectory
 
 VALUES = ("path", "costs", "cost", "end", "rewards", "reward")
-"""What a record tells; each tells one of them."""
+"""The values that a record may have; each has exactly one of them."""
 OUTCOMES = ("costs", "cost", "rewards", "reward")
-"""Of these a time may be told."""
+"""The values that may have a time."""
 LATEST = 1e11
-"""A time in seconds that no clock shows; milliseconds since 1970 are above it."""
+"""Times in seconds are below this; milliseconds since 1970 are above."""
 LARGEST_WHOLE = 2**53
 """Whole numbers above it are not exact in JSON of other programs."""
 
@@ -58,7 +58,7 @@ class End:
     at: ClassVar[float | None] = None
 
     def dated(self, at: float | None) -> End:
-        """The same; when it came does not matter."""
+        """The record itself; its time of arrival has no meaning."""
         return self
 
     def to_json(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class End:
 
 
 class Timed(NamedTuple):
-    """An outcome that says when it happened, in seconds since 1970."""
+    """An outcome with the time at which it happened, in seconds since 1970."""
 
     record: Any
     time: float
@@ -78,7 +78,7 @@ class Timed(NamedTuple):
         return int(self.record.episode)
 
     def dated(self, at: float | None) -> Timed:
-        """The same, arrived at this time."""
+        """A copy that arrived at this time."""
         return Timed(self.record.dated(at), self.time)
 
     def to_json(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ Arrived = Any
 
 
 class RecordError(ValueError):
-    """A record that is invalid, or of an unknown key, and the field that makes it so."""
+    """A record that is invalid or has an unknown key, and the wrong field."""
 
     def __init__(
         self,
@@ -108,11 +108,11 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """How a learner reads records.
+    """The reader of a learner's records.
 
     Attributes:
-        problem: reads what records of its own say; None: there are none.
-        rewards: the scale of rewards that come without a range.
+        problem: reads its own kinds of records; None if there are none.
+        rewards: the scale of rewards in records that state no range.
         keys: episodes by the client's key.
     """
 
@@ -139,7 +139,7 @@ PLAIN = Reader()
 
 
 def reread(problem: Any, given: Any) -> Any:
-    """The record that an event of the log has."""
+    """The record of an event of the log."""
     if isinstance(given, dict) and "end" in given:
         return parse(given)
     if isinstance(given, dict) and "time" in given:
@@ -213,7 +213,7 @@ def _made(episode: int, name: str, given: Mapping[str, Any], reader: Reader) -> 
 
 
 def _own_record(episode: int, given: Mapping[str, Any], reader: Reader) -> Any:
-    """A record that the problem alone can read; a time may stand beside it."""
+    """A record that only the problem can read, perhaps with a time."""
     rest = {name: value for name, value in given.items() if name not in ("key", "time")}
     try:
         made = reader.problem.read({**rest, "episode": episode})
@@ -224,7 +224,7 @@ def _own_record(episode: int, given: Mapping[str, Any], reader: Reader) -> Any:
 
 
 def _own_reward(episode: int, reward: float, given: Mapping[str, Any], reader: Reader) -> Any:
-    """A reward as the problem takes it, in any unit."""
+    """A reward in any unit, as a record of the problem."""
     told = {"episode": episode, "reward": reward}
     if "event" in given:
         told["event"] = given["event"]
@@ -319,14 +319,14 @@ FORMAT = 4
 
 
 def _with_grace(values: dict[str, Any]) -> dict[str, Any]:
-    """Format 2 says for how long an episode past its deadline is kept; before, it never was."""
+    """Upgrade to format 2, which has a grace; before there was none."""
     if values["do"] != "made":
         return values
     return {**values, "terms": {"first": 0, "start": None, "grace": None, **values["terms"]}}
 
 
 def _with_ends(values: dict[str, Any]) -> dict[str, Any]:
-    """Format 3 has decisions in one request; before, every path waited for its last state."""
+    """Upgrade to format 3, which has decisions in one request; before, paths waited for an end."""
     if values["do"] != "made":
         return values
     return {**values, "terms": {**values["terms"], "ends": True}}
@@ -335,9 +335,9 @@ def _with_ends(values: dict[str, Any]) -> dict[str, Any]:
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: _with_grace,
     2: _with_ends,
-    3: dict,  # format 4 says with which probability an action was drawn
+    3: dict,  # format 4 has the probability of an action
 }
-"""From the fields of an event of this format to those of the next."""
+"""Functions from the fields of an event of this format to those of the next."""
 
 
 class LogError(Exception):
@@ -346,7 +346,7 @@ class LogError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The learner was made: the first event. terms: what must stay as it is."""
+    """The learner was made: the first event. terms: the terms that must not change."""
 
     at: float
     terms: dict[str, Any]
@@ -356,8 +356,8 @@ class Made:
 class Begun:
     """An episode began.
 
-    at: the time in seconds. learned: calls that the agent had learned from when it made the policy.
-    key: what the client calls it. policy: a digest of the policy that was handed out.
+    at: the time in seconds. learned: the number of calls that the agent had learned from when it
+    made the policy. key: the client's key. policy: a digest of the policy.
     """
 
     at: float
@@ -369,7 +369,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """An action was drawn for a client. probability: of the action, if it is known."""
+    """An action was drawn for a client. probability: its propensity, if known."""
 
     at: float
     episode: int
@@ -380,7 +380,7 @@ class Decided:
 
 
 class Drawn(NamedTuple):
-    """One decision. observation: what the client knew. among: the actions that it allowed.
+    """One decision. observation: state or features. among: the allowed actions.
 
     holdout: the probability that the holdout has drawn it.
     """
@@ -398,7 +398,7 @@ class Drawn(NamedTuple):
 class Chosen:
     """Decisions were made for a request: all of them, each an episode of one step.
 
-    now: the time that the agent was told. learned: as of `Begun`.
+    now: the time passed to the agent. learned: as for `Begun`.
     """
 
     at: float
@@ -409,7 +409,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """Feedback came that was new or late; without records, the agent is told the time."""
+    """New or late feedback arrived; without records, the agent only gets the time."""
 
     at: float
     records: tuple[Any, ...]
@@ -417,7 +417,7 @@ class Fed:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """A client says that an episode will not report."""
+    """A client reported that an episode will not report."""
 
     at: float
     episode: int
@@ -427,9 +427,9 @@ class Forgotten:
 class Changed:
     """The learner was changed while it learned.
 
-    learned: as of `Begun`. actions: all actions from now on, their number or their names; None if
-    they stay. retire: the number of an action that is not played any more. settings: of the agent
-    and of the books, by name.
+    learned: as for `Begun`. actions: all future actions, their number or their names; None if
+    unchanged. retire: the number of an action to play no more. settings: of the agent and of the
+    books, by name.
     """
 
     at: float
@@ -441,7 +441,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The time at which a deadline had passed."""
+    """A deadline has passed at this time."""
 
     at: float
 
@@ -471,7 +471,7 @@ def write(event: Event) -> str:
         values["records"] = [record.to_json() for record in event.records]
     try:
         return to_json(values).decode()
-    except ValueError:  # half of a pair of characters, which JSON can escape and UTF-8 cannot hold
+    except ValueError:  # an unpaired surrogate, which JSON can escape and UTF-8 cannot encode
         return json.dumps(values, separators=(",", ":"))
 
 
@@ -505,12 +505,12 @@ def read(written: str, format: int, record: Callable[[Any], Any] = parse) -> Eve
 
 
 def weight(event: Event) -> int:
-    """How many events this one stands for: a batch is as many as it has decisions or records."""
+    """The weight of an event: a batch counts as its number of decisions or records."""
     if isinstance(event, Chosen):
         return len(event.choices)
     return max(1, len(event.records)) if isinstance(event, Fed) else 1
 
 
 def checksum(before: int, written: str) -> int:
-    """The checksum of an event, given that of the one before: a lost event shows."""
+    """The checksum of an event, given that of the previous one, so that gaps are detected."""
     return zlib.crc32(written.encode(), before)

@@ -1,8 +1,9 @@
 """The thread that calls the agent, and the same calls when a log is read again.
 
 Calls come from the books in the order of the log and are numbered. A new episode does not wait for
-them: the agent makes its policy between two calls, from what it has learned by then, and the event
-says how many calls that was. So the log fixes the order of everything that the agent was ever told.
+them: the agent makes its policy between two calls, from what it has learned so far, and the event
+contains the number of calls. So the log determines the order of everything that the agent has
+received.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from belated.core.records import Decision
 from belated.service.episodes import Call
 
 SETTINGS = ("floor", "holdout")
-"""What may change of an agent while it learns."""
+"""The settings of an agent that may change while it learns."""
 LOOK = 0.5
-"""Seconds between two looks at the diagnostics."""
+"""Seconds between two readings of the diagnostics."""
 Ask = Callable[["Pupil"], None]
-"""Asks an agent for episodes or decisions, and does something with them."""
+"""A function that requests episodes or decisions from an agent, and uses them."""
 
 
 class Pupil:
     """An agent and the calls that wait for it.
 
     Attributes:
-        learned: how many calls it has had.
-        unused: records that came for episodes the agent itself had closed.
+        learned: the number of calls it has processed.
+        unused: the number of records for episodes that the agent itself had closed.
     """
 
     def __init__(self, agent: Agent, learned: int = 0, waiting: Iterable[Call] = ()) -> None:
@@ -52,9 +53,9 @@ class Pupil:
         return episode.number, frozen(np.ascontiguousarray(episode.played, dtype=np.float64))
 
     def check(self, observation: Any, among: Any) -> Any:
-        """Raise `ValueError` if no decision can be made there. The agent may know more.
+        """Raise `ValueError` if no decision is possible there; the agent may refuse more.
 
-        Returns the observation for `decide`, in a form that the agent reads faster if it has one.
+        Returns the observation for `decide`, in a form that the agent reads faster, if it has one.
         """
         checker = getattr(self.agent, "check_observation", self.agent.problem.check_observation)
         found = checker(observation, among)
@@ -67,12 +68,12 @@ class Pupil:
         return made
 
     def holdout(self, made: Decision) -> float:
-        """The probability that the holdout has drawn a decision, and not the learner."""
+        """The probability that the holdout, not the learner, has drawn a decision."""
         share: float = getattr(self.agent, "holdout", 0.0)
         return share and share / (np.count_nonzero(made.probabilities) * made.probability)
 
     def change(self, actions: Any, retire: int | None, settings: Mapping[str, Any]) -> None:
-        """Change the agent as an event says; raises `ValueError` if it cannot be, unchanged."""
+        """Change the agent according to an event; `ValueError`, and no change, if impossible."""
         own = {name: value for name, value in settings.items() if name in SETTINGS}
         wanted = {
             "add_action": actions is not None,
@@ -119,7 +120,7 @@ class Pupil:
             self.agent.observe(records)
 
     def learn_up_to(self, learned: int) -> None:
-        """Pass on calls until there were so many."""
+        """Pass on calls until this many have been processed."""
         while self.learned < learned:
             self.learn()
 
@@ -128,8 +129,8 @@ class Learning:
     """A pupil in its own thread.
 
     Args:
-        pupil: the thread's alone from now on, apart from `add`.
-        capture: called in the thread when a snapshot is due, while the pupil does nothing else.
+        pupil: used only by the thread from now on, apart from `add`.
+        capture: called in the thread when a snapshot is due, while the pupil is idle.
         failed: called in the thread if the agent raises an error.
     """
 
@@ -150,35 +151,35 @@ class Learning:
 
     @property
     def waiting(self) -> int:
-        """Calls that wait."""
+        """The number of waiting calls."""
         return len(self._pupil.waiting)
 
     @property
     def asked(self) -> int:
-        """Episodes that were asked for and have not begun."""
+        """The number of requested episodes that have not begun."""
         return len(self._asked)
 
     def add(self, calls: list[Call]) -> None:
-        """Let calls wait for the agent."""
+        """Queue calls for the agent."""
         if calls:
             with self._wake:
                 self._pupil.waiting.extend(calls)
                 self._wake.notify()
 
     def ask(self, ask: Ask) -> None:
-        """Ask for episodes or decisions; `ask` is called in the thread."""
+        """Request episodes or decisions; `ask` is called in the thread."""
         with self._wake:
             self._asked.append(ask)
             self._wake.notify()
 
     def snapshot(self) -> None:
-        """Ask for a snapshot."""
+        """Request a snapshot."""
         with self._wake:
             self._due = True
             self._wake.notify()
 
     def stop(self, *, drain: bool) -> None:
-        """End the thread, after all calls if it is to drain; blocks."""
+        """End the thread, after all calls if `drain` is set; blocks."""
         with self._wake:
             self._stopping, self._draining = True, drain
             self._wake.notify()
@@ -188,15 +189,15 @@ class Learning:
         try:
             while self._step():
                 pass
-        except Exception as error:  # the agent is code of anybody
+        except Exception as error:  # the agent may be anyone's code
             logging.getLogger("belated.service").exception("an agent failed")
             self._failed(f"the agent failed: {type(error).__name__}: {error}")
 
     def _step(self) -> bool:
-        """Do what is first: begin episodes, make a snapshot, or learn."""
+        """Do the most urgent work: begin episodes, make a snapshot, or learn."""
         pupil = self._pupil
         if not self._busy():
-            self._look()  # without the lock, which those who answer requests need
+            self._look()  # without the lock, which requests need
         with self._wake:
             while not self._busy():
                 self._wake.wait()
