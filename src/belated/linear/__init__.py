@@ -1,1 +1,1 @@
-"""Decisions with features whose outcomes come late, and mostly not at all."""
+"""Decisions with features whose outcomes arrive late, and mostly never."""

@@ -1,4 +1,4 @@
-"""Which learner for decisions, and why."""
+"""The recommended learner for decisions, and the reasons."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def recommended(
     floor: float = 0.01,
     seed: int = 0,
 ) -> LinearSampler:
-    """The learner for a choice, fresh."""
+    """A fresh learner for a choice."""
     return LinearSampler(choice, silence=silence, changes=changes, floor=floor, seed=seed)
 
 
 def explained(choice: Choice, **given: Any) -> tuple[str, tuple[str, ...]]:
-    """Why this learner, and what would let it do better."""
+    """The reason for this learner, and what would improve it."""
     silence, changes = given.get("silence", 0.0), given.get("changes", True)
     model = "one model for all actions" if choice.shared else "one model per action"
     meaning = (

@@ -24,16 +24,16 @@ LARGEST = 1e100
 
 @explained
 class Choice:
-    """What a learner of decisions is told.
+    """The problem of a learner of decisions.
 
     >>> Choice(actions=["plain", "question"], features=12)
     Choice(actions=['plain', 'question'], features=12)
 
     Args:
-        actions: how many, or their names; `None` if the actions at hand come with every decision.
-        features: how many numbers describe a decision, or `Features`; `None` for no features. With
-            actions, one model per action learns from them. Without, they describe the actions: a
-            decision hands in one row per action, and one model is shared by all.
+        actions: their number, or their names; `None` if every decision brings its own actions.
+        features: the number of features of a decision, or `Features`; `None` for no features. With
+            `actions`, every action has its own model. Without, features describe the actions: a
+            decision passes one row per action, and all actions share one model.
     """
 
     states = None
@@ -62,7 +62,7 @@ class Choice:
 
     @property
     def width(self) -> int:
-        """How many numbers describe a decision, or each action at hand."""
+        """The number of features of a decision, or of each available action."""
         if isinstance(self.features, Features):
             return self.features.width
         return self.features or 0
@@ -73,11 +73,11 @@ class Choice:
         return self.actions is None
 
     def name(self, action: int) -> str:
-        """What people call an action."""
+        """The name of an action for people."""
         return str(action) if self.names is None else self.names[action]
 
     def labels(self) -> list[str]:
-        """What people call the features, (width,)."""
+        """The names of the features for people, (width,)."""
         if isinstance(self.features, Features):
             return self.features.labels()
         return [f"feature {place}" for place in range(self.width)]
@@ -87,7 +87,7 @@ class Choice:
         return self.features.groups() if isinstance(self.features, Features) else []
 
     def index(self, name: str, action: object) -> int:
-        """An action by its number or its name; name: of the argument."""
+        """The number of an action, given its number or its name; name: of the argument."""
         if isinstance(action, str) and self.names is not None:
             return self.names.index(checks.choice(name, action, self.names))
         if self.actions is None:
@@ -95,7 +95,7 @@ class Choice:
         return checks.integer(name, action, 0, self.actions - 1)
 
     def with_action(self, name: str | None) -> Choice:
-        """The choice with one action more."""
+        """The choice with one more action."""
         if self.actions is None:
             raise ValueError("an action can be added only where actions are listed; here they vary")
         if self.names is None:
@@ -107,7 +107,7 @@ class Choice:
         return Choice([*self.names, name], self.features)
 
     def with_actions(self, actions: int | list[str]) -> Choice:
-        """The choice among these actions: those of now, perhaps called otherwise, and more."""
+        """The choice among these actions: the current ones, perhaps renamed, and new ones."""
         made = Choice(actions, self.features)
         if (
             self.actions is None
@@ -139,7 +139,7 @@ class Choice:
     def rows(self, x: object, scaling: Scaling) -> tuple[Floats, list[Floats]]:
         """Features (1, d), or (n, d) where they describe the actions, checked.
 
-        Also the numbers of named features, for the scaling to note once they are used.
+        Also the numbers of named features, which the scaling notes once they are used.
         """
         if isinstance(self.features, Features):
             tables = x if self.shared and isinstance(x, list | tuple) else [x]
@@ -163,7 +163,7 @@ class Choice:
         return np.array(found, dtype=np.float64).reshape(-1, self.width)
 
     def allowed(self, among: object, retired: Collection[int] = ()) -> list[int]:
-        """The actions that may be taken, in order; among: those that the caller allows."""
+        """The available actions, in order; among: the actions that the caller allows."""
         if self.actions is None:
             raise ValueError(
                 "among must be None where the actions come as rows of x: leave rows out"
@@ -185,19 +185,19 @@ class Choice:
         return left
 
     def check(self, record: object, information: object = None) -> None:
-        """The record is an outcome of a decision."""
+        """Check that the record is an outcome of a decision."""
         if not isinstance(record, Reward):
             raise FeedbackError(f"records must be Reward, got {checks.show(record)}")
 
     def check_observation(self, observation: object, among: object = None) -> None:
-        """A decision can be asked for with these features, among these actions."""
+        """Check that a decision is possible with these features, among these actions."""
         count = len(self.features.numbers) if isinstance(self.features, Features) else 0
         self.rows(observation, Scaling(count))
         if among is not None:
             self.allowed(among)
 
     def check_fact(self, key: object, value: object, information: object = None) -> None:
-        """A fact is the value of an event."""
+        """Check that a fact is the value of an event."""
         if not isinstance(key, str) or not (key == EVENT or key.startswith("=")):
             raise ValueError(f"a fact must be of an event, got {checks.show(key)}")
         checks.real("value", value, -math.inf)
@@ -209,7 +209,7 @@ class Choice:
         return [EVENT]
 
     def complete(self, record: Reward, known: object, information: object = None) -> Reward:
-        """Every reward is whole."""
+        """The record itself: every reward is complete."""
         return record
 
     def silent(
@@ -219,36 +219,36 @@ class Choice:
         return None if known else Reward(episode, default)
 
     def paid(self, record: Reward, scale: object) -> Reward:
-        """Rewards stay rewards."""
+        """The record itself: rewards are not converted."""
         return record
 
     def path(self, episode: int, notes: object) -> None:
-        """The agent keeps what was done itself."""
+        """None: the agent itself stores its actions."""
 
     def as_noted(self, path: object) -> object:
-        """There are no paths."""
+        """The path itself: there are no paths."""
         return path
 
     def blank(self) -> Any:
-        """An observation of which nothing is known; of one action, where actions come as rows."""
+        """An observation of zeros; of one action, if every decision brings its own."""
         one: Any = {} if isinstance(self.features, Features) else [0.0] * self.width
         if self.shared:
             return [one]
         return one if self.features else None
 
     def example(self, episode: int, information: object, *, outcome: bool) -> Reward | None:
-        """A reward as it might come."""
+        """An example of a reward."""
         return Reward(episode, 0.0) if outcome else None
 
     def read(self, value: object) -> Reward:
-        """The reward of which `to_json` gave this value."""
+        """The reward from the value that `to_json` returned."""
         return read(value)
 
     def remembered(self, policy: object) -> None:
-        """No policy is remembered of a decision."""
+        """None: a decision stores no policy."""
 
     def trial(self, seed: int = 0) -> Trial:
-        """A small world in which `belated.testing.check_agent` lets agents decide."""
+        """A small world for `belated.testing.check_agent`."""
         return Trial(self, seed)
 
     def state(self) -> stored.State:
@@ -295,7 +295,7 @@ def _names(given: list[str] | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _numbers(x: object, d: int, rows: bool) -> Floats:
-    """Features as an array (1, d), or (n, d) if rows are asked for."""
+    """Features as an array (1, d), or (n, d) if `rows` is set."""
     shape = f"(n, {d})" if rows else f"({d},)"
     try:
         given = np.asarray(x, dtype=np.float64)

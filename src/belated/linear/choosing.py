@@ -3,10 +3,10 @@
 In each of 64 rounds an action scores m_a + c sigma s_a sqrt(v_a) max(z_a, 0) with independent
 standard normal z_a; its probability is the share of the rounds in which it scores best.
 
-c is .35 / sqrt(n), n the number of features that are not 0: s_a grows with sqrt(n), and what is
-learned of one action with one visitor serves for the others. c is up to 1 where few reports can be
-expected: with q = x' A^-1 x, about 1 / q decisions speak of an action, and rate / q of them report.
-Without that, an action whose first twenty decisions bring nothing is given up, although it may be
+c is .35 / sqrt(n), n the number of nonzero features: s_a grows with sqrt(n), and what is learned of
+an action from one visitor applies to the others. c is up to 1 if few reports are expected: with
+q = x' A^-1 x, about 1 / q decisions inform about an action, and rate / q of them report. Without
+that, an action whose first twenty decisions have no outcome would be dropped, although it may be
 the best.
 """
 
@@ -24,20 +24,21 @@ from belated.linear.sums import FOLLOWS, MEAN, OFFSET, OPTIMISM, RATE, SIGMA
 
 ROUNDS = 64
 WIDTH = 0.35
-"""Standard deviations that a draw is wide, where there is one feature."""
+"""The width of a draw in standard deviations, for one feature."""
 FEW = 8.0
-"""Reports of an action, as expected, below which its draws are wider."""
+"""The expected number of reports of an action below which its draws are wider."""
 
 
 @njit(cache=True)
 def shares_of_rounds(means: Floats, widths: Floats, seed: int, number: int, out: Floats) -> None:
-    """The share of the rounds in which each action is best into out (n,); a tie is divided."""
+    """Write the share of the rounds in which each action is best to out (n,); ties are divided."""
     n = len(means)
     best = -math.inf
     for a in range(n):
         out[a] = 0.0
         best = max(best, means[a])
-    rivals = np.empty(n, dtype=np.int64)  # actions that can be best in a round
+    # stage 1: the actions that can be best in some round
+    rivals = np.empty(n, dtype=np.int64)
     count = 0
     for a in range(n):
         if means[a] + widths[a] * ABOVE[LEVELS - 1] >= best:
@@ -46,6 +47,7 @@ def shares_of_rounds(means: Floats, widths: Floats, seed: int, number: int, out:
     if count == 1:
         out[rivals[0]] = 1.0
         return
+    # stage 2: the scores m_a + width_a max(z_a, 0) of all rounds, and the best of each round
     each = (ROUNDS + PARTS - 1) // PARTS
     key = key_of(seed, number, 1)
     scored = np.empty((count, each * PARTS))
@@ -63,6 +65,7 @@ def shares_of_rounds(means: Floats, widths: Floats, seed: int, number: int, out:
         for s in range(ROUNDS):
             row[s] = means[a] + widths[a] * row[s]
             top[s] = max(top[s], row[s])
+    # stage 3: the share of the rounds in which an action has the best score
     ties = np.zeros(ROUNDS)
     for c in range(count):
         row = scored[c]
@@ -87,7 +90,7 @@ def scores(
     widths: Floats,
     factors: Floats,
 ) -> None:
-    """Mean, width and variance factor of every action at hand, into three arrays (n,).
+    """Write mean, width and variance factor of every available action to three arrays (n,).
 
     rows: (n, d) features, or (1, d) for all.
     """

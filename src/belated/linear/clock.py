@@ -1,4 +1,4 @@
-"""The time of a learner: what the caller hands in, or the number of decisions."""
+"""The time of a learner: the caller's, or the number of decisions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from belated.core import checks, stored
 
 CALLS = 100
-"""Calls after which the unit of ages is fixed, if the time has moved by then."""
+"""The number of calls after which the unit of ages is fixed, if the time has changed."""
 
 
 class Clock:
-    """Time of the calls, and the unit in which ages are counted.
+    """The time of the calls, and the unit of ages.
 
     Without a clock, time is the number of the newest decision and the unit is 1. With one, it is
     the median of the positive gaps between the first calls.
@@ -28,7 +28,7 @@ class Clock:
         self._gaps: list[float] = []
 
     def checked(self, now: object) -> float | None:
-        """The argument `now`, which is given in all calls or in none."""
+        """The argument `now`, which must be given in all calls or in none."""
         if now is None:
             return None
         if self.told is False:
@@ -36,7 +36,7 @@ class Clock:
         return checks.real("now", now, -math.inf)
 
     def tick(self, now: float | None) -> bool:
-        """A call at this time, checked before; returns whether the unit has changed."""
+        """Note a call at this time, which was checked; returns whether the unit has changed."""
         if self.told is None:
             self.told = now is not None
             self.fixed = not self.told
@@ -46,7 +46,7 @@ class Clock:
             return False
         self.calls += 1
         gap = 0.0 if now is None else now - self.time
-        if gap > 0.0:  # a clock that goes back stands still
+        if gap > 0.0:  # a clock that is set back does not change the time
             assert now is not None
             self.time = now
             if not self.fixed:

@@ -1,7 +1,7 @@
-"""How much of an outcome can have come by now: F(age) = P(delay <= age | the outcome reports).
+"""Exposure, the share of outcomes that have arrived: F(age) = P(delay <= age | it reports).
 
-Delays are seen only where they are shorter than the age of their decision, so the histogram of the
-delays seen is biased towards short ones. Conditioning on what can be seen gives the reverse hazard,
+A delay is observed only if it is shorter than the age of its decision, so the histogram of observed
+delays is biased towards short ones. Conditioning on observability gives the reverse hazard,
 
     h_j = P(delay in bin j | delay <= edge_j) = came_j / risk_j
     F(edge_k) = prod_{j > k} (1 - h_j)
@@ -10,9 +10,9 @@ delays seen is biased towards short ones. Conditioning on what can be seen gives
 delays in (edge_{j-1}, edge_j]; bin 0 those of 0. Of the decisions that have reached the age edge_j,
 `came_j` counts the reports of bin j and `risk_j` these and the reports of lower bins. Each edge
 passes every decision once, in order, so both are kept with one pointer per edge. While few reports
-are at risk they say little: the histogram of the delays seen counts as one report more, so that a
-first late report does not take all exposure away. An action's hazard is shrunk to that of all
-actions together with a weight of ten reports.
+are at risk they are not reliable: the histogram of observed delays counts as one more report, so
+that a first late report does not remove all exposure. An action's hazard is shrunk towards that of
+all actions with a weight of ten reports.
 
 The counts of model i are rows of delays[i]: came, risk, early (reports of decisions that have not
 reached their bin's edge yet), and share, which is F at the edges.
@@ -27,9 +27,9 @@ from belated.core.arrays import Floats, Indices, Ints
 from belated.linear.sums import CAME, EARLY, EDGES, RISK, SHARE
 
 POOLED = 10.0
-"""Reports of all actions together that count as much as those of one action."""
+"""The weight, in reports, of the hazard of all actions in that of one action."""
 HISTOGRAM = 1.0
-"""Reports that the histogram of the delays seen counts as."""
+"""The weight, in reports, of the histogram of observed delays."""
 # Columns of a log's whole numbers.
 MODEL, BIN, STATUS = range(3)
 # Columns of a log's numbers.
@@ -68,7 +68,7 @@ def count_report(
     delays[model, CAME, j] += 1.0
     delays[model, RISK, j] += 1.0
     for later in range(j + 1, len(edges)):
-        if passed[later] <= number:  # larger edges have passed no more
+        if passed[later] <= number:  # larger edges have not passed it either
             break
         delays[model, RISK, later] += 1.0
     return j
@@ -85,16 +85,16 @@ def advance(
     seen: int,
     time: float,
 ) -> None:
-    """Let every edge pass the decisions that have reached its age.
+    """Move every edge past the decisions that have reached its age.
 
-    log, marks: by number less `base`; the bin of a first report is -1 if there is none that
-    counts. seen: decisions with smaller numbers were there at the last `observe`, at this time.
+    log, marks: indexed by number - base; the bin of a first report is -1 if there is none that
+    counts. seen: the number of decisions begun at the last `observe`, which was at this time.
     """
     for j in range(len(edges)):
         edge = edges[j]
         k = max(passed[j], base)
         if k >= seen or time - log[k - base, CLOCK] < edge:
-            if k == base:  # no decision that is kept has reached this edge
+            if k == base:  # no decision in the log has reached this edge
                 for later in range(j, len(edges)):
                     passed[later] = max(passed[later], base)
                 break

@@ -1,4 +1,4 @@
-"""Named numbers and categories in, a vector out."""
+"""Vectors from named numbers and categories."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from belated.core.arrays import Floats
 from belated.core.checks import explained
 
 HASHED = 16
-"""Places of an open category, unless a width is stated."""
+"""The default width of an open category."""
 FIRST = 100
-"""Vectors whose numbers decide the scale; it stays after that."""
+"""The number of first vectors that determine the scale, which is then fixed."""
 
 
 @explained
 class Features:
-    """How named values become a vector.
+    """The conversion of named values to a vector.
 
-    A number becomes its distance from the mean in standard deviations, and a place that is 1 where
-    the number is missing. A category with listed values has a place for each and one for all
-    others, missing ones too. An open category is hashed to a fixed number of places, values that
-    were never seen included, and has one more for missing ones.
+    A number becomes its distance from the mean in standard deviations, and an indicator that it is
+    missing. A category with listed values has an indicator for each and one for all other values,
+    missing ones included. An open category is hashed to a fixed number of indicators, also for
+    values that were never seen, and has one more for missing ones.
 
     >>> Features(age="number", device=["phone", "desktop"], country="category:8").width
     14
 
     Args:
         fields: for each name, "number", a list of the values of a category, "category", or
-            "category:64" for 64 places.
+            "category:64" for 64 indicators.
     """
 
     def __init__(self, **fields: str | Sequence[str]) -> None:
@@ -56,10 +56,10 @@ class Features:
         self.numbers = tuple(name for name, kind in self.fields.items() if kind == "number")
 
     def vector(self, given: object, scaling: Scaling) -> tuple[Floats, Floats]:
-        """The vector (width,) of named values, and the numbers among them as they are.
+        """The vector (width,) of named values, and the numbers among them, unscaled.
 
-        Names that are absent are missing. The scaling is not changed: it notes the numbers once
-        the vector is used.
+        Absent names are missing values. The scaling does not change: it notes the numbers once the
+        vector is used.
         """
         if not isinstance(given, Mapping):
             raise ValueError(
@@ -88,7 +88,7 @@ class Features:
         return vector, raw
 
     def labels(self) -> list[str]:
-        """What people call each place of the vector, (width,)."""
+        """The name of each component of the vector for people, (width,)."""
         found = []
         for name, kind in self.fields.items():
             if kind == "number":
@@ -163,7 +163,7 @@ class Features:
 
 
 class Scaling:
-    """Mean and spread of the numbers of a learner's first vectors, which then stay as they are."""
+    """Mean and spread of the numbers of a learner's first vectors, which are then fixed."""
 
     def __init__(self, count: int) -> None:
         self._vectors = 0
@@ -178,7 +178,7 @@ class Scaling:
             self._seen, self._mean, self._square = self._with(raw)
 
     def scaled(self, raw: Floats) -> Floats:
-        """Numbers in standard deviations from their mean, as if they were noted; NaN stays."""
+        """Numbers in standard deviations from their mean, with these noted; NaN stays."""
         seen, mean, square = self._with(raw)
         spread = np.sqrt(square / np.maximum(seen, 1.0))
         scaled: Floats = (raw - mean) / np.where(spread > 0.0, spread, 1.0)

@@ -1,4 +1,4 @@
-"""Numbers of a learner in a saved state: named, of one kind and shape, checked when they are read.
+"""The numbers of a learner in a saved state: named, and checked when they are read.
 
 Compiled code does not check indices, so every index that it uses is checked here.
 """
@@ -17,11 +17,11 @@ from belated.linear.exposure import BIN, MODEL, STATUS
 from belated.linear.sums import EDGES, RING, State
 
 _BLOCKS = ("young", "shares", "low", "high")
-"""Parts that are kept of the blocks in use, oldest first."""
+"""Parts that are stored for the blocks in use, oldest first."""
 _LEFT_OUT = ("order", "span", "precisions")
-"""Parts that follow from others or are computed before they are used."""
+"""Parts that are computed from others before they are used."""
 _SIZES = range(sums.SEED + 1)
-"""Places of `counts` that follow from the arguments."""
+"""The indices of `counts` that follow from the arguments."""
 
 
 def write(state: State) -> stored.State:
@@ -70,7 +70,7 @@ def read(saved: object, fresh: State) -> None:
 
 
 def _read_counts(saved: object, fresh: State) -> None:
-    """The whole numbers: those that the arguments decide, and the others within their limits."""
+    """Read the whole numbers: those determined by the arguments, and others within limits."""
     counts = stored.copied("counts", saved, np.int64, (sums.COUNTS,))
     if (counts[_SIZES] != fresh.counts[_SIZES]).any():
         raise ValueError("counts must begin with the sizes that follow from the arguments")
@@ -93,7 +93,7 @@ def _read_counts(saved: object, fresh: State) -> None:
 
 
 def _check(state: State, begun: int, blocks: int) -> None:
-    """What must hold between the parts."""
+    """Check the consistency of the parts."""
     if not (state.edges[0] == 0.0 and (np.diff(state.edges) > 0.0).all()):
         raise ValueError("edges must increase from 0")
     if (state.delays[:, sums.CAME] > state.delays[:, sums.RISK]).any():

@@ -1,7 +1,7 @@
-"""From sums to models: exposures of blocks, ridge regressions, variances.
+"""Models from sums: exposures of blocks, ridge regressions, variances.
 
-With x_k the features of the chosen action, r_k what has come of decision k so far, F_k its
-exposure, w_k its precision, g the discount of a memory, and D the ridge:
+With x_k the features of the chosen action, r_k the outcome of decision k so far, F_k its exposure,
+w_k its precision, g the discount of a memory, and D the ridge:
 
     V_i = D + sum g^(t-k) w_k F_k x_k x_k'
     b_i = sum g^(t-k) w_k r_k x_k
@@ -14,11 +14,12 @@ outcome. One unpenalised constant mu for all models is eliminated in closed form
     theta_i = V_i^-1 (b_i - mu f_i)
 
 The variance of x' theta_i is sigma^2 x' A_i^-1 x; A_i is D and the sum of x_k x_k' over all
-decisions of the model, pending ones too, averaged over the memories by weight. A decision changes
-A_i^-1 at once (Sherman & Morrison 1950); the rest is fitted anew when it is stale: see `is_stale`.
+decisions of the model, including pending ones, averaged over the memories by weight. A decision
+changes A_i^-1 at once (Sherman & Morrison 1950); the rest is fitted anew when it is stale: see
+`is_stale`.
 
-Symmetric matrices are kept as the rows of their upper triangle, one after the other, or as their
-diagonal where there are as many numbers as features; see `solve_each` for what is fitted then.
+Symmetric matrices are stored as the rows of their upper triangle, or as their diagonal if there are
+as many numbers as features; see `solve_each` for the fit in that case.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ from belated.linear.sums import (
 )
 
 PSEUDO = 0.1
-"""Weight of the mean outcome in the constant of all models."""
+"""The weight of the mean outcome in the constant of all models."""
 WIDE = 32
-"""Features above which the models are fitted less often."""
+"""The number of features above which the models are fitted less often."""
 SAMPLES = 8
-"""Decisions of a block whose ages give its exposure."""
+"""The number of decisions of a block whose ages determine its exposure."""
 STALE = 0.1
 STALE_WIDE = 0.8
-"""How much of what a model knows may have changed before it is fitted anew."""
+"""The share of a model's decisions that may change before it is fitted anew."""
 
 
 @njit(cache=True)
@@ -71,7 +72,7 @@ def block_shares(
     time: float,
     out: Floats,
 ) -> None:
-    """Mean exposure of each block and model into out (B, A), by slot."""
+    """Write the mean exposure of each block and model to out (B, A), by slot."""
     for place in range(blocks):
         slot = order[place]
         width = high[slot] - low[slot]
@@ -118,7 +119,7 @@ def factor(V: Floats, d: int) -> None:
             for u in range(1, min(4, n) - j):
                 add_row(V[below : below + n - j - u], row[u:], -row[u])
                 below += n - j - u
-        # Four rows are taken from those below at once; u is the place of a column in the first.
+        # four rows are subtracted from those below at once; u is the index of a column in the first
         second, third, fourth = first + n - 1, first + 2 * n - 3, first + 3 * n - 6
         for u in range(4, n):
             a, b, c, e = V[first + u :], V[second + u :], V[third + u :], V[fourth + u :]
@@ -147,10 +148,10 @@ def solve(U: Floats, x: Floats) -> None:
 
 @njit(cache=True)
 def solve_each(V: Floats, x: Floats, n: float, constant: int, r: float, b: Floats) -> None:
-    """Overwrite b (d,) with one regression per feature, each beside a constant.
+    """Overwrite b (d,) with one regression per feature, each with a constant.
 
-    Where covariances are not kept, this is what the squares V (d,) and the sums x (d,) allow; with
-    one feature it is the regression. n, r: sums of the decisions and of what is regressed.
+    This is what the squares V (d,) and the sums x (d,) allow without covariances; with one feature
+    it is the ordinary regression. n, r: the number of decisions and the sum of the outcomes.
     constant: 1 if the last feature is 1; otherwise that of all models is fitted, not penalised.
     """
     last = len(b) - constant
@@ -254,9 +255,9 @@ def add_one(C: Floats, x: Floats) -> None:
 
 @njit(cache=True)
 def ridge_of(features: Floats, plays: float, out: Floats) -> float:
-    """Penalties (d,): the mean square of each feature where it is not 0, times how many are.
+    """Penalties (d,): the mean square of each feature where nonzero, times their mean number.
 
-    Returns how many are.
+    Returns that number.
     """
     d = features.shape[1]
     count = 0.0
@@ -291,9 +292,9 @@ def is_stale(
 ) -> bool:
     """Whether a model must be fitted anew.
 
-    The decisions that count more or less than when it was fitted are compared with those that it
-    knows and the ridge, which weighs as much as `count` of them. A report moves a mean by
-    1 / sqrt(reports) of its standard error.
+    The change in weight since the last fit is compared with the weight of the decisions and of the
+    ridge, which counts as `count` of them. A report moves a mean by 1 / sqrt(reports) of its
+    standard error.
     """
     if fit[WHEN] < 0.0:
         return True
@@ -322,16 +323,18 @@ def fit_model(
     fit: Floats,
     V: Floats,
 ) -> None:
-    """Fit model i of memory m, up to the constant: into fit (2 d + 6,).
+    """Fit model i of memory m, up to the constant, and write it to fit (2 d + 6,).
 
     discounts: of memories and blocks, by slot. shares, precisions: of blocks and models, by slot.
-    constant: 1 if the last feature is 1. V: room for (t,).
+    constant: 1 if the last feature is 1. V: working memory (t,).
     """
     d, t = len(ridge), len(V)
     b, f = fit[:d], fit[d : 2 * d]
     x = np.zeros(d)
     clear(b)
     clear(V)
+    # stage 1: b = sum of w r x, x = sum of w F x and V = sum of w F x x', over the settled sum and
+    # all blocks
     slots, weights, count = np.empty_like(order), np.empty(blocks), 0
     n, r = 0.0, 0.0
     for place in range(-1, blocks):
@@ -357,6 +360,7 @@ def fit_model(
                 count += 1
     add_stack(V, young, i, 2 + 2 * d, slots, weights, count)
     add_ridge(V, ridge)
+    # stage 2: V^-1 b and V^-1 f
     clear(f)
     add_row(f, x, 1.0)
     if t == d:
@@ -366,6 +370,7 @@ def fit_model(
         factor(V, d)
         solve(V, b)
         solve(V, f)
+    # stage 3: the terms of the constant mu: sum r - f' V^-1 b and sum F - f' V^-1 f
     fit[MASS] = n
     fit[TOTAL] = r - dot(x, b)
     fit[LEFT] = n - dot(x, f)
@@ -386,9 +391,9 @@ def fit_spread(
     V: Floats,
     out: Floats,
 ) -> None:
-    """The inverse of what was asked of model i, averaged over the memories, into out (t,).
+    """Write A_i^-1, of all decisions of model i averaged over the memories, to out (t,).
 
-    told: every outcome reports; then `asked` has the sums of all decisions.
+    told: whether every outcome reports; then `asked` has the sums of all decisions.
     """
     d, M = len(ridge), memory.shape[1]
     clear(V)

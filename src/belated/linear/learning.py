@@ -1,6 +1,6 @@
-"""What happens at a decision, at an outcome and when the models are fitted anew: compiled calls.
+"""Compiled calls for a decision, for an outcome and for fitting the models.
 
-Each call is handed the two arrays of a learner (see `sums.views`) and its log: features x (n, d),
+Each call gets the two arrays of a learner (see `sums.views`) and its log: features x (n, d),
 numbers (n, 3) and marks (n, 3) of the decisions from number `base` on.
 """
 
@@ -100,13 +100,13 @@ from belated.linear.sums import (
 from belated.linear.sums import TOTAL as REST
 
 SETTLED = 0.995
-"""Exposure from which a decision is settled: at half its age, so that the tail is behind it."""
+"""The exposure, at half its age, from which a decision is settled, so that the tail has passed."""
 LATER = 20
-"""Decisions and reports that must have come before anything is settled."""
+"""The number of decisions and of reports before the first block is settled."""
 SHARED = 0.02
-"""Weight that all memories have together, whatever they predict."""
+"""The weight that is divided equally among all memories."""
 EVERY = 10
-"""Decisions after which the models are fitted anew, if outcomes do not ask for it before."""
+"""The number of decisions after which the models are fitted anew, unless outcomes require it."""
 
 UNDECIDED, SILENT_YET, REPORTED, CLOSED = 0, 1, 2, 3
 # What `run` does, added up.
@@ -149,7 +149,7 @@ def clipping_point(sizes: Floats, span: Ints, decisions: int) -> float:
 
 @njit(cache=True)
 def pick(probabilities: Floats, u: float) -> int:
-    """The action at which the sum of the probabilities passes u times all of it."""
+    """The action at which the cumulative probability passes u times the total."""
     whole = 0.0
     for a in range(len(probabilities)):
         whole += probabilities[a]
@@ -192,7 +192,7 @@ def run(
     clock: float,
     out: Floats,
 ) -> int:
-    """Fit the models, begin a decision, choose, and note what was chosen; or some of it.
+    """Fit the models, begin a decision, choose, and note the choice; or some of these.
 
     what: BEGIN, CHOOSE, NOTE and FIT, added up; a decision that begins fits what is due. number: of
     the decision. given: features (n, d) or (1, d). models: of the actions at hand. u: draws the
@@ -252,7 +252,7 @@ def add_floor(out: Floats, models: Ints, level: Floats, reference: Floats) -> No
 
 @njit(cache=True)
 def note(s: State, number: int, i: int, x: Floats, mean: float, factor: float) -> None:
-    """Add a decision of model i with features x (d,) to the sums, and what is predicted of it."""
+    """Add a decision of model i with features x (d,) and its predictions to the sums."""
     counts, memory = s.counts, s.memory
     d, M = len(x), memory.shape[1]
     for u in range(d):
@@ -358,7 +358,7 @@ def take(
         row = s.predicted[number % RING]
         weight = row[M + 1] if age <= RING else 0.0
         if not silent and number < counts[UNPREDICTED]:
-            for m in range(M + 1):  # made before any report: as if the mean had been predicted
+            for m in range(M + 1):  # made before any report: the mean counts as its prediction
                 row[m] = centre
         before = log[k, USED]
         if first:
@@ -406,10 +406,10 @@ def close(
     seen: int,
     time: float,
 ) -> None:
-    """Close a decision: no outcome of it will be used any more.
+    """Close a decision: its outcomes will not be used any more.
 
-    Where silence has a meaning, it stays in the sums with the exposure that it has reached.
-    Otherwise it is taken out of the variance if it has not reported.
+    If silence has a meaning, it stays in the sums with its current exposure. Otherwise it is
+    removed from the variance if it has not reported.
     """
     s = views(floats, whole)
     counts, memory = s.counts, s.memory
@@ -483,7 +483,7 @@ def recount(
 
 @njit(cache=True)
 def least_of(row: Floats) -> float:
-    """The least entry of a row."""
+    """The smallest entry of a row."""
     found = math.inf
     for k in range(len(row)):
         found = min(found, row[k])
@@ -520,7 +520,7 @@ def fit_is_due(counts: Ints) -> bool:
 
 @njit(cache=True)
 def ripe(s: State, log: Floats, time: float) -> bool:
-    """Whether the outcomes of the oldest block have all but come."""
+    """Whether nearly all outcomes of the oldest block have arrived."""
     counts = s.counts
     if counts[BLOCKS] < 2:
         return False
@@ -536,11 +536,12 @@ def ripe(s: State, log: Floats, time: float) -> bool:
 
 @njit(cache=True)
 def refresh(s: State, log: Floats, marks: Indices, seen: int, time: float) -> None:
-    """Fit exposure, memories and models to all that has come."""
+    """Fit exposure, memories and models to all outcomes so far."""
     counts, level, memory, tally = s.counts, s.level, s.memory, s.tally
     A, d, t, M = counts[0], counts[1], counts[TERMS], memory.shape[1]
     begun, base = counts[BEGUN], counts[BASE]
     silent = counts[SILENT] == 1
+    # stage 1: the ridge D, and the width of the draws, WIDTH / sqrt(number of nonzero features)
     counts[FITTED], counts[FRESH], counts[KNOWN] = begun, 0, counts[REPORTS]
     ridge = np.empty(d)
     count = ridge_of(s.features, total(tally[PLAYS]), ridge)
@@ -551,6 +552,7 @@ def refresh(s: State, log: Floats, marks: Indices, seen: int, time: float) -> No
     exposed = np.empty(A)
     for i in range(A):
         exposed[i] = s.old[0, i, 0] if silent else tally[HITS, i]
+    # stage 2: the delay distributions F; old blocks are settled, all others get their exposure
     if silent:
         advance(s.edges, s.passed, s.delays, base, log, marks, seen, time)
     if silent and counts[REPORTS] > 0:
@@ -572,6 +574,7 @@ def refresh(s: State, log: Floats, marks: Indices, seen: int, time: float) -> No
         )
         for i in range(A):
             exposed[i] = s.old[0, i, 0]
+    # stage 3: the discounts g^(t-k) of every block, and the exposed decisions of every model
     for place in range(counts[BLOCKS]):
         slot = s.order[place]
         ages[slot] = begun - 0.5 * (s.low[slot] + s.high[slot] - 1)
@@ -579,6 +582,7 @@ def refresh(s: State, log: Floats, marks: Indices, seen: int, time: float) -> No
             discounts[m, slot] = memory[DISCOUNT, m] ** ages[slot]
         for i in range(A):
             exposed[i] += s.shares[slot, i] * s.young[slot, i, 0]
+    # stage 4: sigma and the mean outcome, the weights of the memories, and the stale models
     if counts[REPORTS] > 0:
         if silent:
             measure(s, exposed, hits, amount, squares)
@@ -615,6 +619,7 @@ def refresh(s: State, log: Floats, marks: Indices, seen: int, time: float) -> No
                 fitted[WHEN], fitted[EXPOSED] = begun, exposed[i]
                 fitted[REPORTED_THEN] = tally[HITS, i]
         average(s)
+    # stage 5: the inverses A_i^-1 of the variances
     if spread_is_stale(counts, memory, d):
         counts[SPREAD] = begun
         for m in range(M):
@@ -638,7 +643,7 @@ def refresh(s: State, log: Floats, marks: Indices, seen: int, time: float) -> No
 
 @njit(cache=True)
 def spread_is_stale(counts: Ints, memory: Floats, d: int) -> bool:
-    """Whether the weights of the memories or what they have forgotten change the variances."""
+    """Whether new weights of the memories, or their discounts, change the variances."""
     since = counts[BEGUN] - counts[SPREAD]
     limit = STALE if d <= WIDE else STALE_WIDE
     if counts[SPREAD] < 0 or since > 2.5 * limit * counts[SPREAD]:
@@ -654,12 +659,12 @@ def spread_is_stale(counts: Ints, memory: Floats, d: int) -> bool:
 def measure(s: State, exposed: Floats, hits: float, amount: float, squares: float) -> None:
     """The level of the outcomes, and the precisions of decisions that are partly exposed."""
     counts, level, tally = s.counts, s.level, s.tally
-    mass = max(total(exposed), hits)  # what has reported was exposed, whatever F says
+    mass = max(total(exposed), hits)  # a decision that has reported was exposed, whatever its F
     mean, rate, variance = amount / mass, hits / mass, squares / mass
     level[SIGMA] = math.sqrt(max(variance - mean * mean, 1e-6 * variance))
     level[MEAN], level[RATE] = mean, rate
     level[FOLLOWS] = 1.0 if counts[NEGATIVE] == 0 and mean > 0.0 else 0.0
-    # Equal outcomes are successes: the variance of one that is partly exposed is known.
+    # equal outcomes are successes: a partly exposed one has variance p F (1 - p F)
     equal = counts[KINDS] == 1 and level[EQUAL] != 0.0
     for i in range(len(exposed)):
         p = min((tally[HITS, i] + rate) / (exposed[i] + 1.0), 0.95) if equal else 0.0
@@ -670,10 +675,11 @@ def measure(s: State, exposed: Floats, hits: float, amount: float, squares: floa
 
 @njit(cache=True)
 def judge(s: State, ages: Floats) -> None:
-    """Weigh the memories by what they predicted."""
+    """Weight the memories by their predictions."""
     counts, level, memory = s.counts, s.level, s.memory
     M, A, P = s.old.shape
     d = counts[1]
+    # stage 1: the gain 2 r p - F p^2 of each memory's predictions p over predicting silence
     gains = np.empty(M)
     for m in range(M):
         gains[m] = 2.0 * memory[RP, m] - memory[PP, m]
@@ -687,6 +693,7 @@ def judge(s: State, ages: Floats) -> None:
                 if row[0] != 0.0:
                     for m in range(M):
                         gains[m] += part * (2.0 * row[P + m] - share * row[P + M + m])
+    # stage 2: log weights gain / (2 sigma^2) minus a prior that prefers slow memories
     scale = 2.0 * level[SIGMA] * level[SIGMA]
     best = -math.inf
     for m in range(M):
@@ -696,6 +703,7 @@ def judge(s: State, ages: Floats) -> None:
             prior = 0.5 * m + cost / max(level[RATE], 1e-9)
         gains[m] = (gains[m] / scale if scale > 0.0 else 0.0) - prior
         best = max(best, gains[m])
+    # stage 3: their softmax, with SHARED divided equally
     for m in range(M):
         gains[m] = math.exp(gains[m] - best)
     whole = total(gains)
@@ -726,4 +734,4 @@ def average(s: State) -> None:
                 s.theta[i, u] += weight * (fitted[u] - mu * fitted[d + u])
     if level[SIGMA] <= 1e-9 * abs(level[MEAN]) and s.counts[SILENT] == 0:
         for i in range(A):
-            clear(s.theta[i])  # outcomes have been equal: rounding must not decide
+            clear(s.theta[i])  # all outcomes were equal: rounding must not matter

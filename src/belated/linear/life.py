@@ -1,4 +1,4 @@
-"""What people ask of a learner: how each action does, and which one wins."""
+"""Summaries of a learner for people: the outcomes of each action, and which one wins."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from belated.core.arrays import Floats, Ints
 
 DRAWS = 4096
 ENOUGH = 0.95
-"""Probability from which an action is said to win."""
+"""The probability from which an action wins."""
 Z = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One action as people see it.
+    """One action, for people.
 
     Attributes:
         action: its name, or its number.
-        plays: decisions for it.
-        reports: of these, decisions that have reported.
-        exposed: decisions as far as their outcomes can have come by now.
-        mean: outcome per decision, not clipped, with what is still to come.
-        low: of its 95 % interval.
-        high: of its 95 % interval.
-        leads: probability that it is the best one for all visitors together.
+        plays: the number of decisions for it.
+        reports: the number of these that have reported.
+        exposed: the sum of the exposures of these decisions.
+        mean: outcome per decision, not clipped, corrected for outcomes to come.
+        low: the lower end of its 95 % interval.
+        high: the upper end of its 95 % interval.
+        leads: the probability that it is the best one for all visitors together.
         retired: whether it is no longer played.
     """
 
@@ -44,15 +44,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """What a feature adds to the outcome of an action.
+    """The effect of a feature on the outcome of an action.
 
     Attributes:
-        action: its name, or its number; "all" where one model is shared.
-        feature: what it is called. A number counts in its standard deviations.
-        weight: added to the outcome where the feature is 1; where it is a value of a category,
-            compared with the mixture of values that visitors have had.
-        low: of its 95 % interval.
-        high: of its 95 % interval.
+        action: its name, or its number; "all" if one model is shared.
+        feature: the name of the feature. Numbers are in standard deviations.
+        weight: the change of the outcome if the feature is 1; for a value of a category, relative
+            to the mixture of values of all visitors.
+        low: the lower end of its 95 % interval.
+        high: the upper end of its 95 % interval.
     """
 
     action: str
@@ -64,15 +64,15 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A learner as people see it.
+    """A summary of a learner for people.
 
     Attributes:
         rows: one per action.
-        probabilities: of each action now, averaged over the newest decisions, (A,); empty where
-            the actions vary.
-        weights: of the features, the one that surely matters most first.
+        probabilities: (A,) current probability of each action, averaged over the newest decisions;
+            empty if the actions vary.
+        weights: the weights of the features, the most significant first.
         ages: (E,), by the clock or in decisions.
-        shares: of the reports that have come at these ages, all actions together, (E,).
+        shares: (E,) the share of the reports that have arrived at these ages, over all actions.
         silence: the outcome of decisions that never report; None if all report.
     """
 
@@ -87,18 +87,18 @@ class Overview:
 def contrasts(
     theta: Floats, spread: Floats, average: Floats, groups: list[range]
 ) -> tuple[Floats, Floats]:
-    """What each feature adds to each action, and the variance of that, (A, d) each.
+    """The effect of each feature on each action, and its variance, (A, d) each.
 
-    The values of a category add up to 1, as the constant does, so the weight of one value alone
-    says nothing: it is compared with the average visitor's.
+    The indicators of a category add up to 1, like the constant, so the weight of one value alone
+    has no meaning: it is compared with that of the average visitor.
 
     Args:
         theta: weights, (A, d).
         spread: their covariances, (A, d, d), or variances (A, d, 1).
-        average: visitor, (d,).
-        groups: the places of the values of each category.
+        average: the average visitor, (d,).
+        groups: the indices of the values of each category.
     """
-    change = np.eye(theta.shape[1])  # row u: what is added to a visitor for feature u, (d, d)
+    change = np.eye(theta.shape[1])  # row u: the change of a visitor for feature u, (d, d)
     for group in groups:
         places = slice(group.start, group.stop)
         change[places, places] -= average[places]
@@ -110,7 +110,7 @@ def contrasts(
 def weights(
     actions: list[str], labels: list[str], theta: Floats, error: Floats, most: int
 ) -> list[Weight]:
-    """At most so many weights; theta, error: (A, d), of which the labels name the first."""
+    """At most `most` weights; theta, error: (A, d), of which the labels name the first."""
     d = len(labels)
     found = [(a, u) for a in range(len(actions)) for u in range(d)]
     sure = np.abs(theta[:, :d]) - Z * error[:, :d]
@@ -130,8 +130,8 @@ def weights(
 def means(exposed: Floats, raw: Floats, hits: Floats) -> tuple[Floats, Floats]:
     """Mean outcome of each action and its standard error, (A,) each.
 
-    raw: sums of the outcomes and of their squares, (2, A), relative to silence. One outcome of
-    average size more keeps the error of an action that has not reported yet above 0.
+    raw: sums of the outcomes and of their squares, (2, A), relative to silence. One additional
+    outcome of average size keeps the error of an action that has not reported yet above 0.
     """
     mass = np.maximum(exposed, 1e-12)
     mean: Floats = raw[0] / mass
@@ -142,12 +142,12 @@ def means(exposed: Floats, raw: Floats, hits: Floats) -> tuple[Floats, Floats]:
 
 
 def leading(mean: Floats, error: Floats, active: list[int]) -> Floats:
-    """Probability of each action to be the best of the active ones, (A,)."""
+    """The probability that each action is the best of the active ones, (A,)."""
     shares: Floats = np.zeros(len(mean))
     if not np.isfinite(error[active]).all():
         shares[active] = 1.0 / len(active)
         return shares
-    rng = np.random.default_rng(0)  # the same numbers, the same answer
+    rng = np.random.default_rng(0)  # a fixed seed, so that results repeat
     draws = mean[active] + error[active] * rng.standard_normal((DRAWS, len(active)))
     best = np.bincount(draws.argmax(axis=1), minlength=len(active))
     shares[active] = best / DRAWS
@@ -185,9 +185,9 @@ def table(
 
 
 def verdict(rows: list[Row], begun: int, span: float | None, unit: str = "") -> str:
-    """Which action leads, in words.
+    """The leading action, in words.
 
-    span: time that the decisions took, if there is a clock. unit: of that time, such as "days".
+    span: the time of the decisions, if there is a clock. unit: its unit, such as "days".
     """
     active = sorted((row for row in rows if not row.retired), key=lambda row: -row.leads)
     if len(active) == 1:
@@ -212,7 +212,7 @@ def verdict(rows: list[Row], begun: int, span: float | None, unit: str = "") -> 
 
 
 def _rounded(value: float) -> int | float:
-    """Two digits are enough."""
+    """The number rounded to two digits."""
     if value <= 0.0:
         return 0
     digits = 1 - math.floor(math.log10(value))

@@ -1,4 +1,4 @@
-"""A log of decisions in columns, as a warm start or to judge other policies."""
+"""A log of decisions in columns, for warm starts and off-policy evaluation."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from belated.core.arrays import Bools, Floats, Ints, frozen
 
 
 class DecisionLog:
-    """Decisions of the past and what has come of them.
+    """Past decisions and their outcomes.
 
     >>> log = DecisionLog([0, 1, 0], [0.5, 0.5, 0.9], [1.0, None, None], reported=[2, None, None])
     >>> len(log)
     3
 
     Args:
-        actions: the action of each decision, (n,), in the order in which they were made.
-        probabilities: with which it was drawn, (n,).
-        rewards: what has come of it, (n,); NaN or None where nothing has reported yet.
+        actions: the action of each decision, (n,), in the order of the decisions.
+        probabilities: its propensity, (n,).
+        rewards: its outcome, (n,); NaN or None if it has not reported yet.
         x: features, (n, d); None if there are none.
-        decided: times of the decisions, (n,); None counts decisions.
-        reported: when the reward arrived, (n,), on the same clock, NaN or None where it has not;
-            without `decided`, the number of the newest decision then. None: at once.
-        until: the time up to which the log tells of reports; None: the last time in it.
+        decided: the times of the decisions, (n,); None: time is the number of the decision.
+        reported: when the reward arrived, (n,), on the same clock, NaN or None if it has not;
+            without `decided`, the number of the newest decision at that time. None: at once.
+        until: the time up to which the log contains reports; None: the last time in it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What came of a decision: one number, or several that add up."""
+"""The outcome of a decision: one number, or several that are added."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Reward:
 
     Attributes:
         episode: the number of the decision.
-        value: any finite number; rewards of several events of one decision add up.
-        event: what reports, such as an order number. The same event with the same value again is
-            a duplicate; `None` is one event.
-        at: when it arrived, if that was before the `observe` that hands it over.
+        value: any finite number; the rewards of several events of one decision are added.
+        event: the name of the event, such as an order number. The same event with the same value
+            again is a duplicate; `None` is one event.
+        at: when it arrived, if that was before the call of `observe`.
     """
 
     episode: int
@@ -52,19 +52,19 @@ class Reward:
 
     @property
     def key(self) -> str:
-        """The event among the facts."""
+        """The key of the event among the facts."""
         return EVENT if self.event is None else f"={self.event}"
 
     def facts(self) -> dict[str | int, float]:
-        """What the record says: the value of its event."""
+        """The value of the event."""
         return {self.key: self.value}
 
     def renumbered(self, episode: int) -> Reward:
-        """The same record under another number."""
+        """A copy of the record for another decision."""
         return Reward(episode, self.value, self.event, self.at)
 
     def dated(self, at: float | None) -> Reward:
-        """The same record, arrived at this time, unless it says when it arrived."""
+        """A copy that arrived at this time, unless the record has a time of arrival already."""
         return self if at is None or self.at is not None else altered(self, at=at)
 
     def to_state(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Reward:
 
 
 def read(value: object) -> Reward:
-    """The reward of which `to_json` gave this value."""
+    """The reward from the value that `to_json` returned."""
     allowed = {"episode", "reward", "event", "at"}
     if not isinstance(value, dict) or not {"episode", "reward"} <= set(value) <= allowed:
         raise FeedbackError(f"a record must have an episode and a reward, got {checks.show(value)}")

@@ -1,8 +1,8 @@
-"""LinearSampler: decisions with features whose outcomes come late, and mostly not at all.
+"""LinearSampler: decisions with features whose outcomes arrive late, and mostly never.
 
-    F(age)       how much of an outcome can have come by that age          exposure
-    V, b, f      regression on what should have come by now                sums, fitting
-    memories     discounts of the past, weighted by what they predicted    learning
+    F(age)       the exposure of a decision of that age                    exposure
+    V, b, f      regression on the exposed outcomes                        sums, fitting
+    memories     discounts of the past, weighted by their predictions      learning
     policy       optimistic Thompson sampling, exact probabilities         choosing
 
 No constant has a unit: the learner does the same if outcomes and `silence` are multiplied by a
@@ -36,9 +36,9 @@ from belated.linear.reward import EVENT, Reward
 
 MEMORIES = (1.0, 0.9995, 0.998, 0.992)
 MORE_MEMORIES = (1.0, 0.9995, 0.999, 0.998, 0.996, 0.992, 0.984)
-"""Discounts per decision where silence has a meaning, and where every outcome reports."""
+"""Discounts per decision if silence has a meaning, and if every outcome reports."""
 DIAGONAL = 300
-"""Features above which only the diagonal of the covariance is kept, unless asked otherwise."""
+"""The number of features above which only the diagonal of the covariance is kept by default."""
 BLOCKS = 64
 _ARGUMENTS = (
     *("silence", "changes", "floor", "holdout", "reference", "seed", "diagonal", "close_at"),
@@ -64,14 +64,14 @@ class LinearSampler:
         problem: the choice to learn.
         silence: the outcome of decisions that never report; `None` if every outcome reports.
         changes: whether outcomes may change over time; without changes one memory is kept.
-        floor: probability that is shared out among all actions at hand.
-        holdout: share of the decisions that play another policy, for an honest comparison.
-        reference: that policy, as the probability of every action; by default all alike.
-        seed: decides all draws, together with the number of a decision.
-        diagonal: keep only the variances of the features, not their covariances; by default where
-            there are more than 300.
-        close_at: exposure at which a decision is forgotten on its own, such as 0.999; `None`
-            keeps every decision until `forget`.
+        floor: the probability that is divided equally among all available actions.
+        holdout: the share of the decisions that play another policy, for an unbiased comparison.
+        reference: that policy, as the probability of every action; by default uniform.
+        seed: the seed of all draws, together with the number of a decision.
+        diagonal: whether to keep only the variances of the features, not their covariances; by
+            default if there are more than 300 features.
+        close_at: the exposure at which a decision is forgotten automatically, such as 0.999;
+            `None` keeps every decision until `forget`.
     """
 
     information: Information = "bandit"
@@ -173,21 +173,21 @@ class LinearSampler:
         parts.span[:] = parts.sizes.shape[1], -1
         self._all = np.arange(A)
 
-    # What the agent says of itself
+    # Attributes of the agent
 
     @property
     def problem(self) -> Choice:
-        """What the agent was told."""
+        """The problem that the agent was made for."""
         return self._problem
 
     @property
     def floor(self) -> float:
-        """Probability that is shared out among all actions at hand."""
+        """The probability that is divided equally among all available actions."""
         return self._floor
 
     @property
     def holdout(self) -> float:
-        """Share of the decisions that play the reference policy, by default all actions alike."""
+        """The share of the decisions that play the reference policy, by default the uniform one."""
         return self._holdout
 
     @property
@@ -234,9 +234,9 @@ class LinearSampler:
 
         Args:
             x: the features: (d,), or one row per action at hand (n, d), or a table of named ones.
-            rng: draws the action; by default the draw depends on seed and number alone.
+            rng: draws the action; by default the draw depends only on seed and number.
             now: the time, if the caller has a clock.
-            among: the actions that are allowed now, by number or name.
+            among: the allowed actions, by number or name.
         """
         if rng is not None:
             checks.generator("rng", rng)
@@ -271,9 +271,9 @@ class LinearSampler:
         return Decision(number, int(models[place]), probability, self._whole_policy(models, out))
 
     def check_observation(self, x: object, among: object = None) -> object:
-        """Raise `ValueError` if no decision can be made there; nothing changes.
+        """Raise `ValueError` if no decision is possible there; nothing changes.
 
-        Returns the same for `decide`: a list of numbers as an array, which is not read again.
+        Returns the observation for `decide`: a list of numbers as an array, already checked.
         """
         given, _, _ = self._at_hand(x, among)
         return given[0].copy() if given is self._given else x
@@ -376,7 +376,7 @@ class LinearSampler:
         self._run(NOTE, number, np.array(row[None], order="C"), np.array([model]), np.empty(1))
 
     def note(self, number: int, x: object, action: int) -> None:
-        """Say what was done in a decision that has begun and has not acted here."""
+        """Report the action of a decision that has begun and was made elsewhere."""
         given, raw = self._rows(x)
         for numbers in raw:
             self._scaling.note(numbers)
@@ -385,7 +385,7 @@ class LinearSampler:
         self._note(number, given[action if shared else 0], 0 if shared else action)
 
     def _begin(self, time: float | None) -> int:
-        """Begin a decision of which nothing is known yet; returns its number."""
+        """Begin a decision without features yet; returns its number."""
         number = self._ready(time)
         self._run(BEGIN, number, self._blank(), self._all, self._empty)
         self._has_begun()
@@ -406,9 +406,9 @@ class LinearSampler:
     # Outcomes
 
     def observe(self, records: Iterable[Reward], now: float | None = None) -> None:
-        """Take a batch whole, or raise `FeedbackError` and take nothing of it.
+        """Accept a whole batch, or raise `FeedbackError` and accept none of it.
 
-        A call without records says that nothing has come until now.
+        A call without records means that nothing has arrived until now.
         """
         clock = self._clock
         time = None if now is None else clock.checked(now)
@@ -507,10 +507,10 @@ class LinearSampler:
         )
 
     def forget(self, episode: int) -> None:
-        """Let go of a decision: no outcome of it will be used any more.
+        """Discard a decision: its outcomes will not be used any more.
 
-        Where silence has a meaning, the decision stays in the sums with the exposure that it has
-        reached; otherwise it is dropped.
+        If silence has a meaning, the decision stays in the sums with its current exposure;
+        otherwise it is dropped.
         """
         try:
             number = checks.integer("episode", episode, 0)
@@ -545,7 +545,7 @@ class LinearSampler:
     # Fitting
 
     def _fit(self) -> None:
-        """Fit the models to all that has been learned."""
+        """Fit the models to all outcomes so far."""
         self._run(FIT, self._begun, self._blank(), self._all, self._empty)
 
     def _close_exposed(self, share: float) -> None:
@@ -561,7 +561,7 @@ class LinearSampler:
         self._trim()
 
     def _restart_ages(self) -> None:
-        """Count delays anew, in the unit that has changed."""
+        """Count delays anew after a change of the unit."""
         fixed, self._clock.fixed = self._clock.fixed, False  # delays that wait are noted too
         if self._waiting:
             self._learn_waiting()
@@ -599,7 +599,7 @@ class LinearSampler:
         return self._models - 1
 
     def retire(self, action: int | str) -> None:
-        """Play an action no more; outcomes of what was decided are still learned."""
+        """Stop playing an action; outcomes of earlier decisions still count."""
         number = self._problem.index("action", action)
         if len(self._retired | {number}) == self._models:
             raise ValueError(f"action must leave one that is played, got {action!r}, the last one")
@@ -612,9 +612,9 @@ class LinearSampler:
         floor: float | None = None,
         holdout: float | None = None,
     ) -> None:
-        """Change what may change while the learner learns; what is None stays.
+        """Change the settings that may change while the learner learns; None keeps one.
 
-        names: what the actions are called from now on, all of them.
+        names: the new names of all actions.
         """
         problem = self._problem
         if names is not None:
@@ -632,11 +632,11 @@ class LinearSampler:
         self._parts.level[sums.HOLDOUT] = self._holdout
 
     def table(self) -> list[Row]:
-        """One row per action: plays, reports, expected outcome with an interval, what leads."""
+        """One row per action: plays, reports, expected outcome with an interval, lead."""
         return stored.twin(self)._table()  # type: ignore[no-any-return]
 
     def _table(self) -> list[Row]:
-        """The table, with all that has come; this learns, so it is asked of a copy."""
+        """The table, with all outcomes so far; this learns, so it is called on a copy."""
         if self._waiting:
             self._learn_waiting()
         parts = self._parts
@@ -670,14 +670,14 @@ class LinearSampler:
         )
 
     def overview(self, most: int = 40, newest: int = 100) -> Overview:
-        """The table, the probabilities now, and the weights of the features that matter.
+        """The table, the current probabilities, and the weights of the important features.
 
-        most: weights at most. newest: decisions whose features stand for those to come.
+        most: the largest number of weights. newest: the number of decisions to average over.
         """
         return stored.twin(self)._overview(most, newest)  # type: ignore[no-any-return]
 
     def _overview(self, most: int, newest: int) -> Overview:
-        """See `overview`; asked of a copy."""
+        """See `overview`; called on a copy."""
         rows = self._table()
         parts, groups = self._parts, self._problem.groups()
         d = parts.theta.shape[1]
@@ -708,19 +708,19 @@ class LinearSampler:
         return Overview(rows, now, strongest, parts.edges.copy(), pool, self._silence)
 
     def verdict(self) -> str:
-        """Which action leads, how sure that is, and what it would take to be sure."""
+        """The leading action, its certainty, and how many decisions are needed for certainty."""
         span = self._clock.time - float(self._log[0, CLOCK]) if self._clock.told else None
         return life.verdict(self.table(), self._begun, span)
 
     def replay(self, log: DecisionLog, observations: Sequence[object] | None = None) -> None:
-        """Begin with a log of decisions that were made elsewhere; only a fresh learner can.
+        """Learn from a log of decisions that were made elsewhere; only for a fresh learner.
 
-        They get the numbers from 0 on; rewards that come later are reported under these.
+        They get the numbers from 0 on; report later rewards under these.
 
         Args:
             log: the decisions.
-            observations: what each of them was asked with, instead of the features of the log, so
-                that numbers get the scale that later decisions will have.
+            observations: their observations, in place of the features of the log, so that numbers
+                get the same scale as in later decisions.
         """
         checks.instance("log", log, DecisionLog)
         if self._begun:
@@ -779,7 +779,7 @@ class LinearSampler:
         return numbers
 
     def _effective_memory(self) -> float:
-        """Decisions that count, averaged over the memories; at most all."""
+        """The effective number of decisions, averaged over the memories."""
         memory, begun = self._parts.memory, max(self._begun, 1)
         lengths = 1.0 / np.maximum(1.0 - memory[sums.DISCOUNT], 1.0 / begun)
         return float(np.minimum(lengths, begun) @ memory[sums.WEIGHT])
@@ -796,7 +796,7 @@ class LinearSampler:
         return age * (self._begun - self._base) / span if span > 0.0 else 0.0
 
     def _exposed(self) -> Floats:
-        """Decisions of each model, each as far as its outcome can have come, (A,)."""
+        """The sum of the exposures of the decisions of each model, (A,)."""
         parts = self._parts
         order = parts.order[: self._whole[sums.BLOCKS]]
         exposed: Floats = parts.old[0, :, 0] + (parts.shares * parts.young[:, :, 0])[order].sum(0)
@@ -831,7 +831,7 @@ class LinearSampler:
         return call(self, given.pop("problem"), **given)
 
     def state(self) -> stored.State:
-        """Everything that decides what the learner does next."""
+        """Everything that the learner's next decisions depend on."""
         self._read_notes()
         given = self.configuration()
         return {
@@ -855,14 +855,14 @@ class LinearSampler:
 
     @classmethod
     def from_state(cls, state: stored.State) -> Self:
-        """A learner that continues where the one that wrote the state was."""
+        """The learner that wrote the state."""
         read = stored.exact(state, *_FIELDS)
         agent = cls(stored.made(read["problem"]), **{name: read[name] for name in _ARGUMENTS})
         agent.restore(state)
         return agent
 
     def restore(self, state: stored.State) -> None:
-        """Continue where a learner with the same arguments was."""
+        """Continue from the state of a learner with the same arguments."""
         read = stored.exact(state, *_FIELDS)
         for action in stored.items("retired", read["retired"]):
             self._retired.add(checks.integer("retired", action, 0, self._models - 1))
@@ -915,7 +915,7 @@ class LinearSampler:
     # Room
 
     def _make_room(self) -> None:
-        """Let the log grow by an eighth; the arrays grow in place where the system can."""
+        """Let the log grow by an eighth; the arrays grow in place if the system allows it."""
         size = len(self._log)
         for column in (self._x, self._log, self._marks):
             column.resize((size + max(64, size // 8), column.shape[1]), refcheck=False)
@@ -934,14 +934,14 @@ class LinearSampler:
 
 
 class Policy:
-    """The policy of a decision that has begun; it is computed when it is asked for."""
+    """The policy of a decision that has begun; it is computed when it is used."""
 
     def __init__(self, agent: LinearSampler, number: int) -> None:
         self._agent = agent
         self._number = number
 
     def probabilities(self, step: int, observation: object, among: object) -> Floats:
-        """The probability of every action for the features at hand."""
+        """The probability of every action for these features."""
         checks.integer("step", step, 0, 0)
         return self._agent._asked(self._number, observation, among)
 

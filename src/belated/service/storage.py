@@ -167,9 +167,7 @@ class SQLiteStorage:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         (found,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
-        if (
-            found != "ok"
-        ):  # a damaged page may hide the newest events from checksums
+        if found != "ok":  # a damaged page may hide the newest events from checksums
             self._db.close()
             raise StorageError(f"{path} is damaged: {' '.join(found.split())}")
         layout = self._db.execute("PRAGMA user_version").fetchone()[0]

@@ -1,6 +1,6 @@
-"""What people would otherwise use for decisions with features, fed late outcomes as they do.
+"""Standard algorithms for decisions with features, with the usual treatments of late outcomes.
 
-They are here to be compared with. None of them can be saved.
+They are for comparisons, and cannot be saved.
 """
 
 from belated.linear.rivals.otf_lin_ucb import OTFLinUCB

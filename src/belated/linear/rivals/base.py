@@ -1,8 +1,8 @@
-"""What the rivals for decisions share: numbers, pending decisions, and when an outcome is learned.
+"""The base of the rivals for decisions: pending decisions, and when they are learned from.
 
-join          when a decision is learned from
-"arrival"     when its outcome arrives; silence teaches nothing
-"window"      after so many decisions, with what has come by then; silence counts as `silence`
+join          when a rival learns from a decision
+"arrival"     when its outcome arrives; silence is ignored
+"window"      after `window` decisions, from the outcome so far; silence counts as `silence`
 "at once"     as `silence` when it is made, and corrected when its outcome arrives
 """
 
@@ -26,7 +26,7 @@ JOINS = ("arrival", "window", "at once")
 
 
 class Pending:
-    """A decision that is not learned from yet, or not for good."""
+    """A decision that the rival has not learned from yet, or may still correct."""
 
     __slots__ = ("action", "events", "probability", "rows", "total")
 
@@ -39,7 +39,7 @@ class Pending:
 
     @property
     def features(self) -> Floats:
-        """Of the chosen action, (d,)."""
+        """The features of the chosen action, (d,)."""
         row: Floats = self.rows[self.action]
         return row
 
@@ -48,7 +48,7 @@ class Begun:
     """A decision that has begun.
 
     Attributes:
-        number: of the decision.
+        number: the number of the decision.
     """
 
     def __init__(self, rival: DecisionRival, number: int) -> None:
@@ -56,18 +56,18 @@ class Begun:
         self.number = number
 
     def probabilities(self, step: int = 0, observation: object = None, among: Any = None) -> Floats:
-        """The policy (n,) for the features at hand."""
+        """The policy (n,) for these features."""
         return self.decided(observation, None, among, note=False).probabilities
 
     def act(
         self, step: int = 0, observation: object = None, rng: Any = None, among: Any = None
     ) -> tuple[int, float]:
-        """Draw the action; also its probability."""
+        """Draw the action; returns the action and its probability."""
         made = self.decided(observation, rng, among)
         return made.action, made.probability
 
     def decided(self, x: object, rng: Any, among: Any, *, note: bool = True) -> Decision:
-        """Draw an action, and note it as what was done."""
+        """Draw an action and note it."""
         if among is not None:
             raise ValueError(f"among must be None for this rival, got {checks.show(among)}")
         rival = self._rival
@@ -85,10 +85,10 @@ class DecisionRival(ABC):
 
     Args:
         problem: the choice.
-        silence: the outcome of what never reports; None if every outcome reports.
-        join: when a decision is learned from; see above.
-        window: of "window", in decisions.
-        seed: decides the draws.
+        silence: the outcome of decisions that never report; None if every outcome reports.
+        join: when a rival learns from a decision; see above.
+        window: the length of the window for "window", in decisions.
+        seed: the seed of the draws.
     """
 
     information = "bandit"
@@ -149,7 +149,7 @@ class DecisionRival(ABC):
         return self.begin_episode(now).decided(x, rng, among)
 
     def observe(self, records: Iterable[Reward], now: float | None = None) -> None:
-        """Take outcomes; what is closed or came before is left aside."""
+        """Accept outcomes; those of closed decisions and repeated ones are ignored."""
         batch = list(records)
         for record in batch:
             if not isinstance(record, Reward):
@@ -173,18 +173,18 @@ class DecisionRival(ABC):
                 self._used += first
 
     def forget(self, episode: int) -> None:
-        """Let go of a decision."""
+        """Discard a decision."""
         self._open.pop(episode, None)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """How many decisions were made, are open and were learned from."""
+        """The numbers of decisions made, open and learned from."""
         return {"begun": self.begun, "open": len(self._open), "used": self._used}
 
     def __repr__(self) -> str:
         return call(self, self.problem, **self._arguments)
 
     def _rows(self, x: object) -> Floats:
-        """The features of every action, (n, d), with a constant where each has its own model."""
+        """The features of every action, (n, d), with a constant if each has its own model."""
         given = np.zeros(0) if x is None else np.asarray(x, dtype=float)
         if self.problem.shared:
             return np.atleast_2d(given)
@@ -198,7 +198,7 @@ class DecisionRival(ABC):
             self._learn_from(entry, self._silence, 1.0)
 
     def _close(self, last: int) -> None:
-        """Learn from every decision up to this one, with what has come."""
+        """Learn from every decision up to this one, from the outcomes so far."""
         while self._open and (number := next(iter(self._open))) <= last:
             entry = self._open.pop(number)
             outcome = entry.total if entry.events else self._silence
@@ -215,11 +215,11 @@ class DecisionRival(ABC):
 
     @abstractmethod
     def _learn(self, features: Floats, action: int, outcome: float, weight: float) -> None:
-        """Add a decision with its outcome; weight 0 adds to the outcome of one learned before."""
+        """Add a decision with its outcome; weight 0 adds to the outcome of an earlier one."""
 
 
 def greedy(values: Floats) -> Floats:
-    """The distribution over the largest values; ties share evenly."""
+    """The uniform distribution over the largest values."""
     best = values == values.max()
     shared: Floats = best / best.sum()
     return shared

@@ -3,7 +3,7 @@
     paper       here
     m           window
     A_t         the features of the chosen action, in the block of its model
-    V_t, B_t    inverse, moments; B_t adds A_s when its outcome comes within m rounds
+    V_t, B_t    inverse, moments; B_t adds A_s when its outcome arrives within m rounds
     f_{t,d}     sqrt(lam) + sqrt(2 log(1/delta) + d log((d lam + t) / (d lam)))
     a_{t,d}     scale * (2 f + sum over the last m decisions of |A_s| as it was when s was played)
 
@@ -32,11 +32,11 @@ class OTFLinUCB(DecisionRival):
 
     Args:
         problem: the choice.
-        window: m, in decisions; what comes later is ignored.
+        window: m, in decisions; later outcomes are ignored.
         delta: the probability that the bound fails.
         lam: the ridge.
         scale: factor on the width; 1 is the paper.
-        seed: decides the draws among ties.
+        seed: the seed of the draws among ties.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Ridge regression with a simple rule of choice: epsilon-greedy, LinUCB or linear Thompson.
+"""Ridge regression with a simple policy: epsilon-greedy, LinUCB or linear Thompson sampling.
 
 LinUCB: Li, Chu, Langford & Schapire (2010). Thompson sampling with linear payoffs: Agrawal & Goyal
-(2013). Epsilon-greedy is what a regression in a loop gives.
+(2013). Epsilon-greedy is the simplest use of a regression.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from belated.linear.rivals.base import DecisionRival, Join, greedy
 Rule = Literal["epsilon", "ucb", "thompson"]
 RULES = ("epsilon", "ucb", "thompson")
 DRAWS = 64
-"""Draws of Thompson sampling, of which the policy is the share that an action wins."""
+"""The number of draws of Thompson sampling; a probability is the share of draws that it wins."""
 
 
 class Regression:
@@ -45,7 +45,7 @@ class Regression:
 
 
 class RidgeRival(DecisionRival):
-    """Ridge regression and a rule of choice.
+    """Ridge regression and a policy.
 
     Args:
         problem: the choice.

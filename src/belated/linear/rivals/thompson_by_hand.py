@@ -1,8 +1,7 @@
-"""What one writes by hand in twenty lines: a Beta posterior per action and cell, failures at once.
+"""A simple hand-written solution: a Beta posterior per action and cell, failures at once.
 
-A decision counts as a failure when it is made, and its success moves it when it comes. Features
-become cells: each is cut at 0, and the visitor's cell is the pattern of signs. Amounts count as
-successes.
+A decision counts as a failure when it is made, and as a success when one arrives. Features become
+cells: the cell of a visitor is the pattern of signs. Amounts count as successes.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ class ThompsonByHand(DecisionRival):
 
     Args:
         problem: a choice with listed actions.
-        bits: how many features make cells.
-        seed: decides the draws.
+        bits: the number of features that form cells.
+        seed: the seed of the draws.
     """
 
     def __init__(self, problem: Choice, *, bits: int = 3, seed: int = 0) -> None:

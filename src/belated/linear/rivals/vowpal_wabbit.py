@@ -1,8 +1,8 @@
-"""Vowpal Wabbit's contextual bandits: epsilon-greedy and SquareCB, fed late outcomes as users do.
+"""Vowpal Wabbit's contextual bandits, epsilon-greedy and SquareCB, with late outcomes.
 
 Vowpal Wabbit leaves the join of decisions and outcomes to its user. Two ways are usual: to learn
-when an outcome arrives, or after a fixed window, with silence as its outcome then. Costs are
-outcomes with the sign turned. A visitor's features are crossed with the action (-q UA).
+when an outcome arrives, or after a fixed window, where silence is an outcome. Costs are negated
+outcomes. A visitor's features are crossed with the action (-q UA).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class VowpalWabbit(DecisionRival):
         problem: the choice.
         rule: "epsilon": greedy, with probability `epsilon` uniform; "squarecb": inverse gap
             weighting with `gamma_scale`.
-        epsilon: of "epsilon".
-        gamma_scale: of "squarecb".
-        learning_rate: of its regression.
+        epsilon: the parameter of "epsilon".
+        gamma_scale: the parameter of "squarecb".
+        learning_rate: the learning rate of its regression.
         silence, seed: see `DecisionRival`.
         join: "arrival" or "window"; it cannot correct what it has learned.
-        window: of "window", in decisions.
+        window: the length of the window for "window", in decisions.
     """
 
     def __init__(
