@@ -19,7 +19,7 @@ class PlannerTwin:
         H = problem.horizon
         self.keeps = KEEPS if changing else KEEPS[:1]
         self.rate = min(0.04, max(0.01, 0.1 / H)) if changing else 0.0
-        self.patience, self.fruitless = 30, 0
+        self.patience, self.fruitless = 100, 0
         # memory -> {(s, a) or (h, s, a): [sum, weight]}
         self.memories = [{} for _ in self.keeps] + ([{}] if H > 1 else [])
         self.pooled = len(self.keeps)

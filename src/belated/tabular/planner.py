@@ -62,7 +62,7 @@ def probe_rate(horizon: int) -> float:
     return min(0.04, max(0.01, 0.1 / horizon))
 
 
-FRUITLESS = 30
+FRUITLESS = 100
 """After this many probes without a discovery, their rate falls with the number of such probes."""
 
 
