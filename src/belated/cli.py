@@ -221,7 +221,7 @@ def run(
 
 @Parameter(name="*")
 @dataclasses.dataclass(frozen=True)
-class Look:
+class FigureOptions:
     """How figures are drawn, and in which formats."""
 
     width: Annotated[
@@ -263,11 +263,11 @@ class Look:
         return [checks.choice("--format", form.strip(), FORMS) for form in self.form.split(",")]
 
 
-LOOK = Look()
+LOOK = FigureOptions()
 
 
 @app.command
-def plot(directory: Path, /, *, look: Look = LOOK) -> None:
+def plot(directory: Path, /, *, look: FigureOptions = LOOK) -> None:
     """Draw the figures of a directory of results again.
 
     Args:
@@ -339,7 +339,7 @@ def table_(
 def compare(
     *directories: Path,
     out_dir: Annotated[Path, Parameter(name="--out")] = Path("out/compare"),
-    look: Look = LOOK,
+    look: FigureOptions = LOOK,
 ) -> None:
     """Compare the agents of several directories of results: tables, and curves in one plot.
 

@@ -65,7 +65,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ServedDecision:
     """A decision of one step.
 
     Attributes:
@@ -224,14 +224,14 @@ class _Calls(ABC):
 
     def _decide_or_choose(
         self, episode: int | None, step: int | None, asked: Mapping[str, Any]
-    ) -> _Call[tuple[int, float] | Decision]:
+    ) -> _Call[tuple[int, float] | ServedDecision]:
         """A decision at a step of an episode, or in a new episode of one step."""
         if episode is None:
             return (yield from self._choose_one(asked))
         where = _given("step", step), _given("state", asked["state"])
         return (yield from self._decide(episode, *where))
 
-    def _choose(self, asked: Iterable[Mapping[str, Any]]) -> _Call[list[Decision]]:
+    def _choose(self, asked: Iterable[Mapping[str, Any]]) -> _Call[list[ServedDecision]]:
         bodies = [_asked_for(one) for one in asked]
         found: list[Any] = []
         for some in _portions(bodies):
@@ -240,7 +240,7 @@ class _Calls(ABC):
             found += answer.json()["decisions"]
         return [_decision(told, body["key"]) for told, body in zip(found, bodies, strict=True)]
 
-    def _choose_one(self, asked: Mapping[str, Any]) -> _Call[Decision]:
+    def _choose_one(self, asked: Mapping[str, Any]) -> _Call[ServedDecision]:
         body = _asked_for(asked)
         answer = yield from self._asked("POST", "/decide", _dumped("a decision", body))
         return _decision(answer.json(), body["key"])
@@ -389,7 +389,7 @@ class Client(_Calls):
         features: Any = ...,
         among: Any = ...,
         key: str | None = ...,
-    ) -> Decision: ...
+    ) -> ServedDecision: ...
     def decide(
         self,
         episode: int | None = None,
@@ -399,7 +399,7 @@ class Client(_Calls):
         features: Any = None,
         among: Any = None,
         key: str | None = None,
-    ) -> tuple[int, float] | Decision:
+    ) -> tuple[int, float] | ServedDecision:
         """Decide at a step of an episode, or begin an episode of one step and decide in it.
 
         Args:
@@ -411,12 +411,12 @@ class Client(_Calls):
             key: your own key, for feedback; the same key again gives the same decision.
 
         Returns:
-            Action and probability, the same for a repeated call; a `Decision` for a new episode.
+            Action and probability, the same if repeated; a `ServedDecision` in a new episode.
         """
         asked = {"state": state, "features": features, "among": among, "key": key}
         return self._run(self._decide_or_choose(episode, step, asked))
 
-    def decide_many(self, asked: Iterable[Mapping[str, Any]]) -> list[Decision]:
+    def decide_many(self, asked: Iterable[Mapping[str, Any]]) -> list[ServedDecision]:
         """Make many decisions: each item holds keyword arguments of `decide`.
 
         Up to 500 decisions are one request, in which all are made or none.
@@ -499,7 +499,7 @@ class AsyncClient(_Calls):
         features: Any = ...,
         among: Any = ...,
         key: str | None = ...,
-    ) -> Decision: ...
+    ) -> ServedDecision: ...
     async def decide(
         self,
         episode: int | None = None,
@@ -509,12 +509,12 @@ class AsyncClient(_Calls):
         features: Any = None,
         among: Any = None,
         key: str | None = None,
-    ) -> tuple[int, float] | Decision:
+    ) -> tuple[int, float] | ServedDecision:
         """See `Client`."""
         asked = {"state": state, "features": features, "among": among, "key": key}
         return await self._run(self._decide_or_choose(episode, step, asked))
 
-    async def decide_many(self, asked: Iterable[Mapping[str, Any]]) -> list[Decision]:
+    async def decide_many(self, asked: Iterable[Mapping[str, Any]]) -> list[ServedDecision]:
         """See `Client`."""
         return await self._run(self._choose(asked))
 
@@ -688,9 +688,9 @@ def _given(name: str, value: int | None) -> int:
     return value
 
 
-def _decision(told: Mapping[str, Any], key: str) -> Decision:
+def _decision(told: Mapping[str, Any], key: str) -> ServedDecision:
     names = ("action", "probability", "episode", "name", "created")
-    return Decision(key=key, **{name: told[name] for name in names if name in told})
+    return ServedDecision(key=key, **{name: told[name] for name in names if name in told})
 
 
 def _dumped(what: str, value: Any) -> str:

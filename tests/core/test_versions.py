@@ -11,7 +11,7 @@ import pytest
 import belated as bl
 import recorded
 from belated.core import memory, saving, versions
-from belated.core.versions import Choices, Difference, KeptPolicy, Versions, whole
+from belated.core.versions import Choices, KeptPolicy, RowsDifference, Versions, whole
 from belated.lab import experiment, run
 from belated.parts import Bonus, Softmax
 from registry import AGENTS
@@ -48,7 +48,7 @@ def test_a_policy_is_made_again_to_the_last_bit(by_difference):
         found.append(kept.keep(played[-1]))
     for given, one in zip(played, found, strict=True):
         assert whole(one).tobytes() == given.tobytes()
-    sizes = [len(one.rows) for one in found if isinstance(one, Difference)]
+    sizes = [len(one.rows) for one in found if isinstance(one, RowsDifference)]
     assert len(sizes) > 30
     assert np.mean(sizes) < 10  # of 20 rows
 
@@ -150,7 +150,7 @@ def test_a_grid_is_learned_bit_for_bit_from_a_part_of_its_rows(monkeypatch):
     assert found == everything
     kept = [entry.memory.policy for entry in agent._ledger if entry.memory]
     assert len(kept) == 25
-    rows = [len(one.rows) for one in kept if isinstance(one, Difference)]
+    rows = [len(one.rows) for one in kept if isinstance(one, RowsDifference)]
     assert len(rows) == 25
     assert np.mean(rows) < 0.5 * 6 * 6 * 8
 
@@ -176,7 +176,7 @@ def test_a_saved_agent_continues_from_differences(name, by_difference):
     agent = AGENTS[name](world)
     recorded.played(world, agent)
     twin = saving.from_bytes(saving.to_bytes(agent), "here")
-    assert any(isinstance(policy_of(e.memory), Difference) for e in twin._ledger if e.memory)
+    assert any(isinstance(policy_of(e.memory), RowsDifference) for e in twin._ledger if e.memory)
     costs = np.full(3, 0.5) if agent.information == "bandit" else np.full((1, 4, 2), 0.5)
     for number in agent.open_episodes():
         for one in (agent, twin):

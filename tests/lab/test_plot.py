@@ -262,7 +262,7 @@ def test_the_command_line_asks_for_costs_and_regrets_too(result, capsys):
     options = [text for name, value in given.items() for text in (f"--{name}", value)]
     assert cli.main(["table", str(result.directory), *options]) == 0
     assert capsys.readouterr().out == result.table(**given).markdown()
-    assert cli.Look(**given).layout() == style.Layout(**given)
+    assert cli.FigureOptions(**given).layout() == style.Layout(**given)
     assert cli.main(["table", str(result.directory), "--regret", "static"]) == 2
     assert "regret must be one of" in capsys.readouterr().err
 

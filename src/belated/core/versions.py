@@ -23,7 +23,7 @@ LARGE = 2**16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Difference:
+class RowsDifference:
     """A policy that differs from another one in some rows.
 
     Attributes:
@@ -37,7 +37,7 @@ class Difference:
     values: Floats
 
     @classmethod
-    def at(cls, base: Floats, rows: Ints, values: Floats) -> Difference:
+    def at(cls, base: Floats, rows: Ints, values: Floats) -> RowsDifference:
         """The difference in some rows, given by increasing flat indices."""
         differs = np.zeros(base.size // base.shape[-1], dtype=np.bool_)
         differs[rows] = True
@@ -73,7 +73,7 @@ class Choices:
         return frozen(one_hot(self.actions.astype(np.int64), self.count))
 
 
-Kept = Floats | Difference | Choices
+Kept = Floats | RowsDifference | Choices
 """A stored policy."""
 
 
@@ -132,7 +132,7 @@ class Versions:
         if len(rows) == count:
             return policy
         flat = policy.reshape(-1, policy.shape[-1])
-        return Difference.at(self._base, rows, frozen(flat[rows]))
+        return RowsDifference.at(self._base, rows, frozen(flat[rows]))
 
     def _differing(self, first: Floats, second: Floats) -> Ints:
         """The rows in which two policies differ, bit by bit."""
@@ -168,7 +168,7 @@ class KeptPolicy:
         """The policy, or the parts of the difference; none of these ever changes."""
         if isinstance(value, Choices):
             return {"actions": value.actions.astype(np.int64)}
-        if not isinstance(value, Difference):
+        if not isinstance(value, RowsDifference):
             return value
         return {"base": value.base, "rows": value.rows, "values": value.values}
 
@@ -187,7 +187,7 @@ class KeptPolicy:
         if np.any(np.diff(rows) <= 0):
             raise ValueError("rows must rise, each once")
         values = Distributions((len(rows), self.shape[-1])).read("values", read["values"])
-        return Difference.at(self._base("base", read["base"]), rows, values)
+        return RowsDifference.at(self._base("base", read["base"]), rows, values)
 
     def _base(self, name: str, saved: Any) -> Floats:
         """The policy itself; one that many episodes share is checked once."""

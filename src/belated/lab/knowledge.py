@@ -61,7 +61,7 @@ def _by_case(experiment: Experiment) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class AgentParameter:
     """A parameter of an agent, or of a part inside it.
 
     Attributes:
@@ -101,7 +101,7 @@ def _sentence(experiment: Experiment, learner: Learner) -> str:
     return f"{learner.name} is also given {_list(items)}. {seen}"
 
 
-def _told(item: Given) -> str | None:
+def _told(item: AgentParameter) -> str | None:
     """What an agent knows by a parameter, if anything."""
     if item.name == "kind" and is_own(item.value):
         return f"what {item.value} asks for, which may be the true transitions and the delays"
@@ -111,11 +111,11 @@ def _told(item: Given) -> str | None:
 
 def _values(
     key: str, part: Part, registry: Registry, *, copied: bool = False, restarted: bool = False
-) -> Iterator[Given]:
+) -> Iterator[AgentParameter]:
     """All parameters of a part and of the parts inside, with their defaults."""
     own = is_own(part.kind)
     defaults = with_defaults(Part(part.kind), registry)
-    yield Given(f"{key}kind", part.kind, None, copied)
+    yield AgentParameter(f"{key}kind", part.kind, None, copied)
     for name, given in (defaults | part.values).items():
         inside = registry.inside(name)
         value = given.part if isinstance(given, Inner) else given
@@ -123,7 +123,7 @@ def _values(
             value = as_part(value)
         parts = [item for item in _listed(value) if isinstance(item, Part)]
         for item in parts:
-            yield Given(f"{key}{name}", item.kind, None, copied)
+            yield AgentParameter(f"{key}{name}", item.kind, None, copied)
             yield from _values(
                 f"{key}{name}.",
                 item,
@@ -132,7 +132,7 @@ def _values(
                 restarted=restarted or part.kind in RESTARTS,
             )
         if not parts and not (restarted and name in REPLACED):
-            yield Given(f"{key}{name}", value, defaults.get(name), copied)
+            yield AgentParameter(f"{key}{name}", value, defaults.get(name), copied)
 
 
 def _listed(value: Any) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ CALLS = 100
 """The number of calls after which the unit of ages is fixed, if the time has changed."""
 
 
-class Clock:
+class CallClock:
     """The time of the calls, and the unit of ages.
 
     Without a clock, time is the number of the newest decision and the unit is 1. With one, it is

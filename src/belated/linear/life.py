@@ -16,7 +16,7 @@ Z = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ActionRow:
     """One action, for people.
 
     Attributes:
@@ -76,7 +76,7 @@ class Overview:
         silence: the outcome of decisions that never report; None if all report.
     """
 
-    rows: list[Row]
+    rows: list[ActionRow]
     probabilities: Floats
     weights: list[Weight]
     ages: Floats
@@ -163,13 +163,13 @@ def table(
     silence: float,
     overall: tuple[Floats, Floats] | None,
     retired: set[int],
-) -> list[Row]:
+) -> list[ActionRow]:
     """A row per action. overall: mean and error for all visitors, where there are features."""
     mean, error = means(exposed, raw, hits)
     active = [a for a in range(len(names)) if a not in retired]
     leads = leading(*((mean, error) if overall is None else overall), active)
     return [
-        Row(
+        ActionRow(
             names[a],
             int(plays[a]),
             int(hits[a]),
@@ -184,7 +184,7 @@ def table(
     ]
 
 
-def verdict(rows: list[Row], begun: int, span: float | None, unit: str = "") -> str:
+def verdict(rows: list[ActionRow], begun: int, span: float | None, unit: str = "") -> str:
     """The leading action, in words.
 
     span: the time of the decisions, if there is a clock. unit: its unit, such as "days".

@@ -25,12 +25,12 @@ from belated.core.records import Decision, Episode, FeedbackError, Notes
 from belated.linear import exposure as exposures
 from belated.linear import files, learning, life, sums
 from belated.linear.choice import LARGEST, Choice
-from belated.linear.clock import Clock
+from belated.linear.clock import CallClock
 from belated.linear.exposure import BIN, CLOCK, STATUS, TOTAL
 from belated.linear.features import Features, Scaling
 from belated.linear.fitting import WIDE, quadratic
 from belated.linear.learning import BEGIN, CHOOSE, CLOSED, FIT, NOTE, REPORTED, UNDECIDED
-from belated.linear.life import Overview, Row
+from belated.linear.life import ActionRow, Overview
 from belated.linear.logs import DecisionLog
 from belated.linear.reward import EVENT, Reward
 
@@ -106,7 +106,7 @@ class LinearSampler:
         self._retired: set[int] = set()
         self._lay_out(problem.actions or 1)
 
-        self._clock = Clock()
+        self._clock = CallClock()
         self._scaling = Scaling(
             len(problem.features.numbers) if isinstance(problem.features, Features) else 0
         )
@@ -631,11 +631,11 @@ class LinearSampler:
         self._parts.level[sums.FLOOR] = self._floor
         self._parts.level[sums.HOLDOUT] = self._holdout
 
-    def table(self) -> list[Row]:
+    def table(self) -> list[ActionRow]:
         """One row per action: plays, reports, expected outcome with an interval, lead."""
         return stored.twin(self)._table()  # type: ignore[no-any-return]
 
-    def _table(self) -> list[Row]:
+    def _table(self) -> list[ActionRow]:
         """The table, with all outcomes so far; this learns, so it is called on a copy."""
         if self._waiting:
             self._learn_waiting()

@@ -19,7 +19,7 @@ from belated.core.arrays import Floats
 from belated.core.contract import Agent
 from belated.core.rewards import Scale
 from belated.linear import life
-from belated.linear.life import Overview, Row
+from belated.linear.life import ActionRow, Overview
 from belated.service.episodes import DAY, Books, Sums, Terms
 
 WORDS = {
@@ -136,7 +136,7 @@ def report(
     return told
 
 
-def _rows(books: Books, seen: Look, unit: Unit) -> list[Row]:
+def _rows(books: Books, seen: Look, unit: Unit) -> list[ActionRow]:
     """A row per action, in units of which more is better; none for several steps."""
     if seen.overview is not None:
         return seen.overview.rows
@@ -156,7 +156,7 @@ def _rows(books: Books, seen: Look, unit: Unit) -> list[Row]:
     return [_with_pending(row, silent) for row in rows]
 
 
-def _with_pending(row: Row, silent: float) -> Row:
+def _with_pending(row: ActionRow, silent: float) -> ActionRow:
     """The row with an interval wide enough for all pending decisions to stay silent."""
     waiting = row.plays - row.reports
     if not (waiting > 0 and row.reports):
@@ -172,7 +172,7 @@ def _name(problem: Any, action: int) -> str:
 
 
 def _actions(
-    books: Books, seen: Look, rows: list[Row], unit: Unit, days: list[int]
+    books: Books, seen: Look, rows: list[ActionRow], unit: Unit, days: list[int]
 ) -> list[dict[str, Any]]:
     """The table of actions, in people's units."""
     played = sum(row.plays for row in rows)
@@ -318,7 +318,7 @@ def _time(seconds: float) -> str:
 
 
 def _warnings(
-    books: Books, rows: list[Row], counts: dict[str, int], differing: int, now: float
+    books: Books, rows: list[ActionRow], counts: dict[str, int], differing: int, now: float
 ) -> list[dict[str, str]]:
     """Warnings as text, the most urgent first."""
     found = []

@@ -77,7 +77,7 @@ class Rollout:
     ended: Any
 
 
-class Waiting:
+class PendingRollouts:
     """The pending rollouts. Stable-Baselines3 saves them like the parameters of a module."""
 
     def __init__(self, pattern: RolloutBuffer) -> None:
@@ -238,7 +238,7 @@ class DelayedPPO(PPO):
     def _setup_model(self) -> None:
         self._check()
         super()._setup_model()
-        self._waiting = Waiting(self.rollout_buffer)
+        self._waiting = PendingRollouts(self.rollout_buffer)
         self._drawn = np.empty(0, dtype=np.int64)  # a loaded model has another delay model
 
     def _delay_of(self, number: int) -> int:

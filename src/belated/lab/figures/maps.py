@@ -25,7 +25,7 @@ SEEN = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Learned:
+class GridMap:
     """A policy on a grid, as a map.
 
     Attributes:
@@ -45,7 +45,7 @@ class Learned:
 
 def learned(
     directory: Path, experiment: Experiment, case: str, rows: pl.DataFrame
-) -> list[Learned]:
+) -> list[GridMap]:
     """One map per agent of a case that has rows; none if the world is not a grid."""
     scene = experiment.scene(case)
     kept = [
@@ -55,7 +55,7 @@ def learned(
     return [_map(scene, name, visits) for name, visits in kept if visits is not None]
 
 
-def _map(scene: Scene, name: str, taken: Floats) -> Learned:
+def _map(scene: Scene, name: str, taken: Floats) -> GridMap:
     grid = with_defaults(scene.environment, kinds.ENVIRONMENTS)
     size = grid["size"]
     height, width = size if isinstance(size, tuple) else (size, size)
@@ -65,7 +65,7 @@ def _map(scene: Scene, name: str, taken: Floats) -> Learned:
     visits = taken.sum(axis=1)
     directions = np.array(MOVES, dtype=np.float64)  # (A, 2)
     moves = (taken @ directions) / np.maximum(visits, 1e-12)[:, None]
-    return Learned(
+    return GridMap(
         name,
         walls,
         visits.reshape(height, width),
@@ -74,7 +74,7 @@ def _map(scene: Scene, name: str, taken: Floats) -> Learned:
     )
 
 
-def draw(maps: list[Learned], layout: Layout, title: str) -> Figure:
+def draw(maps: list[GridMap], layout: Layout, title: str) -> Figure:
     """One map per agent, side by side, with a common colour scale."""
     across = min(3 if layout.width is None else max(1, int(layout.width / 1.6)), len(maps))
     down = math.ceil(len(maps) / across)

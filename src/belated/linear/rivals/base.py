@@ -25,7 +25,7 @@ Join = Literal["arrival", "window", "at once"]
 JOINS = ("arrival", "window", "at once")
 
 
-class Pending:
+class PendingDecision:
     """A decision that the rival has not learned from yet, or may still correct."""
 
     __slots__ = ("action", "events", "probability", "rows", "total")
@@ -44,7 +44,7 @@ class Pending:
         return row
 
 
-class Begun:
+class BegunDecision:
     """A decision that has begun.
 
     Attributes:
@@ -76,7 +76,7 @@ class Begun:
         level = (rival._rng if rng is None else rng).random() * policy.sum() if note else 0.0
         action = min(int(np.searchsorted(np.cumsum(policy), level)), len(rows) - 1)
         if note:
-            rival._note(self.number, Pending(rows, action, float(policy[action])))
+            rival._note(self.number, PendingDecision(rows, action, float(policy[action])))
         return Decision(self.number, action, float(policy[action]), policy)
 
 
@@ -123,7 +123,7 @@ class DecisionRival(ABC):
             **{"silence": silence, "join": join, "window": window, "seed": seed},
             **parameters,
         }
-        self._open: dict[int, Pending] = {}
+        self._open: dict[int, PendingDecision] = {}
         self._used = 0
         self.begun = 0
 
@@ -135,12 +135,12 @@ class DecisionRival(ABC):
         """Whether an outcome of this decision can still be taken."""
         return number in self._open
 
-    def begin_episode(self, now: float | None = None) -> Begun:
+    def begin_episode(self, now: float | None = None) -> BegunDecision:
         """Begin a decision; `act` makes it."""
         if self._window is not None:
             self._close(self.begun - self._window)
         self.begun += 1
-        return Begun(self, self.begun - 1)
+        return BegunDecision(self, self.begun - 1)
 
     def decide(
         self, x: object = None, rng: Any = None, now: float | None = None, among: Any = None
@@ -192,7 +192,7 @@ class DecisionRival(ABC):
         assert actions is not None
         return np.tile(np.append(given, 1.0), (actions, 1))
 
-    def _note(self, number: int, entry: Pending) -> None:
+    def _note(self, number: int, entry: PendingDecision) -> None:
         self._open[number] = entry
         if self._join == "at once":
             self._learn_from(entry, self._silence, 1.0)
@@ -209,7 +209,7 @@ class DecisionRival(ABC):
     def _probabilities(self, rows: Floats) -> Floats:
         """The policy (n,) for actions with features (n, d)."""
 
-    def _learn_from(self, entry: Pending, outcome: float, weight: float) -> None:
+    def _learn_from(self, entry: PendingDecision, outcome: float, weight: float) -> None:
         """Add a decision with its outcome; see `_learn`."""
         self._learn(entry.features, entry.action, outcome, weight)
 

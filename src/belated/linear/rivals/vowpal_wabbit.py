@@ -15,7 +15,7 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.linear.choice import Choice
-from belated.linear.rivals.base import DecisionRival, Join, Pending
+from belated.linear.rivals.base import DecisionRival, Join, PendingDecision
 
 RULES = ("epsilon", "squarecb")
 
@@ -87,7 +87,7 @@ class VowpalWabbit(DecisionRival):
         shares: Floats = found / found.sum()
         return shares
 
-    def _learn_from(self, entry: Pending, outcome: float, weight: float) -> None:
+    def _learn_from(self, entry: PendingDecision, outcome: float, weight: float) -> None:
         lines = self._lines(entry.rows)
         at = entry.action + (0 if self.problem.shared else 1)
         lines[at] = f"0:{-outcome:.6g}:{entry.probability:.6g} {lines[at]}"
