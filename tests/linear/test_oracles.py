@@ -127,11 +127,14 @@ def test_factor_solve_and_inverse(seed, d):
     root = rng.normal(size=(d + 2, d))
     V = root.T @ root + 0.1 * np.eye(d)
     x = rng.normal(size=d)
+    y = rng.normal(size=d)
     U, solved, inverse = packed(V), x.copy(), np.zeros(d * (d + 1) // 2)
+    both = y.copy()
     fitting.factor(U, d)
-    fitting.solve(U, solved)
+    fitting.solve(U, solved, both)
     fitting.inverse(U, d, inverse)
     np.testing.assert_allclose(solved, np.linalg.solve(V, x), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(both, np.linalg.solve(V, y), rtol=1e-8, atol=1e-10)
     if d == 1:
         return
     np.testing.assert_allclose(unpacked(inverse, d), np.linalg.inv(V), rtol=1e-8, atol=1e-10)

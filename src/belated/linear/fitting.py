@@ -129,21 +129,28 @@ def factor(V: Floats, d: int) -> None:
 
 
 @njit(cache=True)
-def solve(U: Floats, x: Floats) -> None:
-    """Overwrite x (d,) with V^-1 x, given the factor of V."""
+def solve(U: Floats, x: Floats, y: Floats) -> None:
+    """Overwrite x (d,) with V^-1 x and y (d,) with V^-1 y, given the factor of V."""
     d = len(x)
     if len(U) == d:
         for u in range(d):
             x[u] /= U[u] * U[u]
+            y[u] /= U[u] * U[u]
         return
     start = 0
     for u in range(d):
         x[u] /= U[start]
-        add_row(x[u + 1 :], U[start + 1 : start + d - u], -x[u])
+        y[u] /= U[start]
+        row = U[start : start + d - u]
+        for v in range(1, d - u):
+            x[u + v] -= x[u] * row[v]
+            y[u + v] -= y[u] * row[v]
         start += d - u
     for u in range(d - 1, -1, -1):
         start -= d - u
-        x[u] = (x[u] - dot(U[start + 1 : start + d - u], x[u + 1 :])) / U[start]
+        row = U[start + 1 : start + d - u]
+        x[u] = (x[u] - dot(row, x[u + 1 :])) / U[start]
+        y[u] = (y[u] - dot(row, y[u + 1 :])) / U[start]
 
 
 @njit(cache=True)
@@ -368,8 +375,7 @@ def fit_model(
         solve_each(V, x, n, constant, n, f)
     else:
         factor(V, d)
-        solve(V, b)
-        solve(V, f)
+        solve(V, b, f)
     # stage 3: the terms of the constant mu: sum r - f' V^-1 b and sum F - f' V^-1 f
     fit[MASS] = n
     fit[TOTAL] = r - dot(x, b)

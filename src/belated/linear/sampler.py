@@ -155,7 +155,7 @@ class LinearSampler:
             (sums.SPREAD, -1),
         ):
             self._whole[place] = value
-        self._parts = sums.State(*sums.views(self._floats, self._whole))
+        self._parts = sums.parts_of(self._floats, self._whole)
         parts = self._parts
         parts.level[sums.JUDGING] = 0.998
         parts.level[sums.FLOOR] = self._floor
@@ -824,7 +824,7 @@ class LinearSampler:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._row = self._given[0]
-        self._parts = sums.State(*sums.views(self._floats, self._whole))
+        self._parts = sums.parts_of(self._floats, self._whole)
 
     def __repr__(self) -> str:
         given = self.configuration()

@@ -12,9 +12,11 @@ compiled call has few arguments; `views` names their parts.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
-from numba import njit
+from numba import carray, njit, types  # type: ignore[attr-defined]
+from numba.extending import intrinsic, overload
 
 from belated.core.arrays import Floats, Ints
 
@@ -121,75 +123,87 @@ def room(A: int, d: int, t: int, M: int, B: int, told: bool) -> tuple[int, int]:
     return floats, COUNTS + 3 * B + EDGES + 2
 
 
+def part(array: Any, first: int, shape: tuple[int, ...]) -> Any:
+    """A part of an array that begins at a place, with a shape."""
+    return array[first : first + math.prod(shape)].reshape(shape)
+
+
+@intrinsic
+def _start(_: object, array: types.Array) -> tuple[Any, Any]:
+    """Where the numbers of an array are."""
+
+    def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        return context.make_array(signature.args[0])(context, builder, given[0]).data
+
+    return types.CPointer(array.dtype)(array), code  # type: ignore[no-untyped-call]
+
+
+@overload(part)
+def _compiled_part(array: Any, first: int, shape: Any) -> Any:
+    """Without a count of references: the array outlives a compiled call that is handed it."""
+
+    def found(array: Any, first: int, shape: Any) -> Any:
+        return carray(_start(array[first:]), shape)  # type: ignore[call-arg]
+
+    return found
+
+
 @njit(cache=True)
 def views(floats: Floats, whole: Ints) -> State:
     """The parts of both arrays; the sizes are the first whole numbers."""
     A, d, t, M, B = whole[0], whole[1], whole[2], whole[3], whole[4]
     P = 2 + 2 * d + t
     E = EDGES
-    o = LEVEL
-    level = floats[:o]
-    edges = floats[o : o + E]
-    o += E
-    delays = floats[o : o + A * 4 * E].reshape((A, 4, E))
-    o += A * 4 * E
-    tally = floats[o : o + 6 * A].reshape((6, A))
-    o += 6 * A
-    features = floats[o : o + 3 * d].reshape((3, d))
-    o += 3 * d
-    memory = floats[o : o + 7 * M].reshape((7, M))
-    o += 7 * M
-    reference = floats[o : o + A]
-    o += A
-    theta = floats[o : o + A * d].reshape((A, d))
-    o += A * d
-    spread = floats[o : o + A * t].reshape((A, t))
-    o += A * t
-    shares = floats[o : o + B * A].reshape((B, A))
-    o += B * A
-    precisions = floats[o : o + B * A].reshape((B, A))
-    o += B * A
-    n = 2 * d + 6
-    fits = floats[o : o + M * A * n].reshape((M, A, n))
-    o += M * A * n
-    n = P + 2 * M
-    young = floats[o : o + B * A * n].reshape((B, A, n))
-    o += B * A * n
-    old = floats[o : o + M * A * P].reshape((M, A, P))
-    o += M * A * P
     m, a, n = (1, 1, 1) if whole[SILENT] else (M, A, t)
-    asked = floats[o : o + m * a * n].reshape((m, a, n))
-    o += m * a * n
-    n = 4 * OCTAVES
-    sizes = floats[o : o + 2 * n].reshape((2, n))
-    o += 2 * n
-    predicted = floats[o : o + RING * (M + 2)].reshape((RING, M + 2))
-    o = COUNTS
+    edges = LEVEL
+    delays = edges + E
+    tally = delays + A * 4 * E
+    features = tally + 6 * A
+    memory = features + 3 * d
+    reference = memory + 7 * M
+    theta = reference + A
+    spread = theta + A * d
+    shares = spread + A * t
+    precisions = shares + B * A
+    fits = precisions + B * A
+    young = fits + M * A * (2 * d + 6)
+    old = young + B * A * (P + 2 * M)
+    asked = old + M * A * P
+    sizes = asked + m * a * n
+    predicted = sizes + 8 * OCTAVES
+    order = COUNTS
+    passed = order + 3 * B
     return State(
-        level,
-        edges,
-        delays,
-        tally,
-        features,
-        memory,
-        reference,
-        theta,
-        spread,
-        shares,
-        precisions,
-        fits,
-        young,
-        old,
-        asked,
-        sizes,
-        predicted,
-        whole[:o],
-        whole[o : o + B],
-        whole[o + B : o + 2 * B],
-        whole[o + 2 * B : o + 3 * B],
-        whole[o + 3 * B : o + 3 * B + E],
-        whole[o + 3 * B + E : o + 3 * B + E + 2],
+        part(floats, 0, (LEVEL,)),
+        part(floats, edges, (E,)),
+        part(floats, delays, (A, 4, E)),
+        part(floats, tally, (6, A)),
+        part(floats, features, (3, d)),
+        part(floats, memory, (7, M)),
+        part(floats, reference, (A,)),
+        part(floats, theta, (A, d)),
+        part(floats, spread, (A, t)),
+        part(floats, shares, (B, A)),
+        part(floats, precisions, (B, A)),
+        part(floats, fits, (M, A, 2 * d + 6)),
+        part(floats, young, (B, A, P + 2 * M)),
+        part(floats, old, (M, A, P)),
+        part(floats, asked, (m, a, n)),
+        part(floats, sizes, (2, 4 * OCTAVES)),
+        part(floats, predicted, (RING, M + 2)),
+        part(whole, 0, (COUNTS,)),
+        part(whole, order, (B,)),
+        part(whole, order + B, (B,)),
+        part(whole, order + 2 * B, (B,)),
+        part(whole, passed, (E,)),
+        part(whole, passed + E, (2,)),
     )
+
+
+def parts_of(floats: Floats, whole: Ints) -> State:
+    """The parts of both arrays, which stay valid as long as they are used."""
+    made: State = getattr(views, "py_func", views)(floats, whole)
+    return made
 
 
 @njit(cache=True)
