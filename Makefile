@@ -23,8 +23,9 @@ INSTALL := $(PIP) --constraint constraints.txt
 # Bytecode is kept even where the caller's environment says otherwise: tests start many processes, and
 # each would parse all packages anew.
 export PYTHONDONTWRITEBYTECODE :=
-# Four workers on two cores: many tests wait for processes that they start.
-WORKERS ?= 4
+# Three workers on two cores: many tests wait for processes that they start, and each worker imports and
+# collects everything once more.
+WORKERS ?= 3
 LEAST := .venv-minimum
 MADE := $(VENV)/.made
 CORE := $(VENV)/.core

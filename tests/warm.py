@@ -34,6 +34,10 @@ def sample():
     from belated.core import saving
 
     rng = np.random.default_rng(0)
+    timed = bl.LinearSampler(bl.Choice(2), close_at=0.9)
+    for k in range(150):
+        number = timed.decide(now=float(k)).number
+        timed.observe([bl.Reward(number, 1.0)], now=k + 0.5)
     for choice in (
         bl.Choice(2),
         bl.Choice(["a", "b"], 2),

@@ -259,7 +259,7 @@ def test_the_bonus_backup_is_its_formula(name, seed, scale, homogeneous):
         Q[(n[t] == 0) & free] = 0
         np.testing.assert_allclose(total[h], Q, atol=1e-12)
         V = (policy[h] * Q).sum(-1)
-    bonuses = Bonuses(last, free, clip)
+    bonuses = Bonuses(bool(last), free, clip)
     read_only = (frozen(costs), frozen(policy))
     first = with_bonus(dynamics.model.frequencies, bonuses, *read_only, total)
     np.testing.assert_allclose(first, V, atol=1e-12)
@@ -277,7 +277,7 @@ def test_optimistic_planning_is_its_formula(seed, homogeneous):
     t = bl.Transitions.from_dense(p if T > 1 else p[0])
     visits, observed = rng.integers(0, 3, (T, S, A)), rng.integers(0, 3, (H, S, A))
     spread, costs, width = rng.random((T, S, A)) * 0.3, rng.random((H, S, A)), rng.random() * 2
-    seen = Frequencies(t.successors, t.probabilities, visits, spread)
+    seen = Frequencies(t.successors.copy(), t.probabilities.copy(), visits, spread)
     actions, values = plan(seen, width, frozen(costs), observed, H)
     V = np.zeros(S)
     for h in reversed(range(H)):

@@ -10,6 +10,7 @@ from scipy.optimize import linprog, lsq_linear
 import belated as bl
 import oracles
 from belated import tuning
+from belated.core.arrays import frozen
 from belated.tabular.oreps.agent import DelayedOREPS
 from belated.tabular.oreps.uob import PolicyOfEpoch
 from settings import Setting
@@ -299,7 +300,7 @@ def test_upper_bounds_are_those_of_a_linear_program(homogeneous):
     policy, start = agent._now.policy, world.problem.start_probabilities
     for states in itertools.product(range(3), repeat=3):
         actions = np.array([0, 1, 0])
-        found = agent._now.upper(np.array([*states, 0]), actions)
+        found = agent._now.upper(frozen(np.array([*states, 0])), actions)
         for h, s in enumerate(states):
             wanted = largest_by_program(policy, (low, high), start, h, s)
             assert found[h] == pytest.approx(policy[h, s, actions[h]] * wanted, abs=1e-9)

@@ -7,6 +7,7 @@ import pytest
 
 import belated as bl
 import oracles
+from belated.core.arrays import frozen
 
 
 def paths(p, policy, start):
@@ -41,7 +42,7 @@ def test_the_estimate_is_unbiased_for_known_transitions(trained, share):
         other = np.random.default_rng(9)
         for k in range(trained):
             path = world.mdp.play(played, other, k)
-            part.learn(made, path, other.random(H))
+            part.learn(made, path, frozen(other.random(H)))
         return made
 
     from belated.tabular.parts.costs import Observation
@@ -51,7 +52,7 @@ def test_the_estimate_is_unbiased_for_known_transitions(trained, share):
     mean, weight = np.zeros((H, S, A)), 0.0
     for states, actions, chance in paths(p, played, start):
         path = bl.Trajectory(0, states, actions)
-        values = costs[np.arange(H), states[:-1], actions]
+        values = frozen(costs[np.arange(H), states[:-1], actions])
         made = agent()
         lesson = part.learn(made, path, values)
         seen = Observation(values, path, lambda: played, model, 1, lesson)
@@ -67,8 +68,8 @@ def test_exploration_shrinks_towards_the_prediction():
     learned = part.start(problem)
     path = bl.Trajectory(0, [0, 0], [1])
     for _ in range(50):
-        part.learn(learned, path, np.array([0.8]))
-    lesson = part.learn(learned, path, np.array([0.0]))
+        part.learn(learned, path, frozen(np.array([0.8])))
+    lesson = part.learn(learned, path, frozen(np.array([0.0])))
 
     class Sure:
         def reach(self, policy, states):
@@ -102,7 +103,7 @@ def test_the_memory_that_predicts_best_gets_the_weight(law, best):
         path = world.mdp.play(np.full((H, S, A), 0.5), rng, k)
         cells = (np.arange(H), path.states[:-1], path.actions)
         noise = 0.0 if law == "switching" else 0.3 * (rng.random(H) - 0.5)
-        part.learn(learned, path, np.clip(means[cells] + noise, 0, 1))
+        part.learn(learned, path, frozen(np.clip(means[cells] + noise, 0, 1)))
     weights = np.exp(learned.scores)
     winner = int(weights.argmax())
     assert learned.speeds[winner] == best["keep"]
