@@ -83,6 +83,8 @@ def test_a_decision_is_begun_made_and_logged_in_one_request(tmp_path):
         wrong = client.post(f"{BASE}/decide", json={"features": {"agee": 3}})
         assert (wrong.status_code, wrong.json()["field"]) == (422, "features")
         assert client.post(f"{BASE}/decide", json={"among": ["nothing"]}).status_code == 422
+        without = client.post(f"{BASE}/decide", json={}).json()
+        assert without["why"].startswith("features must be a table with the features age")
         assert client.post(f"{BASE}/episodes", json={}).status_code == 422
         step = client.post(f"{BASE}/decide", json={"episode": 0, "step": 0, "state": 0})
         assert step.status_code == 422

@@ -217,3 +217,22 @@ def test_every_step_of_an_episode_is_a_row(tmp_path):
     ]
     assert refused.status_code == 422
     assert "one step" in refused.json()["why"]
+
+
+def test_an_evaluation_knows_how_much_can_have_come_by_now(tmp_path, clock):
+    """The newest decisions are as old as the clock says, though nothing has come since."""
+    with InProcess(config(tmp_path, learners=[MAIL])) as client:
+        rng = np.random.default_rng(0)
+        for day in range(3):
+            asked = [
+                {"features": {"age": 30, "country": "dk"}, "key": f"{day}-{i}"} for i in range(80)
+            ]
+            client.post(f"{BASE}/decide/batch", json={"decisions": asked})
+            records = [{"key": one["key"], "reward": 1.0} for one in asked if rng.random() < 0.5]
+            for some in [records] if day == 2 else [records[::2], records[1::2]]:
+                clock.step(3600.0)
+                client.post(f"{BASE}/feedback/batch", json={"records": some})
+        clock.step(7 * 86_400.0)
+        told = client.get(f"{BASE}/evaluation").json()
+    assert told["policies"][0]["policy"] == "uniform"
+    assert told["policies"][0]["value"] == pytest.approx(0.5, abs=0.1)

@@ -49,6 +49,10 @@ def test_actions_are_added_and_retired_while_a_learner_runs(tmp_path):
         assert client.delete(f"{BASE}/actions/plain").json()["changed"]
         assert not client.delete(f"{BASE}/actions/0").json()["changed"]
         assert "plain" not in play(client, 10, rng)
+        back = client.post(f"{BASE}/actions", json={"name": "plain"})
+        assert (back.status_code, back.json()["why"]) == (
+            422, "plain was retired; add it under another name"
+        )  # fmt: skip
         only = client.post(f"{BASE}/decide", json={"features": [0, 0], "among": ["video"]})
         assert only.json()["name"] == "video"
         assert client.delete(f"{BASE}/actions/nothing").status_code == 404

@@ -195,6 +195,8 @@ def verdict(rows: list[ActionRow], begun: int, span: float | None, unit: str = "
     if not sum(row.reports for row in rows):
         return "Nothing has reported yet."
     first, second = active[:2]
+    if not first.reports or first.leads == active[-1].leads:
+        return "Too early to tell which action leads."
     share = f"{first.action} leads, {100.0 * first.leads:.0f} %"
     if first.leads >= ENOUGH:
         return f"{first.action} wins, {100.0 * first.leads:.0f} %."

@@ -410,8 +410,11 @@ def _add_learners(app: FastAPI, server: Server) -> None:
         """Add an action to a running learner. An existing name changes nothing."""
         wanted = None if body is None else body.name
 
-        def more(problem: Any) -> Any:
+        def more(agent: Any) -> Any:
+            problem = agent.problem
             if wanted is not None and wanted in (getattr(problem, "names", None) or ()):
+                if problem.index("action", wanted) in getattr(agent, "retired", ()):
+                    raise ValueError(f"{wanted} was retired; add it under another name")
                 return None
             if getattr(problem, "with_action", None) is None:
                 raise ValueError(FIXED)
@@ -419,7 +422,8 @@ def _add_learners(app: FastAPI, server: Server) -> None:
 
         event = await session.change(more)
         problem = session.books.terms.problem
-        action = problem.actions - 1 if event else problem.index("name", wanted)
+        added = None if event is None else event.actions  # more may have been added since
+        action = added - 1 if isinstance(added, int) else problem.index("name", wanted)
         told = {"action": action, "name": problem.name(action), "changed": event is not None}
         return Answer(told)
 
@@ -499,9 +503,8 @@ def _add_reading(app: FastAPI) -> None:
         unit = unit_of(terms.problem, session.scale)
         silence = silence_of(terms, seen, unit)
         try:
-            told = await asyncio.to_thread(
-                export.evaluation, session.rows, terms.problem, seen.retired, unit, silence, newest
-            )
+            given = (terms.problem, seen.retired, unit, silence, session.clock(), newest)
+            told = await asyncio.to_thread(export.evaluation, session.rows, *given)
         except ValueError as error:
             raise Refusal(422, str(error), outcome="invalid") from None
         return Answer({"name": session.name, **told})

@@ -203,10 +203,12 @@ def evaluation(
     retired: Iterable[int],
     unit: Unit,
     silence: float | None,
+    until: float,
     newest: int = NEWEST,
 ) -> dict[str, Any]:
     """Estimate the values of other policies from the newest decisions of the log.
 
+    until: the time up to which reports can have arrived.
     Decisions from before the last change of the actions are left out, and those in which some
     action was not allowed, because the evaluated policies could not have been played there. So are
     decisions without a propensity in the log.
@@ -220,7 +222,7 @@ def evaluation(
     told: dict[str, Any] = {"decisions": len(kept), "left_out": left_out, "unit": unit.name}
     policies: list[dict[str, Any]] = []
     if len(kept) >= 2:
-        log = _log(kept, problem, unit)
+        log = _log(kept, problem, unit, until)
         for name, row in _policies(problem, active):
             found = value(
                 log, np.tile(row, (len(log), 1)), silence=silence, samples=SAMPLES, level=0.95
@@ -260,7 +262,7 @@ def _newest(rows: Rows, problem: Any, newest: int) -> tuple[list[tuple[Any, ...]
     return list(kept), every - len(kept)
 
 
-def _log(kept: list[tuple[Any, ...]], problem: Any, unit: Unit) -> DecisionLog:
+def _log(kept: list[tuple[Any, ...]], problem: Any, unit: Unit, until: float) -> DecisionLog:
     """The log of rows of the table."""
     names = list(columns(problem))
     column = {name: [row[place] for row in kept] for place, name in enumerate(names)}
@@ -272,6 +274,7 @@ def _log(kept: list[tuple[Any, ...]], problem: Any, unit: Unit) -> DecisionLog:
         x=problem_matrix(problem, column, len(kept)),
         decided=column["decided"],
         reported=column["reported"],
+        until=max([until, column["decided"][-1], *filter(None, column["reported"])]),
     )
 
 

@@ -111,7 +111,8 @@ def evaluate(path: Path, name: str, newest: int = NEWEST) -> dict[str, Any]:
         terms, seen = found.books.terms, look(found.pupil.agent)
         unit = unit_of(terms.problem, learner.scale)
         silence = silence_of(terms, seen, unit)
-        return evaluation(storage.beside, terms.problem, seen.retired, unit, silence, newest)
+        told = (terms.problem, seen.retired, unit, silence, found.books.now, newest)
+        return evaluation(storage.beside, *told)
 
 
 def extract(path: Path, name: str, out: Path) -> None:

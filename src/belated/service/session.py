@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import copy
 import logging
+import re
 import threading
 import time
 from collections import Counter, deque
@@ -52,6 +53,8 @@ from belated.tabular.records import Trajectory
 
 WITHOUT_STATES = "this learner has no states; POST /decide with what is known begins and decides"
 Result = TypeVar("Result")
+X = re.compile(r"^x\b")
+"""What the library calls an observation, at the beginning of what is wrong with it."""
 MINUTES = 60
 """The number of minutes for which arrivals are counted."""
 LOOKING = 20
@@ -399,14 +402,14 @@ class Session:
 
     async def change(
         self,
-        actions: Callable[[Any], Any] = lambda problem: None,
+        actions: Callable[[Any], Any] = lambda agent: None,
         retire: int | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> Changed | None:
         """Change the learner; None if nothing changes.
 
         Args:
-            actions: a function from the current problem to all future actions, or None.
+            actions: a function from the agent to all future actions, or None.
             retire: an action to play no more.
             settings: new settings of the agent and of the books, by name.
         """
@@ -418,7 +421,7 @@ class Session:
         def ask(pupil: Pupil) -> None:
             error, event = None, None
             try:
-                wanted = actions(pupil.agent.problem)
+                wanted = actions(pupil.agent)
                 known = retire in getattr(pupil.agent, "retired", ())
                 if wanted is not None or given or (retire is not None and not known):
                     pupil.change(wanted, None if known else retire, given)
@@ -636,5 +639,6 @@ def _checked(pupil: Pupil, asked: Sequence[Wanted]) -> tuple[list[Any], Refusal 
             seen.append(pupil.check(one.observation, one.among))
         except ValueError as error:
             where = f"decision {i}: " if len(asked) > 1 else ""
-            return seen, Refusal(422, f"{where}{error}", outcome="invalid", field=one.field)
+            why = f"{where}{X.sub(one.field, str(error))}"
+            return seen, Refusal(422, why, outcome="invalid", field=one.field)
     return seen, None

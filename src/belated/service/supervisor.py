@@ -77,7 +77,7 @@ class Live:
         self._broken: asyncio.Future[str] | None = None
         self._task: asyncio.Task[None] | None = None
         self._rehearsed = False
-        self.why = self._told = "it is being opened"
+        self.why = self._told = "it is being opened; its first start compiles for about a minute"
 
     @property
     def ready(self) -> bool:
@@ -129,8 +129,9 @@ class Live:
             self.session = Session(
                 self.name, storage, restored, self.bounds, self._break, self.rewards
             )
-            if opened:
-                logger.warning("learner %s: open again at event %d", self.name, restored.number)
+            again = " again" if opened else ""
+            level = logging.WARNING if opened else logging.INFO
+            logger.log(level, "learner %s: open%s at event %d", self.name, again, restored.number)
             opened = True
             self.why, self._told = await self._until_broken(self.session), SEE_LOG
             logger.error("learner %s: %s", self.name, self.why)
