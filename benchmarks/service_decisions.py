@@ -13,6 +13,8 @@ SIZES = (10, 100, 1000)
 BATCHES = {10: 1000, 100: 1000, 1000: 100}
 """Decisions of one request, by features."""
 OPEN = 100_000
+OFTEN = "snapshot = 2000\n"
+"""Under mixed load, so that there are several in a few seconds."""
 CONFIG = """
 storage = "data"
 port = 0
@@ -22,10 +24,17 @@ burst = 1e9
 waiting = 1000000
 open = 1000000
 body = 50000000
-snapshot = 2000
 """ + "".join(
     f'[[learners]]\nname = "mail{d}"\nactions = ["a", "b", "c", "d"]\nfeatures = {d}\n'
     for d in SIZES
+)
+ABOUT = (
+    "`python benchmarks/service.py decisions`: learners with 4 actions, a snapshot every 20,000 "
+    "events as usual; processor time of the server per request, with its commit, which other "
+    "programs disturb less than a clock. In brackets: the rate against the empty route, and that "
+    "of a batch (1,000 decisions; 100 with 1,000 features) against single decisions. "
+    f"{CONNECTIONS} connections; client and server share a machine that they do not have to "
+    "themselves."
 )
 
 
@@ -134,20 +143,21 @@ async def fill(server: Server) -> None:
 
 def decisions(directory: Path, seconds: float) -> list[str]:
     """The section."""
+    lines = [ABOUT, ""]
+    for measured, config in ((capacity, CONFIG), (mixed, CONFIG.replace("body", f"{OFTEN}body"))):
+        server = Server(directory, config=config)
+        try:
+            lines += asyncio.run(measured(server, seconds))
+        finally:
+            server.stop()
     server = Server(directory, config=CONFIG)
-    try:
-        lines = measured(server, seconds)
-    finally:
-        server.stop()
-    usual = CONFIG.replace("snapshot = 2000\n", "")
-    server = Server(directory, config=usual)
     try:
         asyncio.run(fill(server))
     finally:
         server.process.send_signal(signal.SIGKILL)
         server.process.wait()
     start = time.perf_counter()
-    server = Server(directory, config=usual)
+    server = Server(directory, config=CONFIG)
     try:
         asyncio.run(_first(server))
         took, used = time.perf_counter() - start, server.processor()
@@ -158,20 +168,6 @@ def decisions(directory: Path, seconds: float) -> list[str]:
         "",
         f"After `kill -9` with {OPEN:,} more open decisions the server was ready after {took:.1f} "
         f"s, {used:.1f} s of processor time.",
-    ]
-
-
-def measured(server: Server, seconds: float) -> list[str]:
-    """The speeds."""
-    return [
-        "`python benchmarks/service.py decisions`: learners with 4 actions; processor time of the "
-        "server per request, with its commit, which other programs disturb less than a clock. In "
-        "brackets: the rate against the empty route, and that of a batch (1,000 decisions; 100 "
-        f"with 1,000 features) against single decisions. {CONNECTIONS} connections; client and "
-        "server share a machine that they do not have to themselves.",
-        "",
-        *asyncio.run(capacity(server, seconds)),
-        *asyncio.run(mixed(server, seconds)),
     ]
 
 

@@ -87,6 +87,7 @@ def test_a_learner_that_has_closed_what_reported_can_be_saved():
     [
         (lambda a: a.decide([1.0]), "x must have shape"),
         (lambda a: a.decide([1.0, np.nan]), "finite"),
+        (lambda a: a.decide([1.0, -1e13]), "finite numbers of at most 1e"),
         (lambda a: a.decide("ab"), "x must be numbers"),
         (lambda a: a.decide([1.0, 2.0], among=[]), "at least one action"),
         (lambda a: a.decide([1.0, 2.0], among=[7]), "among must be"),
@@ -110,8 +111,23 @@ def test_bad_input_gets_one_sentence_and_changes_nothing(call, sentence):
 
 
 def test_a_reward_is_checked():
-    for wrong in (np.nan, np.inf, "1", None, True):
-        with pytest.raises(bl.FeedbackError, match="value must be a finite number, got"):
+    for wrong in (np.nan, np.inf, "1", None, True, 1e31):
+        with pytest.raises(bl.FeedbackError, match="value must be a finite number at least -1e"):
             bl.Reward(0, wrong)
     with pytest.raises(bl.FeedbackError, match="event"):
         bl.Reward(0, 1.0, event=3)
+
+
+@pytest.mark.parametrize("least", [1e-60, 1e-200, 5e-324])
+def test_the_largest_and_the_smallest_numbers_are_learned_from(least):
+    agent = bl.LinearSampler(bl.Choice(3, 3))
+    rng = np.random.default_rng(1)
+    for k in range(40):
+        x = rng.choice([least, 1.0, 1e12], 3) * rng.choice([-1.0, 1.0], 3)
+        made = agent.decide(x)
+        assert made.probabilities.sum() == pytest.approx(1.0)
+        value = float(rng.choice([1e30, -1e30, least]))
+        agent.observe([bl.Reward(k, value), bl.Reward(k, -value, "refund")])
+    again = saving.from_bytes(saving.to_bytes(agent), "bytes")
+    again.overview()
+    assert again.decide([1.0, 0.0, 0.0]).action == agent.decide([1.0, 0.0, 0.0]).action

@@ -285,3 +285,28 @@ def test_the_unit_of_ages_may_be_fixed_while_outcomes_wait():
             agent.observe([bl.Reward(k, 1.0)], now=last + 1.5 * k)
         agent.decide(now=last + 20.0)
         assert agent.diagnostics()["reports"] == 8
+
+
+def test_numbers_beyond_all_units_are_refused_and_harm_nobody(tmp_path):
+    """An acknowledged record is learned from after every start, so it must not break the agent."""
+    plain = {"name": "plain", "actions": ["a", "b"], "features": 2}
+    table = config(tmp_path, learners=[MAIL, plain])
+    with InProcess(table) as client:
+        for features in ({"age": 1e308}, {"age": -1e13}):
+            told = client.post(f"{BASE}/decide", json={"features": features})
+            assert (told.status_code, told.json()["field"]) == (422, "features")
+        base = "/v1/learners/plain"
+        assert client.post(f"{base}/decide", json={"features": [1e20, 1]}).status_code == 422
+        for k in range(6):
+            made = decide(client, base, features=[1e12, 5e-324 if k % 2 else 1.0])
+            number = {"episode": made["episode"]}
+            for reward in (1e308, -1e31):
+                told = client.post(f"{base}/feedback", json={**number, "reward": reward}).json()
+                assert (told["outcome"], told["field"]) == ("invalid", "reward")
+                assert told["why"].startswith("reward must be a finite number")
+            for event, reward in (("most", 1e30), ("least", -1e30), ("tiny", 5e-324)):
+                record = {**number, "event": event, "reward": reward}
+                assert client.post(f"{base}/feedback", json=record).json()["outcome"] == "taken"
+            assert 0.0 < made["probability"] <= 1.0
+        assert client.get(f"{base}/report").status_code == 200
+    same_after_every_way(table, "plain")

@@ -13,13 +13,11 @@ from belated.core.arrays import Floats
 from belated.core.checks import explained
 from belated.core.contract import Key
 from belated.core.records import FeedbackError
-from belated.linear.features import Features, Scaling
+from belated.linear.features import LARGEST, Features, Scaling
 from belated.linear.reward import EVENT, Reward, read
 from belated.linear.trial import Trial
 
 MOST_FEATURES = 2**16
-LARGEST = 1e100
-"""The largest feature."""
 
 
 @explained

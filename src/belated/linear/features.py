@@ -13,6 +13,8 @@ from belated.core import checks, stored
 from belated.core.arrays import Floats
 from belated.core.checks import explained
 
+LARGEST = 1e12
+"""The largest feature: sums of its square still tell what is added to them."""
 HASHED = 16
 """The default width of an open category."""
 FIRST = 100
@@ -74,7 +76,7 @@ class Features:
         for n, name in enumerate(self.numbers):
             value = given.get(name)
             if value is not None and not (isinstance(value, float) and math.isnan(value)):
-                raw[n] = checks.real(name, value, -math.inf)
+                raw[n] = checks.real(name, value, -LARGEST, LARGEST)
         scaled = scaling.scaled(raw)
         for n, name in enumerate(self.numbers):
             place = self._places[name]

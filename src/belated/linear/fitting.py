@@ -53,6 +53,8 @@ WIDE = 32
 """The number of features above which the models are fitted less often."""
 SAMPLES = 8
 """The number of decisions of a block whose ages determine its exposure."""
+LEAST_SQUARE = 1e-100
+"""The smallest mean square of a feature, so that nothing is divided by 0."""
 STALE = 0.1
 STALE_WIDE = 0.8
 """The share of a model's decisions that may change before it is fitted anew."""
@@ -273,7 +275,7 @@ def ridge_of(features: Floats, plays: float, out: Floats) -> float:
     count = max(count / max(plays, 1.0), 1.0)
     for u in range(d):
         square = features[1, u] / features[0, u] if features[0, u] > 0.0 else 1.0
-        out[u] = count * square
+        out[u] = count * max(square, LEAST_SQUARE)
     return count
 
 

@@ -10,6 +10,8 @@ from belated.core import checks
 from belated.core.checks import explained
 from belated.core.records import FeedbackError, altered
 
+LARGEST = 1e30
+"""The largest outcome, so that products of outcomes and features are far from infinity."""
 EVENT = "event"
 """The key of the one event without a name; the others begin with "="."""
 
@@ -24,7 +26,7 @@ class Reward:
 
     Attributes:
         episode: the number of the decision.
-        value: any finite number; the rewards of several events of one decision are added.
+        value: any number of at most 1e30; the rewards of several events of one decision are added.
         event: the name of the event, such as an order number. The same event with the same value
             again is a duplicate; `None` is one event.
         at: when it arrived, if that was before the call of `observe`.
@@ -42,7 +44,7 @@ class Reward:
     def __post_init__(self) -> None:
         try:
             checks.fix(self, "episode", checks.integer("episode", self.episode, 0))
-            checks.fix(self, "value", checks.real("value", self.value, -math.inf))
+            checks.fix(self, "value", checks.real("value", self.value, -LARGEST, LARGEST))
             if self.event is not None and not isinstance(self.event, str):
                 raise ValueError(f"event must be a text or None, got {checks.show(self.event)}")
             if self.at is not None:

@@ -24,10 +24,10 @@ from belated.core.contract import Information, call
 from belated.core.records import Decision, Episode, FeedbackError, Notes
 from belated.linear import exposure as exposures
 from belated.linear import files, learning, life, sums
-from belated.linear.choice import LARGEST, Choice
+from belated.linear.choice import Choice
 from belated.linear.clock import CallClock
 from belated.linear.exposure import BIN, CLOCK, STATUS, TOTAL
-from belated.linear.features import Features, Scaling
+from belated.linear.features import LARGEST, Features, Scaling
 from belated.linear.fitting import WIDE, quadratic
 from belated.linear.learning import BEGIN, CHOOSE, CLOSED, FIT, NOTE, REPORTED, UNDECIDED
 from belated.linear.life import ActionRow, Overview

@@ -22,7 +22,7 @@ from belated.linear.features import Features
 from belated.service import agents
 from belated.service.episodes import REMEMBER, Terms
 from belated.service.gate import EVERY, VERBS, Token
-from belated.service.session import Bounds
+from belated.service.session import Limits
 from belated.tabular.problem import Problem
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -36,50 +36,6 @@ NIGHT = 86_400.0
 """Seconds for which decisions past their deadline are kept, for events before the deadline."""
 LARGEST_POLICY = 10_000_000
 """The largest number of entries of a policy."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The limits of a server.
-
-    Attributes:
-        body: the largest request, in bytes.
-        batch: the largest number of records in a request.
-        rate: the average number of requests per second and holder of a token.
-        burst: the number of requests that may arrive at once.
-        open: the largest number of open episodes of a learner.
-        waiting: the largest number of calls that wait for an agent.
-        snapshot: the number of events between two snapshots; a batch counts as its number of
-            decisions or records.
-        log: the number of events of a learner to keep, in addition to those not covered by two
-            snapshots; without it, all.
-    """
-
-    body: int = 2_000_000
-    batch: int = 1_000
-    rate: float = 10_000.0
-    burst: float = 20_000.0
-    open: int = 100_000
-    waiting: int = 10_000
-    snapshot: int = 20_000
-    log: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("body", "batch", "open", "waiting", "snapshot"):
-            checks.integer(f"limits.{name}", getattr(self, name), 1)
-        if self.log is not None:
-            checks.integer("limits.log", self.log, 0)
-        for name in ("rate", "burst"):
-            checks.real(f"limits.{name}", getattr(self, name), 1.0)
-        if self.batch > self.waiting:
-            raise ValueError(
-                f"limits.batch must be at most limits.waiting = {self.waiting}, got {self.batch}"
-            )
-
-    @property
-    def bounds(self) -> Bounds:
-        """The limits of one learner."""
-        return Bounds(waiting=self.waiting, open=self.open, snapshot=self.snapshot, log=self.log)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ def application(config: Config) -> FastAPI:
             learner.terms(),
             learner.fresh,
             opener(config, learner),
-            limits.bounds,
+            limits,
             learner.scale,
         )
         for learner in config.learners

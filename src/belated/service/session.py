@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from belated.core import stored
+from belated.core import checks, stored
 from belated.core.arrays import Floats
 from belated.core.inbox import Outcome
 from belated.core.records import Episode
@@ -55,6 +55,8 @@ WITHOUT_STATES = "this learner has no states; POST /decide with what is known be
 Result = TypeVar("Result")
 X = re.compile(r"^x\b")
 """What the library calls an observation, at the beginning of what is wrong with it."""
+ASKED = EVENTS = 10_000
+"""Episodes that are asked for at once, and events that are not on disk yet, at most."""
 MINUTES = 60
 """The number of minutes for which arrivals are counted."""
 LOOKING = 20
@@ -98,20 +100,42 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """The limits of a learner.
+class Limits:
+    """The limits of a server.
 
-    open: open episodes. waiting: calls that wait for the agent. snapshot: events between two
-    snapshots, where a batch counts as its number of decisions or records. log: events to keep;
-    None: all. asked: requested episodes. events: events that are not on disk yet.
+    Attributes:
+        body: the largest request, in bytes.
+        batch: the largest number of records in a request.
+        rate: the average number of requests per second and holder of a token.
+        burst: the number of requests that may arrive at once.
+        open: the largest number of open episodes of a learner.
+        waiting: the largest number of calls that wait for an agent.
+        snapshot: the number of events between two snapshots; a batch counts as its number of
+            decisions or records.
+        log: the number of events of a learner to keep, in addition to those not covered by two
+            snapshots; without it, all.
     """
 
-    open: int
-    waiting: int
-    snapshot: int
-    log: int | None
-    asked: int = 10_000
-    events: int = 10_000
+    body: int = 2_000_000
+    batch: int = 1_000
+    rate: float = 10_000.0
+    burst: float = 20_000.0
+    open: int = 100_000
+    waiting: int = 10_000
+    snapshot: int = 20_000
+    log: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("body", "batch", "open", "waiting", "snapshot"):
+            checks.integer(f"limits.{name}", getattr(self, name), 1)
+        if self.log is not None:
+            checks.integer("limits.log", self.log, 0)
+        for name in ("rate", "burst"):
+            checks.real(f"limits.{name}", getattr(self, name), 1.0)
+        if self.batch > self.waiting:
+            raise ValueError(
+                f"limits.batch must be at most limits.waiting = {self.waiting}, got {self.batch}"
+            )
 
 
 class Session:
@@ -122,7 +146,7 @@ class Session:
         name: str,
         storage: Storage,
         restored: Restored,
-        bounds: Bounds,
+        limits: Limits,
         failed: Callable[[str], None],
         scale: Scale | None = None,
         clock: Clock | None = None,
@@ -130,7 +154,7 @@ class Session:
         self.name = name
         self.scale = scale
         self.books = restored.books
-        self.bounds = bounds
+        self.limits = limits
         self.clock = clock or Clock(restored.books.now)
         self.counts: Counter[str] = Counter()
         self.arrivals: deque[tuple[int, Counter[str]]] = deque(maxlen=MINUTES)
@@ -148,7 +172,7 @@ class Session:
         self._looked: tuple[float, float, Any, Look | None] = (0.0, 0.0, None, None)
         self._writing: threading.Thread | None = None
         at = (restored.number, restored.checksum)
-        self.committer = Committer(storage, *at, failed, bounds.log)
+        self.committer = Committer(storage, *at, failed, limits.log)
         if restored.number == 0:
             terms = described(self.books.terms, restored.pupil.agent)
             self.committer.append(Made(self.clock(), terms))
@@ -191,9 +215,9 @@ class Session:
         """Raise `Refusal` if there would be too many episodes."""
         self._check_room(0)
         coming = sum(self._coming.values())
-        if len(self.books.open) + coming + more > self.bounds.open:
-            raise busy(f"{self.bounds.open} episodes are open; close some, or set a deadline", 10)
-        if coming and coming + more > self.bounds.asked:
+        if len(self.books.open) + coming + more > self.limits.open:
+            raise busy(f"{self.limits.open} episodes are open; close some, or set a deadline", 10)
+        if coming and coming + more > ASKED:
             raise busy(f"{coming} episodes are being begun")
 
     async def choose(self, asked: Sequence[Wanted]) -> list[tuple[int, int, float, bool]]:
@@ -466,9 +490,9 @@ class Session:
 
     def _check_room(self, records: int) -> None:
         """Raise `Refusal` if a queue would become too long."""
-        if self.learning.waiting + records > self.bounds.waiting:
+        if self.learning.waiting + records > self.limits.waiting:
             raise busy(f"{self.learning.waiting} calls wait for the agent")
-        if self.committer.waiting >= self.bounds.events:
+        if self.committer.waiting >= EVENTS:
             raise busy(f"{self.committer.waiting} events wait for the disk")
 
     def _tick(self) -> float:
@@ -513,7 +537,7 @@ class Session:
         number = self.committer.append(event)
         self.learning.add(self.books.calls())
         self._since += weight(event)
-        if self._since >= self.bounds.snapshot:
+        if self._since >= self.limits.snapshot:
             self._snapshot, self._since = number, 0
             self.learning.snapshot()
 

@@ -16,7 +16,7 @@ from belated.core.rewards import Scale
 from belated.service.episodes import Terms
 from belated.service.errors import Refusal, unavailable
 from belated.service.recovery import Restored, restore
-from belated.service.session import Bounds, Session
+from belated.service.session import Limits, Session
 from belated.service.storage import Storage, StorageError, Taken
 from belated.service.wire import LogError
 from belated.service.worker import Pupil
@@ -49,7 +49,7 @@ class Live:
         name: the name of the learner.
         terms, make: its terms, and a function that makes a fresh agent.
         open: opens its storage, or raises `StorageError`.
-        bounds: the limits of its queues.
+        limits: the limits of the server.
         rewards: the scale of rewards in records that state no range.
 
     Attributes:
@@ -63,12 +63,12 @@ class Live:
         terms: Terms,
         make: Callable[[], Agent],
         open: Callable[[], Storage],
-        bounds: Bounds,
+        limits: Limits,
         rewards: Scale | None = None,
     ) -> None:
         self.name = name
         self.terms = terms
-        self.bounds = bounds
+        self.limits = limits
         self.rewards = rewards
         self._make = make
         self._open = open
@@ -127,7 +127,7 @@ class Live:
             self._address = None
             self._broken = asyncio.get_running_loop().create_future()
             self.session = Session(
-                self.name, storage, restored, self.bounds, self._break, self.rewards
+                self.name, storage, restored, self.limits, self._break, self.rewards
             )
             again = " again" if opened else ""
             level = logging.WARNING if opened else logging.INFO

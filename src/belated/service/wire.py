@@ -233,8 +233,11 @@ def _own_reward(episode: int, reward: float, given: Mapping[str, Any], reader: R
             raise ValueError
         return reader.problem.read(told)
     except (ValueError, TypeError, KeyError) as error:
-        if "event" in given and str(error).partition(": ")[2].startswith("event"):
+        why = str(error).partition(": ")[2]
+        if why.startswith("event"):
             raise RecordError("event", str(error)) from None
+        if why.startswith("value"):
+            raise RecordError("reward", why.replace("value", "reward", 1)) from None
         raise RecordError("range", "reward needs a range [low, high]: where rewards lie") from None
 
 
