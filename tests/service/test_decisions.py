@@ -304,6 +304,9 @@ def test_numbers_beyond_all_units_are_refused_and_harm_nobody(tmp_path):
                 told = client.post(f"{base}/feedback", json={**number, "reward": reward}).json()
                 assert (told["outcome"], told["field"]) == ("invalid", "reward")
                 assert told["why"].startswith("reward must be a finite number")
+            long = {**number, "reward": 1.0, "event": 201 * "x"}
+            told = client.post(f"{base}/feedback", json=long).json()
+            assert (told["outcome"], told["field"]) == ("invalid", "event")
             for event, reward in (("most", 1e30), ("least", -1e30), ("tiny", 5e-324)):
                 record = {**number, "event": event, "reward": reward}
                 assert client.post(f"{base}/feedback", json=record).json()["outcome"] == "taken"

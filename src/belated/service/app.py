@@ -22,7 +22,6 @@ from belated.service import export, metrics, page
 from belated.service.errors import Refusal
 from belated.service.fast_path import (
     LONGEST,
-    LONGEST_KEY,
     Answer,
     Quick,
     Server,
@@ -40,7 +39,7 @@ from belated.service.gate import Gate, Verb
 from belated.service.report import report, silence_of, unit_of
 from belated.service.session import Session, Wanted
 from belated.service.storage import StorageError
-from belated.service.wire import LARGEST_WHOLE
+from belated.service.wire import LARGEST_WHOLE, LONGEST_KEY
 
 RECORD = {
     "summary": "the costs of all steps",

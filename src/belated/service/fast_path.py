@@ -25,12 +25,11 @@ from belated.service.gate import NO_TOKEN, Rate, Token, Verb, holder
 from belated.service.session import Session, Wanted
 from belated.service.storage import StorageError
 from belated.service.supervisor import Live
-from belated.service.wire import LARGEST_WHOLE, Arrived, Reader, RecordError, parse
+from belated.service.wire import LARGEST_WHOLE, LONGEST_KEY, Arrived, Reader, RecordError, parse
 
 BEFORE = "/v1/learners/"
 LONGEST, DIGITS = 63, 7
 """The largest number of characters of a name, and of digits of the length of a body."""
-LONGEST_KEY = 200
 FIELDS = ("episode", "step", "state")
 KNOWN = {"features", "state", "among", "key"}
 STATUS = {

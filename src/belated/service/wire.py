@@ -44,6 +44,8 @@ OUTCOMES = ("costs", "cost", "rewards", "reward")
 """The values that may have a time."""
 LATEST = 1e11
 """Times in seconds are below this; milliseconds since 1970 are above."""
+LONGEST_KEY = 200
+"""The largest number of characters in a key, and in the name of an event."""
 LARGEST_WHOLE = 2**53
 """Whole numbers above it are not exact in JSON of other programs."""
 
@@ -227,7 +229,10 @@ def _own_reward(episode: int, reward: float, given: Mapping[str, Any], reader: R
     """A reward in any unit, as a record of the problem."""
     told = {"episode": episode, "reward": reward}
     if "event" in given:
-        told["event"] = given["event"]
+        told["event"] = event = given["event"]
+        if isinstance(event, str) and len(event) > LONGEST_KEY:
+            why = f"event must have at most {LONGEST_KEY} characters, got {len(event)}"
+            raise RecordError("event", why)
     try:
         if reader.problem is None:
             raise ValueError
