@@ -45,8 +45,8 @@ def test_a_retired_action_is_not_played_and_still_learns():
 def test_the_table_and_the_verdict():
     agent = bl.LinearSampler(bl.Choice(["plain", "question"]), floor=0.5)
     assert agent.verdict() == "Nothing has reported yet."
-    one = life.Row("plain", 1, 1, 1.0, 5.0, 1.0, 9.0, 0.4, False)
-    new = life.Row("question", 0, 0, 0.0, 0.0, 0.0, 0.0, 0.6, False)
+    one = life.ActionRow("plain", 1, 1, 1.0, 5.0, 1.0, 9.0, 0.4, False)
+    new = life.ActionRow("question", 0, 0, 0.0, 0.0, 0.0, 0.0, 0.6, False)
     assert life.verdict([one, new], 1, None) == "Too early to tell which action leads."
     rng = np.random.default_rng(0)
     before = None
