@@ -302,7 +302,8 @@ def drive(
         path, costs = play(episode)
         now: list[Record | StepCost] = [path] if paths == "at once" else []
         if not pieces:
-            line.push([costs] if now else [path, costs], int(delays[k].max()))
+            late = delays[k].max() if delays.ndim == 2 else delays[k]
+            line.push([costs] if now else [path, costs], int(late))
         else:
             for h, cost in enumerate(costs.values.tolist()):
                 line.push([StepCost(k, h, cost)], int(delays[k, h]))
@@ -446,9 +447,11 @@ def _equal(new: Floats, last: Floats) -> bool:
 
     The same array is compared too: an agent may have changed it in place.
     """
-    if not isinstance(new, np.ndarray) or np.may_share_memory(new, last):
+    if not isinstance(new, np.ndarray) or new.shape != last.shape:
         return False
-    return np.array_equal(new[:1], last[:1]) and np.array_equal(new, last)
+    if new[0].tobytes() != last[0].tobytes() or np.may_share_memory(new, last):
+        return False
+    return np.array_equal(new, last)
 
 
 def _compared(world: World, at: Callable[[int], Floats], episodes: int) -> dict[str, Any]:
@@ -462,5 +465,11 @@ def _compared(world: World, at: Callable[[int], Floats], episodes: int) -> dict[
     for policy in (best, np.full(best.shape, 1.0 / best.shape[2])):
         reach = occupancy(mdp, policy)
         measures.append(reach if len(total) > 1 else reach.sum(axis=0, keepdims=True))
-    fixed = np.array([[float(np.vdot(m, at(k))) for m in measures] for k in range(episodes)])
+    fixed = np.zeros((episodes, 2))
+    before: Floats | None = None
+    for k in range(episodes):
+        costs = at(k)
+        same = costs is before
+        fixed[k] = fixed[k - 1] if same else [float(np.vdot(m, costs)) for m in measures]
+        before = costs
     return {"best_policy": best, "comparator": fixed[:, 0], "uniform": fixed[:, 1]}

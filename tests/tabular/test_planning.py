@@ -29,6 +29,18 @@ def test_values_and_occupancy_equal_dense_recursions(size, homogeneous, same_cos
     np.testing.assert_allclose((q * costs).sum(), start @ V[0], atol=1e-12)
 
 
+@pytest.mark.parametrize("successors", [1, 3, 4, 5, 6])
+def test_any_number_of_successors(successors):
+    """Four are summed by code of their own."""
+    rng = np.random.default_rng(successors)
+    world = bl.environments.random_mdp(6, 2, 4, successors=successors, seed=successors)
+    policy, costs = rng.dirichlet(np.ones(2), (4, 6)), rng.random((4, 6, 2))
+    V, Q = bl.planning.policy_values(world.mdp, policy, costs)
+    expected_V, expected_Q = oracles.values(oracles.dense(world.mdp), costs, policy)
+    np.testing.assert_allclose(V, expected_V, atol=1e-13)
+    np.testing.assert_allclose(Q, expected_Q, atol=1e-13)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_best_policy_beats_every_deterministic_policy(seed):
     H, S, A = [(2, 2, 3), (3, 2, 2), (1, 3, 3), (2, 3, 2)][seed % 4]

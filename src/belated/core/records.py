@@ -6,7 +6,9 @@ Their common protocol is `contract.Record`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -37,9 +39,15 @@ class FeedbackError(ValueError):
 def unchecked(kind: type[Item], *values: object) -> Item:
     """A frozen record with these fields, in their order, without any checks."""
     made = object.__new__(kind)
-    for name, value in zip(kind.__slots__, values, strict=True):  # type: ignore[attr-defined]
-        object.__setattr__(made, name, value)
+    for fill, value in zip(_slots(kind), values, strict=True):  # type: ignore[arg-type]
+        fill(made, value)
     return made
+
+
+@cache
+def _slots(kind: type) -> list[Callable[[Any, object], None]]:
+    """What sets each field of a frozen record."""
+    return [getattr(kind, name).__set__ for name in kind.__slots__]  # type: ignore[attr-defined]
 
 
 def altered(record: Item, **fields: object) -> Item:

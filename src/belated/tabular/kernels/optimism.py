@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from belated.core.arrays import Floats, Indices, Ints
+from belated.tabular.kernels.planning import plus_next
 
 FEW = 6
 """Rows with up to this many known successors are sorted without branches."""
@@ -327,7 +328,6 @@ def with_bonus(
     """
     successors, probabilities, visits, deviation = seen
     H, S, A = policy.shape
-    W = successors.shape[3]
     V = np.zeros((H + 1, S))
     free = bonus.free
     none = np.zeros((S, A))
@@ -345,9 +345,7 @@ def with_bonus(
             for a in range(A):
                 # Q = c - deviation + p V(h + 1), clipped; a free row without visits has Q = 0
                 if not free or count[s, a] > 0:
-                    q = cost[s, a] - less[s, a]
-                    for w in range(W):
-                        q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
+                    q = plus_next(cost[s, a] - less[s, a], prob, succ, after, s, a)
                     q = min(max(q, low), high)
                     add[s, a] += q
                     value += weights[s, a] * q

@@ -15,6 +15,25 @@ class Rows(NamedTuple):
     probabilities: Floats
 
 
+@njit(cache=True, inline="always")
+def plus_next(q: float, prob: Floats, succ: Indices, after: Floats, s: int, a: int) -> float:
+    """Add the expected value of what comes after (s, a) to q, one successor after the other.
+
+    prob, succ: (S, A, W). after: (S,). Four successors, as on a grid, are a case of their own,
+    because a loop of unknown length takes half as long again; the sum and its order are the same.
+    """
+    W = prob.shape[2]
+    if W == 4:
+        q += prob[s, a, 0] * after[np.uint32(succ[s, a, 0])]
+        q += prob[s, a, 1] * after[np.uint32(succ[s, a, 1])]
+        q += prob[s, a, 2] * after[np.uint32(succ[s, a, 2])]
+        q += prob[s, a, 3] * after[np.uint32(succ[s, a, 3])]
+    else:
+        for w in range(W):
+            q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
+    return q
+
+
 @njit(cache=True)
 def evaluate(rows: Rows, costs: Floats, policy: Floats, total: Floats) -> Floats:
     """Add the Q-function of a policy to a running total, in one backward pass.
@@ -24,7 +43,6 @@ def evaluate(rows: Rows, costs: Floats, policy: Floats, total: Floats) -> Floats
     """
     successors, probabilities = rows
     H, S, A = policy.shape
-    W = successors.shape[3]
     V = np.zeros((H + 1, S))
     for h in range(H - 1, -1, -1):
         t = min(h, successors.shape[0] - 1)
@@ -33,9 +51,7 @@ def evaluate(rows: Rows, costs: Floats, policy: Floats, total: Floats) -> Floats
         for s in range(S):
             value = 0.0
             for a in range(A):
-                q = cost[s, a]
-                for w in range(W):
-                    q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
+                q = plus_next(cost[s, a], prob, succ, after, s, a)
                 add[s, a] += q
                 value += weights[s, a] * q
             now[s] = value
@@ -47,7 +63,6 @@ def start_value(rows: Rows, costs: Floats, policy: Floats, start: Floats) -> flo
     """Expected cost of one episode of a policy. start: (S,), the rest as in `evaluate`."""
     successors, probabilities = rows
     H, S, A = policy.shape
-    W = successors.shape[3]
     after = np.zeros(S)
     now = np.zeros(S)
     for h in range(H - 1, -1, -1):
@@ -59,10 +74,7 @@ def start_value(rows: Rows, costs: Floats, policy: Floats, start: Floats) -> flo
             for a in range(A):
                 weight = weights[s, a]
                 if weight > 0.0:
-                    q = cost[s, a]
-                    for w in range(W):
-                        q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
-                    value += weight * q
+                    value += weight * plus_next(cost[s, a], prob, succ, after, s, a)
             now[s] = value
         now, after = after, now
     value = 0.0
@@ -79,7 +91,7 @@ def best(rows: Rows, costs: Floats, horizon: int, clip: bool) -> tuple[Ints, Flo
     (H, S) and V (H + 1, S).
     """
     successors, probabilities = rows
-    _, S, A, W = successors.shape
+    _, S, A, _ = successors.shape
     V = np.zeros((horizon + 1, S))
     actions = np.zeros((horizon, S), dtype=np.int64)
     for h in range(horizon - 1, -1, -1):
@@ -90,9 +102,7 @@ def best(rows: Rows, costs: Floats, horizon: int, clip: bool) -> tuple[Ints, Flo
             lowest = np.inf
             action = 0
             for a in range(A):
-                q = cost[s, a]
-                for w in range(W):
-                    q += prob[s, a, w] * after[np.uint32(succ[s, a, w])]
+                q = plus_next(cost[s, a], prob, succ, after, s, a)
                 if clip:
                     q = min(max(q, 0.0), horizon - h)
                 better = q < lowest  # selected without a branch, which would be unpredictable
