@@ -111,7 +111,7 @@ def test_decide_is_begin_act_and_path():
     for bad, message in (
         ({"rng": 0}, r"rng must be a Generator such as numpy.random.default_rng\(0\), got 0"),
         ({"observation": 3}, "state must be a whole number from 0 to 0"),
-        ({"among": [0]}, "let the state say which actions are allowed"),
+        ({"among": [0]}, "use belated.Choice"),
     ):
         with pytest.raises(ValueError, match=message):
             again.decide(**bad)

@@ -123,10 +123,6 @@ class Ledger(Generic[Memory]):
         """Whether feedback of this episode can still be taken."""
         return number in self._open
 
-    def adopt(self, problem: Problem) -> None:
-        """Continue with a problem that accepts all earlier records, such as one more action."""
-        self._problem = problem
-
     def begin(
         self, memory: Memory, policy: Floats | None = None, notes: Notes | None = None
     ) -> int:

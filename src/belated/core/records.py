@@ -268,9 +268,9 @@ def in_table(observation: object, states: int, among: object = None) -> int:
     """The row of a table for an observation, which may be left out if there is only one row."""
     if among is not None:
         raise ValueError(
-            "among must be left out: agents with tables learn by the probabilities of their own "
-            "policy, which a choice among fewer actions would change; let the state say which "
-            f"actions are allowed, got {checks.show(among)}"
+            "among must be left out: agents with tables would underrate the costs of actions that "
+            "are often not allowed; use belated.Choice, whose agents restrict single decisions, "
+            f"got {checks.show(among)}"
         )
     if observation is None and states == 1:
         return 0

@@ -45,13 +45,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Protocol, Self
 
 from belated.core import checks, stored
-from belated.core.contract import AGENT, PATHS, Agent, Information, Wrapper, call, check_inside
+from belated.core.contract import AGENT, PATHS, Agent, Wrapper, call
 from belated.core.ledger import listed, split
 from belated.core.records import Episode
 from belated.core.stored import Count, Inside, Real
 from belated.core.waiting import Reported, Waiting, is_past
 from belated.core.wrappers.around import Around
-from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.tuning import Parameters, Setting
 
@@ -142,11 +141,7 @@ class Doubling(Around, Wrapper):
         *,
         fresh: bool = True,
     ) -> None:
-        check_inside(self, "agent", agent, RESTARTABLE, fresh=fresh)
-        self.agent = agent
-        self.problem: Problem = agent.problem
-        self.information: Information = agent.information
-        self.uses_paths = agent.uses_paths
+        self._hold(agent, RESTARTABLE, fresh=fresh)
         self.paths = checks.choice("paths", paths, PATHS)
         self._setting = agent.setting(paths)
         self.literal = checks.flag("literal", literal)

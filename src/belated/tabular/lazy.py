@@ -25,7 +25,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Ints
-from belated.core.contract import Agent, Information, call, check_inside
+from belated.core.contract import Agent, call
 from belated.core.ledger import Ledger, Ledgered, listed
 from belated.core.records import Episode
 from belated.core.stored import Array, Count
@@ -66,16 +66,12 @@ class Lazy(Around, Ledgered):
         self._wrap(agent, alpha)
 
     def _wrap(self, agent: Agent, alpha: float, *, fresh: bool = True) -> None:
-        check_inside(self, "agent", agent, fresh=fresh)
+        self._hold(agent, fresh=fresh)
         checks.instance("agent.problem", agent.problem, Problem)
         if not agent.uses_paths:
             raise ValueError(
                 "agent must use trajectories, whose visits end an epoch, got one that does not"
             )
-        self.agent = agent
-        self.problem: Problem = agent.problem
-        self.information: Information = agent.information
-        self.uses_paths = True
         if not (isinstance(alpha, float) and alpha == math.inf):
             alpha = checks.real("alpha", alpha, 1.0)
         self.alpha = alpha

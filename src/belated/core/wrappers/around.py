@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from belated.core import stored
-from belated.core.contract import Agent
+from belated.core.contract import AGENT, Agent, Information, check_inside
 from belated.core.ledger import Ledger, read_held
 
 
@@ -23,6 +24,17 @@ class Around(stored.Declared):
 
     inside: ClassVar[str] = "agent"
     arguments: ClassVar[tuple[str, ...]] = ()
+    problem: Any
+    information: Information
+    uses_paths: bool
+
+    def _hold(self: Any, agent: Agent, parts: Iterable[str] = AGENT, *, fresh: bool) -> None:
+        """Take the agent inside, if it may stand there; see `check_inside`."""
+        check_inside(self, "agent", agent, parts, fresh=fresh)
+        self.agent = agent
+        self.problem = agent.problem
+        self.information = agent.information
+        self.uses_paths = agent.uses_paths
 
     def configuration(self) -> dict[str, Any]:
         """The arguments of this agent."""

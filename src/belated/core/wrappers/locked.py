@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from belated.core import stored
 from belated.core.checks import explained
-from belated.core.contract import Agent, Information, call, check_inside
+from belated.core.contract import Agent, call
 from belated.core.ledger import listed
 from belated.core.records import Decision, Episode
 from belated.core.wrappers.around import Around
@@ -47,11 +47,7 @@ class Locked(Around):
 
     def _wrap(self, agent: Agent, *, fresh: bool = False) -> None:
         """Take the agent, fresh or not."""
-        check_inside(self, "agent", agent, fresh=fresh)
-        self.agent = agent
-        self.problem = agent.problem
-        self.information: Information = agent.information
-        self.uses_paths = agent.uses_paths
+        self._hold(agent, fresh=fresh)
         self._lock = threading.RLock()
         self.declare()
 

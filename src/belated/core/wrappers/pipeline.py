@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from belated.core import checks
-from belated.core.contract import PATHS, Agent, Information, call, check_inside
+from belated.core.contract import PATHS, Agent, call
 from belated.core.ledger import Ledger, Ledgered, listed, split
 from belated.core.records import Episode
 from belated.core.stored import Count
@@ -57,12 +57,8 @@ class Pipeline(Around, Ledgered):
     def _wrap(self, agent: Agent, max_delay: int, paths: str, *, fresh: bool = True) -> None:
         self.max_delay = checks.integer("max_delay", max_delay, 0)
         self.holds_feedback = self.longest_delay = self.max_delay
-        check_inside(self, "agent", agent, fresh=fresh)
-        self.agent = agent
+        self._hold(agent, fresh=fresh)
         self.paths = checks.choice("paths", paths, PATHS)
-        self.problem = agent.problem
-        self.information: Information = agent.information
-        self.uses_paths = agent.uses_paths
         ledger: Ledger[bool] = Ledger(self.problem, self.information, uses_paths=self.uses_paths)
         self.declare(_ledger=OpenEpisodes(ledger), _held=HeldRecords(agent, ledger), _late=Count())
 

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from belated.core import checks
-from belated.core.contract import Agent, Information, Wrapper, call, check_inside
+from belated.core.contract import Agent, Wrapper, call
 from belated.core.ledger import split
 from belated.core.records import Episode
 from belated.core.stored import Count
@@ -61,11 +61,7 @@ class Skipping(Around, Wrapper):
         self._wrap(agent, threshold)
 
     def _wrap(self, agent: Agent, threshold: float, *, fresh: bool = True) -> None:
-        check_inside(self, "agent", agent, fresh=fresh)
-        self.agent = agent
-        self.problem = agent.problem
-        self.information: Information = agent.information
-        self.uses_paths = agent.uses_paths
+        self._hold(agent, fresh=fresh)
         threshold = checks.threshold("threshold", threshold)
         self.threshold = self.longest_delay = (
             threshold if threshold == math.inf else math.floor(threshold)

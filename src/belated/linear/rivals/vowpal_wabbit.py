@@ -48,19 +48,11 @@ class VowpalWabbit(DecisionRival):
         window: int | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(
-            problem,
-            silence=silence,
-            join=join,
-            window=window,
-            seed=seed,
-            rule=rule,
-            epsilon=epsilon,
-            gamma_scale=gamma_scale,
-            learning_rate=learning_rate,
-        )
         checks.choice("join", join, ("arrival", "window"))
         checks.choice("rule", rule, RULES)
+        own = {"rule": rule, "epsilon": epsilon, "gamma_scale": gamma_scale}
+        own["learning_rate"] = learning_rate
+        super().__init__(problem, silence=silence, join=join, window=window, seed=seed, **own)
         rate = checks.real("learning_rate", learning_rate, 0.0, above=True)
         epsilon = checks.real("epsilon", epsilon, 0.0, 1.0)
         gamma = checks.real("gamma_scale", gamma_scale, 0.0, above=True)
