@@ -8,7 +8,8 @@ generators"). So the same calls give the same decisions, whatever else was drawn
 from statistics import NormalDist
 
 import numpy as np
-from numba import njit
+
+from belated.core.compiled import njit
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)

@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from belated.core.arrays import Floats, Ints
+from belated.core.compiled import njit
 from belated.linear.chance import ABOVE, LEVELS, PARTS, hashed, key_of
 from belated.linear.fitting import dot, quadratic
 from belated.linear.sums import FOLLOWS, MEAN, OFFSET, OPTIMISM, RATE, SIGMA

@@ -21,9 +21,9 @@ reached their bin's edge yet), and share, which is F at the edges.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from belated.core.arrays import Floats, Indices, Ints
+from belated.core.compiled import njit
 from belated.linear.sums import CAME, EARLY, EDGES, RISK, SHARE
 
 POOLED = 10.0

@@ -27,9 +27,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from belated.core.arrays import Floats, Ints
+from belated.core.compiled import njit
 from belated.linear.exposure import CLOCK, share_at
 from belated.linear.sums import (
     EXPOSED,

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from belated.core.arrays import Floats, Indices, Ints
+from belated.core.compiled import njit
 from belated.linear.chance import uniform
 from belated.linear.choosing import WIDTH, scores, shares_of_rounds
 from belated.linear.exposure import (

@@ -15,10 +15,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from numba import carray, njit, types  # type: ignore[attr-defined]
-from numba.extending import intrinsic, overload
-
 from belated.core.arrays import Floats, Ints
+from belated.core.compiled import before_compiling, njit
 
 PER_LEVEL = 3
 """The number of blocks of one width above which the two oldest are merged."""
@@ -128,24 +126,27 @@ def part(array: Any, first: int, shape: tuple[int, ...]) -> Any:
     return array[first : first + math.prod(shape)].reshape(shape)
 
 
-@intrinsic
-def _start(_: object, array: types.Array) -> tuple[Any, Any]:
-    """Where the numbers of an array are."""
+@before_compiling
+def _without_references() -> None:
+    """Compile `part` without a count of references: the array outlives a call that is handed it."""
+    from numba import carray, types  # type: ignore[attr-defined]  # noqa: PLC0415
+    from numba.extending import intrinsic, overload  # noqa: PLC0415
 
-    def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        return context.make_array(signature.args[0])(context, builder, given[0]).data
+    @intrinsic
+    def start(_: object, array: types.Array) -> tuple[Any, Any]:
+        """Where the numbers of an array are."""
 
-    return types.CPointer(array.dtype)(array), code  # type: ignore[no-untyped-call]
+        def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            return context.make_array(signature.args[0])(context, builder, given[0]).data
 
+        return types.CPointer(array.dtype)(array), code  # type: ignore[no-untyped-call]
 
-@overload(part)
-def _compiled_part(array: Any, first: int, shape: Any) -> Any:
-    """Without a count of references: the array outlives a compiled call that is handed it."""
+    @overload(part)
+    def compiled_part(array: Any, first: int, shape: Any) -> Any:
+        def found(array: Any, first: int, shape: Any) -> Any:
+            return carray(start(array[first:]), shape)  # type: ignore[call-arg]
 
-    def found(array: Any, first: int, shape: Any) -> Any:
-        return carray(_start(array[first:]), shape)  # type: ignore[call-arg]
-
-    return found
+        return found
 
 
 @njit(cache=True)

@@ -17,9 +17,8 @@ phi m0 (1 - m0).
 import math
 from typing import NamedTuple
 
-from numba import njit
-
 from belated.core.arrays import Floats, Ints
+from belated.core.compiled import njit
 
 SPAN = 1.0 / 12.0
 """The variance of an unknown mean cost: uniform between 0 and 1."""

@@ -6,9 +6,8 @@ Arrays are flat over rows: row r is (t, s, a) in C order, R = T S A of them, W s
 import math
 from typing import NamedTuple
 
-from numba import njit
-
 from belated.core.arrays import Floats, Indices, Ints
+from belated.core.compiled import njit
 
 
 class Tally(NamedTuple):

@@ -4,9 +4,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from belated.core.arrays import Floats, Ints
+from belated.core.compiled import njit
 from belated.tabular.kernels.planning import Rows
 
 PRIOR = 0.05

@@ -1,9 +1,9 @@
 """Estimates and bonuses of DAPO for one episode whose feedback has arrived."""
 
 import numpy as np
-from numba import njit
 
 from belated.core.arrays import Floats, Ints
+from belated.core.compiled import njit
 
 
 @njit(cache=True)

@@ -11,9 +11,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from belated.core.arrays import Floats
+from belated.core.compiled import njit
 from belated.tabular.kernels.beliefs import (
     KEEP_ERRORS,
     LEAST,

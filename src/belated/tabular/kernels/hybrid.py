@@ -12,9 +12,9 @@ above. The sum of the weights is convex in nu, so its Newton steps rise from bel
 import math
 
 import numpy as np
-from numba import njit
 
 from belated.core.arrays import Floats
+from belated.core.compiled import njit
 
 MOST_ROUNDS = 200
 """The largest number of Newton steps; ten are usual."""

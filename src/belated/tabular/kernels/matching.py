@@ -1,8 +1,7 @@
 """Regret matching+ in every (step, state): no step size and no exponentials."""
 
-from numba import njit
-
 from belated.core.arrays import Floats
+from belated.core.compiled import njit
 
 
 @njit(cache=True)

@@ -6,9 +6,8 @@ weight behind it; an observation multiplies the weight of its cell by the memory
 
 from typing import NamedTuple
 
-from numba import njit
-
 from belated.core.arrays import Floats, Ints
+from belated.core.compiled import njit
 
 
 class Memories(NamedTuple):

@@ -1,9 +1,9 @@
 """The policy of a mixture of two occupancy measures."""
 
 import numpy as np
-from numba import njit
 
 from belated.core.arrays import Floats
+from belated.core.compiled import njit
 from belated.tabular.kernels.planning import Rows
 
 SMALL = 1e-12

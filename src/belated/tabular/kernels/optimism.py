@@ -10,9 +10,9 @@ The order of the states changes little from step to step, so each sort starts fr
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from belated.core.arrays import Floats, Indices, Ints
+from belated.core.compiled import njit
 from belated.tabular.kernels.planning import plus_next
 
 FEW = 6

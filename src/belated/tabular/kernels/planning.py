@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from belated.core.arrays import Floats, Indices, Ints
+from belated.core.compiled import njit
 
 
 class Rows(NamedTuple):

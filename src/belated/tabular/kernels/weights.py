@@ -2,9 +2,8 @@
 
 import math
 
-from numba import njit
-
 from belated.core.arrays import Floats
+from belated.core.compiled import njit
 
 DEEPEST = 746.0
 """exp(-x) is 0 from here on."""

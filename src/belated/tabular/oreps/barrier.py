@@ -27,9 +27,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from belated.core.arrays import Bools, Floats, Indices
+from belated.core.compiled import njit
 from belated.tabular.oreps.newton import eliminate
 
 CLOSE = 1e-11

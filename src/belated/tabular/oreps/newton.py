@@ -38,9 +38,9 @@ only, because every array is C-contiguous and always read-only or always writabl
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from belated.core.arrays import Bools, Floats, Indices
+from belated.core.compiled import njit
 
 BOX_SLACK = 1e-13  # a box whose bounds sum to 1 within this leaves no choice
 

@@ -1,0 +1,56 @@
+"""Kernels that are compiled when one of them is first called, by whichever thread."""
+
+import importlib
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import belated
+
+INNER = """
+from belated.core.compiled import njit
+
+@njit()
+def twice(x):
+    return 2 * x
+"""
+OUTER = """
+from inner_kernels import twice
+from belated.core.compiled import njit
+
+@njit()
+def plus_one(x):
+    return twice(x) + 1
+
+@njit()
+def both(x):
+    return plus_one(x) + twice(x)
+"""
+
+
+def test_threads_may_call_first_at_once(tmp_path, monkeypatch):
+    """Each kernel calls others, of its module and of another one."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "inner_kernels.py").write_text(INNER)
+    (tmp_path / "outer_kernels.py").write_text(OUTER)
+    importlib.invalidate_caches()
+    outer = importlib.import_module("outer_kernels")
+    inner = sys.modules["inner_kernels"]
+    both, plus_one, twice = outer.both, outer.plus_one, inner.twice
+    with ThreadPoolExecutor(6) as pool:
+        calls = [pool.submit(kernel, 5) for kernel in (both, plus_one, twice) * 2]
+        assert [call.result() for call in calls] == [21, 11, 10] * 2
+    assert (both.__name__, both(1), outer.both(1)) == ("both", 5, 5)
+    assert outer.both is not both  # numba's own stands in the module now
+
+
+def test_nobody_else_imports_numba():
+    """A kernel of numba's own could not call one that waits for its first call."""
+    package = Path(belated.__file__).parent
+    importing = {
+        file.name
+        for file in package.rglob("*.py")
+        if re.search(r"^(from|import) numba", file.read_text(), re.MULTILINE)
+    }
+    assert not importing
