@@ -54,8 +54,7 @@ from belated.core.stored import Array, Count, Distributions, Field, Flag, Inside
 from belated.core.versions import Kept, KeptPolicy, whole
 from belated.core.waiting import is_past
 from belated.tabular.counts import LOG_TERM, ConfidenceSet, Counts, log_term
-from belated.tabular.kernels import delay_adapted, optimism, planning
-from belated.tabular.kernels.weights import softmax
+from belated.tabular.kernels import delay_adapted, optimism, planning, weights
 from belated.tabular.parts.transitions import NO_TOTAL, matching
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
@@ -281,7 +280,7 @@ class DAPO(Learner[PolicyAndSet]):
         """Line 8: the policy of the sum."""
         if self._stale:
             policy = np.empty(self.problem.shape)
-            softmax(self._total, frozen(np.array([self._rate])), policy)
+            weights.softmax(self._total, frozen(np.array([self._rate])), policy)
             self._policy = frozen(policy)
             self._stale = False
         return self._policy

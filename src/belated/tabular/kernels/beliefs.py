@@ -79,11 +79,20 @@ def slab_share(y: float, v: float, core_v: float, m0: float, t2: float, eps: flo
 
 
 @njit(cache=True)
+def _in_slab(
+    total: float, weight: float, phi: float, m0: float, t2: float, eps: float
+) -> tuple[float, float, float]:
+    """Of a visited cell: its mean y, the variance v of y in the core, and r."""
+    y, noise = total / weight, cell_noise(total, weight, phi)
+    v = max(noise, phi * m0 * (1.0 - m0)) / weight
+    return y, v, slab_share(y, noise / weight, v, m0, t2, eps)
+
+
+@njit(cache=True)
 def fit_prior(sums: Floats, weights: Floats, prior: Floats, phi: float) -> None:
     """Move the prior (3,) one step towards an empirical Bayes fit of the visited cells (S, A)."""
     S, A = sums.shape
     m0, t2, eps = prior[0], prior[1], prior[2]
-    core_noise = phi * m0 * (1.0 - m0)
     cells, slabs = 0, 0.0
     # stage 1: r, the probability of the slab, of every cell; m0 is the mean of y over the core,
     # weighted by (1 - r) / (t2 + v)
@@ -91,10 +100,7 @@ def fit_prior(sums: Floats, weights: Floats, prior: Floats, phi: float) -> None:
     for s in range(S):
         for a in range(A):
             if weights[s, a] > 0.0:
-                y = sums[s, a] / weights[s, a]
-                noise = cell_noise(sums[s, a], weights[s, a], phi)
-                v = max(noise, core_noise) / weights[s, a]
-                r = slab_share(y, noise / weights[s, a], v, m0, t2, eps)
+                y, v, r = _in_slab(sums[s, a], weights[s, a], phi, m0, t2, eps)
                 cells += 1
                 slabs += r
                 total += (1.0 - r) / (t2 + v)
@@ -107,10 +113,7 @@ def fit_prior(sums: Floats, weights: Floats, prior: Floats, phi: float) -> None:
     for s in range(S):
         for a in range(A):
             if weights[s, a] > 0.0:
-                y = sums[s, a] / weights[s, a]
-                noise = cell_noise(sums[s, a], weights[s, a], phi)
-                v = max(noise, core_noise) / weights[s, a]
-                r = slab_share(y, noise / weights[s, a], v, m0, t2, eps)
+                y, v, r = _in_slab(sums[s, a], weights[s, a], phi, m0, t2, eps)
                 w = (1.0 - r) / (t2 + v) ** 2
                 weight += w
                 spread += w * ((y - mean) ** 2 - v)

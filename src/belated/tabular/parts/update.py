@@ -20,7 +20,7 @@ from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.checks import explained
 from belated.core.stored import Array, Count, Distributions, Flag, Learned, Maybe, Real
-from belated.tabular.kernels.weights import softmax
+from belated.tabular.kernels import weights
 from belated.tabular.parts.costs import CostsPart
 from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
@@ -192,7 +192,7 @@ class Softmax:
         same = rates is learned.rates or np.array_equal(rates, learned.rates)
         if learned.stale or (learned.moved and not same):
             policy = np.empty(learned.problem.shape)
-            softmax(learned.total, rates, policy)
+            weights.softmax(learned.total, rates, policy)
             learned.policy = frozen(policy)
             learned.stale = False
         learned.rates = rates
