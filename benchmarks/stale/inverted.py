@@ -18,7 +18,7 @@ import time
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
-from runs import CORRECTIONS, INVERTED, TUNING, read, selected
+from runs import CORRECTIONS, INVERTED, TUNING, add, read, rows_of, selected
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
@@ -77,19 +77,15 @@ def run(correction: str, clip: float, seed: int) -> list[float]:
 def main(seeds: int) -> None:
     torch.set_num_threads(1)
     clips = selected(read(TUNING))
-    if not INVERTED.exists():
-        columns = ",".join(f"r{i}" for i in range(PARTS))
-        INVERTED.write_text(f"correction,clip,seed,{columns}\n", encoding="utf-8")
+    header = ",".join(("correction", "clip", "seed", *(f"r{i}" for i in range(PARTS))))
     for seed in range(seeds):
         for correction in CORRECTIONS:
-            key = f"{correction},{clips[correction]},{seed},"
-            have = INVERTED.read_text(encoding="utf-8").splitlines()
-            if any(line.startswith(key) for line in have):
+            key = [correction, str(clips[correction]), str(seed)]
+            if key in [row[:3] for row in rows_of(INVERTED)]:
                 continue
             started = time.process_time()
             means = run(correction, clips[correction], seed)
-            with INVERTED.open("a", encoding="utf-8") as out:
-                out.write(f"{key}{','.join(f'{x:.2f}' for x in means)}\n")
+            add(INVERTED, header, [",".join([*key, *(f"{x:.2f}" for x in means)])])
             print(
                 f"{time.strftime('%H:%M:%S')} {correction} {seed}: {sum(means[-2:]) / 2:.1f}, "
                 f"{time.process_time() - started:.0f} s of processor",

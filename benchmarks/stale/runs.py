@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 PLACE = Path(__file__).parent
-TUNING, GRID, INVERTED, SPEED = (
-    PLACE / f"{name}.csv" for name in ("tuning", "grid", "inverted", "speed")
+TUNING, GRID, INVERTED, SPEED, PAIRS = (
+    PLACE / f"{name}.csv" for name in ("tuning", "grid", "inverted", "speed", "pairs")
 )
 CORRECTIONS = (
     "behaviour", "current", "delay-adapted", "decoupled",
@@ -26,17 +26,30 @@ Cell = tuple[str, int, str, str, float]
 Runs = dict[Cell, np.ndarray]
 
 
+def rows_of(file: Path) -> list[list[str]]:
+    """The rows of a file without its header; none if it is not there."""
+    if not file.exists():
+        return []
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.reader(lines))[1:]
+
+
+def add(file: Path, header: str, rows: list[str]) -> None:
+    """Add rows to a file, after its header if it is new."""
+    lines = rows if file.exists() else [header, *rows]
+    with file.open("a", encoding="utf-8") as out:
+        out.writelines(f"{line}\n" for line in lines)
+
+
 def read(file: Path) -> Runs:
     """The runs of a file by task, delay, order, correction and clip.
 
     Each is (seeds, 2 + windows): effective sample size, drift, and the returns.
     """
     found: dict[Cell, dict[int, list[float]]] = {}
-    if file.exists():
-        with file.open(encoding="utf-8", newline="") as lines:
-            for task, delay, order, correction, clip, seed, *numbers in list(csv.reader(lines))[1:]:
-                key = (task, int(delay), order, correction, float(clip))
-                found.setdefault(key, {})[int(seed)] = [float(x) for x in numbers]
+    for task, delay, order, correction, clip, seed, *numbers in rows_of(file):
+        key = (task, int(delay), order, correction, float(clip))
+        found.setdefault(key, {})[int(seed)] = [float(x) for x in numbers]
     return {key: np.array([runs[s] for s in sorted(runs)]) for key, runs in found.items()}
 
 

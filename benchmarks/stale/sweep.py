@@ -11,7 +11,6 @@ goes on where it was. Returns are means over the episodes that ended within ten 
 JAX_COMPILATION_CACHE_DIR set, JAX keeps what it has compiled.
 """
 
-import csv
 import sys
 import time
 from pathlib import Path
@@ -31,7 +30,9 @@ from runs import (
     PARTS_OF_VTRACE,
     SELECTING,
     TUNING,
+    add,
     read,
+    rows_of,
     selected,
 )
 from tasks import TASKS
@@ -44,13 +45,10 @@ Key = tuple[str, int, str, str, float, int]
 
 def done(file: Path) -> set[Key]:
     """The runs that a file holds."""
-    if not file.exists():
-        return set()
-    with file.open(encoding="utf-8", newline="") as lines:
-        return {
-            (task, int(delay), order, method, float(clip), int(seed))
-            for task, delay, order, method, clip, seed, *_ in list(csv.reader(lines))[1:]
-        }
+    return {
+        (task, int(delay), order, method, float(clip), int(seed))
+        for task, delay, order, method, clip, seed, *_ in rows_of(file)
+    }
 
 
 def planned(what: str) -> list[Key]:
@@ -97,20 +95,17 @@ def compute(keys: list[Key], rounds: int) -> list[list[float]]:
 
 def main(names: list[str]) -> None:
     file, rounds = (TUNING, TUNING_ROUNDS) if names == ["tune"] else (GRID, ROUNDS)
-    if not file.exists():
-        columns = [f"r{i}" for i in range(rounds // WINDOW)]
-        file.write_text(",".join((*NAMES, "ess", "drift", *columns)) + "\n", encoding="utf-8")
+    header = ",".join((*NAMES, "ess", "drift", *(f"r{i}" for i in range(rounds // WINDOW))))
     plan = [key for name in names for key in planned(name)]
     while todo := [key for key in plan if key not in done(file)]:
         keys = [key for key in todo if key[0] == todo[0][0]][:TOGETHER]
         wall, processor = time.time(), time.process_time()
         numbers = compute(keys, rounds)
-        lines = [
-            ",".join([*map(str, key), *(f"{x:.4g}" for x in row)]) + "\n"
+        rows = [
+            ",".join([*map(str, key), *(f"{x:.4g}" for x in row)])
             for key, row in zip(keys, numbers, strict=True)
         ]
-        with file.open("a", encoding="utf-8") as out:
-            out.writelines(lines)
+        add(file, header, rows)
         print(
             f"{time.strftime('%H:%M:%S')} {len(todo) - len(keys)} of {len(plan)} left, "
             f"{keys[0][:3]}, {time.time() - wall:.0f} s, "

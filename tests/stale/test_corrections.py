@@ -127,6 +127,8 @@ def test_large_differences_stay_finite_where_weights_are_capped():
     assert correct(then, now, "guarded", limit=1e3).weight.tolist() == [2.0, 0.0]
     with pytest.raises(ValueError, match="overflows float32, got a difference of 499"):
         correct(then, now, "decoupled")
+    half = correct(then.astype(np.float16), now.astype(np.float16), "truncated", cap=1e9)
+    assert half.weight.tolist() == [32752.0, 0.0]  # half of the largest float16
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -204,12 +206,17 @@ GOOD = np.log([0.5, 0.2])
         ({"kind": "dapo"}, "kind must be one of 'behaviour', .*, got 'dapo'"),
         ({"kind": "delay_adapted"}, r"did you mean 'delay-adapted'\?"),
         ({"kind": "vtrace"}, "use belated.stale.vtrace"),
+        ({"kind": "V-trace"}, "use belated.stale.vtrace"),
         ({"kind": None}, "kind must be one of .*, got None"),
         ({"now": np.zeros(3)}, r"now must have the shape of then, \(2,\), got shape \(3,\)"),
         ({"now": np.array([0.1, np.nan])}, r"now must be finite, got now\[1\] = nan"),
         ({"then": np.array([-np.inf, 0.1])}, r"then must be finite, got then\[0\] = -inf"),
         ({"then": np.array([1, 2])}, "then must hold floats, got dtype int64"),
         ({"then": [[1.0], [1.0, 2.0]]}, "then must hold numbers, got"),
+        ({"then": ["1.0", "2.0"]}, "then must hold numbers, got"),
+        ({"then": [None, -1.0]}, "then must hold numbers, got"),
+        ({"then": [True, False]}, "then must hold numbers, got"),
+        ({"then": GOOD + 0j}, "then must hold floats, got dtype complex128"),
         ({"then": "ab"}, "then must be an array of NumPy, JAX or PyTorch, or numbers, got 'ab'"),
         ({"then": True}, "then must be an array of NumPy, .* got True"),
         ({"now": GOOD + 1.0, "discrete": True}, r"now must hold log-prob.* got now\[0\] = 0.30"),
@@ -219,6 +226,8 @@ GOOD = np.log([0.5, 0.2])
         ({"limit": -0.1}, "limit must be a finite number at least 0, got -0.1"),
         ({"mask": np.array([1.0, 0.5])}, r"hold True and False, or 0 and 1, got mask\[1\] = 0.5"),
         ({"mask": np.array(["a", "b"])}, "hold True and False, or 0 and 1, got dtype <U1"),
+        ({"mask": GOOD + 0j}, "hold True and False, or 0 and 1, got dtype complex128"),
+        ({"mask": [[True], [True, False]]}, "mask must hold numbers, got"),
         ({"mask": True}, "mask must be an array of NumPy, .* got True"),
         ({"then": np.ma.masked_less(GOOD, -1.0)}, "then must be a plain array, got a masked one"),
         ({"kind": GOOD}, "kind must be one of .*, got array"),

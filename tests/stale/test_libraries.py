@@ -146,7 +146,7 @@ def test_torch_gets_the_gradient_of_ppo_and_none_through_the_correction(kind):
     assert then.grad is None
     assert now.grad is None
     measured = staleness(then, now, advantage=logp)
-    made = vtrace(then, now, advantage, logp, 0.9 * logp.detach(), next_values=logp)
+    made = vtrace(then, now, advantage, logp, torch.full_like(logp, 0.9), next_values=logp)
     assert not any(part.requires_grad for part in (*measured, *made))
     with pytest.raises(ValueError, match="then must hold numbers"):
         correct([logp[0]], [logp[0]])

@@ -44,14 +44,29 @@ def environment(name):
     return sb3.common.env_util.make_vec_env(name, n_envs=2, seed=1)
 
 
-@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1"])
-@pytest.mark.parametrize("correction", [c for c in CORRECTIONS if c != "vtrace"])
-def test_without_delay_it_is_ppo_after_four_rollouts(name, correction):
-    plain = sb3.PPO("MlpPolicy", environment(name), **SETTINGS).learn(4 * 128)
-    ours = DelayedPPO("MlpPolicy", environment(name), correction=correction, **SETTINGS)
-    ours.learn(4 * 128)
-    assert ours.num_timesteps == plain.num_timesteps == 4 * 128
-    assert equal(parameters(plain), parameters(ours))
+UNUSUAL = [
+    {"use_sde": True, "sde_sample_freq": 4},
+    {"target_kl": 1e-6},
+    {"normalize_advantage": False},
+    {"batch_size": 48, "ent_coef": 0.01, "clip_range_vf": 0.2},
+    {"clip_range": lambda left: 2.0 * left},
+    {"n_steps": 1, "batch_size": 2},
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("CartPole-v1", {}), ("Pendulum-v1", {}), *(("Pendulum-v1", unusual) for unusual in UNUSUAL)],
+)
+def test_without_delay_it_is_ppo_after_four_rollouts(name, settings):
+    corrections = ("delay-adapted", "vtrace") if settings else CORRECTIONS
+    settings = {**SETTINGS, **settings}
+    plain = sb3.PPO("MlpPolicy", environment(name), **settings).learn(8 * settings["n_steps"])
+    for correction in corrections:
+        ours = DelayedPPO("MlpPolicy", environment(name), correction=correction, **settings)
+        ours.learn(8 * settings["n_steps"])
+        assert ours.num_timesteps == plain.num_timesteps == 8 * settings["n_steps"]
+        assert equal(parameters(plain), parameters(ours)) == (correction != "vtrace"), correction
 
 
 def test_anchors_at_now_that_are_computed_again_change_the_last_digits_only():
@@ -233,6 +248,27 @@ def test_dictionaries_and_several_actions_work_and_are_saved(tmp_path):
         assert loaded._n_updates > model._n_updates
 
 
+def test_nothing_is_learned_where_everything_is_lost():
+    model = DelayedPPO(
+        "MlpPolicy", environment("CartPole-v1"), delays=bl.delays.lost(1.0), **SETTINGS
+    )
+    before = parameters(model)
+    model.learn(3 * 128)
+    assert (model.lost, model.waiting, model.num_timesteps) == (3, 0, 3 * 128)
+    assert equal(before, parameters(model))
+
+
+def test_the_logger_has_means_over_what_arrives_together(tmp_path):
+    delays = bl.delays.trace([2, 1, 0], repeat=True)
+    model = DelayedPPO("MlpPolicy", environment("CartPole-v1"), delays=delays, **SETTINGS)
+    model.set_logger(sb3.common.logger.configure(str(tmp_path), ["csv"]))
+    model.learn(4 * 128)  # numbers of an update are written after the next rollout
+    model.logger.close()
+    header, *lines = (tmp_path / "progress.csv").read_text().splitlines()
+    ages = [line.split(",")[header.split(",").index("stale/age")] for line in lines]
+    assert float(ages[-1]) == 1.0  # of ages 2, 1 and 0
+
+
 def test_the_logger_and_the_progress_bar_work(tmp_path, capsys):
     model = DelayedPPO(
         "MlpPolicy", environment("CartPole-v1"), delays=bl.delays.fixed(1), **SETTINGS
@@ -242,6 +278,7 @@ def test_the_logger_and_the_progress_bar_work(tmp_path, capsys):
         warnings.simplefilter("ignore")  # tqdm calls its bar with rich experimental
         model.learn(6 * 128, progress_bar=True)
     model.logger.close()
+    assert "768/768" in capsys.readouterr().out.replace(" ", "")
     lines = (tmp_path / "progress.csv").read_text().splitlines()
     header, last = lines[0].split(","), lines[-1].split(",")
     found = dict(zip(header, last, strict=True))
@@ -257,6 +294,8 @@ def test_the_logger_and_the_progress_bar_work(tmp_path, capsys):
     [
         ({"correction": "dapo"}, "correction must be one of 'behaviour', .*, got 'dapo'"),
         ({"delays": 3}, "delays must be a delay model such as belated.delays.fixed"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+        ({"seed": "a"}, "seed must be a whole number of at least 0, got 'a'"),
         ({"cap": 0}, "cap must be a finite number above 0, got 0"),
         ({"limit": -1}, "limit must be a finite number at least 0"),
         ({"rollout_buffer_class": object}, "rollout_buffer_class must be left out"),

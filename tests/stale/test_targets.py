@@ -130,6 +130,8 @@ def test_types_stay_and_agree(dtype, digits):
     [
         ({"values": np.zeros(2)}, r"values must have the shape of then, \(5,\), got shape \(2,\)"),
         ({"rewards": np.full(5, np.nan)}, r"rewards must be finite, got rewards\[0\] = nan"),
+        ({"discounts": np.full(5, 99.0)}, r"from 0 to 1, got discounts\[0\] = 99.0"),
+        ({"discounts": np.full(5, -0.1)}, r"from 0 to 1, got discounts\[0\] = -0.1"),
         ({"rho_cap": -1.0}, "rho_cap must be a finite number above 0, got -1.0"),
         ({"trace": 1.5}, "trace must be a finite number at least 0 and at most 1, got 1.5"),
         ({"ends": np.full(5, 2.0)}, r"ends must hold True and False, .* got ends\[0\] = 2.0"),

@@ -3,9 +3,13 @@
 torchrl.json holds numbers of one version, for the tests that run without it.
 """
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import belated as bl
 from belated.stale import correct, vtrace
 
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore")]
@@ -37,7 +41,7 @@ def test_vtrace(seed, rho_cap, c_cap):
 
 
 def table_loss(seed, delay_actor):
-    """ClipPPOLoss of a softmax table at now, its data, and the tables of then, now and pi."""
+    """ClipPPOLoss of a table at now, its actor and data, and the tables of then, now and pi."""
     from tensordict import TensorDict
     from tensordict.nn import ProbabilisticTensorDictModule as Drawing
     from tensordict.nn import ProbabilisticTensorDictSequential as Actor
@@ -67,13 +71,13 @@ def table_loss(seed, delay_actor):
     loss.set_keys(sample_log_prob="then", advantage="advantage", action="action")
     then = (seen @ tables[0]).log_softmax(-1)[taken.bool()]
     data = {"seen": seen, "action": taken, "then": then, "advantage": advantage}
-    return loss, TensorDict(data, batch_size=[40]), tables
+    return loss, actor, TensorDict(data, batch_size=[40]), tables
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_decoupled(seed):
     """A softmax table: the loss and its gradient."""
-    loss, data, tables = table_loss(seed, delay_actor=True)
+    loss, _, data, tables = table_loss(seed, delay_actor=True)
     moving = next(iter(loss.actor_network_params.parameters()))
     with torch.no_grad():  # the network that is delayed stays at now
         moving.copy_(tables[2].T)
@@ -92,20 +96,24 @@ def test_decoupled(seed):
 
 
 def test_the_lines_of_the_page():
-    """Delay-adapted through ClipPPOLoss, as docs/stale.md shows it."""
-    loss, data, tables = table_loss(0, delay_actor=False)
-    actor, key = loss.actor_network, loss.tensor_keys.sample_log_prob
-    then, advantage = data[key].clone(), data["advantage"].clone()
-    with loss.actor_network_params.to_module(actor), torch.no_grad():
-        now = actor.get_dist(data).log_prob(data["action"])
-    fix = correct(data[key], now, "delay-adapted", discrete=True)
-    data[key], data["advantage"] = fix.anchor, fix.weight[:, None] * data["advantage"]
+    """Delay-adapted through ClipPPOLoss, as docs/stale.md shows it, after a step of the loss."""
+    loss, actor, data, tables = table_loss(0, delay_actor=False)
+    moving, key = next(iter(loss.actor_network_params.parameters())), "then"
+    assert loss.tensor_keys.sample_log_prob == key
     with torch.no_grad():
-        next(iter(loss.actor_network_params.parameters())).copy_(tables[2].T)
+        moving.copy_(tables[2].T)  # as an optimiser of loss.parameters() does
+    page = (Path(__file__).parents[2] / "docs" / "stale.md").read_text(encoding="utf-8")
+    (lines,) = (part for part in re.findall(r"```py\n(.*?)```", page, re.DOTALL) if "data" in part)
+    assert len(lines.splitlines()) == 3
+    then, advantage = data[key].clone(), data["advantage"].clone()
+    exec(lines, {"bl": bl, "actor": actor, "data": data, "key": key})
+    with torch.no_grad():
+        moving.copy_(tables[1].T)
     theirs = loss(data)["loss_objective"]
-    logp = (data["seen"] @ tables[2]).log_softmax(-1)[data["action"].bool()]
-    there = (data["seen"] @ tables[1]).log_softmax(-1)[data["action"].bool()]
-    torch.testing.assert_close(now, there)
-    ratio, a = torch.exp(logp - torch.maximum(then, there)), advantage[:, 0]
+    logp, now = (
+        (data["seen"] @ table).log_softmax(-1)[data["action"].bool()]
+        for table in (tables[1], tables[2])
+    )
+    ratio, a = torch.exp(logp - torch.maximum(then, now)), advantage[:, 0]
     ours = -torch.minimum(ratio * a, ratio.clip(1 - CLIP, 1 + CLIP) * a).mean()
     assert np.isclose(float(ours), float(theirs.detach()), rtol=1e-12)

@@ -25,17 +25,7 @@ import math
 from typing import Any, NamedTuple
 
 from belated.core import checks
-from belated.stale.libraries import (
-    Array,
-    Namespace,
-    booleans,
-    cast,
-    check_discrete,
-    check_finite,
-    constants,
-    fails,
-    single,
-)
+from belated.stale.libraries import Array, Namespace, cast, fails, prepared
 
 KINDS = ("behaviour", "current", "delay-adapted", "decoupled", "truncated", "guarded")
 """The corrections that `correct` knows."""
@@ -96,23 +86,24 @@ def correct(
         >>> bl.stale.correct(then, now, "decoupled").weight
         array([0.5, 2. ])
     """
-    if isinstance(kind, str) and kind in ("vtrace", "v-trace"):
+    if str(kind).lower() in ("vtrace", "v-trace"):
         raise ValueError(
             "kind must not be V-trace, which needs rewards and values: use belated.stale.vtrace"
         )
     checks.choice("kind", kind, KINDS)
     cap = checks.real("cap", cap, 0.0, above=True)
     limit = checks.real("limit", limit, 0.0)
-    xp, (then, now), mask, given = logarithms(then, now, mask, discrete)
-    one = counted(xp, now, mask)
+    xp, (then, now), one, given = prepared(then, now, mask, discrete)
+    most = largest(xp, given)
     if kind == "decoupled":
         # Inside a compiled function, where values are not known, the weight stops there instead.
-        cap = largest(xp, given)
+        cap = most
         if fails(xp, now - then <= math.log(cap)):
             raise ValueError(
                 f"now must not be so far above then that a weight overflows {given}, got a "
                 f"difference of {float((now - then).max()):g}; truncated weights do not overflow"
             )
+    cap = min(cap, most)
     anchor, weight = now, one
     if kind == "behaviour":
         anchor = then
@@ -125,33 +116,6 @@ def correct(
         anchor = xp.where(far, xp.maximum(then, now), now)
         weight = xp.where(far, one, capped(xp, now - then, cap) * one)
     return Correction(cast(xp, anchor, given), cast(xp, weight, given))
-
-
-def logarithms(
-    then: Array, now: Array, mask: Array, discrete: bool
-) -> tuple[Namespace, list[Array], Array, Any]:
-    """Both log-probabilities, checked, in float32 at least, 0 where the mask is False.
-
-    Returns the library, then and now, the mask, and the type in which they were given.
-    """
-    xp, logs = constants(then=then, now=now)
-    given = logs[0].dtype
-    checks.flag("discrete", discrete)
-    logs = single(xp, logs)
-    if mask is not None:
-        mask = booleans("mask", mask, xp, tuple(logs[0].shape))
-        logs = [xp.where(mask, log, xp.zeros_like(log)) for log in logs]
-    named = dict(zip(("then", "now"), logs, strict=True))
-    check_finite(xp, **named)
-    if discrete:
-        check_discrete(xp, **named)
-    return xp, logs, mask, given
-
-
-def counted(xp: Namespace, array: Array, mask: Array) -> Array:
-    """1 where an entry counts and 0 where the mask is False, of the shape of the array."""
-    one = xp.ones_like(array)
-    return one if mask is None else xp.where(mask, one, xp.zeros_like(array))
 
 
 def capped(xp: Namespace, difference: Array, cap: float) -> Array:

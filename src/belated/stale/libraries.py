@@ -7,8 +7,9 @@ no `__array_namespace__`, so the library is found by type.
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -42,34 +43,42 @@ def namespace(name: str, array: Array) -> Namespace:
     )
 
 
-def constants(**given: Array) -> tuple[Namespace, list[Array]]:
-    """Arrays of floats of one library, shape and type, as constants, and the library.
+def prepared(
+    then: Array, now: Array, mask: Array, discrete: bool, **others: Array
+) -> tuple[Namespace, list[Array], Array, Any]:
+    """Both log-probabilities and other arrays of floats, checked, as constants of one library.
 
-    Lists of numbers become NumPy arrays. Arrays of different types get the type that holds them
-    all. No gradient flows through the returned arrays.
+    Lists of numbers become NumPy arrays. No gradient flows through the returned arrays.
+
+    Returns:
+        The library; the arrays in the type that holds them all, float32 at least, since sums and
+        squares need it, and 0 where the mask is False; 1 where an entry counts, 0 where the mask is
+        False; and the type that holds them all.
     """
     arrays: list[Array] = []
-    first, shape = "", ()
-    xp: Namespace = None
+    given = {"then": then, "now": now, **others}
     for name, value in given.items():
-        array = _listed(name, value)
-        here = namespace(name, array)
-        if not _is_float(here, array):
+        array = _listed(name, value, "iuf")
+        xp = namespace(name, array)
+        if not _is_float(xp, array):
             raise ValueError(f"{name} must hold floats, got dtype {array.dtype}")
-        if xp is None:
-            first, shape, xp = name, tuple(array.shape), here
-        if here is not xp:
-            raise ValueError(
-                f"{name} must be an array of the same library as {first} ({xp.__name__}), "
-                f"got {here.__name__}"
-            )
-        if tuple(array.shape) != shape:
-            raise ValueError(
-                f"{name} must have the shape of {first}, {shape}, got shape {tuple(array.shape)}"
-            )
         arrays.append(_constant(xp, array))
-    wide = reduce(xp.promote_types, (array.dtype for array in arrays))
-    return xp, [cast(xp, array, wide) for array in arrays]
+        _check_like(name, array, arrays[0])
+    dtype = reduce(xp.promote_types, (array.dtype for array in arrays))
+    wide = xp.promote_types(dtype, xp.float32)
+    arrays = [cast(xp, array, wide) for array in arrays]
+    zero, one = xp.zeros_like(arrays[0]), xp.ones_like(arrays[0])
+    if mask is not None:
+        mask = booleans("mask", mask, arrays[0])
+        arrays = [xp.where(mask, array, zero) for array in arrays]
+        one = xp.where(mask, one, zero)
+    checks.flag("discrete", discrete)
+    for name, array in zip(given, arrays, strict=True):
+        check(xp, name, array, lambda a: abs(a) < math.inf, "be finite")
+        if discrete and name in ("then", "now"):
+            bound = "hold log-probabilities of at most 0 where discrete=True"
+            check(xp, name, array, lambda a: a <= SLACK, bound)
+    return xp, arrays, one, dtype
 
 
 def cast(xp: Namespace, array: Array, dtype: Any) -> Array:
@@ -77,27 +86,32 @@ def cast(xp: Namespace, array: Array, dtype: Any) -> Array:
     return array if array.dtype == dtype else xp.asarray(array, dtype=dtype)
 
 
-def single(xp: Namespace, arrays: Sequence[Array]) -> list[Array]:
-    """The arrays in float32 if they have fewer bits: sums and squares need more precision."""
-    wide = xp.promote_types(arrays[0].dtype, xp.float32)
-    return [cast(xp, array, wide) for array in arrays]
-
-
-def booleans(name: str, value: Array, xp: Namespace, shape: tuple[int, ...]) -> Array:
+def booleans(name: str, value: Array, then: Array) -> Array:
     """True and False, or 0 and 1, of the library and the shape of `then`, as booleans."""
-    array = np.asarray(value) if isinstance(value, list | tuple) else value
-    if namespace(name, array) is not xp:
-        raise ValueError(f"{name} must be an array of the same library as then ({xp.__name__})")
-    if tuple(array.shape) != shape:
-        raise ValueError(
-            f"{name} must have the shape of then, {shape}, got shape {tuple(array.shape)}"
-        )
-    if xp is np and array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must hold True and False, or 0 and 1, got dtype {array.dtype}")
-    if fails(xp, (array == 0) | (array == 1)):
-        found = first_where(name, array, lambda a: (a == 0) | (a == 1))
-        raise ValueError(f"{name} must hold True and False, or 0 and 1, got {found}")
+    array, wanted = _listed(name, value, "biuf"), "hold True and False, or 0 and 1"
+    xp = namespace(name, array)
+    _check_like(name, array, then)
+    if not any(word in str(array.dtype) for word in ("bool", "int", "float")):
+        raise ValueError(f"{name} must {wanted}, got dtype {array.dtype}")
+    check(xp, name, array, lambda a: (a == 0) | (a == 1), wanted)
     return array == 1
+
+
+def check(
+    xp: Namespace, name: str, array: Array, holds: Callable[[Array], Array], wanted: str
+) -> None:
+    """Check that a condition holds for every known value.
+
+    The error has the first value that violates it, as `name[2, 3] = nan`.
+    """
+    if not fails(xp, holds(array)):
+        return
+    if xp.__name__ == "torch":
+        array = array.double().cpu()
+    values = np.asarray(array)
+    where = tuple(int(i) for i in np.argwhere(~holds(values))[0])
+    at = f"[{', '.join(map(str, where))}]" if where else ""
+    raise ValueError(f"{name} must {wanted}, got {name}{at} = {float(values[where])}")
 
 
 def fails(xp: Namespace, condition: Array) -> bool:
@@ -113,41 +127,32 @@ def fails(xp: Namespace, condition: Array) -> bool:
     return not bool(xp.all(condition))
 
 
-def check_finite(xp: Namespace, **given: Array) -> None:
-    """Check that every known value is finite."""
-    for name, array in given.items():
-        if fails(xp, xp.isfinite(array)):
-            raise ValueError(f"{name} must be finite, got {first_where(name, array, np.isfinite)}")
+def _check_like(name: str, array: Array, then: Array) -> None:
+    """The array has the library and the shape of `then`."""
+    here, there = namespace(name, array), namespace("then", then)
+    if here is not there:
+        raise ValueError(
+            f"{name} must be an array of the same library as then ({there.__name__}), "
+            f"got {here.__name__}"
+        )
+    if array.shape != then.shape:
+        raise ValueError(
+            f"{name} must have the shape of then, {tuple(then.shape)}, "
+            f"got shape {tuple(array.shape)}"
+        )
 
 
-def check_discrete(xp: Namespace, **given: Array) -> None:
-    """Check that no known value is above 0, except for rounding."""
-    for name, array in given.items():
-        if fails(xp, array <= SLACK):
-            found = first_where(name, array, lambda a: a <= SLACK)
-            raise ValueError(
-                f"{name} must hold log-probabilities of at most 0 where discrete=True, got {found}"
-            )
-
-
-def first_where(name: str, array: Array, holds: Any) -> str:
-    """The first entry that violates a condition, as `name[2, 3] = nan`."""
-    if type(array).__module__.startswith("torch"):
-        array = array.detach().cpu().double()
-    values = np.asarray(array)
-    where = tuple(int(i) for i in np.argwhere(~holds(values))[0])
-    at = f"[{', '.join(map(str, where))}]" if where else ""
-    return f"{name}{at} = {float(values[where])}"
-
-
-def _listed(name: str, value: Array) -> Array:
-    """Numbers and lists of numbers as NumPy arrays; arrays as they are."""
-    if isinstance(value, list | tuple | float | int) and not isinstance(value, bool):
-        try:
-            return np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError, RuntimeError):  # PyTorch raises the last of them
-            raise ValueError(f"{name} must hold numbers, got {checks.show(value)}") from None
-    return value
+def _listed(name: str, value: Array, kinds: str) -> Array:
+    """Numbers and lists of numbers of these kinds as NumPy arrays; arrays as they are."""
+    if not isinstance(value, list | tuple | float | int) or isinstance(value, bool):
+        return value
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):  # PyTorch raises the last of them
+        array = np.asarray("")
+    if array.dtype.kind not in kinds:
+        raise ValueError(f"{name} must hold numbers, got {checks.show(value)}")
+    return array.astype(np.float64)
 
 
 def _is_float(xp: Namespace, array: Array) -> bool:
@@ -164,5 +169,4 @@ def _constant(xp: Namespace, array: Array) -> Array:
         return np.asarray(array)
     if xp.__name__ == "torch":
         return array.detach()
-    jax = sys.modules.get("jax")
-    return array if jax is None else jax.lax.stop_gradient(array)
+    return sys.modules["jax"].lax.stop_gradient(array)

@@ -6,8 +6,8 @@ import math
 from typing import NamedTuple
 
 from belated.core import checks
-from belated.stale.corrections import capped, counted, largest, logarithms, mean
-from belated.stale.libraries import Array, check_finite, constants
+from belated.stale.corrections import capped, largest, mean
+from belated.stale.libraries import Array, prepared
 
 CLIP = 0.2
 
@@ -15,7 +15,7 @@ CLIP = 0.2
 class Staleness(NamedTuple):
     """The distance of the policy from the one that collected a rollout; scalars of its library.
 
-    They are float32 if the logarithms have fewer bits.
+    They are float32 if the arrays have fewer bits.
 
     Attributes:
         effective_sample_size: (sum w)^2 / (n sum w^2) of w = pi_k / pi_b, from 1 / n to 1.
@@ -58,23 +58,19 @@ def staleness(
         1.0
     """
     clip = checks.real("clip", clip, 0.0, 1.0, above=True)
-    xp, (then, now), mask, _ = logarithms(then, now, mask, discrete)
+    others = {} if advantage is None else {"advantage": advantage}
+    xp, (then, now, *signs), one, _ = prepared(then, now, mask, discrete, **others)
     if math.prod(then.shape) == 0:
         raise ValueError(f"then must hold at least one number, got shape {tuple(then.shape)}")
-    one = counted(xp, now, mask)
     log_weight = now - then  # 0 where the mask is False
-    most = (log_weight if mask is None else xp.where(mask, log_weight, -math.inf)).max()
+    most = xp.where(one > 0.0, log_weight, -math.inf).max()
     scaled = xp.exp(xp.clip(log_weight - most, None, 0.0)) * one
     count = xp.clip(one.sum(), 1.0, None)
     size = scaled.sum() ** 2 / (count * xp.clip((scaled * scaled).sum(), 1.0, None))
     above = log_weight > math.log1p(clip)
     below = log_weight < (math.log1p(-clip) if clip < 1.0 else -math.inf)
-    if advantage is not None:
-        _, (_, advantage) = constants(then=then, advantage=advantage)
-        if mask is not None:
-            advantage = xp.where(mask, advantage, xp.zeros_like(advantage))
-        check_finite(xp, advantage=advantage)
-        above, below = above & (advantage > 0.0), below & (advantage < 0.0)
+    for sign in signs:
+        above, below = above & (sign > 0.0), below & (sign < 0.0)
     without = mean(xp, xp.where(above | below, one, xp.zeros_like(one)), one)
     highest = capped(xp, most, largest(xp, now.dtype))
     return Staleness(size, mean(xp, then - now, one), highest, without)

@@ -141,8 +141,9 @@ class DelayedPPO(PPO):
 
     It is used like PPO: `learn` with its progress bar, callbacks and logger, `save` and `load`,
     even while rollouts are pending. The logger gets `stale/effective_sample_size`, `drift`,
-    `largest_weight`, `without_gradient`, `age` (rollouts between making and use), `waiting` and
-    `lost`. With `target_kl` the divergence is measured from the anchor.
+    `largest_weight`, `without_gradient` and `age` (rollouts between making and use), means over
+    what arrived since it wrote last, and `waiting` and `lost`. With `target_kl` the divergence is
+    measured from the anchor.
 
     Args:
         policy: as in PPO.
@@ -178,7 +179,8 @@ class DelayedPPO(PPO):
                 f"Stable-Baselines3, got {checks.show(settings['rollout_buffer_class'])}"
             )
         seed = settings.get("seed")
-        self.delay_seed = int(np.random.SeedSequence().entropy) if seed is None else int(seed)  # type: ignore[arg-type]
+        drawn = np.random.SeedSequence().entropy if seed is None else seed
+        self.delay_seed = checks.integer("seed", drawn, 0)
         self.collected = 0
         """The number of rollouts so far."""
         self.lost = 0
@@ -218,8 +220,7 @@ class DelayedPPO(PPO):
         collecting, normalised = self.rollout_buffer, self.normalize_advantage
         try:
             self.rollout_buffer = self._corrected(rollout)
-            self.normalize_advantage = False  # done already, before the weighting
-            self.logger.record("stale/age", self.collected - 1 - rollout.number)
+            self.logger.record_mean("stale/age", self.collected - 1 - rollout.number)
             super().train()
         finally:
             self.rollout_buffer, self.normalize_advantage = collecting, normalised
@@ -269,7 +270,7 @@ class DelayedPPO(PPO):
             discrete=discrete,
         )
         for name, value in measured._asdict().items():
-            self.logger.record(f"stale/{name}", float(value))
+            self.logger.record_mean(f"stale/{name}", float(value))
         if self.correction == "vtrace":
             after = 1.0 - np.concatenate([buffer.episode_starts[1:], rollout.ended[None]])
             last = self._values_of(rollout.last)
@@ -289,7 +290,8 @@ class DelayedPPO(PPO):
                 then, now, self.correction, cap=self.cap, limit=self.limit, discrete=discrete
             )
         buffer.log_probs = fix.anchor
-        self._weigh(buffer, fix.weight)
+        if (fix.weight != 1.0).any():
+            self._weigh(buffer, fix.weight)
         return buffer
 
     def _weigh(self, buffer: RolloutBuffer, weight: Any) -> None:
@@ -304,6 +306,7 @@ class DelayedPPO(PPO):
                 advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
             return samples._replace(advantages=weights[indices] * advantages)
 
+        self.normalize_advantage = False  # until the update with this rollout is done
         buffer.__dict__["_get_samples"] = weighted
 
     def _evaluated(self, buffer: RolloutBuffer) -> tuple[Any, Any]:

@@ -15,17 +15,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from belated.core import checks
-from belated.stale.corrections import capped, counted
-from belated.stale.libraries import (
-    Array,
-    Namespace,
-    booleans,
-    cast,
-    check_discrete,
-    check_finite,
-    constants,
-    single,
-)
+from belated.stale.corrections import capped
+from belated.stale.libraries import Array, Namespace, booleans, cast, check, prepared
 
 
 class VTrace(NamedTuple):
@@ -93,32 +84,26 @@ def vtrace(
     rho_cap = checks.real("rho_cap", rho_cap, 0.0, above=True)
     c_cap = checks.real("c_cap", c_cap, 0.0, above=True)
     trace = checks.real("trace", trace, 0.0, 1.0)
-    checks.flag("discrete", discrete)
-    given = {
-        "then": then,
-        "now": now,
-        "rewards": rewards,
-        "values": values,
-        "discounts": discounts,
-        "next_values": next_values,
-    }
-    xp, arrays = constants(**given)
-    dtype = arrays[0].dtype
-    arrays = single(xp, arrays)
-    shape = tuple(arrays[0].shape)
-    if not shape or shape[0] == 0:
-        raise ValueError(f"then must have time as its first axis, (T, ...), got shape {shape}")
-    if mask is not None:
-        mask = booleans("mask", mask, xp, shape)
-        arrays = [xp.where(mask, array, xp.zeros_like(array)) for array in arrays]
-    check_finite(xp, **dict(zip(given, arrays, strict=True)))
+    xp, arrays, one, dtype = prepared(
+        then,
+        now,
+        mask,
+        discrete,
+        rewards=rewards,
+        values=values,
+        discounts=discounts,
+        next_values=next_values,
+    )
     then, now, rewards, values, discounts, next_values = arrays
-    if discrete:
-        check_discrete(xp, then=then, now=now)
+    if not then.shape or then.shape[0] == 0:
+        raise ValueError(
+            f"then must have time as its first axis, (T, ...), got shape {tuple(then.shape)}"
+        )
+    check(xp, "discounts", discounts, lambda a: (a >= 0) & (a <= 1), "be from 0 to 1")
     carried = xp.ones_like(values)
     if ends is not None:
-        carried = xp.where(booleans("ends", ends, xp, shape), xp.zeros_like(values), carried)
-    rho = capped(xp, now - then, rho_cap) * counted(xp, now, mask)
+        carried = xp.where(booleans("ends", ends, then), xp.zeros_like(values), carried)
+    rho = capped(xp, now - then, rho_cap) * one
     c = trace * capped(xp, now - then, c_cap)
     difference = rho * (rewards + discounts * next_values - values)
     beyond = _recursion(xp, difference, discounts * c * carried)  # v - V
