@@ -66,7 +66,8 @@ def test_without_delay_it_is_ppo_after_four_rollouts(name, settings):
         ours = DelayedPPO("MlpPolicy", environment(name), correction=correction, **settings)
         ours.learn(8 * settings["n_steps"])
         assert ours.num_timesteps == plain.num_timesteps == 8 * settings["n_steps"]
-        assert equal(parameters(plain), parameters(ours)) == (correction != "vtrace"), correction
+        if correction != "vtrace":  # which has advantages of its own
+            assert equal(parameters(plain), parameters(ours)), correction
 
 
 def test_anchors_at_now_that_are_computed_again_change_the_last_digits_only():
