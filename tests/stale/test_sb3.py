@@ -58,6 +58,7 @@ UNUSUAL = [
     ("name", "settings"),
     [("CartPole-v1", {}), ("Pendulum-v1", {}), *(("Pendulum-v1", unusual) for unusual in UNUSUAL)],
 )
+@pytest.mark.filterwarnings("ignore:You have specified a mini-batch size")
 def test_without_delay_it_is_ppo_after_four_rollouts(name, settings):
     corrections = ("delay-adapted", "vtrace") if settings else CORRECTIONS
     settings = {**SETTINGS, **settings}
