@@ -11,7 +11,7 @@ FORMAT = 1
 
 
 class Measured(str):
-    """A number with a unit, printed as it stands in a table."""
+    """A number with a unit, printed as in a table."""
 
     value: float
     unit: str

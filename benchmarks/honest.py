@@ -32,7 +32,7 @@ CHANGES = ("began", "once", "ties", "members")
 
 
 class Changed:
-    """A part of the agent with one method of its own; all others are those of the part."""
+    """A part of the agent with one method replaced."""
 
     def __init__(self, part, **methods):
         self._part = part

@@ -120,7 +120,7 @@ def main() -> None:
 
 
 def unknown(world: bl.World, episodes: int) -> str:
-    """A row of the table: DAPO after so many episodes of the uniform policy."""
+    """A row of the table: DAPO after this many episodes of the uniform policy."""
     problem = world.problem
     _, S, A = problem.shape
     rng = np.random.default_rng(0)

@@ -211,7 +211,7 @@ def replaced(text: str, title: str, lines: list[str]) -> str:
 def measured(
     name: str, directory: Path, seconds: float, episodes: int, minutes: float
 ) -> list[str]:
-    """A section, from a server of its own."""
+    """A section, from a separate server."""
     if name == "decisions":
         return service_decisions.decisions(directory, seconds)
     if name == "speeds":

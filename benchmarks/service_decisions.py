@@ -131,7 +131,7 @@ async def mixed(server: Server, seconds: float) -> list[str]:
 
 
 async def fill(server: Server) -> None:
-    """Let so many decisions be open."""
+    """Open this many decisions."""
     connection = (await ready(server.port))[0]
     rng = np.random.default_rng(2)
     body = {"decisions": [{"features": features(rng, 10)} for _ in range(1000)]}

@@ -127,7 +127,7 @@ async def crowd(shop: Shop, asks: list[Ask], until: Callable[[], bool]) -> None:
 
 
 async def serve(path: Path, episodes: int) -> None:
-    """A server, and visitors inside it until so many episodes have begun."""
+    """A server, and visitors inside it until this many episodes have begun."""
     settings = listener(load(path), 0)
     sys.setswitchinterval(SWITCH)
     server = uvicorn.Server(settings)

@@ -98,7 +98,7 @@ def winners(name: str) -> str:
 
 
 def _named(row: Row, name: str) -> str:
-    """An agent and its score; for arms, theory and factors are told apart."""
+    """An agent and its score; for arms, theory and factors are distinguished."""
     agent = row["agent"] if name == ARMS else short(row["agent"])
     return f"{agent}: {band(row)}"
 

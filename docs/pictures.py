@@ -255,7 +255,7 @@ def regret_matching(path: Path) -> None:
 
 
 def changing(episodes: int, every: int, seed: int) -> bl.World:
-    """A random MDP with Bernoulli costs whose means change every so many episodes."""
+    """A random MDP with Bernoulli costs whose means change at intervals."""
     world = bl.environments.random_mdp(states=6, actions=3, horizon=5, seed=seed)
     rng = np.random.default_rng(seed)
     means = rng.random((1 + (episodes - 1) // every, 1, 6, 3))[np.arange(episodes) // every]

@@ -97,7 +97,7 @@ class Browser:
         return told
 
     def look(self, width=1200, height=900, *, dark=False):
-        """Set the screen of what is opened next."""
+        """Set the screen of the next page."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         self._call("Emulation.setDeviceMetricsOverride", self._session, **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}

@@ -15,7 +15,7 @@ SHAPES = {"shop": (1, 1), "robot": (2, 3), "mail": (1, None)}
 """Steps and states; None: features."""
 DOES = ("begin", "decide", "feedback")
 GONE = (None, 429, 503)
-"""What a client may be told while a server dies; None: no answer."""
+"""The statuses that a client may get while a server dies; None: no answer."""
 
 
 class Load:
@@ -44,7 +44,7 @@ class Load:
         self._workers = [asyncio.create_task(self._work(url)) for _ in range(self._count)]
 
     async def more(self, records):
-        """Wait until so many more records of each learner are acknowledged, or nobody works."""
+        """Wait until this many more records of each learner are acknowledged, or work ends."""
         goals = {name: fed + records for name, fed in self._fed().items()}
         while not all(task.done() for task in self._workers):
             if all(fed >= goals[name] for name, fed in self._fed().items()):
@@ -150,7 +150,7 @@ class Load:
 
         async def decided(name, episode, step, state, action):
             if state is None:
-                return  # its key was asked for
+                return  # its key was checked
             try:
                 assert (await clients[name].decide(episode, step, state))[0] == action
             except ServiceError as error:

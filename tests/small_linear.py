@@ -101,7 +101,7 @@ class Visits:
 
 @saving.register
 class Greedy(Ledgered):
-    """Ridge regression per action on what has come; epsilon-greedy."""
+    """Ridge regression per action on the outcomes so far; epsilon-greedy."""
 
     information, uses_paths = "bandit", False
 

@@ -40,7 +40,7 @@ def test_without_noise_there_are_no_other_means():
 
 
 def test_regrets_against_changing_costs_by_hand():
-    """Two arms; the first is best twice, then the second for good."""
+    """Two arms; the first is best twice, then always the second."""
     mdp = bl.environments.bandit([0.5, 0.5]).mdp
     costs = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
     world = bl.World(mdp, bl.costs.sequence(costs[:, None, None, :]))

@@ -117,7 +117,7 @@ def test_the_delays_of_a_run_do_not_depend_on_the_agent(paths):
 
 
 class Misnumbered(Recorder):
-    """Numbers its episodes by a rule of its own."""
+    """Numbers its episodes by another rule."""
 
     def __init__(self, problem, number):
         super().__init__(problem)

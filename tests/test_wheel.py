@@ -1,4 +1,4 @@
-"""The wheel: what is in it, and that it works where nothing of this checkout is in reach."""
+"""The content of the wheel, and that it works without this checkout."""
 
 import os
 import subprocess

@@ -58,7 +58,7 @@ def sample():
 def main():
     from registry import AGENTS, ARMS
 
-    # Agents that share kernels stand side by side in the registry: few are compiled twice.
+    # Agents that share kernels are neighbours in the registry, so few kernels are compiled twice.
     with ProcessPoolExecutor(2) as pool:
         sampled = pool.submit(sample)
         list(pool.map(play, [*AGENTS, *ARMS], chunksize=-(-len(AGENTS) // 4)))

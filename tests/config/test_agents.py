@@ -1,4 +1,4 @@
-"""Agents are told what they ask for, and no more."""
+"""Agents know what they request, and no more."""
 
 import dataclasses
 

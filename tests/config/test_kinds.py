@@ -220,7 +220,7 @@ def test_every_registered_kind_is_tested(place):
 
 
 def test_a_part_may_hold_a_list_of_parts():
-    """Classes are called without what is handed over; their parts get it all the same."""
+    """Classes are called without the objects of the lab; their parts still get them."""
 
     def one(told, /, weight=1.0):
         return told, weight

@@ -1,4 +1,4 @@
-"""Kinds of one's own, by `module:function`: in files, in workers, in reports."""
+"""Your own kinds, by `module:function`: in files, in workers, in reports."""
 
 import importlib.util
 import os

@@ -114,7 +114,7 @@ def test_a_policy_is_copied_when_it_is_asked_for():
     shared = episode.shared
     assert not shared.flags.writeable
     episode.act(0, 0, np.random.default_rng(0))
-    assert episode.plays(shared)  # nobody needed a copy yet
+    assert episode.plays(shared)  # no copy was needed yet
     episode.policy[:] = [1.0, 0.0]
     assert np.all(shared == 0.5)
     assert not episode.plays(shared)

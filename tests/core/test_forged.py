@@ -100,7 +100,7 @@ def test_many_agents_that_share_one_array_take_no_memory(tmp_path):
 
 @pytest.mark.parametrize("length", [10, 300_000])
 def test_long_lists_are_read_in_one_go(tmp_path, length):
-    """Of megabytes; what is read once takes no time that grows with its square."""
+    """Lists of megabytes: reading takes linear, not quadratic time."""
     file = saved(tmp_path, "oppo known full anytime")
     state(file)["waiting"]["dict"]["counted"]["list"] = [5] * length
     assert "counted must be" in refusal(tmp_path, file)

@@ -91,7 +91,7 @@ class Model:
         return "taken" if n in self.open - self.overdue else "late"
 
     def settle(self):
-        """Close what is complete or was late, in the order in which a batch touched it."""
+        """Close complete and late episodes, in the order of the batch."""
         for n in self.touched:
             if n not in self.open or all((n, key) in self.came for key in KEYS):
                 self.close(n)
@@ -196,7 +196,7 @@ def test_every_record_is_in_exactly_one_class(actions, deadline, after, remember
 
 
 def test_a_queue_that_doubles_reorders_and_splits_gives_the_agent_that_saw_each_once():
-    """The policy afterwards, bit for bit: batches are equal, and what is inside them is not."""
+    """The policy afterwards, bit for bit: equal batches in another order."""
     rng = np.random.default_rng(0)
     plain, inbox = bandit(), bl.Inbox(bandit())
     for _ in range(30):
@@ -270,7 +270,7 @@ def test_a_deadline_in_seconds_by_a_clock(default):
     assert [o.kind for o in report.outcomes] == ["late", "duplicate", "conflict"]
     assert report.defaulted == ((0,) if default else ())
     assert report.forgotten == (() if default else (0,))
-    now[0] = 50.0  # a clock that goes back stands still
+    now[0] = 50.0  # a clock that is set back does not change the time
     assert inbox.expire() == bl.Report(())
     now[0] = 200.0
     report = inbox.expire()
@@ -308,7 +308,7 @@ def test_what_a_begin_an_observe_or_a_refused_batch_closes_is_in_the_next_report
 
 @pytest.mark.parametrize("clock", [False, True])
 def test_what_is_late_within_the_grace_moves_the_agent_as_if_it_had_been_in_time(clock):
-    """Bit for bit the agent without an inbox that is told the same; after the grace it is not."""
+    """Bit for bit an agent without an inbox that gets the same records; not after the grace."""
     now = [0.0]
     timed = {"clock": lambda: now[0]} if clock else {}
     inbox, plain = bl.Inbox(bandit(), deadline=2, grace=3, **timed), bandit()

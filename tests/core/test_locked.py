@@ -1,4 +1,4 @@
-"""Threads that share an agent: every number is handed out once, and no record is lost."""
+"""Threads that share an agent: every number is used once, and no record is lost."""
 
 import pickle
 import sys

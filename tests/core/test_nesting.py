@@ -44,7 +44,7 @@ REFUSED = {
 @pytest.mark.parametrize("inner", WRAPPERS)
 @pytest.mark.parametrize("outer", WRAPPERS)
 def test_a_wrapper_inside_a_wrapper(outer, inner):
-    """Fixed delays of 3 episodes are within all promises: what comes is used, nothing is lost."""
+    """Fixed delays of 3 episodes are within all limits: every record is used."""
 
     def make():
         return WRAPPERS[outer](lambda: WRAPPERS[inner](plain))

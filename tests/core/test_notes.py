@@ -18,7 +18,7 @@ def agent(problem=ARMS):
 
 
 def test_a_noted_path_joins_when_the_costs_arrive():
-    """Bit for bit the agent that was handed the path without its end."""
+    """Bit for bit the agent that gets the path without its end."""
     noting, told = agent(TWO), agent(TWO)
     rng = np.random.default_rng(0)
     for k in range(30):
@@ -215,7 +215,7 @@ def test_clocks():
     inbox.decide(now=1.0)
     with pytest.raises(ValueError, match="now must be given with every call"):
         inbox.decide()
-    inbox.decide(now=0.0)  # a clock that goes back stands still
+    inbox.decide(now=0.0)  # a clock that is set back does not change the time
     assert inbox.expire(now=6.5).forgotten == (0, 1)
 
 

@@ -463,7 +463,7 @@ def test_policies_that_open_episodes_share_are_written_once(tmp_path):
 @bl.saving.register
 @dataclass(frozen=True)
 class Slow:
-    """An update of one's own: a share of the way to the best action of the newest Q."""
+    """A user's own update: a step towards the best action of the newest Q."""
 
     share: float = 0.2
 
@@ -479,7 +479,7 @@ class Slow:
 
 
 class Cheapest:
-    """An agent of one's own: the action whose costs were the least so far, in every state."""
+    """A user's own agent: the action with the smallest costs so far, in every state."""
 
     information, uses_paths = "full", False
 

@@ -302,7 +302,7 @@ def test_regret_of_delayed_exp3():
 
 @pytest.mark.long
 def test_one_lost_record():
-    """T22: K = 500, one record lost. The reductions must be told a delay that long."""
+    """T22: K = 500, one record lost. The reductions must know a delay that long."""
     world = bl.environments.gridworld(4, horizon=10)
     drawn = bl.delays.geometric(2).draw(500, np.random.default_rng(0))
     lost = drawn.copy()
@@ -341,7 +341,7 @@ def test_one_lost_record():
 @pytest.mark.parametrize("learning_rate", [0.01, None])
 @pytest.mark.slow
 def test_memory_stays_bounded_when_feedback_is_lost(learning_rate):
-    """A skipping threshold bounds what is open, and the bytes, whatever is lost."""
+    """A skipping threshold bounds the open episodes and the bytes, whatever is lost."""
     problem = bl.Problem(1, 50, 1)
     t = bl.Transitions.from_dense(np.ones((1, 50, 1)))
     inside = bl.DelayedOPPO(problem, transitions=t, update=Softmax(learning_rate))

@@ -235,7 +235,7 @@ def outcomes_of(experiment, tasks, jobs):
 
 
 def kill_children(often, stop, ready):
-    """Kill workers of this process while `ready()`, so many times at most."""
+    """Kill workers of this process while `ready()`, at most `often` times."""
     killed = 0
     while killed < often and not stop.is_set():
         with ready() as now:
@@ -272,7 +272,7 @@ def wanted(pipe):
     """Whether a run is waiting to read its delays from a named pipe; it waits on meanwhile."""
     try:
         descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:  # nobody reads
+    except OSError:  # it has no reader
         yield False
         return
     yield True

@@ -120,7 +120,7 @@ def test_the_map_shows_where_the_policy_goes(cased):
     for item in learned:
         assert item.walls.tolist() == [[False, True, False], [False, False, False]]
         assert item.visits.sum() == pytest.approx(5)  # one state per step
-        assert item.visits[0, 1] == 0  # nobody stands in a wall
+        assert item.visits[0, 1] == 0  # walls are never visited
     best = learned[0].moves
     assert best[0, 0, 0] > 0.3  # down, around the wall
     assert best[1, 0, 1] > 0.3  # then right

@@ -1,4 +1,4 @@
-"""Without a terminal, a line now and then says what is done and what is left."""
+"""Without a terminal, a line at intervals reports the runs done and left."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Sweeps: which agents and cases a path makes, what is refused, and what is selected on what."""
+"""Sweeps: the agents and cases that a path makes, refusals, and selection."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""The learner against closed forms, other packages and what must hold whatever comes."""
+"""The learner against closed forms, other packages and invariants."""
 
 import math
 

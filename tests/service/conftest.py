@@ -9,7 +9,7 @@ from belated.service.session import Clock
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The clock of servers in this process; `step` sets it forward by so many seconds."""
+    """The clock of servers in this process; `step` sets it forward by some seconds."""
     ahead, real = [0.0], Clock.__call__
     monkeypatch.setattr(Clock, "__call__", lambda self: real(self) + ahead[0])
 

@@ -35,7 +35,7 @@ class Lossy(BaseHTTPRequestHandler):
                 headers={"Content-Type": "application/json"} if body else {},
             )  # fmt: skip
         if fate < 0.3:
-            return self.drop()  # done, but nobody hears of it
+            return self.drop()  # done, but the answer is lost
         self.send_response(answer.status_code)
         for name in ("content-type", "retry-after"):
             if name in answer.headers:

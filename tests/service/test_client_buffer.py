@@ -1,4 +1,4 @@
-"""The buffer of the client: no record holds up those behind it, and outcomes are one's own."""
+"""The buffer of the client: no record blocks others, and calls get their own outcomes."""
 
 import asyncio
 import json

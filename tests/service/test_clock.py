@@ -42,7 +42,7 @@ class Wall:
         self.environment = {**os.environ, **added}
 
     def step(self, seconds):
-        """Let the clock be so many seconds before or after the true one from now on."""
+        """Set the clock this many seconds before or after the true one from now on."""
         new = self._file.with_suffix(".new")
         new.write_text(f"{seconds:+.0f}")
         new.replace(self._file)

@@ -184,7 +184,7 @@ def test_path_end_and_decisions_must_agree(tmp_path):
         assert closed.batch({"path": PATH}, {"costs": [0.5, 0.5]}) == ["taken", "taken"]
         assert closed.feed(end=1) == "conflict"
         assert closed.feed(end=2) == "duplicate"
-        bad = Robot(client)  # what is not believed contradicts nothing
+        bad = Robot(client)  # an invalid record contradicts nothing
         assert bad.batch({"path": {**PATH, "states": [0, 1, 7]}}, {"end": 1}) == [
             "invalid", "taken"
         ]  # fmt: skip

@@ -25,7 +25,7 @@ BASE = "/v1/learners/mail"
 
 
 def campaign(client, n=120, seed=0):
-    """Decisions of which those for the question pay more; returns what was asked and made."""
+    """Decisions in which the question pays more; returns the requests and the decisions."""
     rng = np.random.default_rng(seed)
     ages = rng.integers(18, 80, n).tolist()
     countries = rng.choice(["dk", "se", "no"], n).tolist()

@@ -1,4 +1,4 @@
-"""A request that is wrong is told which of its own fields is."""
+"""The answer to a wrong request names its wrong field."""
 
 import pytest
 

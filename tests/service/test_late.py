@@ -93,7 +93,7 @@ def test_within_the_grace_a_late_record_moves_the_agent_as_it_would_without_a_se
         assert fingerprint(found.pupil.agent) == fingerprint(agent)
     assert books_fingerprint(stopped.books) == books_fingerprint(never.books)
     fed = [r for row in rows for r in getattr(read(row.written, row.format), "records", ())]
-    assert len(fed) == 4 + 2 + 1  # what was late is kept once
+    assert len(fed) == 4 + 2 + 1  # a late record is kept once
     for change in ({"grace": 3}, {"grace": None}):
         with pytest.raises(LogError, match="grace must stay as it was"):
             restored({**table, "learners": [{**robot, **change}]}, "robot")

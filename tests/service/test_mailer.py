@@ -21,7 +21,7 @@ def mailer(monkeypatch):
 
 @pytest.mark.slow
 def test_the_mailer_through_http_scores_as_in_the_library(tmp_path, mailer):
-    """Told the same at the same times, it makes the same decisions, whatever happens to it."""
+    """With the same records at the same times it makes the same decisions, after any event."""
     plan = mailer.Plan(days=14, crash=4, story=5, question=12)
     beside = mailer.mailed(mailer.InLibrary(plan), plan, 1)
     server = mailer.Server(tmp_path)

@@ -66,7 +66,7 @@ def test_an_answer_is_sent_after_its_event_is_on_disk(tmp_path, monkeypatch):
 
 
 def test_episodes_begin_before_what_waits_is_learned_and_replay_knows(tmp_path, monkeypatch):
-    """The agent learns one call when an episode is asked for, so that more and more are waiting."""
+    """The agent learns one call per requested episode, so that more and more wait."""
     learn, add_piece, go, kept = Pupil.learn, SQLiteStorage.add_piece, threading.Event(), [0]
 
     def held(pupil):
@@ -109,7 +109,7 @@ def test_episodes_begin_before_what_waits_is_learned_and_replay_knows(tmp_path, 
 
 
 def test_nobody_waits_while_a_snapshot_is_encoded(tmp_path, monkeypatch):
-    """And it has the learner as it was when it was asked for."""
+    """The snapshot has the learner at the time of the request."""
     encode, go, begun = snapshot.write, threading.Event(), threading.Event()
 
     def slowly(moment):

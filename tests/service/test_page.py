@@ -53,7 +53,7 @@ MANY = {"days": 1, "hours": 24, "minutes": 1440, "seconds": 86400}
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that stands still; a list of its one time."""
+    """A stopped clock; a list with its time."""
     at = [20_000 * DAY]
     monkeypatch.setattr(Clock, "__call__", lambda self: at[0])
     return at

@@ -142,7 +142,7 @@ def test_a_lost_connection_is_noticed_without_a_request(database, table):
 
 
 class Anywhere(httpx.AsyncBaseTransport):
-    """Takes what is meant for `fleet` to one of the servers, which may be dead."""
+    """Sends requests for `fleet` to one of the servers, which may be dead."""
 
     def __init__(self, servers, rng):
         self._servers = servers

@@ -274,7 +274,7 @@ def test_too_many_requests_are_told_when_to_come_back(tmp_path):
 
 
 def test_decisions_do_not_wait_for_learning_and_queues_are_bounded(tmp_path, monkeypatch):
-    """The agent learns nothing until it is let go; what was acknowledged is learned then."""
+    """The agent is blocked until `go`; then it learns everything that was acknowledged."""
     go, learn = threading.Event(), Pupil.learn
     limits = {"waiting": 10, "batch": 10}
     table = config(tmp_path, learners=[SHOP], limits=limits)

@@ -1,4 +1,4 @@
-"""NumPy, JAX and PyTorch give the same numbers, and what comes in comes out."""
+"""NumPy, JAX and PyTorch give the same numbers, in arrays of the given library."""
 
 import sys
 

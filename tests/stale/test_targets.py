@@ -89,7 +89,7 @@ def test_vtrace_is_that_of_torchrl(rho_cap, c_cap):
 
 
 def test_padding_does_not_count():
-    """Padded before, after and between: each stretch is what it is alone, whatever is there."""
+    """Padding before, after and between does not change any part, whatever its values."""
     data, nothing = rollout(20, 6, (2,)), {}
     mask = np.ones((20, 2), bool)
     mask[:3, 0] = mask[15:, 0] = mask[8:11, 1] = False

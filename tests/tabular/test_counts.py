@@ -61,7 +61,7 @@ def test_counts_now_and_as_they_were(homogeneous, before, after, seed):
     assert len(rows) == after * 5
     assert np.array_equal(as_dense(past), dense_counts(world.problem, trajectories[:before]))
     assert np.array_equal(as_dense(counts), everything)  # the present is untouched
-    assert len(counts._recent) == after  # and what nobody will ask for is gone
+    assert len(counts._recent) == after  # and the others are dropped
 
 
 def radius(p, n, L, scale):

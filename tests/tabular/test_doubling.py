@@ -211,7 +211,7 @@ def test_an_episode_counts_once(literal, least, monkeypatch):
 
 
 def test_memory_stays_bounded_when_feedback_is_lost(monkeypatch):
-    """Nothing is skipped in this setting, so only the rule for forgetting bounds what is open."""
+    """Nothing is skipped in this setting, so only forgetting bounds the open episodes."""
     monkeypatch.setattr("belated.tabular.doubling.SHORTEST_WAIT", 100)
     problem = bl.Problem(1, 50, 1)
     t = bl.Transitions.from_dense(np.ones((1, 50, 1)))

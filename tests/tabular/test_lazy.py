@@ -23,7 +23,7 @@ def test_a_large_alpha_is_active_updating(alpha, homogeneous):
     world = oracles.random_world(np.random.default_rng(0), 3, 4, 2, homogeneous=homogeneous)
     for given in schedules(np.random.default_rng(1), 30):
         schedule = given
-        if alpha != math.inf:  # halves of a record are no news: they wait for an epoch
+        if alpha != math.inf:  # half of the feedback changes nothing: it waits for an epoch
             schedule = [Step(s.costs, s.costs, s.pause, s.forget) for s in given]
         active = drive(Trial(world), planner(world), schedule, 0)
         lazy = drive(Trial(world), bl.wrappers.Lazy(planner(world), alpha), schedule, 0)
@@ -33,7 +33,7 @@ def test_a_large_alpha_is_active_updating(alpha, homogeneous):
 @pytest.mark.parametrize("alpha", [1, 2.5, 10])
 @pytest.mark.parametrize("homogeneous", [False, True])
 def test_epochs_are_those_of_the_pseudo_code(alpha, homogeneous):
-    """The plan is that of an agent that was handed everything at the start of the epoch."""
+    """The plan is that of an agent that gets all feedback at the start of the epoch."""
     rng = np.random.default_rng(2)
     world = oracles.random_world(rng, 3, 4, 2, homogeneous=homogeneous)
     agent, inside = bl.wrappers.Lazy(planner(world), alpha), planner(world)

@@ -130,7 +130,7 @@ def test_rivals_work_inside_wrappers(world, make):
 
 
 def observed(agent, world, episodes, seed=0):
-    """Play without delays; the policies, paths and costs, and what is played in the end."""
+    """Play without delays; returns the policies, paths and costs, and the last policy."""
     rng, seen = np.random.default_rng(seed), []
     for _ in range(episodes):
         episode = agent.begin_episode()

@@ -138,7 +138,7 @@ def test_what_is_lost_and_what_can_be_known_on_the_dynamics_lower_bound(H, S, A)
 
 
 def test_no_learner_is_below_the_dynamics_lower_bound_unless_it_knows_the_transitions():
-    """Six secrets; the mean regret over them is at least the floor, whatever learns."""
+    """Six secrets; the mean regret over them is at least the floor, for every learner."""
     K, S, A, H = 128, 2, 4, 8
     floor = 7 / 64 * 4 * 4 * np.sqrt(7 * S * A / (2048 * H * K)) * K
 

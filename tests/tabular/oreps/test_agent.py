@@ -207,7 +207,7 @@ def test_when_to_project_is_asked_only_where_it_matters():
 
 
 def check_measure(agent, before):
-    """Check a measure that is new since so many solves; returns the number of solves."""
+    """Check a measure if there were new solves; returns the number of solves."""
     solves = agent.diagnostics()["solves"]
     if solves == before:
         return solves

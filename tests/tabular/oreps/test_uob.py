@@ -196,7 +196,7 @@ def test_the_certificate_sees_a_measure_that_is_not_optimal():
 
 
 class SeesAll(bl.UOBREPS):
-    """Is told every cost, whatever was visited."""
+    """Observes every cost, whatever was visited."""
 
     def _learn(self, entry):
         self._batch = (0 if self._batch is None else self._batch) + self.all[entry.number]

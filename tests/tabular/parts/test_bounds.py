@@ -174,7 +174,7 @@ def test_doubling_stays_below_its_bound_where_it_is_far_below_the_largest_regret
 
 
 def check_doubling(mdp, kind, delays, scale, rng):
-    """Play and compare with the bound at every K; returns what was noted last."""
+    """Play and compare with the bound at every K; returns the last values."""
     H, _, A = mdp.problem.shape
     update = bl.parts.Softmax(scale=scale)
     inside = bl.DelayedOPPO(mdp.problem, transitions=mdp.transitions, update=update)

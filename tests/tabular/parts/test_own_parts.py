@@ -54,7 +54,7 @@ class Rounded:
 
 @dataclass(frozen=True)
 class Reweighted(Rounded):
-    """Importance weights of one's own, which need the model of the start of the episode."""
+    """A user's own importance weights, which need the model at the start of the episode."""
 
     information: ClassVar[str] = "bandit"
     weighted: ClassVar[bool] = True
