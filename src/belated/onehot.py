@@ -1,9 +1,8 @@
-"""Tables of one step as decisions with features, where silence says something.
+"""Tables of one step as decisions with features, where silence is information.
 
-A state is a vector with a 1 in its place, a cost is an outcome with its sign turned, and an episode
-that never reports has cost `silence`. `LinearSampler` knows how much can have come by now, so no
-deadline is needed. It is told what was done as soon as that is known: an episode of which nothing
-has come yet counts by its age.
+A state is a one-hot vector, a cost is a negated outcome, and an episode that never reports has cost
+`silence`. `LinearSampler` estimates exposures, so no deadline is needed. It gets the action of an
+episode as soon as it is known, so that an episode that has not reported yet counts by its age.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class TableSampler(Learner[None]):
         self.declare(_sampler=Inside(sampler), _unknown=Episodes())
 
     def begin_episode(self, now: float | None = None) -> Episode:
-        """The next episode number and a copy of the policy (1, S, A) to play in it."""
+        """The next episode: its number and a copy of the policy (1, S, A) to play in it."""
         self._read_notes()
         self._decision = self._sampler.begin_episode(now)
         episode = super().begin_episode(now)
@@ -85,7 +84,7 @@ class TableSampler(Learner[None]):
         return frozen(np.array([[self._decision.probabilities(0, x) for x in rows]]))
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Take a batch whole, or raise `FeedbackError` and take nothing of it."""
+        """Accept a whole batch, or raise `FeedbackError` and accept none of it."""
         paths, entries = self._ledger.take(records)
         self._read_notes()
         for path in paths:
@@ -97,39 +96,39 @@ class TableSampler(Learner[None]):
             self._ledger.settle(entry)
 
     def _learn(self, entry: Open[None]) -> None:
-        """`observe` does it."""
+        """Do nothing: `observe` learns."""
 
     def _read_notes(self) -> None:
-        """Learn which episodes have acted, and how."""
+        """Pass the noted actions of episodes to the sampler."""
         for number, notes in list(self._unknown.items()):
             asked = None if notes is None or notes.void else notes.decisions.get(0)
             if asked is not None:
                 self._note(number, int(asked.observation or 0), asked.action)
 
     def _note(self, number: int, state: int, action: int) -> None:
-        """Tell the sampler what was done, once."""
+        """Pass the action of an episode to the sampler, once."""
         if number in self._unknown:
             del self._unknown[number]
             self._sampler.note(number, None if self._rows is None else self._rows[state], action)
 
     def forget(self, episode: int) -> None:
-        """Let go of an episode: it stays in the sums with the exposure that it has reached."""
+        """Discard an episode: it stays in the sums with its current exposure."""
         self._read_notes()
         super().forget(episode)
         self._sampler.forget(episode)
         self._unknown.pop(int(episode), None)
 
     def diagnostics(self) -> Mapping[str, float]:
-        """What the ledger says, and the sampler."""
+        """The diagnostics of the ledger and of the sampler."""
         return {**self._sampler.diagnostics(), **super().diagnostics()}
 
     def restored(self) -> None:
-        """Find the notes of the episodes that were played before the file was written."""
+        """Restore the notes of the episodes that were played before the file was written."""
         check_in_step(self._sampler, self.begun)
         self._unknown.update((e.number, e.notes) for e in self._ledger if e.number in self._unknown)
 
     def _memory(self, policy: Floats) -> None:
-        """The sampler remembers."""
+        """The memory of an episode: nothing, since the sampler stores it."""
 
     def _remembered(self) -> Field:
         return Flag()

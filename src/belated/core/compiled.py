@@ -19,7 +19,7 @@ _EXTENSIONS: list[Callable[[], None]] = []
 
 
 class Kernel(Generic[P, R]):
-    """A function that stands in its module until numba is needed.
+    """A placeholder for a compiled function until numba is needed.
 
     On the first call of a kernel, its module and all modules whose kernels it may call have their
     kernels replaced by numba's, which can then call each other.

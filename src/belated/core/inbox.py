@@ -241,7 +241,7 @@ class Inbox(Wrapper):
         self._open: dict[int, Facts] = {}  # open episodes with records
         self._closed: dict[int, Facts] = {}  # in the order in which they were closed
         self._held: dict[int, list[Any]] = {}  # outcomes that wait for their deadline
-        self._aside: dict[int, Facts] = {}  # of open episodes, what came too late for a default
+        self._aside: dict[int, Facts] = {}  # facts that were too late for a default
         self._pathless: set[int] = set()  # episodes whose outcome waits for a path
         self._crowded = SWEEP
         waiting = agent.open_episodes()
@@ -334,7 +334,7 @@ class Inbox(Wrapper):
         return self._outcome(record, Sorted())
 
     def set_aside(self, record: Any, why: str) -> Outcome:
-        """Remember an outcome of an open episode that is late and not used, and say so."""
+        """Remember an outcome of an open episode that is late and not used; returns its class."""
         number, known = record.episode, self._aside.get(record.episode, {})
         kind, found = _compared(record.facts(), known)
         if kind == "taken":

@@ -196,10 +196,10 @@ SPECIAL = {
 
 
 def _latex(cell: str) -> str:
-    """Escape text for LaTeX, but for what stands between dollars.
+    """Escape text for LaTeX, except between dollars.
 
     A hyphen before a number becomes a minus sign, and brackets are put into braces, since LaTeX
-    would read one at the start of a row as an option of the row before.
+    would read one at the start of a row as an option of the previous row.
     """
     if is_math(cell):
         before, formula, after = cell.split("$")

@@ -195,11 +195,11 @@ def run(
     """Fit the models, begin a decision, choose, and note the choice; or some of these.
 
     what: BEGIN, CHOOSE, NOTE and FIT, added up; a decision that begins fits what is due. number: of
-    the decision. given: features (n, d) or (1, d). models: of the actions at hand. u: draws the
+    the decision. given: features (n, d) or (1, d). models: of the available actions. u: draws the
     action; if it is negative, the draw depends on seed and number. seen, time: decisions begun at
     the last `observe`, and its time. clock: the time of the decision. out: the probabilities (n,).
 
-    Returns the place of the action among those at hand.
+    Returns the index of the action among the available ones.
     """
     s = views(floats, whole)
     counts, level = s.counts, s.level
@@ -286,9 +286,9 @@ def note(s: State, number: int, i: int, x: Floats, mean: float, factor: float) -
 def add_up(
     s: State, log: Floats, marks: Indices, came: Floats, silence: float
 ) -> tuple[Ints, Floats, Floats]:
-    """Numbers, outcomes relative to silence as they are now, and times of the first of the events.
+    """Numbers, current outcomes relative to silence, and times of the first events of decisions.
 
-    came: see `take`; decisions of several events stand once in what is returned.
+    came: see `take`; a decision with several events is returned once.
     """
     numbers = np.empty(len(came), dtype=np.int64)
     outcomes, times = np.empty(len(came)), np.empty(len(came))
@@ -321,7 +321,7 @@ def take(
     came: Floats,
     silence: float,
 ) -> None:
-    """Learn what has come of decisions.
+    """Learn from the outcomes of decisions.
 
     came: rows of number, time and value, one per event, in this order.
     """

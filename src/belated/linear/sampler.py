@@ -123,9 +123,9 @@ class LinearSampler:
         self._waiting: list[tuple[int, float, str, float]] = []  # number, time, event, value
         self._late = 0
         self._delays: dict[int, float] = {}  # of first reports, until the unit of ages is fixed
-        self._given = np.zeros((1, problem.width))  # features at hand
+        self._given = np.zeros((1, problem.width))  # features of the decision
         self._row = self._given[0]
-        # Whether one row of numbers is handed in, so that it is read quickly.
+        # Whether an observation is one row of numbers, which can be read quickly.
         self._plain = not problem.shared and not isinstance(problem.features, Features)
         self._empty = np.zeros(0)
 
@@ -233,7 +233,7 @@ class LinearSampler:
         """Choose an action.
 
         Args:
-            x: the features: (d,), or one row per action at hand (n, d), or a table of named ones.
+            x: the features: (d,), or one row per available action (n, d), or a table of named ones.
             rng: draws the action; by default the draw depends only on seed and number.
             now: the time, if the caller has a clock.
             among: the allowed actions, by number or name.
@@ -303,7 +303,7 @@ class LinearSampler:
         return self._problem.rows(x, self._scaling)
 
     def _ready(self, time: float | None) -> int:
-        """Learn what has come, before a decision begins; returns its number."""
+        """Learn from the outcomes so far, before a decision begins; returns its number."""
         if self._acting:
             self._read_notes()
         if self._waiting:
@@ -356,7 +356,7 @@ class LinearSampler:
         return out if self._problem.shared else self._whole_policy(models, out)
 
     def _whole_policy(self, models: Ints, shares: Floats) -> Floats:
-        """Probabilities of all actions, of those that are not at hand too."""
+        """Probabilities of all actions, 0 for those that are not available."""
         if len(models) == len(self._all):
             return shares
         whole: Floats = np.zeros(self._models)
@@ -475,7 +475,7 @@ class LinearSampler:
         return new, late
 
     def _known(self, number: int, event: str) -> float | None:
-        """The value of an event of an open decision, if it has come."""
+        """The value of an event of an open decision, if it has arrived."""
         if number in self._events:
             return self._events[number].get(event)
         k = number - self._base

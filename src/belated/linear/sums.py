@@ -34,7 +34,7 @@ OCTAVES = 2200
     TERMS,  # t: products of two features, d (d + 1) / 2, or d where only squares are kept
     MEMORIES,  # M
     ROOM,  # B
-    CONSTANT,  # 1 if the last feature is 1 and not handed in
+    CONSTANT,  # 1 if the last feature is the constant 1, which callers do not pass
     SILENT,  # 1 if silence has a meaning
     WIDTH,  # decisions in a new block
     SEED,
@@ -128,7 +128,7 @@ def part(array: Any, first: int, shape: tuple[int, ...]) -> Any:
 
 @before_compiling
 def _without_references() -> None:
-    """Compile `part` without a count of references: the array outlives a call that is handed it."""
+    """Compile `part` without reference counts: the array outlives every call that gets it."""
     from numba import carray, types  # type: ignore[attr-defined]  # noqa: PLC0415
     from numba.extending import intrinsic, overload  # noqa: PLC0415
 

@@ -54,9 +54,9 @@ from belated.tabular.records import Trajectory
 WITHOUT_STATES = "this learner has no states; POST /decide with what is known begins and decides"
 Result = TypeVar("Result")
 X = re.compile(r"^x\b")
-"""What the library calls an observation, at the beginning of what is wrong with it."""
+"""The library's name of an observation at the beginning of an error message."""
 ASKED = EVENTS = 10_000
-"""Episodes that are asked for at once, and events that are not on disk yet, at most."""
+"""The largest numbers of requested episodes, and of events that are not on disk yet."""
 MINUTES = 60
 """The number of minutes for which arrivals are counted."""
 LOOKING = 20
