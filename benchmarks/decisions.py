@@ -16,6 +16,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
 import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -30,10 +31,12 @@ import belated as bl
 INTRODUCTION = (
     "Written by `python benchmarks/decisions.py`. Microseconds of processor time per decision, one "
     "thread: `decide` and `observe` with their checks, and predict and learn of Vowpal Wabbit "
-    "(squarecb, ten actions) without parsing its text. Absolute numbers depend on the machine and "
-    "on what else it does; compare within a row."
+    "(squarecb, ten actions) without parsing its text. Medians of nine runs, both learners in "
+    "turn, and the median of the nine ratios. Absolute numbers depend on the machine and on what "
+    "else it does; compare within a row."
 )
 PAGE = Path(__file__).with_name("DECISIONS.md")
+RUNS = 9
 KEPT = "## Where the time goes"
 """The page stays as it is from here on."""
 
@@ -99,14 +102,16 @@ def pending(count: int, d: int = 10) -> tuple[float, float, float]:
     for k in range(300, count):
         agent.decide(x[k % 1024])
         agent.observe([bl.Reward(k - int(0.9 * k), 1.0)] if k % 1000 == 0 else [])
-    begin = time.process_time()
+    spent = []
     more = 500
-    for k in range(count, count + more):
-        agent.decide(x[k % 1024])
-        agent.observe([])
-    spent = (time.process_time() - begin) / more * 1e6
+    for first in range(count, count + RUNS * more, more):
+        begin = time.process_time()
+        for k in range(first, first + more):
+            agent.decide(x[k % 1024])
+            agent.observe([])
+        spent.append((time.process_time() - begin) / more * 1e6)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
-    return spent, agent.diagnostics()["log_bytes"] / 1e6, grown
+    return statistics.median(spent), agent.diagnostics()["log_bytes"] / 1e6, grown
 
 
 def score(make: worlds.Make, seed: int, decisions: int = 4000, **settings: object) -> float:
@@ -184,14 +189,19 @@ def table(head: str, rows: list[list[str]]) -> str:
 def main() -> None:
     learner_time(3, decisions=400)  # compilation
     speed = []
-    for d in (10, 100):
-        own, vw = learner_time(d), vw_time(d)
-        speed.append([str(d), f"{own:.0f}", f"{vw:.0f}", f"{own / vw:.2f}"])
-    for d in (10, 100, 1000):
-        own = learner_time(d, decisions=1000, diagonal=True)
-        vw = vw_time(d, decisions=100 if d == 1000 else 300)
-        speed.append([f"{d}, diagonal", f"{own:.0f}", f"{vw:.0f}", f"{own / vw:.2f}"])
-    actions = [[str(a), f"{learner_time(10, a, 1200):.0f}"] for a in (2, 5, 10, 20, 50)]
+    for d, diagonal in ((10, False), (100, False), (10, True), (100, True), (1000, True)):
+        pairs = []
+        for _ in range(RUNS):
+            own = learner_time(d, decisions=1000 if diagonal else 2000, diagonal=diagonal)
+            pairs.append((own, vw_time(d, decisions=100 if d == 1000 else 300)))
+        own, vw = (statistics.median(times) for times in zip(*pairs, strict=True))
+        ratio = statistics.median(own / vw for own, vw in pairs)
+        name = f"{d}, diagonal" if diagonal else str(d)
+        speed.append([name, f"{own:.0f}", f"{vw:.0f}", f"{ratio:.2f}"])
+    actions = [
+        [str(a), f"{statistics.median(learner_time(10, a, 1200) for _ in range(RUNS)):.0f}"]
+        for a in (2, 5, 10, 20, 50)
+    ]
     waiting = []
     for count in (1_000, 10_000, 100_000, 1_000_000):
         run = subprocess.run(

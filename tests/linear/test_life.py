@@ -27,6 +27,17 @@ def test_an_action_is_added_in_the_middle():
         agent.add_action("a")
 
 
+def test_parts_of_a_learner_keep_its_arrays_alive():
+    agent = bl.LinearSampler(bl.Choice(2, 1))
+    before = agent._parts
+    for _ in range(2):
+        owners = {id(agent._floats), id(agent._whole)}
+        assert {id(part.base) for part in agent._parts} == owners
+        agent.add_action()
+    assert before.theta.shape == (2, 2)  # the arrays of before are still there
+    assert not before.theta.any()
+
+
 def test_a_retired_action_is_not_played_and_still_learns():
     agent = bl.LinearSampler(bl.Choice(["a", "b"]))
     first = next(d for d in (agent.decide() for _ in range(50)) if d.action == 0)

@@ -282,9 +282,9 @@ class LinearSampler:
         """Features (1, d) or (n, d), the models of the actions that may be taken, and numbers."""
         given, raw = self._rows(x)
         if among is None and not self._retired:
-            if self._problem.shared:
-                return given, np.zeros(len(given), dtype=np.int64), raw
-            return given, self._all, raw
+            if self._plain or not self._problem.shared:
+                return given, self._all, raw
+            return given, np.zeros(len(given), dtype=np.int64), raw
         return given, np.array(self._problem.allowed(among, self._retired), dtype=np.int64), raw
 
     def _rows(self, x: object) -> tuple[Floats, list[Floats]]:

@@ -149,9 +149,8 @@ def _without_references() -> None:
         return found
 
 
-@njit(cache=True)
-def views(floats: Floats, whole: Ints) -> State:
-    """The parts of both arrays; the sizes are the first whole numbers."""
+def parts_of(floats: Floats, whole: Ints) -> State:
+    """The parts of both arrays, as views; the sizes are the first whole numbers."""
     A, d, t, M, B = whole[0], whole[1], whole[2], whole[3], whole[4]
     P = 2 + 2 * d + t
     E = EDGES
@@ -201,10 +200,8 @@ def views(floats: Floats, whole: Ints) -> State:
     )
 
 
-def parts_of(floats: Floats, whole: Ints) -> State:
-    """The parts of both arrays, which stay valid as long as they are used."""
-    made: State = getattr(views, "py_func", views)(floats, whole)
-    return made
+views = njit(cache=True)(parts_of)
+"""The same in a compiled call; the parts are valid as long as the call."""
 
 
 @njit(cache=True)
