@@ -152,6 +152,14 @@ def floats(name: str, value: object, shapes: str, ndim: Iterable[int]) -> Floats
     return array
 
 
+def extremes(numbers: Ints) -> tuple[int, int]:
+    """The least and the largest of whole numbers (N,), N at least 1."""
+    if numbers.size > 32:
+        return int(np.minimum.reduce(numbers)), int(np.maximum.reduce(numbers))
+    listed = numbers.tolist()  # faster for a few
+    return min(listed), max(listed)
+
+
 def whole_numbers(name: str, value: object, low: int, high: int | None = None) -> Ints:
     """A new one-dimensional array of whole numbers in [low, high]."""
     allowed = f"at least {low}" if high is None else f"from {low} to {high}"
@@ -164,8 +172,8 @@ def whole_numbers(name: str, value: object, low: int, high: int | None = None) -
             f"{name} must be a one-dimensional array of whole numbers {allowed}, got {show(value)}"
         ) from None
     most = LARGEST_INTEGER if high is None else high
-    least, largest = np.minimum.reduce, np.maximum.reduce  # faster than min() and max() when small
-    if raw.size and (least(raw) < low or largest(raw) > most):
+    least, largest = extremes(raw) if raw.size else (low, low)
+    if least < low or largest > most:
         i = int(np.argmax((raw < low) | (raw > most)))
         if high is None and raw[i] > most:
             allowed = "at most 2**62"

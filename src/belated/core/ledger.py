@@ -167,8 +167,9 @@ class Ledger(Generic[Memory]):
                 self._check_outcome(record, entry, outcomes)
             elif self._uses_paths:
                 self._check_path(record, entry, paths)
-        noted = self._from_notes(paths, outcomes)
-        new_paths = paths | noted if noted else paths
+        new_paths = paths
+        if self._uses_paths and not outcomes.keys() <= paths.keys():
+            new_paths = {**paths, **self._from_notes(paths, outcomes)}
         for number, path in new_paths.items():
             entry = self._open[number]
             entry.path_came = True
@@ -179,7 +180,7 @@ class Ledger(Generic[Memory]):
         for number, new in outcomes.items():
             self._enter(self._open[number], new)
         self._paths += len(new_paths)
-        touched = sorted((new_paths.keys() | outcomes.keys()) & self._open.keys())
+        touched = [n for n in sorted({*new_paths, *outcomes}) if n in self._open]
         return [new_paths[n] for n in sorted(new_paths)], [self._open[n] for n in touched]
 
     def _enter(self, entry: Open[Memory], outcomes: list[Any]) -> None:
@@ -198,8 +199,6 @@ class Ledger(Generic[Memory]):
     def _from_notes(self, paths: dict[int, Any], outcomes: dict[int, Any]) -> dict[int, Any]:
         """The paths that `act` has noted, for episodes whose outcome arrived without one."""
         found: dict[int, Any] = {}
-        if not self._uses_paths:
-            return found
         for number in outcomes.keys() - paths.keys():
             path = None if self._open[number].path_came else self._noted_path(self._open[number])
             if path is not None:

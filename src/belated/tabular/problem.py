@@ -121,9 +121,9 @@ class Problem:
         first = path.states[0]
         if len(path.actions) != H:
             wrong = f"actions must have length {H}, got {len(path.actions)}"
-        elif (largest := np.maximum.reduce(path.states)) >= S:
+        elif (largest := checks.extremes(path.states)[1]) >= S:
             wrong = f"states must be below {S}, got {largest}"
-        elif (largest := np.maximum.reduce(path.actions)) >= A:
+        elif (largest := checks.extremes(path.actions)[1]) >= A:
             wrong = f"actions must be below {A}, got {largest}"
         elif self._first[first] == 0.0:
             wrong = f"states[0] must be a state that episodes can start in, got {first}"

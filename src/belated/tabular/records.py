@@ -74,7 +74,7 @@ class Trajectory(_Recorded):
                     "states must hold one entry more than actions, "
                     f"got {len(states)} states and {len(actions)} actions"
                 )
-            if states[:-1].min() < 0:
+            if checks.extremes(states[:-1])[0] < 0:
                 i = int(states[:-1].argmin())
                 raise ValueError(f"states must be at least 0, got states[{i}] = {states[i]}")
             if self.probabilities is not None:

@@ -189,8 +189,7 @@ class Softmax:
     def policy(self, learned: Learned, outlook: Outlook) -> Floats:
         """The softmax of the sum, with the current step size."""
         rates = self._next_rates(learned, outlook.missing)
-        same = rates is learned.rates or np.array_equal(rates, learned.rates)
-        if learned.stale or (learned.moved and not same):
+        if learned.stale or (learned.moved and not _same(rates, learned.rates)):
             policy = np.empty(learned.problem.shape)
             weights.softmax(learned.total, rates, policy)
             learned.policy = frozen(policy)
@@ -233,6 +232,10 @@ class Softmax:
     def diagnostics(self, learned: Learned) -> Mapping[str, float]:
         """The step size used last, at the first step."""
         return {"learning_rate": float(learned.rates[0])}
+
+
+def _same(rates: Floats, before: Floats) -> bool:
+    return rates is before or np.array_equal(rates, before)
 
 
 SOFTMAX = Softmax()
