@@ -3,8 +3,9 @@
     belated run bandit-feedback-tuning     # and delayed-bandits-tuning, bandit-feedback,
     python docs/later.py out               # bandit-feedback-theory, delayed-bandits
 
-takes the results in `out`: numbers go to docs/later/*.csv, figures to docs, tables to the page.
-Without a directory the tables are made again from the numbers.
+takes the results in `out`: numbers go to docs/later/*.csv, figures to docs, tables to the page. The
+numbers of an experiment that is not there stay as they are. Without a directory the tables are made
+again from the numbers.
 """
 
 import csv
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import tables
 
-from belated.lab import Results, named, sweep, toml
+from belated.lab import Results, named, store, sweep, toml
 from belated.lab.statistics import Line
 from belated.lab.tables import number
 
@@ -35,11 +36,12 @@ Row = dict[str, str]
 
 
 def gather(out: Path) -> None:
-    """Copy numbers and figures out of the directories of results."""
-    for name in (MDPS, THEORY, ARMS):
+    """Copy numbers and figures out of the directories of results that are there."""
+    there = {path.name for path in out.iterdir()}
+    for name in there & {MDPS, THEORY, ARMS}:
         results = _finished(out / name)
         _file(name).write_text(results.table("costs").csv(), encoding="utf-8")
-    for name in TUNINGS:
+    for name in there & set(TUNINGS):
         results = _finished(out / name)
         settings: dict[str, list[Line]] = {}
         for line in results.swept_lines:
@@ -55,13 +57,15 @@ def gather(out: Path) -> None:
             writer.writerow([agent, setting, score, "yes" if learner in taken else ""])
         _file(name).write_text(buffer.getvalue(), encoding="utf-8")
     for name, figure in ((MDPS, "later.svg"), (ARMS, "arms.svg")):
-        shutil.copyfile(out / name / "figures" / "scores.svg", DOCS / figure)
+        if name in there:
+            shutil.copyfile(out / name / "figures" / "scores.svg", DOCS / figure)
 
 
 def _finished(directory: Path) -> Results:
     results = Results(directory)
     known = toml.dumps(named(results.experiment.name))
-    if toml.dumps(results.experiment) != known:
+    left = store.unfinished(directory, results.experiment)
+    if toml.dumps(results.experiment) != known or left:
         raise ValueError(f"{directory} must be a whole run of {results.experiment.name}")
     return results
 
