@@ -79,6 +79,7 @@ async def capacity(server: Server, seconds: float) -> list[str]:
         def batch(base=base, body=body):
             return "POST", f"{base}/decide/batch", body
 
+        await timed(server, connections, single, 1.0)  # the first requests of a process are slow
         times, _, empty = await timed(server, connections, lambda: ("GET", "/healthz"), seconds / 2)
         empty = 1e6 * empty / len(times)
         times, answers, alone = await timed(server, connections, single, seconds)

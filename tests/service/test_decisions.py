@@ -79,10 +79,15 @@ def test_a_decision_is_begun_made_and_logged_in_one_request(tmp_path):
         assert feed(key="nobody", reward=1) == (404, "unknown")
         assert feed(key="a", episode=0, reward=1) == (422, "invalid")
         assert feed(key="a", cost=0.5)[0] == 422
+        assert feed(key="a", end=0) == (422, "invalid")
         assert client.get(BASE).json()["problem"]["names"] == MAIL["actions"]
         wrong = client.post(f"{BASE}/decide", json={"features": {"agee": 3}})
         assert (wrong.status_code, wrong.json()["field"]) == (422, "features")
-        assert client.post(f"{BASE}/decide", json={"among": ["nothing"]}).status_code == 422
+        for among in (["nothing"], [], [True], [9]):
+            body = {"features": {"age": 3}, "among": among}
+            wrong = client.post(f"{BASE}/decide", json=body)
+            assert wrong.status_code == 422
+            assert wrong.json()["field"].startswith("among")
         without = client.post(f"{BASE}/decide", json={}).json()
         assert without["why"].startswith("features must be a table with the features age")
         assert client.post(f"{BASE}/episodes", json={}).status_code == 422

@@ -13,7 +13,7 @@ import numpy as np
 from fastapi import Body, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from starlette.exceptions import HTTPException
 
 from belated import __version__
@@ -94,7 +94,7 @@ class ChooseBody(_Strict):
 
     features: Any = None
     state: Whole | None = None
-    among: list[int | str] | None = None
+    among: list[StrictInt | StrictStr] | None = None
     key: Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)] | None = None
 
     def asked(self) -> Wanted:

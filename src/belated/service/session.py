@@ -664,5 +664,6 @@ def _checked(pupil: Pupil, asked: Sequence[Wanted]) -> tuple[list[Any], Refusal 
         except ValueError as error:
             where = f"decision {i}: " if len(asked) > 1 else ""
             why = f"{where}{X.sub(one.field, str(error))}"
-            return seen, Refusal(422, why, outcome="invalid", field=one.field)
+            field = "among" if str(error).startswith("among") else one.field
+            return seen, Refusal(422, why, outcome="invalid", field=field)
     return seen, None

@@ -191,6 +191,8 @@ def parse(given: object, reader: Reader = PLAIN) -> Any:
 def _made(episode: int, name: str, given: Mapping[str, Any], reader: Reader) -> Any:
     value = given[name]
     if name == "end":
+        if reader.problem is not None and reader.problem.states is None:
+            raise RecordError("end", "end must be left out: this learner has no states")
         return End(episode, _integer("end", value))
     if name == "path":
         if not isinstance(value, Mapping) or set(value) != {"states", "actions"}:
