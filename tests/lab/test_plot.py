@@ -10,7 +10,7 @@ from matplotlib import pyplot as plt
 
 from belated import cli, lab
 from belated.lab import part
-from belated.lab.figures import style
+from belated.lab.figures import profile, style
 
 ARMS = {"Thompson": "thompson_sampling", "UCB": "ucb1", "EXP3": "exp3"}
 
@@ -255,6 +255,13 @@ def test_slopes_and_scores_are_those_of_the_costs_that_are_asked_for(whole_runs)
         if line.agent == "UCB"
     ])  # fmt: skip
     assert f"({lab.tables.number(mean)})" in drawn.legends[0].get_texts()[0].get_text()
+
+
+def test_agents_that_have_not_run_are_left_out_of_profiles():
+    table = lab.statistics.Scores(
+        ("one", "two"), ("A", "B"), np.array([[0.5, np.nan], [0.2, np.nan]])
+    )
+    assert profile._chosen(table, style.Layout()).agents == ("A",)
 
 
 def test_the_command_line_asks_for_costs_and_regrets_too(result, capsys):

@@ -51,8 +51,9 @@ def makers(
 
 
 def _chosen(table: Scores, layout: Layout) -> Scores:
-    """The scores of the agents that are shown."""
+    """The scores of the agents that are shown: of those that have any."""
     places = [table.agents.index(name) for name in chosen(table.agents, layout)]
+    places = [i for i in places if not np.isnan(table.scores[:, i]).all()] or places
     return replace(table, agents=tuple(table.agents[i] for i in places),
                    scores=table.scores[:, places])  # fmt: skip
 
