@@ -1,5 +1,7 @@
 """Episodes step by step: actions with their probabilities, records in any order."""
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -120,3 +122,13 @@ def test_a_policy_is_copied_when_it_is_asked_for():
     assert not episode.plays(shared)
     assert episode.probabilities(0, 0)[0] == 1.0  # the caller's own is what it plays
     assert agent.begin_episode().shared is shared  # nothing was learned: one array for both
+
+
+def test_a_copied_agent_passes_kernels_read_only_arrays():
+    """Copies of arrays are writable in NumPy, and kernels would be compiled for them once more."""
+    path, costs = bl.Trajectory(0, [0, 1], [1]), bl.Costs(0, [0.5])
+    line = bl.DelayLine()
+    line.push([path, costs], 0)
+    for record in (*copy.deepcopy([path, costs]), *copy.deepcopy(line).release(0)):
+        arrays = [getattr(record, name) for name in ("states", "values") if hasattr(record, name)]
+        assert not any(array.flags.writeable for array in arrays)

@@ -236,6 +236,7 @@ class Episode:
         return twin
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """The decision in a problem of one step.

@@ -38,6 +38,9 @@ class _Recorded:
         """The record as a JSON value."""
         return _plain(self.to_state())  # type: ignore[attr-defined, no-any-return]
 
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # it is immutable, and copies of its arrays would be writable
+
 
 @explained
 @dataclass(frozen=True, slots=True, eq=False)
