@@ -468,6 +468,7 @@ class Session:
                 raise error
             if event is not None:
                 self._happen(replace(event, at=self._tick()))
+                self._looked = (0.0, 0.0, None, None)  # a look from before is of another learner
             _settle(future, event)
         except Exception as refused:
             _give_up(future, refused)
