@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import njit
 
 import belated as bl
 from belated.core import saving
+from belated.core.compiled import njit
 from belated.linear import choosing, fitting, learning, sums
 from belated.linear import exposure as exposures
 from belated.linear.chance import uniform
@@ -17,7 +17,7 @@ from belated.linear.learning import pick
 from linear.playing import play, world
 
 
-@njit
+@njit()
 def frequencies(probabilities, draws, seed):
     """Shares of the actions in many draws, as decisions 0, 1, 2, ... draw them."""
     counts = np.zeros(len(probabilities))
