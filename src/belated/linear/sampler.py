@@ -240,28 +240,12 @@ class LinearSampler:
         """
         if rng is not None:
             checks.generator("rng", rng)
-        clock = self._clock
-        time = None if now is None else clock.checked(now)
+        time = None if now is None else self._clock.checked(now)
         given, models, raw = self._at_hand(x, among)
         draw = -1.0 if rng is None else rng.random()
         number = self._ready(time)
         out = np.empty(len(models))
-        place = learning.run(
-            self._floats,
-            self._whole,
-            self._x,
-            self._log,
-            self._marks,
-            BEGIN | CHOOSE | NOTE,
-            number,
-            given,
-            models,
-            draw,
-            self._seen,
-            self._time,
-            clock.time if clock.told else float(number),
-            out,
-        )
+        place = self._run(BEGIN | CHOOSE | NOTE, number, given, models, out, draw)
         for numbers in raw:
             self._scaling.note(numbers)
         self._has_begun()
