@@ -24,14 +24,23 @@ def axes(columns: int = 1, width: float = 7.0, height: float = 4.0):
     return figure, (drawn[0, 0] if columns == 1 else drawn[0])
 
 
+FEWEST = 4
+"""Seeds that a band needs."""
+
+
 def band(on, runs, colour: str, label: str, style: str = "-", points: int = 400) -> None:
-    """Mean over seeds and a 95% confidence band of the mean. runs: (seeds, K)."""
+    """Mean over seeds and a 95% confidence band of the mean. runs: (seeds, K).
+
+    Of two or three seeds the runs are drawn instead: Student's band would fill the figure.
+    """
     runs = np.asarray(runs, dtype=float)
     seeds, K = runs.shape
     at = np.unique(np.linspace(0, K - 1, min(points, K)).astype(int))
     mean = runs.mean(axis=0)[at]
     on.plot(at + 1, mean, color=colour, label=label, linestyle=style)
-    if seeds > 1:
+    if 1 < seeds < FEWEST:
+        on.plot(at + 1, runs[:, at].T, color=colour, alpha=0.25, linewidth=0.8)
+    if seeds >= FEWEST:
         half = student(seeds) * runs.std(axis=0, ddof=1)[at] / np.sqrt(seeds)
         on.fill_between(at + 1, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
 
