@@ -1,4 +1,4 @@
-"""Your own kinds, by `module:function`: in files, in workers, in reports."""
+"""Kinds of a user's own, named `module:function`, work in files, in workers and in reports."""
 
 import importlib.util
 import os
@@ -132,7 +132,7 @@ def test_an_experiment_of_own_parts_runs_from_the_shell(place):
     subprocess.run([*command, "--jobs", "1", "--out", "out"], check=True, capture_output=True)
     rows = store.rows(place / "out")
     assert rows["agent"].unique(maintain_order=True).to_list() == ["uniform", "cautious"]
-    np.testing.assert_allclose(rows["value"], 4 * 0.5)  # four steps, each 0.5 whatever is done
+    np.testing.assert_allclose(rows["value"], 4 * 0.5)  # four steps that cost 0.5 in any case
     assert set(rows["delay"]) == {4}  # 8 times the mean cost
     assert '"kind": "mine:uniform"' in rows["parameters"][0]
 
@@ -231,7 +231,7 @@ agents = [{ name = "A", kind = "reader:agent", log = { file = "data/waits.csv" }
 
 
 def test_a_function_gets_its_file_wherever_the_project_is(tmp_path, monkeypatch):
-    """As a path; the content is what tells one experiment from another, also for agents."""
+    """The function gets a path; experiments differ if the content of the file differs."""
     old, new = tmp_path / "old", tmp_path / "new"
     (old / "data").mkdir(parents=True)
     (old / "data" / "waits.csv").write_text("waited\n1\n0\n2\n")
