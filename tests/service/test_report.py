@@ -1,4 +1,4 @@
-"""The report for people: its numbers against sums by hand, its words, and the same after replay."""
+"""The report for people: its words, and its numbers, which equal sums by hand."""
 
 import json
 
