@@ -13,6 +13,7 @@ import pytest
 import belated as bl
 import oracles
 from belated.parts import Confidence, Softmax, Weighted
+from twins import least_means
 
 DELTA, WIDTH, ETA, GAMMA = 0.1, 0.02, 0.7, 0.2
 
@@ -65,20 +66,7 @@ class Twin:
                 self.total[h] += Q
 
     def least(self, n, h, V):
-        _, S, A = self.problem.shape
-        found = np.zeros((S, A))
-        for s, a in np.ndindex(S, A):
-            m = n[h, s, a].sum()
-            p = n[h, s, a] / max(m, 1)
-            radius = 4 * np.sqrt(p * (1 - p) * self.log / max(m, 1)) + 10 * self.log / max(m, 1)
-            low, high = np.maximum(0, p - WIDTH * radius), np.minimum(1, p + WIDTH * radius)
-            if m == 0:
-                low, high = np.zeros(S), np.ones(S)
-            x = low.copy()
-            for t in np.argsort(V, kind="stable"):
-                x[t] += min(high[t] - low[t], 1 - x.sum())
-            found[s, a] = x @ V
-        return found
+        return least_means(n[h], V, self.log, WIDTH)
 
 
 def played(which, weighted, paths_late, K=60):

@@ -12,7 +12,12 @@ import belated as bl
 from belated.tuning import FullInformation, Parameters
 from settings import Setting
 
-# What a setting says, and kappa, eta, gamma, beta as functions of H, S, A, N and D.
+
+def weighted_paths_late(H, S, A, N, D):
+    return A**1.5, N ** (-2 / 3) / H, N ** (-1 / 3), (D / (H * S * A)) ** 0.5
+
+
+# The arguments of a setting, and kappa, eta, gamma, beta as functions of H, S, A, N and D.
 TABLE = {
     "full, known": (
         {"dynamics": "known"},
@@ -44,21 +49,11 @@ TABLE = {
     ),
     "bandit, unknown, paths late": (
         {"information": "bandit"},
-        lambda H, S, A, N, D: (
-            A**1.5,
-            N ** (-2 / 3) / H,
-            N ** (-1 / 3),
-            (D / (H * S * A)) ** 0.5,
-        ),
+        weighted_paths_late,
     ),
     "bandit, unknown, paths late, in order, exploring": (
         {"information": "bandit", "in_order": True, "explores": True},
-        lambda H, S, A, N, D: (
-            A**1.5,
-            N ** (-2 / 3) / H,
-            N ** (-1 / 3),
-            (D / (H * S * A)) ** 0.5,
-        ),
+        weighted_paths_late,
     ),
     "stochastic": (
         {"information": "bandit", "stochastic": True},
