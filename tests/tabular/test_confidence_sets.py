@@ -1,7 +1,7 @@
-"""When confidence sets are computed: the newest counts, the printed ones, or when a count doubles.
+"""The counts of a confidence set: the newest ones, those of the printed text, or those of an epoch.
 
-The twin is dense: boxes around the frequencies of a snapshot of the counts, and their least mean by
-filling up the cheapest next states first.
+The twin is dense: boxes around the frequencies of a snapshot of the counts. Their least mean fills
+the cheapest next states first.
 """
 
 import itertools
@@ -27,7 +27,7 @@ class Twin:
         self.log = math.log(H * S * A * K / (4 * DELTA))
         self.n = np.zeros((H, S, A, S))
         self.total = np.zeros((H, S, A))
-        self.before = self.n.copy()  # the counts of the start of the present episode
+        self.before = self.n.copy()  # the counts at the start of the current episode
         self.epoch, self.epochs = self.n.copy(), 0
         self.open = {}
 

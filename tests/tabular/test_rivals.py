@@ -390,7 +390,7 @@ def test_poold_is_refused_by_name_when_it_is_saved(tmp_path):
 
 
 def test_draws_depend_on_seed_and_episode_alone():
-    """An agent that is asked twice as often draws the same in every episode it shares."""
+    """Agents of one seed draw the same policy in every episode; another seed draws others."""
     for make in (bl.ThompsonSampling, bl.PosteriorSampling):
         first, second = (make(bl.Problem(1, 4, 1), seed=5) for _ in range(2))
         policies = [first.begin_episode().policy for _ in range(20)]
