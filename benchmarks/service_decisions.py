@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from service_server import CONNECTIONS, Connection, Server, ready
+from service_server import CONNECTIONS, UNLIMITED, Connection, Server, ready
 
 SIZES = (10, 100, 1000)
 BATCHES = {10: 1000, 100: 1000, 1000: 100}
@@ -15,16 +15,7 @@ BATCHES = {10: 1000, 100: 1000, 1000: 100}
 OPEN = 100_000
 OFTEN = "snapshot = 2000\n"
 """Under mixed load, so that there are several in a few seconds."""
-CONFIG = """
-storage = "data"
-port = 0
-[limits]
-rate = 1e9
-burst = 1e9
-waiting = 1000000
-open = 1000000
-body = 50000000
-""" + "".join(
+CONFIG = f"{UNLIMITED}body = 50000000\n" + "".join(
     f'[[learners]]\nname = "mail{d}"\nactions = ["a", "b", "c", "d"]\nfeatures = {d}\n'
     for d in SIZES
 )

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 CONNECTIONS = 64
-CONFIG = """
+UNLIMITED = """
 storage = "data"
 port = 0
 [limits]
@@ -19,7 +19,11 @@ rate = 1e9
 burst = 1e9
 waiting = 1000000
 open = 1000000
-[[learners]]
+"""
+"""The beginning of a configuration; more limits may follow."""
+CONFIG = (
+    UNLIMITED
+    + """[[learners]]
 name = "shop"
 problem = { states = 1, actions = 3, horizon = 1 }
 deadline_episodes = 2000
@@ -29,6 +33,7 @@ name = "robot"
 problem = { states = 20, actions = 4, horizon = 10, homogeneous = true }
 deadline_episodes = 100000
 """
+)
 
 
 class Server:

@@ -324,18 +324,23 @@ class Phases:
         """The smallest p V (S, A) over the confidence set of step h."""
         if self.known is not None:
             return self.known[h] @ V
-        _, S, A = self.problem.shape
-        found = np.zeros((S, A))
-        for s, a in np.ndindex(S, A):
-            visits = n[h, s, a].sum()
-            p = n[h, s, a] / max(visits, 1)
-            radius = 4 * np.sqrt(p * (1 - p) * self.log / max(visits, 1))
-            radius = self.width * (radius + 10 * self.log / max(visits, 1))
-            low, high = np.maximum(0, p - radius), np.minimum(1, p + radius)
-            if visits == 0:
-                low, high = np.zeros(S), np.ones(S)
-            mass = low.copy()
-            for t in np.argsort(V, kind="stable"):
-                mass[t] += min(high[t] - low[t], 1 - mass.sum())
-            found[s, a] = mass @ V
-        return found
+        return least_means(n[h], V, self.log, self.width)
+
+
+def least_means(n, V, log, width):
+    """Least p V (S, A) over the confidence set around the frequencies of the counts n (S, A, S)."""
+    S, A, _ = n.shape
+    found = np.zeros((S, A))
+    for s, a in np.ndindex(S, A):
+        visits = n[s, a].sum()
+        p = n[s, a] / max(visits, 1)
+        radius = 4 * np.sqrt(p * (1 - p) * log / max(visits, 1))
+        radius = width * (radius + 10 * log / max(visits, 1))
+        low, high = np.maximum(0, p - radius), np.minimum(1, p + radius)
+        if visits == 0:
+            low, high = np.zeros(S), np.ones(S)
+        mass = low.copy()
+        for t in np.argsort(V, kind="stable"):
+            mass[t] += min(high[t] - low[t], 1 - mass.sum())
+        found[s, a] = mass @ V
+    return found

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import belated as bl
+import recorder
 from belated.lab import Results, knowledge, run, store, toml
 from belated.lab.task import agent_of, delays_of, rehearse, world_of
 
@@ -18,29 +20,10 @@ MODULE = """
 import numpy as np
 import belated as bl
 from belated.lab import Told
-
-class Uniform:
-    information, uses_paths = "full", False
-    def __init__(self, problem):
-        self.problem, self.begun = problem, 0
-    def open_episodes(self):
-        return []
-
-    def is_open(self, number):
-        return False
-
-    def begin_episode(self, now=None):
-        self.begun += 1
-        return bl.Episode(self.begun - 1, np.full(self.problem.shape, 1 / self.problem.actions))
-    def observe(self, records, now=None):
-        list(records)
-    def forget(self, episode):
-        pass
-    def diagnostics(self):
-        return {"begun": self.begun}
+from recorder import Recorder
 
 def uniform(told: Told):
-    return Uniform(told.problem)
+    return Recorder(told.problem, uses_paths=False)
 
 def cautious(told: Told, /, *, agent, scale=1.0):
     return agent(told)
@@ -64,9 +47,7 @@ def no_agent(told: Told, /):
     return 3
 
 def seer(told: Told):
-    agent = Uniform(told.problem)
-    agent.information = "bandit"
-    return agent
+    return Recorder(told.problem, "bandit", uses_paths=False)
 
 def broken(told: Told):
     return {}["x"]
@@ -116,8 +97,9 @@ agent = { kind = "oppo", update = { kind = "softmax", learning_rate = 0.1 } }
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A directory with the module and the file; the module is forgotten afterwards."""
+    """A directory with the module and the file; the module is unloaded afterwards."""
     (tmp_path / "mine.py").write_text(MODULE)
+    shutil.copy(recorder.__file__, tmp_path)  # for other processes
     (tmp_path / "raises.py").write_text("1 / 0")
     (tmp_path / "own.toml").write_text(FILE)
     monkeypatch.chdir(tmp_path)
