@@ -150,7 +150,7 @@ def _mean(values: list[float]) -> str:
 
 
 def tried(name: str) -> str:
-    """The mean score of every setting on the seeds that were selected on."""
+    """The mean score of every setting on the seeds of the selection."""
     found: dict[str, list[Row]] = {}
     for row in rows(name):
         found.setdefault(row["agent"], []).append(row)
