@@ -1,4 +1,4 @@
-"""Where the scripts of this directory write what they found."""
+"""Writes the pages of the scripts in this directory."""
 
 from pathlib import Path
 
