@@ -90,7 +90,7 @@ def vw_time(d: int, actions: int = 10, decisions: int = 300, warm: int = 50) -> 
 
 
 def pending(count: int, d: int = 10) -> tuple[float, float, float]:
-    """Microseconds per decision, MB of the log and growth of the process in MB, by pending."""
+    """Microseconds per decision, MB of the log and MB of growth, with `count` pending decisions."""
     rng = np.random.default_rng(0)
     agent = bl.LinearSampler(bl.Choice(10, d))
     x = rng.normal(size=(1024, d))

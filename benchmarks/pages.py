@@ -1,4 +1,4 @@
-"""What the scripts of this directory share: how a call is timed, and where results are written."""
+"""What the scripts of this directory share: timing a call, and writing their pages."""
 
 import statistics
 import time

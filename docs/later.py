@@ -155,7 +155,7 @@ def _mean(values: list[float]) -> str:
 
 
 def tried(name: str) -> str:
-    """The mean score of every setting on the seeds that were selected on."""
+    """The mean score of every setting on the seeds of the selection."""
     table = []
     for agent, lines in rows_by("agent", name).items():
         cells = [f"{row['setting']}: {number(float(row['mean score']))}" for row in lines]
