@@ -64,10 +64,10 @@ SAMPLES = 4
 """The number of decisions of a block whose ages determine its exposure."""
 LEAST_SQUARE = 1e-100
 """The smallest mean square of a feature, so that nothing is divided by 0."""
-STALE = 0.2
-STALE_WIDE = 1.0
+STALE = 0.1
+STALE_WIDE = 0.8
 """The share of a model's decisions that may change before it is fitted anew."""
-LITTLE = 0.05
+LITTLE = 0.25
 """The weight of a memory below which three times as much may change."""
 
 
