@@ -259,10 +259,14 @@ class _Calls(ABC):
             outcomes = []
             for some in _portions(texts):
                 outcomes += yield from self._batch(some, self._patience)
+            if not texts:
+                yield from self._batch([], self._patience)
             return outcomes
         own = self._buffer.add(texts)
         try:
             yield from self._flush(0.0)
+            if not texts:
+                return (yield from self._batch([], 0.0))
             return (yield from self._deliver(list(zip(own, texts, strict=True)), 0.0))
         except ServiceError as error:
             if error.status is None or error.status in AGAIN:
@@ -432,7 +436,8 @@ class Client(_Calls):
     def feedback(self, records: Iterable[Record]) -> list[dict[str, Any]] | None:
         """Send records and return one outcome each; None: they wait in the buffer.
 
-        With a buffer, "undeliverable" is the outcome of a record that the server can never accept.
+        Without records, the learner hears that nothing has arrived until now. With a buffer,
+        "undeliverable" is the outcome of a record that the server can never accept.
         """
         return self._run(self._feedback(records))
 

@@ -258,3 +258,20 @@ def test_a_server_that_takes_less_at_once_gets_smaller_batches(tmp_path):
         assert client.undelivered == 0
     assert [outcome["episode"] for outcome in told] == list(range(700))
     assert sizes == [500, 250, 125, 125, 250, 125, 125, 200]
+
+
+@pytest.mark.parametrize("buffered", [False, True])
+def test_a_batch_without_records_is_sent(tmp_path, buffered):
+    """A learner hears that nothing has arrived until now; silence is told from a lost link."""
+    sent = []
+
+    def answer(request):
+        sent.append(json.loads(request.content))
+        return httpx.Response(200, json={"outcomes": []})
+
+    buffer = tmp_path / "b" if buffered else None
+    with Client(
+        "http://shop", "shop", transport=httpx.MockTransport(answer), buffer=buffer
+    ) as shop:
+        assert shop.feedback([]) == []
+    assert sent == [{"records": []}]
