@@ -65,7 +65,7 @@ SAMPLES = 4
 LEAST_SQUARE = 1e-100
 """The smallest mean square of a feature, so that nothing is divided by 0."""
 STALE = 0.1
-STALE_WIDE = 0.8
+STALE_WIDE = 0.4
 """The share of a model's decisions that may change before it is fitted anew."""
 LITTLE = 0.25
 """The weight of a memory below which three times as much may change."""
@@ -297,15 +297,18 @@ def is_stale(s: State, m: int, i: int, exposed: float, count: float) -> bool:
 
     The change in weight since the last fit is compared with the weight of the decisions and of the
     ridge, which counts as `count` of them. A report moves a mean by 1 / sqrt(reports) of its
-    standard error. exposed: the decisions of the model, by their exposure.
+    standard error; with many features a fit is expensive, and waits until the reports have grown by
+    a share. exposed: the decisions of the model, by their exposure.
     """
     fit, hits = s.fits[m, i], s.tally[HITS, i]
     if fit[WHEN] < 0.0:
         return True
-    limit = STALE if s.counts[FEATURES] <= WIDE else STALE_WIDE
+    wide = s.counts[FEATURES] > WIDE
+    limit = STALE_WIDE if wide else STALE
     if s.memory[WEIGHT, m] < LITTLE:
         limit *= 3.0
-    if abs(hits - fit[REPORTED_THEN]) > 2.0 * limit * math.sqrt(hits):
+    enough = 0.5 * limit * hits if wide else 2.0 * limit * math.sqrt(hits)
+    if abs(hits - fit[REPORTED_THEN]) > enough:
         return True
     known, since = fit[MASS], s.counts[BEGUN] - fit[WHEN]
     gone = min((1.0 - s.memory[DISCOUNT, m]) * since, 1.0) * known  # at least the true share

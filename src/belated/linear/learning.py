@@ -28,7 +28,6 @@ from belated.linear.exposure import (
 )
 from belated.linear.fitting import (
     PSEUDO,
-    STALE_WIDE,
     WIDE,
     add_one,
     block_shares,
@@ -105,6 +104,7 @@ LATER = 20
 SHARED = 0.02
 """The weight that is divided equally among all memories."""
 SPREAD_STALE = 0.1
+SPREAD_STALE_WIDE = 0.8
 """The share of the decisions that may change before the variances are fitted anew."""
 EVERY = 10
 """The number of decisions after which the models are fitted anew, unless outcomes require it."""
@@ -605,7 +605,7 @@ def refresh(s: State, log: Floats, marks: Indices, seen: int, time: float) -> No
 def spread_is_stale(counts: Ints, memory: Floats, d: int) -> bool:
     """Whether new weights of the memories, or their discounts, change the variances."""
     since = counts[BEGUN] - counts[SPREAD]
-    limit = SPREAD_STALE if d <= WIDE else STALE_WIDE
+    limit = SPREAD_STALE if d <= WIDE else SPREAD_STALE_WIDE
     if counts[SPREAD] < 0 or since > 2.5 * limit * counts[SPREAD]:
         return True
     moved = 0.0
