@@ -132,3 +132,26 @@ def test_a_plan_for_average_costs_does_not_walk_in_a_lucky_loop():
     agent = InformedPlanner(world.problem)
     run = bl.simulate(world, agent, delays=bl.delays.fixed(3), episodes=250, seed=4)
     assert run.score_on_means < 0.3
+
+
+def test_a_promising_probe_is_followed_by_others(monkeypatch):
+    """With the twin: whether another plan is better is asked when a probe has reported."""
+    monkeypatch.setattr(planner, "probe_rate", lambda horizon: 0.1)
+    rng = np.random.default_rng(4)
+    world = bl.environments.random_mdp(states=3, actions=3, horizon=2, seed=4)
+    agent, twin = bl.DelayedPlanner(world.problem, seed=3), PlannerTwin(world.problem, seed=3)
+    twin.rate = 0.1
+    promising, probes = [], []
+    for k in range(150):
+        promising.append(agent._promising)
+        policy = agent.begin_episode().policy
+        np.testing.assert_array_equal(policy, twin.begin(k))
+        probes.append(k in twin.probes)
+        path = world.mdp.play(policy, rng, k)
+        costs = (rng.random(2) < np.array([0.4, 0.6, 0.6])[path.actions]).astype(float)
+        agent.observe([path, bl.Costs(k, costs)])
+        twin.observe({k: path}, {k: costs}, k)
+        assert (agent._reported, agent._promising) == (twin.reported, twin.promising)
+    promising, probes = np.array(promising), np.array(probes)
+    assert 10 < promising.sum() < 75
+    assert probes[promising].mean() > 2 * probes[~promising].mean()

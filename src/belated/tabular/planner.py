@@ -4,8 +4,8 @@
     2      in every cell (s, a): each memory predicts a mean and a variance of the cost; the slowest
            one has a learned prior. They are weighted by their past errors; memories with the
            smallest weight do not count                                          (beliefs)
-    3      with probability `probe_rate`, less after many fruitless probes: use only the memory that
-           forgets slowly, and more noise
+    3      with probability `probe_rate`, less after many fruitless probes, more after a promising
+           one: use only the memory that forgets slowly
     4      Q = cost + next value - (lean - xi) * deviation, clipped to [0, steps left], backwards;
            the deviation includes the cost and the next value                    (deep_planning)
     5      play the best action everywhere; remember the predictions of the memories
@@ -14,6 +14,8 @@
     7  when path and costs of an episode have arrived:
     8      score every memory by its predictions *when the episode began*
     9      add the costs to every memory; a cell visited several times counts once
+    10     a probe was promising if another plan is better than the current one for the costs of the
+           memory that forgets slowly, with the slowest one as its prior mean
 
 xi(s, a) is drawn anew for every episode, N(0, noise^2), by a counter-based generator keyed by the
 agent's seed and the number of the episode. Pending visits, not noise, make the plans of open
@@ -39,10 +41,9 @@ from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
 from belated.core.learner import Learner, generator
 from belated.core.ledger import Open
-from belated.core.stored import Array, Count, Field, Inside, Maybe, Several
+from belated.core.stored import Array, Count, Field, Flag, Inside, Maybe, Several
 from belated.tabular.counts import Counts, EmpiricalModel
-from belated.tabular.kernels import beliefs, deep_planning
-from belated.tabular.kernels.planning import Rows
+from belated.tabular.kernels import beliefs, deep_planning, planning
 from belated.tabular.parts.pending import Pending
 from belated.tabular.parts.transitions import matching
 from belated.tabular.problem import Problem
@@ -64,6 +65,12 @@ def probe_rate(horizon: int) -> float:
 
 FRUITLESS = 100
 """After this many probes without a discovery, their rate falls with the number of such probes."""
+PROMISING = 4.0
+"""The factor of the rate after a promising probe."""
+GAIN = 0.01
+"""The cost per step by which another plan must be better in order to be promising."""
+PROBE_NOISE = 0.1
+"""The standard deviation of xi in probes."""
 
 
 def noise_of(problem: Problem) -> float:
@@ -82,6 +89,7 @@ class Said:
         met: (N, H) of all memories for the path, once it has arrived.
         rows: (R,) in a large problem, the visited rows: flat over (H, S), increasing.
         values: (R, A) the predictions for these rows.
+        probe: whether the episode is a probe.
     """
 
     means: Floats | None
@@ -89,6 +97,7 @@ class Said:
     met: Floats | None = None
     rows: Ints | None = None
     values: Floats | None = None
+    probe: bool = False
 
     def of_steps(self, states: Ints, actions: Ints) -> Floats:
         """The predictions of the memory kept per step for a path: states and actions (H,)."""
@@ -142,6 +151,8 @@ class DelayedPlanner(Learner[Said]):
     uses_paths = True
     _memories: beliefs.Memories
     _fruitless: int  # probes since the slowest memory was last not the best
+    _reported: bool  # whether a probe has reported since the last ordinary plan
+    _promising: bool  # whether the last probe that has reported was promising
 
     def __init__(
         self,
@@ -174,6 +185,8 @@ class DelayedPlanner(Learner[Said]):
         self.declare(
             _memories=_declared(problem, len(self._keep)),
             _fruitless=Count(),
+            _reported=Flag(),
+            _promising=Flag(),
             _counts=Inside(self._counts),
             _pending=Inside(self._pending, last=True),
         )
@@ -235,9 +248,11 @@ class DelayedPlanner(Learner[Said]):
         self._pending.give_up(self.begun)
         H, S, A = self.problem.shape
         rng = generator(self._seed, self.begun)
-        probing = rng.random() < self._probes * FRUITLESS / max(self._fruitless, FRUITLESS)
+        rate = self._probes * FRUITLESS / max(self._fruitless, FRUITLESS)
+        probing = rng.random() < rate * (PROMISING if self._promising else 1.0)
         self._fruitless += probing
-        lean = LEAN - (1.0 if probing else noise_of(self.problem)) * rng.standard_normal((S, A))
+        noise = PROBE_NOISE if probing else noise_of(self.problem)
+        lean = LEAN - noise * rng.standard_normal((S, A))
         self._said, costs = self._predicted(probing)
         row_visits, cell_visits = self._pending.totals
         if self._counts is not None:
@@ -248,7 +263,25 @@ class DelayedPlanner(Learner[Said]):
         start = self.problem.start_probabilities
         deep_planning.expected_visits(self._rows, self._trust, policy, start, rows, cells)
         self._pending.put_in(self.begun, frozen(rows), frozen(cells))
+        if self._reported and not probing:
+            self._reported = False
+            self._promising = self._better_plan(policy, costs.noise)
         return frozen(policy)
+
+    def _better_plan(self, policy: Floats, noise: Floats) -> bool:
+        """Whether another plan is better than a policy for what was seen of late. noise: (S, A)."""
+        memories, means = self._memories, self._said.means
+        assert means is not None
+        kappa = noise / beliefs.SPAN
+        found = memories.sums[PROBED] + kappa * means[0]
+        found /= memories.weights[PROBED] + kappa
+        costs, rows = found[None], self._rows
+        other, zeros = np.zeros(policy.shape), np.zeros(found.shape)
+        exact = deep_planning.exactly(costs)
+        deep_planning.plan(rows, self._trust, exact, zeros, zeros, other)
+        start = self.problem.start_probabilities
+        before, after = (planning.start_value(rows, costs, p, start) for p in (policy, other))
+        return bool(before - after > GAIN * self.problem.horizon)
 
     def _memory(self, policy: Floats) -> Said:
         return self._said
@@ -264,15 +297,15 @@ class DelayedPlanner(Learner[Said]):
         }
         fields = {n: Maybe(Array(s, low=0.0, high=1.0, shared=True)) for n, s in shapes.items()}
         rows = Array((None,), np.int64, low=0, high=H * S - 1, shared=True)
-        return Several(partial(_checked, steps), {**fields, "rows": Maybe(rows)})
+        return Several(partial(_checked, steps), {**fields, "rows": Maybe(rows), "probe": Flag()})
 
     @property
-    def _rows(self) -> Rows:
+    def _rows(self) -> planning.Rows:
         if self._transitions is not None:
             return self._transitions.rows
         assert self._model is not None
         counts = self._model.counts
-        return Rows(frozen(counts.successors), frozen(self._model.probabilities))
+        return planning.Rows(frozen(counts.successors), frozen(self._model.probabilities))
 
     def _predicted(self, probing: bool) -> tuple[Said, deep_planning.Costs]:
         """The predictions of the memories, and the costs to plan with."""
@@ -290,12 +323,12 @@ class DelayedPlanner(Learner[Said]):
             cost, variance, share, noise, steps, memories.step_weights, beliefs.SPAN
         )
         if not steps.size or steps.size < versions.LARGE:
-            return Said(frozen(means), frozen(steps)), costs
+            return Said(frozen(means), frozen(steps), probe=probing), costs
         kappa = noise / beliefs.SPAN
         plain = kappa * means[:1] / kappa  # the prediction for an unvisited step
         rows = versions.differing(np.broadcast_to(plain, steps.shape), steps)
         values = frozen(steps.reshape(-1, self.problem.actions)[rows])
-        return Said(frozen(means), frozen(plain), None, frozen(rows), values), costs
+        return Said(frozen(means), frozen(plain), None, frozen(rows), values, probing), costs
 
     def _meet(self, entry: Open[Said], path: Trajectory, said: Said) -> None:
         """The path has arrived: keep only its predictions, and count only its visits."""
@@ -306,7 +339,7 @@ class DelayedPlanner(Learner[Said]):
         met[: len(said.means)] = said.means[:, states, actions]
         if len(said.steps):
             met[-1] = said.of_steps(states, actions)
-        entry.memory = Said(None, None, frozen(met))
+        entry.memory = Said(None, None, frozen(met), probe=said.probe)
         if entry.number in self._pending and entry.costs is None:
             cells = np.zeros(self._pending.totals[1].shape)
             cells[states, actions] = 1.0
@@ -319,8 +352,9 @@ class DelayedPlanner(Learner[Said]):
         path, costs = entry.path, entry.costs.values
         said = entry.memory.met
         beliefs.learn(self._memories, self._keep, said, path.states, path.actions, costs)
-        if self._memories.scores[0] < 0.0:
-            self._fruitless = 0  # costs are changing: probe again
+        self._reported |= entry.memory.probe
+        if self._memories.scores[0] < 0.0:  # costs are changing, and the weights follow them
+            self._fruitless, self._reported, self._promising = 0, False, False
         self._pending.take_out(entry.number)
         self._pending.note(self.begun - 1 - entry.number)
 
