@@ -133,43 +133,21 @@ class PlannerTwin:
             policy[h, np.arange(S), Q.argmin(1)] = 1
             V = Q.min(1)
         if self.reported and not probing:
-            self.reported, self.promising = False, self.better_plan(policy)
+            self.reported, self.promising = False, H == 1 and self.better_actions(policy)
         self.coming[k] = self.visits(policy)
         return policy
 
-    def better_plan(self, policy):
+    def better_actions(self, policy):
         """For the costs of the memory 0.995, which falls back on the slowest one."""
-        H, S, A = self.problem.shape
+        _, S, A = self.problem.shape
         costs = np.zeros((S, A))
         for s in range(S):
             for a in range(A):
                 total, weight = self.memories[1].get((s, a), (0.0, 0.0))
                 kappa = 12 * self.noise(s, a)
                 costs[s, a] = (total + kappa * self.slow(s, a)[0]) / (weight + kappa)
-        other, V = np.zeros((H, S, A)), np.zeros(S)
-        for h in reversed(range(H)):
-            Q = [[costs[s, a] + self.next_value(h, s, a, V)[0] for a in range(A)] for s in range(S)]
-            Q = np.clip(Q, 0, H - h)
-            other[h, np.arange(S), Q.argmin(1)] = 1
-            V = Q.min(1)
-        return self.value(costs, policy) - self.value(costs, other) > 0.01 * H
-
-    def value(self, costs, policy):
-        """Of a policy under the observed frequencies; an unvisited row ends the episode."""
-        H, S, _ = self.problem.shape
-        V = np.zeros(S)
-        for h in reversed(range(H)):
-            now = np.zeros(S)
-            for s in range(S):
-                a = int(policy[h, s].argmax())
-                now[s] = costs[s, a]
-                if self.known is not None:
-                    now[s] += self.known[h, s, a] @ V
-                elif seen := self.n.get(self.row(h, s, a)):
-                    n = sum(seen.values())
-                    now[s] += sum(number / n * V[state] for state, number in seen.items())
-            V = now
-        return self.problem.start_probabilities @ V
+        now = [costs[s, policy[0, s].argmax()] for s in range(S)]
+        return self.problem.start_probabilities @ (now - costs.min(1)) > 0.01
 
     def weighed(self, s, a, means, variances):
         local = self.local.get((s, a), [0.0] * len(means))

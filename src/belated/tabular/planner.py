@@ -14,8 +14,8 @@
     7  when path and costs of an episode have arrived:
     8      score every memory by its predictions *when the episode began*
     9      add the costs to every memory; a cell visited several times counts once
-    10     a probe was promising if another plan is better than the current one for the costs of the
-           memory that forgets slowly, with the slowest one as its prior mean
+    10     if there is one step: a probe was promising if other actions are better than the planned
+           ones for the memory that forgets slowly, with the slowest one as its prior mean
 
 xi(s, a) is drawn anew for every episode, N(0, noise^2), by a counter-based generator keyed by the
 agent's seed and the number of the episode. Pending visits, not noise, make the plans of open
@@ -43,7 +43,8 @@ from belated.core.learner import Learner, generator
 from belated.core.ledger import Open
 from belated.core.stored import Array, Count, Field, Flag, Inside, Maybe, Several
 from belated.tabular.counts import Counts, EmpiricalModel
-from belated.tabular.kernels import beliefs, deep_planning, planning
+from belated.tabular.kernels import beliefs, deep_planning
+from belated.tabular.kernels.planning import Rows
 from belated.tabular.parts.pending import Pending
 from belated.tabular.parts.transitions import matching
 from belated.tabular.problem import Problem
@@ -68,7 +69,7 @@ FRUITLESS = 100
 PROMISING = 4.0
 """The factor of the rate after a promising probe."""
 GAIN = 0.01
-"""The cost per step by which another plan must be better in order to be promising."""
+"""The cost by which other actions must be better in order to be promising."""
 PROBE_NOISE = 0.1
 """The standard deviation of xi in probes."""
 
@@ -265,23 +266,18 @@ class DelayedPlanner(Learner[Said]):
         self._pending.put_in(self.begun, frozen(rows), frozen(cells))
         if self._reported and not probing:
             self._reported = False
-            self._promising = self._better_plan(policy, costs.noise)
+            self._promising = H == 1 and self._better_actions(policy, costs.noise)
         return frozen(policy)
 
-    def _better_plan(self, policy: Floats, noise: Floats) -> bool:
-        """Whether another plan is better than a policy for what was seen of late. noise: (S, A)."""
+    def _better_actions(self, policy: Floats, noise: Floats) -> bool:
+        """Whether other actions are better than a policy, by the costs of late. noise: (S, A)."""
         memories, means = self._memories, self._said.means
         assert means is not None
         kappa = noise / beliefs.SPAN
         found = memories.sums[PROBED] + kappa * means[0]
         found /= memories.weights[PROBED] + kappa
-        costs, rows = found[None], self._rows
-        other, zeros = np.zeros(policy.shape), np.zeros(found.shape)
-        exact = deep_planning.exactly(costs)
-        deep_planning.plan(rows, self._trust, exact, zeros, zeros, other)
-        start = self.problem.start_probabilities
-        before, after = (planning.start_value(rows, costs, p, start) for p in (policy, other))
-        return bool(before - after > GAIN * self.problem.horizon)
+        gains = (policy[0] * found).sum(1) - found.min(1)
+        return bool(self.problem.start_probabilities @ gains > GAIN)
 
     def _memory(self, policy: Floats) -> Said:
         return self._said
@@ -300,12 +296,12 @@ class DelayedPlanner(Learner[Said]):
         return Several(partial(_checked, steps), {**fields, "rows": Maybe(rows), "probe": Flag()})
 
     @property
-    def _rows(self) -> planning.Rows:
+    def _rows(self) -> Rows:
         if self._transitions is not None:
             return self._transitions.rows
         assert self._model is not None
         counts = self._model.counts
-        return planning.Rows(frozen(counts.successors), frozen(self._model.probabilities))
+        return Rows(frozen(counts.successors), frozen(self._model.probabilities))
 
     def _predicted(self, probing: bool) -> tuple[Said, deep_planning.Costs]:
         """The predictions of the memories, and the costs to plan with."""
