@@ -110,7 +110,8 @@ class PlannerTwin:
         if probing:
             self.fruitless += 1
             self.probes.add(k)
-        xi = (0.1 if probing else max(0.05, 0.3 / H)) * rng.standard_normal((S, A))
+        noise = (0.1 if H == 1 else 1.0) if probing else max(0.05, 0.3 / H)
+        xi = noise * rng.standard_normal((S, A))
         self.fit()
         policy = np.zeros((H, S, A))
         self.said[k] = {}

@@ -5,7 +5,7 @@
            one has a learned prior. They are weighted by their past errors; memories with the
            smallest weight do not count                                          (beliefs)
     3      with probability `probe_rate`, less after many fruitless probes, more after a promising
-           one: use only the memory that forgets slowly
+           one: use only the memory that forgets slowly, and other noise
     4      Q = cost + next value - (lean - xi) * deviation, clipped to [0, steps left], backwards;
            the deviation includes the cost and the next value                    (deep_planning)
     5      play the best action everywhere; remember the predictions of the memories
@@ -70,13 +70,13 @@ PROMISING = 4.0
 """The factor of the rate after a promising probe."""
 GAIN = 0.01
 """The cost by which other actions must be better in order to be promising."""
-PROBE_NOISE = 0.1
-"""The standard deviation of xi in probes."""
 
 
-def noise_of(problem: Problem) -> float:
+def noise_of(horizon: int, *, probing: bool) -> float:
     """The standard deviation of xi, by which optimism varies between cells."""
-    return max(0.05, 0.3 / problem.horizon)
+    if probing:
+        return 0.1 if horizon == 1 else 1.0
+    return max(0.05, 0.3 / horizon)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -252,8 +252,7 @@ class DelayedPlanner(Learner[Said]):
         rate = self._probes * FRUITLESS / max(self._fruitless, FRUITLESS)
         probing = rng.random() < rate * (PROMISING if self._promising else 1.0)
         self._fruitless += probing
-        noise = PROBE_NOISE if probing else noise_of(self.problem)
-        lean = LEAN - noise * rng.standard_normal((S, A))
+        lean = LEAN - noise_of(H, probing=probing) * rng.standard_normal((S, A))
         self._said, costs = self._predicted(probing)
         row_visits, cell_visits = self._pending.totals
         if self._counts is not None:
