@@ -110,7 +110,9 @@ class PlannerTwin:
         if probing:
             self.fruitless += 1
             self.probes.add(k)
-        noise = (0.1 if H == 1 else 1.0) if probing else max(0.05, 0.3 / H)
+        lean, noise = 0.8, max(0.05, 0.3 / H)
+        if probing:
+            lean, noise = (1.5, 0.1) if H == 1 else (0.8, 1.0)
         xi = noise * rng.standard_normal((S, A))
         self.fit()
         policy = np.zeros((H, S, A))
@@ -129,7 +131,7 @@ class PlannerTwin:
                     pend = sum(cells[s, a] for _, cells in self.coming.values())
                     u = u / (1 + u * pend / self.noise(s, a))
                     e, variance = self.next_value(h, s, a, V)
-                    Q[s, a] = M + e + (xi[s, a] - 0.8) * math.sqrt(u + variance)
+                    Q[s, a] = M + e + (xi[s, a] - lean) * math.sqrt(u + variance)
             Q = np.clip(Q, 0, H - h)
             policy[h, np.arange(S), Q.argmin(1)] = 1
             V = Q.min(1)

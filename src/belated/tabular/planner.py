@@ -5,7 +5,7 @@
            one has a learned prior. They are weighted by their past errors; memories with the
            smallest weight do not count                                          (beliefs)
     3      with probability `probe_rate`, less after many fruitless probes, more after a promising
-           one: use only the memory that forgets slowly, and other noise
+           one: use only the memory that forgets slowly, and more optimism or more noise
     4      Q = cost + next value - (lean - xi) * deviation, clipped to [0, steps left], backwards;
            the deviation includes the cost and the next value                    (deep_planning)
     5      play the best action everywhere; remember the predictions of the memories
@@ -55,8 +55,6 @@ KEEP = (1.0, 0.995, 0.97, 0.8)
 """The factor by which each arrival discounts older observations, memory by memory."""
 PROBED = 1
 """The memory that a probe plans with."""
-LEAN = 0.8
-"""Optimism, in standard deviations."""
 
 
 def probe_rate(horizon: int) -> float:
@@ -72,11 +70,11 @@ GAIN = 0.01
 """The cost by which other actions must be better in order to be promising."""
 
 
-def noise_of(horizon: int, *, probing: bool) -> float:
-    """The standard deviation of xi, by which optimism varies between cells."""
+def optimism(horizon: int, *, probing: bool) -> tuple[float, float]:
+    """`lean`, in standard deviations, and the standard deviation of xi."""
     if probing:
-        return 0.1 if horizon == 1 else 1.0
-    return max(0.05, 0.3 / horizon)
+        return (1.5, 0.1) if horizon == 1 else (0.8, 1.0)
+    return 0.8, max(0.05, 0.3 / horizon)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -252,13 +250,14 @@ class DelayedPlanner(Learner[Said]):
         rate = self._probes * FRUITLESS / max(self._fruitless, FRUITLESS)
         probing = rng.random() < rate * (PROMISING if self._promising else 1.0)
         self._fruitless += probing
-        lean = LEAN - noise_of(H, probing=probing) * rng.standard_normal((S, A))
+        lean, noise = optimism(H, probing=probing)
         self._said, costs = self._predicted(probing)
         row_visits, cell_visits = self._pending.totals
         if self._counts is not None:
             deep_planning.trust(self._counts.visits, row_visits, self._trust)
         policy = np.zeros((H, S, A))
-        deep_planning.plan(self._rows, self._trust, costs, cell_visits, lean, policy)
+        leans = lean - noise * rng.standard_normal((S, A))
+        deep_planning.plan(self._rows, self._trust, costs, cell_visits, leans, policy)
         rows, cells = np.zeros(row_visits.shape), np.zeros((S, A))
         start = self.problem.start_probabilities
         deep_planning.expected_visits(self._rows, self._trust, policy, start, rows, cells)
