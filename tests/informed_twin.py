@@ -129,19 +129,24 @@ class InformedTwin:
             Q = np.zeros((S, A))
             for s in range(S):
                 for a in range(A):
-                    Q[s, a] = costs[h, s, a] + self.next_value(h, s, a, V, pend[h, s, a])
+                    mean, deviation = self.next_value(h, s, a, V, pend[h, s, a])
+                    Q[s, a] = costs[h, s, a] + mean - 0.2 * deviation
             Q = np.clip(Q, 0, H - h)
             policy[h, np.arange(S), Q.argmin(1)] = 1
             V = Q.min(1)
         return policy
 
     def next_value(self, h, s, a, V, pend):
+        """Mean and deviation of the estimate; an unvisited state has the value 0."""
         if self.known is not None:
-            return self.known[h, s, a] @ V
+            return self.known[h, s, a] @ V, 0.0
         n = self.counts(h)[s, a]
         if not n.any():
-            return V.mean() * pend / (1 + pend)
-        return (n + 0.05 / len(V)) / (n.sum() + 0.05) @ V
+            return V.mean() * pend / (1 + pend), 0.0
+        everywhere = self.n.sum((0, 2, 3)) > 0
+        new = 0.0 if everywhere.all() else 0.01
+        p = (n + 0.05 / len(V)) / (n.sum() + 0.05 + new)
+        return p @ V, math.sqrt(max(p @ V**2 - (p @ V) ** 2, 0) / (n.sum() + pend + 1.05))
 
     def reach(self, policy):
         mass, found = self.problem.start_probabilities, []

@@ -132,3 +132,34 @@ def test_a_plan_for_average_costs_does_not_walk_in_a_lucky_loop():
     agent = InformedPlanner(world.problem)
     run = bl.simulate(world, agent, delays=bl.delays.fixed(3), episodes=250, seed=4)
     assert run.score_on_means < 0.3
+
+
+def test_a_promising_probe_is_followed_by_others():
+    """With the twin; an arm that nobody plays becomes better."""
+    rng = np.random.default_rng(4)
+    problem = bl.Problem(states=1, actions=5, horizon=1)
+    agent, twin = bl.DelayedPlanner(problem, seed=1), PlannerTwin(problem, seed=1)
+    promising = []
+    for k in range(400):
+        promising.append(agent._promising)
+        policy = agent.begin_episode().policy
+        np.testing.assert_array_equal(policy, twin.begin(k))
+        action = int(policy[0, 0].argmax())
+        means = (0.4, 0.5, 0.5, 0.5, 0.5 if k < 150 else 0.1)
+        costs = np.array([float(rng.random() < means[action])])
+        path = bl.Trajectory(k, [0, 0], [action])
+        agent.observe([path, bl.Costs(k, costs)])
+        twin.observe({k: path}, {k: costs}, k)
+        assert (agent._reported, agent._promising) == (twin.reported, twin.promising)
+    probes = np.isin(np.arange(400), list(twin.probes))
+    assert 20 < sum(promising) < 100
+    assert probes[promising].mean() > 0.1
+    assert probes[~np.array(promising)].mean() < 0.05
+
+
+def test_the_only_way_to_a_state_is_not_given_up_after_a_few_failures():
+    """RiverSwim under full information; without NEW the last state is not found in this run."""
+    world = bl.environments.chain(states=11, horizon=20)
+    agent = InformedPlanner(world.problem)
+    run = bl.simulate(world, agent, delays=bl.delays.geometric(5), episodes=600, seed=5)
+    assert run.score_on_means < 0.2

@@ -3,8 +3,9 @@
     1  when an episode begins:
     2      expected costs: memories with several discounts, the slowest one with a learned prior,
            weighted in every cell by their past errors                            (foresight)
-    3      the plan: Q = cost + next value, clipped to [0, steps left], backwards; an unvisited
-           row ends the episode, unless a visit is pending                        (deep_planning)
+    3      the plan: Q = cost + next value - LEAN * deviation of the next value, clipped to
+           [0, steps left], backwards; an unvisited row ends the episode, unless a visit is pending,
+           and a visited one with a small probability                             (deep_planning)
     4      mix the policies of regret matching+ and of the plan by their occupancy measures, with
            weights w proportional to exp(l), and play that
     5      remember the two policies and the predictions of the memories
@@ -16,7 +17,9 @@
     9      regret matching+ learns from the Q of the policy that was played
 
 Feedback contains whole cost functions, so only transitions need exploration: the plan tries rows
-that were never visited. With known transitions the plan is the best policy for the expected costs.
+that were never visited. As long as some state was never visited, a row that was visited n times
+leads there with probability of the order NEW / n: otherwise the only way to a state could be given
+up after a few failures. With known transitions the plan is the best policy for the expected costs.
 The agent is deterministic. There is no regret bound.
 """
 
@@ -59,6 +62,10 @@ ROUNDED = 1.0 + checks.ROW_TOLERANCE
 """The largest probability or expected cost after rounding."""
 TOLL = 0.1
 """The cost per step added for regret matching+, so that the plan wins ties."""
+LEAN = 0.2
+"""Optimism, in standard deviations of the next value."""
+NEW = 0.01
+"""The prior weight of an unvisited next state in every visited row, in visits."""
 LEAST_WEIGHT = 0.01
 """The smallest weight of the worse policy, relative to the better one."""
 
@@ -239,15 +246,20 @@ class InformedPlanner(Learner[Suggested]):
         costs = np.empty(self._said.shape[1:])
         foresight.expected(self._learned, self._said, costs)
         if self._model.counts is not None:
-            deep_planning.trust(self._model.counts.visits, self._pending.totals[0], self._trust)
+            visits = self._model.counts.visits
+            deep_planning.trust(visits, self._pending.totals[0], self._trust)
+            if not visits.any((0, 2)).all():  # the way to a state may be unknown
+                seen = visits + deep_planning.PRIOR
+                share = np.where(visits > 0, seen / (seen + NEW), 1.0)
+                self._trust.near[:] *= share
+                self._trust.far[:] *= share
         policy = np.zeros((H, S, A))
-        nothing = np.zeros((S, A))
         deep_planning.plan(
             self._rows,
             self._trust,
             deep_planning.exactly(costs),
-            nothing,
-            nothing,
+            np.zeros((S, A)),
+            np.full((S, A), LEAN),
             policy,
         )
         return frozen(policy)

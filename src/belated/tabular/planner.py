@@ -4,8 +4,8 @@
     2      in every cell (s, a): each memory predicts a mean and a variance of the cost; the slowest
            one has a learned prior. They are weighted by their past errors; memories with the
            smallest weight do not count                                          (beliefs)
-    3      with probability `probe_rate`, less after many fruitless probes: use only the memory that
-           forgets slowly, and more noise
+    3      with probability `probe_rate`, less after many fruitless probes, more after a promising
+           one: use only the memory that forgets slowly, and more optimism or more noise
     4      Q = cost + next value - (lean - xi) * deviation, clipped to [0, steps left], backwards;
            the deviation includes the cost and the next value                    (deep_planning)
     5      play the best action everywhere; remember the predictions of the memories
@@ -14,6 +14,8 @@
     7  when path and costs of an episode have arrived:
     8      score every memory by its predictions *when the episode began*
     9      add the costs to every memory; a cell visited several times counts once
+    10     if there is one step: a probe was promising if other actions are better than the planned
+           ones for the memory that forgets slowly, with the slowest one as its prior mean
 
 xi(s, a) is drawn anew for every episode, N(0, noise^2), by a counter-based generator keyed by the
 agent's seed and the number of the episode. Pending visits, not noise, make the plans of open
@@ -39,7 +41,7 @@ from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
 from belated.core.learner import Learner, generator
 from belated.core.ledger import Open
-from belated.core.stored import Array, Count, Field, Inside, Maybe, Several
+from belated.core.stored import Array, Count, Field, Flag, Inside, Maybe, Several
 from belated.tabular.counts import Counts, EmpiricalModel
 from belated.tabular.kernels import beliefs, deep_planning
 from belated.tabular.kernels.planning import Rows
@@ -53,8 +55,6 @@ KEEP = (1.0, 0.995, 0.97, 0.8)
 """The factor by which each arrival discounts older observations, memory by memory."""
 PROBED = 1
 """The memory that a probe plans with."""
-LEAN = 0.8
-"""Optimism, in standard deviations."""
 
 
 def probe_rate(horizon: int) -> float:
@@ -64,11 +64,17 @@ def probe_rate(horizon: int) -> float:
 
 FRUITLESS = 100
 """After this many probes without a discovery, their rate falls with the number of such probes."""
+PROMISING = 4.0
+"""The factor of the rate after a promising probe."""
+GAIN = 0.01
+"""The cost by which other actions must be better in order to be promising."""
 
 
-def noise_of(problem: Problem) -> float:
-    """The standard deviation of xi, by which optimism varies between cells."""
-    return max(0.05, 0.3 / problem.horizon)
+def optimism(horizon: int, *, probing: bool) -> tuple[float, float]:
+    """`lean`, in standard deviations, and the standard deviation of xi."""
+    if probing:
+        return (1.5, 0.1) if horizon == 1 else (0.8, 1.0)
+    return 0.8, max(0.05, 0.3 / horizon)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +88,7 @@ class Said:
         met: (N, H) of all memories for the path, once it has arrived.
         rows: (R,) in a large problem, the visited rows: flat over (H, S), increasing.
         values: (R, A) the predictions for these rows.
+        probe: whether the episode is a probe.
     """
 
     means: Floats | None
@@ -89,6 +96,7 @@ class Said:
     met: Floats | None = None
     rows: Ints | None = None
     values: Floats | None = None
+    probe: bool = False
 
     def of_steps(self, states: Ints, actions: Ints) -> Floats:
         """The predictions of the memory kept per step for a path: states and actions (H,)."""
@@ -142,6 +150,8 @@ class DelayedPlanner(Learner[Said]):
     uses_paths = True
     _memories: beliefs.Memories
     _fruitless: int  # probes since the slowest memory was last not the best
+    _reported: bool  # whether a probe has reported since the last ordinary plan
+    _promising: bool  # whether the last probe that has reported was promising
 
     def __init__(
         self,
@@ -174,6 +184,8 @@ class DelayedPlanner(Learner[Said]):
         self.declare(
             _memories=_declared(problem, len(self._keep)),
             _fruitless=Count(),
+            _reported=Flag(),
+            _promising=Flag(),
             _counts=Inside(self._counts),
             _pending=Inside(self._pending, last=True),
         )
@@ -235,20 +247,35 @@ class DelayedPlanner(Learner[Said]):
         self._pending.give_up(self.begun)
         H, S, A = self.problem.shape
         rng = generator(self._seed, self.begun)
-        probing = rng.random() < self._probes * FRUITLESS / max(self._fruitless, FRUITLESS)
+        rate = self._probes * FRUITLESS / max(self._fruitless, FRUITLESS)
+        probing = rng.random() < rate * (PROMISING if self._promising else 1.0)
         self._fruitless += probing
-        lean = LEAN - (1.0 if probing else noise_of(self.problem)) * rng.standard_normal((S, A))
+        lean, noise = optimism(H, probing=probing)
         self._said, costs = self._predicted(probing)
         row_visits, cell_visits = self._pending.totals
         if self._counts is not None:
             deep_planning.trust(self._counts.visits, row_visits, self._trust)
         policy = np.zeros((H, S, A))
-        deep_planning.plan(self._rows, self._trust, costs, cell_visits, lean, policy)
+        leans = lean - noise * rng.standard_normal((S, A))
+        deep_planning.plan(self._rows, self._trust, costs, cell_visits, leans, policy)
         rows, cells = np.zeros(row_visits.shape), np.zeros((S, A))
         start = self.problem.start_probabilities
         deep_planning.expected_visits(self._rows, self._trust, policy, start, rows, cells)
         self._pending.put_in(self.begun, frozen(rows), frozen(cells))
+        if self._reported and not probing:
+            self._reported = False
+            self._promising = H == 1 and self._better_actions(policy, costs.noise)
         return frozen(policy)
+
+    def _better_actions(self, policy: Floats, noise: Floats) -> bool:
+        """Whether other actions are better than a policy, by the costs of late. noise: (S, A)."""
+        memories, means = self._memories, self._said.means
+        assert means is not None
+        kappa = noise / beliefs.SPAN
+        found = memories.sums[PROBED] + kappa * means[0]
+        found /= memories.weights[PROBED] + kappa
+        gains = (policy[0] * found).sum(1) - found.min(1)
+        return bool(self.problem.start_probabilities @ gains > GAIN)
 
     def _memory(self, policy: Floats) -> Said:
         return self._said
@@ -264,7 +291,7 @@ class DelayedPlanner(Learner[Said]):
         }
         fields = {n: Maybe(Array(s, low=0.0, high=1.0, shared=True)) for n, s in shapes.items()}
         rows = Array((None,), np.int64, low=0, high=H * S - 1, shared=True)
-        return Several(partial(_checked, steps), {**fields, "rows": Maybe(rows)})
+        return Several(partial(_checked, steps), {**fields, "rows": Maybe(rows), "probe": Flag()})
 
     @property
     def _rows(self) -> Rows:
@@ -290,12 +317,12 @@ class DelayedPlanner(Learner[Said]):
             cost, variance, share, noise, steps, memories.step_weights, beliefs.SPAN
         )
         if not steps.size or steps.size < versions.LARGE:
-            return Said(frozen(means), frozen(steps)), costs
+            return Said(frozen(means), frozen(steps), probe=probing), costs
         kappa = noise / beliefs.SPAN
         plain = kappa * means[:1] / kappa  # the prediction for an unvisited step
         rows = versions.differing(np.broadcast_to(plain, steps.shape), steps)
         values = frozen(steps.reshape(-1, self.problem.actions)[rows])
-        return Said(frozen(means), frozen(plain), None, frozen(rows), values), costs
+        return Said(frozen(means), frozen(plain), None, frozen(rows), values, probing), costs
 
     def _meet(self, entry: Open[Said], path: Trajectory, said: Said) -> None:
         """The path has arrived: keep only its predictions, and count only its visits."""
@@ -306,7 +333,7 @@ class DelayedPlanner(Learner[Said]):
         met[: len(said.means)] = said.means[:, states, actions]
         if len(said.steps):
             met[-1] = said.of_steps(states, actions)
-        entry.memory = Said(None, None, frozen(met))
+        entry.memory = Said(None, None, frozen(met), probe=said.probe)
         if entry.number in self._pending and entry.costs is None:
             cells = np.zeros(self._pending.totals[1].shape)
             cells[states, actions] = 1.0
@@ -319,8 +346,9 @@ class DelayedPlanner(Learner[Said]):
         path, costs = entry.path, entry.costs.values
         said = entry.memory.met
         beliefs.learn(self._memories, self._keep, said, path.states, path.actions, costs)
-        if self._memories.scores[0] < 0.0:
-            self._fruitless = 0  # costs are changing: probe again
+        self._reported |= entry.memory.probe
+        if self._memories.scores[0] < 0.0:  # costs are changing, and the weights follow them
+            self._fruitless, self._reported, self._promising = 0, False, False
         self._pending.take_out(entry.number)
         self._pending.note(self.begun - 1 - entry.number)
 
