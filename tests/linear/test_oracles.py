@@ -663,3 +663,25 @@ def test_draws_are_wider_where_few_reports_can_be_expected(decisions):
     choosing.scores(rows, models, theta, spread, level, means, widths, factors)
     c = min(max(0.35, 0.35 * 8.0 * q / rate), 1.0)
     assert widths[0] == pytest.approx(c * sigma * math.sqrt(q))
+
+
+def test_nightly_batches_without_a_clock_are_as_good_as_days():
+    """All decisions between two batches have the same age, whatever their place in the day."""
+    rng = np.random.default_rng(4)
+    agents = [bl.LinearSampler(bl.Choice(3, 1)) for _ in range(2)]
+    due: dict[int, list[bl.Reward]] = {}
+    for day in range(30):
+        for _ in range(40):
+            x = [float(rng.integers(2))]
+            plain, dated = agents[0].decide(x), agents[1].decide(x, now=float(day))
+            assert (plain.number, plain.action) == (dated.number, dated.action)
+            assert plain.probabilities.tolist() == dated.probabilities.tolist()
+            if rng.random() < 0.2:
+                late = day + int(rng.integers(1, 4))
+                due.setdefault(late, []).append(bl.Reward(plain.number, 1.0))
+        agents[0].observe(due.get(day, []))
+        agents[1].observe(due.get(day, []), now=float(day))
+    shares = [agent._parts.delays[:, sums.SHARE].mean(0) for agent in agents]
+    assert shares[0].tolist() == shares[1].tolist()
+    assert shares[0][1:4] == pytest.approx([1 / 3, 2 / 3, 1.0], abs=0.15)
+    assert agents[0]._parts.edges[:5].tolist() == [0.0, 40.0, 80.0, 120.0, 160.0]

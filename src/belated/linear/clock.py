@@ -1,4 +1,4 @@
-"""The time of a learner: the caller's, or the number of decisions."""
+"""The time of a learner: the caller's, or the number of decisions at the last `observe`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ CALLS = 100
 
 
 class CallClock:
-    """The time of the calls, and the unit of ages.
+    """The time of the calls, and the unit of ages: the median positive gap between the first calls.
 
-    Without a clock, time is the number of the newest decision and the unit is 1. With one, it is
-    the median of the positive gaps between the first calls.
+    Without a clock, the time of a decision is the number of decisions that had begun at the last
+    `observe`. So all decisions between two batches have the same age when the next one arrives, as
+    with a clock of days.
     """
 
     def __init__(self) -> None:
         self.told: bool | None = None  # whether the caller has a clock; None before the first call
-        self.time = -1.0  # of the newest call; without a clock, of the newest decision
+        self.time = -1.0  # of the newest call, until the unit is fixed if there is no clock
         self.unit = 1.0
         self.fixed = False
         self.calls = 0
@@ -35,15 +36,23 @@ class CallClock:
             raise ValueError(f"now must be None in all calls or given from the first, got {now!r}")
         return checks.real("now", now, -math.inf)
 
-    def tick(self, now: float | None) -> bool:
-        """Note a call at this time, which was checked; returns whether the unit has changed."""
-        if self.told is None:
+    @property
+    def ticking(self) -> bool:
+        """Whether calls must be noted: there is a clock, or the unit is not fixed."""
+        return not self.fixed or self.told is True
+
+    def tick(self, now: float | None, observed: int) -> bool:
+        """Note a call at this time, which was checked; returns whether ages must be counted anew.
+
+        observed: the number of decisions that had begun at the last `observe`.
+        """
+        first = self.told is None
+        if first:
             self.told = now is not None
-            self.fixed = not self.told
-            if now is not None:
-                self.time = now
         if not self.told:
-            return False
+            now = float(observed)
+        if first and now is not None:
+            self.time = now
         self.calls += 1
         gap = 0.0 if now is None else now - self.time
         if gap > 0.0:  # a clock that is set back does not change the time
@@ -58,7 +67,7 @@ class CallClock:
         self.unit = unit
         if self.calls >= CALLS:
             self.fixed, self._gaps = True, []
-        return changed
+        return changed or self.fixed
 
     def state(self) -> stored.State:
         """Everything."""

@@ -292,7 +292,7 @@ class LinearSampler:
             self._read_notes()
         if self._waiting:
             self._learn_waiting()
-        if self._clock.told is not False and self._clock.tick(time):
+        if self._clock.ticking and self._clock.tick(time, self._seen):
             self._restart_ages()
         if self._begun - self._base == len(self._log):
             self._make_room()
@@ -321,7 +321,7 @@ class LinearSampler:
             draw,
             self._seen,
             self._time,
-            self._clock.time if self._clock.told else float(number),
+            self._clock.time if self._clock.told else float(self._seen),
             out,
         )
 
@@ -399,10 +399,13 @@ class LinearSampler:
         if self._acting:
             self._read_notes()
         new, late = self._checked(records)
-        if clock.told is not False and clock.tick(time):
+        if clock.told is not False and clock.tick(time, self._seen):
             self._restart_ages()
+        if clock.told:
+            self._time = clock.time
+        elif self._seen < self._begun:
+            self._time = float(self._seen)  # that of the newest decisions
         self._seen = self._begun
-        self._time = clock.time if clock.told else self._begun - 1.0
         for (number, event), record in new.items():
             arrived = self._time
             if clock.told and record.at is not None:
