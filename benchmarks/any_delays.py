@@ -137,15 +137,15 @@ def main():
         f"## One lost record in {EPISODES}\n",
         "4 x 4 grid, H = 10, known transitions, full information, geometric delays of mean 2, "
         f"learning rate 0.5 where it is constant; {SEEDS} seeds, mean and 95 % interval. Parallel "
-        "and Pipeline are told the largest delay that shows within the run, which others are not; "
-        "with a lost record that is almost the whole run.\n",
+        "and Pipeline know the largest delay that shows within the run, and the others do not; "
+        "with a lost record it is almost the whole run.\n",
         *lost,
         "\n## Doubling: weight A against weight 1\n",
         f"{ARMS} arms with mean cost 0.6, one with 0.2, Bernoulli costs, bandit feedback, "
         f"geometric delays of mean 10, {ARM_SEEDS} seeds. Weight A has the better guarantee and "
         "the smaller steps; at this size it has the larger regret.\n",
         *rows,
-        "\n![regret of both](doubling_weight.png)\n",
+        "\n![regret of the three agents](doubling_weight.png)\n",
     ]
     (HERE / "ANY_DELAYS.md").write_text("\n".join(text))
     print("\n".join(text))

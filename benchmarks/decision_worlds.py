@@ -1,8 +1,8 @@
 """Worlds of decisions with features and late outcomes, whose expected outcomes are known exactly.
 
 Every world is drawn from a seed: its parameters, then for each decision the features, the expected
-outcome of every action, what each action would bring and when that would report. So two learners
-with the same seed meet the same visitors, and a score has no noise from the outcomes.
+outcome of every action, what each action would bring and when that would report. Two learners with
+the same seed therefore meet the same visitors, and a score has no noise from the outcomes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class DecisionWorld:
     Attributes:
         features: (T, d), or (T, A, d) where they describe the actions; d may be 0.
         means: expected outcome of every action, silence included, (T, A).
-        outcomes: what it would bring, (T, A).
-        delays: when that reports, in decisions, (T, A); infinite where nothing ever comes.
+        outcomes: what every action would bring, (T, A).
+        delays: when the outcome reports, in decisions, (T, A); infinite where nothing ever comes.
         silence: the outcome that does not report, or None if all report.
     """
 
@@ -201,7 +201,7 @@ def arms(rng: np.random.Generator, T: int = DECISIONS) -> DecisionWorld:
 
 
 def items(rng: np.random.Generator, T: int = DECISIONS) -> DecisionWorld:
-    """Eight items at hand, described by their features; one model for all."""
+    """Eight available items, described by their features; one model for all."""
     A, d = 8, int(rng.integers(5, 12))
     x = rng.normal(size=(T, A, d))
     theta = rng.normal(size=d) * 0.4 / np.sqrt(d)

@@ -6,8 +6,8 @@
 
 Ten actions, one model per action, a fifth of the decisions report after 100 decisions on average.
 `decide` and `observe` are timed together with all their checks; of Vowpal Wabbit (extra `vw`,
-`--cb_explore_adf --squarecb`, features crossed with the action) predict and learn are timed and the
-parsing of text is not. Processor time on one thread.
+`--cb_explore_adf --squarecb`, features crossed with the action) predict, learn and the release of
+both examples are timed and the parsing of text is not. Processor time on one thread.
 """
 
 import os
@@ -31,9 +31,10 @@ import belated as bl
 INTRODUCTION = (
     "Written by `python benchmarks/decisions.py`. Microseconds of processor time per decision, one "
     "thread: `decide` and `observe` with their checks, and predict and learn of Vowpal Wabbit "
-    "(squarecb, ten actions) without parsing its text. Medians of nine runs, both learners in "
-    "turn, and the median of the nine ratios. Absolute numbers depend on the machine and on what "
-    "else it does; compare within a row."
+    "(squarecb, ten actions) without parsing its text. Every example of Vowpal Wabbit must be "
+    "released (`finish_example`) before its memory is used again; `predict` and `learn` of a text "
+    "do so by themselves. Medians of nine runs, both learners in turn, and the median of the nine "
+    "ratios. Absolute numbers depend on the machine and on what else it does; compare within a row."
 )
 PAGE = Path(__file__).with_name("DECISIONS.md")
 RUNS = 9
@@ -42,7 +43,7 @@ KEPT = "## Where the time goes"
 
 
 def learner_time(
-    d: int, actions: int = 10, decisions: int = 2000, warm: int = 300, **settings: object
+    d: int, actions: int = 10, decisions: int = 4000, warm: int = 300, **settings: object
 ) -> float:
     """Microseconds of `decide` and `observe` per decision."""
     rng = np.random.default_rng(0)
@@ -62,35 +63,37 @@ def learner_time(
     return (time.process_time() - begin) / (decisions - warm) * 1e6
 
 
-def vw_time(d: int, actions: int = 10, decisions: int = 300, warm: int = 50) -> float:
-    """Microseconds of predict and learn per decision, text parsing not counted."""
+def vw_time(d: int, actions: int = 10, decisions: int = 300, warm: int = 50) -> tuple[float, float]:
+    """Microseconds of predict and learn per decision, and of the release of both examples."""
     vowpal = import_module("vowpalwabbit")
     vw = vowpal.Workspace("--cb_explore_adf --squarecb -q SA --quiet")
     label = vowpal.LabelType.CONTEXTUAL_BANDIT
     rng = np.random.default_rng(0)
-    spent = 0.0
+    used = released = 0.0
     for k in range(decisions):
         row = " ".join(f"f{i}:{value:.6f}" for i, value in enumerate(rng.normal(size=d)))
         lines = [f"shared |S {row}", *(f"|A a{a}" for a in range(actions))]
-        example = vw.parse(lines, label)
-        begin = time.process_time()
-        vw.predict(example)
-        middle = time.process_time()
-        vw.finish_example(example)
-        lines[1] = f"0:{-1.0 * (rng.random() < 0.2)}:0.1 {lines[1]}"
-        example = vw.parse(lines, label)
-        again = time.process_time()
-        vw.learn(example)
-        end = time.process_time()
-        vw.finish_example(example)
-        if k >= warm:
-            spent += middle - begin + end - again
+        learned = f"0:{-1.0 * (rng.random() < 0.2)}:0.1 {lines[1]}"
+        for use, text in (
+            (vw.predict, lines),
+            (vw.learn, [lines[0], learned, *lines[2:]]),
+        ):
+            example = vw.parse(text, label)
+            begin = time.process_time()
+            use(example)
+            middle = time.process_time()
+            vw.finish_example(example)
+            end = time.process_time()
+            if k >= warm:
+                used += middle - begin
+                released += end - middle
     vw.finish()
-    return spent / (decisions - warm) * 1e6
+    per = 1e6 / (decisions - warm)
+    return used * per, released * per
 
 
 def pending(count: int, d: int = 10) -> tuple[float, float, float]:
-    """Microseconds per decision, MB of the log and growth of the process in MB, by pending."""
+    """Microseconds per decision, MB of the log and MB of growth, with `count` pending decisions."""
     rng = np.random.default_rng(0)
     agent = bl.LinearSampler(bl.Choice(10, d))
     x = rng.normal(size=(1024, d))
@@ -192,12 +195,13 @@ def main() -> None:
     for d, diagonal in ((10, False), (100, False), (10, True), (100, True), (1000, True)):
         pairs = []
         for _ in range(RUNS):
-            own = learner_time(d, decisions=1000 if diagonal else 2000, diagonal=diagonal)
-            pairs.append((own, vw_time(d, decisions=100 if d == 1000 else 300)))
-        own, vw = (statistics.median(times) for times in zip(*pairs, strict=True))
-        ratio = statistics.median(own / vw for own, vw in pairs)
+            own = learner_time(d, diagonal=diagonal)
+            pairs.append((own, *vw_time(d, decisions=100 if d == 1000 else 300)))
+        medians = [statistics.median(times) for times in zip(*pairs, strict=True)]
+        ratio = statistics.median(own / (used + released) for own, used, released in pairs)
+        less = statistics.median(own / used for own, used, _ in pairs)
         name = f"{d}, diagonal" if diagonal else str(d)
-        speed.append([name, f"{own:.0f}", f"{vw:.0f}", f"{ratio:.2f}"])
+        speed.append([name, *(f"{t:.0f}" for t in medians), f"{ratio:.2f}", f"{less:.2f}"])
     actions = [
         [str(a), f"{statistics.median(learner_time(10, a, 1200) for _ in range(RUNS)):.0f}"]
         for a in (2, 5, 10, 20, 50)
@@ -214,7 +218,11 @@ def main() -> None:
             "# Speed and growth of the learner of decisions",
             INTRODUCTION,
             "## Features, ten actions",
-            table("features | belated | Vowpal Wabbit | ratio", speed),
+            table(
+                "features | belated | Vowpal Wabbit: predict and learn | release of the examples"
+                " | ratio | without the release",
+                speed,
+            ),
             "## Actions, ten features",
             table("actions | belated", actions),
             "## Pending decisions, ten actions and ten features",

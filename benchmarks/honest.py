@@ -1,8 +1,8 @@
-"""Honest weights, each alone, in the agent that version 0.2.0 recommended under bandit feedback.
+"""Each honest weighting alone, in the agent that version 0.2.0 recommended for bandit feedback.
 
 python benchmarks/honest.py     a table, to benchmarks/HONEST.md; some minutes
 
-A broken run continues: see `practice.once`.
+An interrupted run continues: see `practice.once`.
 
     began     memories are judged by what they said when the episode began
     once      a cell that an episode visits several times counts once

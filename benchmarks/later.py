@@ -15,7 +15,6 @@ import os
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -30,17 +29,6 @@ SIZE, H = 10, 50
 RATES = {"learning_rate": 0.01, "exploration": 0.01}
 SAMPLE = 40
 """Steps of the dense version that are timed."""
-
-
-def cpu(call: Callable[[], object], repeat: int) -> float:
-    """Median processor time of a call, in ms, after one that is not counted."""
-    call()
-    times = []
-    for _ in range(repeat):
-        begin = time.process_time()
-        call()
-        times.append(time.process_time() - begin)
-    return float(np.median(times)) * 1e3
 
 
 def feedback(world: bl.World, agent: bl.Agent) -> Callable[[], None]:
@@ -99,7 +87,7 @@ def main() -> None:
         update=bl.parts.Softmax(0.01),
     )
     dapo = bl.DAPO(problem, transitions=transitions, **RATES)
-    first, second = (cpu(feedback(world, agent), 300) for agent in (oppo, dapo))
+    first, second = (pages.cpu_time(feedback(world, agent), 300) for agent in (oppo, dapo))
     lines = [
         "# Later algorithms: one feedback",
         "",
@@ -133,16 +121,18 @@ def unknown(world: bl.World, episodes: int) -> str:
     box, start = agent._set.box, problem.start_probabilities
     no_costs = frozen(np.zeros((1, S, A)))
     found = optimism.occupancy_bounds(box, no_costs, NO_TOTAL, policy, start)
-    bounds = cpu(lambda: optimism.occupancy_bounds(box, no_costs, NO_TOTAL, policy, start), 3)
+    bounds = pages.cpu_time(
+        lambda: optimism.occupancy_bounds(box, no_costs, NO_TOTAL, policy, start), 3
+    )
     total, last = np.zeros(problem.shape), np.zeros(S)
     path, costs = world.mdp.play(uniform, rng, 0), frozen(rng.random(H))
     arguments = (path.states, path.actions, costs, policy, policy, *found, 0.01, 2.0, total)
     bonus = frozen(delay_adapted.learn(*arguments))
-    estimates = cpu(lambda: delay_adapted.learn(*arguments), 20)
-    backward = cpu(lambda: optimism.confident(box, bonus, policy, total, last, H), 20)
+    estimates = pages.cpu_time(lambda: delay_adapted.learn(*arguments), 20)
+    backward = pages.cpu_time(lambda: optimism.confident(box, bonus, policy, total, last, H), 20)
     low, width = dense_box(box, S)
     values = rng.random(S)
-    one = cpu(lambda: dense_step(low, width, policy[0], values), SAMPLE)
+    one = pages.cpu_time(lambda: dense_step(low, width, policy[0], values), SAMPLE)
     steps = 2 * S * (H - 1) * H / 2
     dense = one * steps / 1e3
     return (

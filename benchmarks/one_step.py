@@ -24,7 +24,7 @@ from belated.tabular.costs import CostProcess
 
 PAGE = Path(__file__).with_name("ONE_STEP.md")
 DEADLINE = 300
-"""Episodes after which silence counts as a failure, for learners that need to be told."""
+"""Episodes after which silence counts as a failure, for learners that need a deadline."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def turning(count: int, share: float, how: Any, low: float = 0.0, high: float = 
 
 
 def improving(rng: np.random.Generator, K: int, shape: tuple[int, int, int]) -> CostProcess:
-    """What was worst becomes best in the middle."""
+    """The worst action becomes the best one in the middle."""
     before = rng.uniform(0.4, 0.9, shape)
     after = before.copy()
     for s in range(shape[1]):
@@ -94,7 +94,7 @@ CASES = (
 
 
 class Table:
-    """A learner for tables; silence is a failure at the deadline, where it says anything."""
+    """A learner for tables; if only successes report, silence is a failure at the deadline."""
 
     def __init__(self, case: Case, seed: int, *, hold: bool = False) -> None:
         start = (1.0 / case.states,) * case.states
@@ -201,9 +201,9 @@ def main() -> None:
             f"`python benchmarks/one_step.py --seeds {given.seeds} --episodes {given.episodes} "
             "--write` writes this page anew: scores on\nmean costs, 0 is the best fixed policy in "
             "hindsight and 1 uniform play; means and 95 % intervals over\nseeds from 500 on. Where "
-            f"only successes report, the planner is told of a failure after {DEADLINE} episodes;\n"
-            "held to the deadline, it hears of successes then, too. The sampler has its floor of "
-            "1 %. So\n`recommend(problem)` gives the planner, and `recommend(problem, "
+            f"only successes report, the planner learns of a failure after {DEADLINE} episodes;\n"
+            "held to the deadline, it learns of successes then, too. The sampler has its floor of "
+            "1 %. Therefore\n`recommend(problem)` gives the planner, and `recommend(problem, "
             "silence=1.0)` the sampler as a `TableSampler`.\n\n"
         )
         PAGE.write_text(about + "\n".join(lines) + "\n", encoding="utf-8")

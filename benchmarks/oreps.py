@@ -188,7 +188,7 @@ def time_unknown(size, horizon, scale, updates, lbfgs):
 
 
 def compile_times():
-    """Processor seconds of the first known and unknown update in an empty cache, then again."""
+    """Processor seconds of the first known and unknown update with an empty cache, then again."""
     code = """
 import sys, time, numpy as np
 sys.path.insert(0, {here!r})

@@ -1,6 +1,20 @@
-"""Where the scripts of this directory write what they found."""
+"""What the scripts of this directory share: timing a call, and writing their pages."""
 
+import statistics
+import time
+from collections.abc import Callable
 from pathlib import Path
+
+
+def cpu_time(call: Callable[[], object], repeat: int) -> float:
+    """Median processor time of a call, in ms, after one that is not counted."""
+    call()
+    times = []
+    for _ in range(repeat):
+        begin = time.process_time()
+        call()
+        times.append(time.process_time() - begin)
+    return statistics.median(times) * 1e3
 
 
 def write(name: str, lines: list[str]) -> None:

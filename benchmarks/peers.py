@@ -22,7 +22,6 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 os.environ["JAX_PLATFORMS"] = "cpu"
 
-import time
 import warnings
 from collections.abc import Callable
 from importlib.metadata import version
@@ -46,17 +45,6 @@ SIZES = (10, 32, 100)
 ARMS, DELAY, ROUNDS = (10, 100, 1000), 10, 300
 
 jax.config.update("jax_enable_x64", True)
-
-
-def cpu(call: Callable[[], object], repeat: int) -> float:
-    """Median processor time of a call, in ms, after one that is not counted."""
-    call()
-    times = []
-    for _ in range(repeat):
-        began = time.process_time()
-        call()
-        times.append(time.process_time() - began)
-    return float(np.median(times)) * 1e3
 
 
 def planners(world: bl.World, costs: Floats) -> dict[str, Callable[[], Floats]]:
@@ -108,7 +96,7 @@ def planning_rows() -> list[str]:
             values = plan()
             first = values if first is None else first
             assert np.max(np.abs(values - first)) < 1e-9
-            found.append(cpu(plan, 9))
+            found.append(pages.cpu_time(plan, 9))
         rows.append(f"| {size * size:,} | " + " | ".join(f"{ms:.2f}" for ms in found) + " |")
     return rows
 
@@ -149,7 +137,7 @@ def hedge_rows() -> list[str]:
     rows = []
     for arms in ARMS:
         costs = np.random.default_rng(0).random((100, arms))
-        own, peer = (cpu(made(arms, costs), ROUNDS) for made in (own_hedge, peer_hedge))
+        own, peer = (pages.cpu_time(made(arms, costs), ROUNDS) for made in (own_hedge, peer_hedge))
         rows.append(f"| {arms:,} | {own * 1e3:.0f} | {peer * 1e3:.0f} | {peer / own:.1f} |")
     return rows
 

@@ -183,16 +183,24 @@ def growth():
         total, costs = np.zeros(world.problem.shape), world.costs.at(0)
         rows.append((actions, show(seconds(lambda: known.add_q(costs, policy, total)))))  # noqa: B023
     table(("actions (S = 100, H = 50)", "known"), rows)
-    rows = []
+    rows, world = [], bl.environments.paper_grid()
+    simulated(world, oppo(world, "bonus"), 5, 20)  # loads or compiles the kernels
     for delay in (0, 10, 100, 400):
-        world = bl.environments.paper_grid()
-        agent = bl.DelayedOPPO(
-            world.problem, transitions=bl.parts.Bonus(), update=bl.parts.Softmax(0.1)
-        )
-        start = time.process_time()
-        bl.simulate(world, agent, delays=bl.delays.fixed(delay), episodes=500)
-        rows.append((delay, show((time.process_time() - start) / 500)))
+        rows.append((delay, show(simulated(world, oppo(world, "bonus"), delay, 500))))
     table(("fixed delay (paper's grid, bonus)", "per episode, simulation included"), rows)
+
+
+def oppo(world, name):
+    """Delayed OPPO with a constant step size and transitions that are known or have a bonus."""
+    transitions = world.mdp.transitions if name == "known" else bl.parts.Bonus()
+    return bl.DelayedOPPO(world.problem, transitions=transitions, update=bl.parts.Softmax(0.1))
+
+
+def simulated(world, agent, delay, episodes):
+    """Processor time per episode of a simulation at a fixed delay."""
+    start = time.process_time()
+    bl.simulate(world, agent, delays=bl.delays.fixed(delay), episodes=episodes)
+    return (time.process_time() - start) / episodes
 
 
 def bandit():
@@ -280,17 +288,17 @@ def experiment():
 
 def large():
     say("## Large: a 100 x 100 grid, H = 200\n")
-    world = bl.environments.gridworld(100, horizon=200)
+    small, world = (bl.environments.gridworld(size, horizon=200) for size in (5, 100))
     rows = []
-    for name, transitions in (("known", world.mdp.transitions), ("bonus", bl.parts.Bonus())):
-        agent = bl.DelayedOPPO(world.problem, transitions=transitions, update=bl.parts.Softmax(0.1))
+    for name in ("known", "bonus"):
+        simulated(small, oppo(small, name), 5, 12)  # loads or compiles the kernels
+        agent = oppo(world, name)
         before = resident()
-        start = time.process_time()
-        bl.simulate(world, agent, delays=bl.delays.fixed(5), episodes=12)
+        taken = simulated(world, agent, 5, 12)
         policies = 8 * np.prod(world.problem.shape) / 2**20
         rows.append(
-            (name, earlier.whole_seconds((time.process_time() - start) / 12),
-             f"{policies:.0f} MB", earlier.memory(resident() - before))
+            (name, earlier.whole_seconds(taken), f"{policies:.0f} MB",
+             earlier.memory(resident() - before))
         )  # fmt: skip
         del agent
     table(("12 episodes, delay 5", "per episode", "one policy", "more memory than before"), rows)
@@ -306,23 +314,30 @@ def million():
     say("## A million episodes of a bandit, 1 % of the feedback lost, forgotten after 1000\n")
     problem = bl.Problem(1, 5, 1)
     transitions = bl.Transitions.from_dense(np.ones((1, 5, 1)))
-    agent = bl.DelayedOPPO(problem, transitions=transitions, costs=bl.parts.Weighted())
-    rng = np.random.default_rng(0)
-    line, rows, start = bl.DelayLine(), [], time.process_time()
-    for k in range(1_000_000):
-        policy = agent.begin_episode().policy[0, 0]
-        arm = int(np.searchsorted(np.cumsum(policy), rng.random()).clip(0, 4))
-        records = [bl.Trajectory(k, [0, 0], [arm]), bl.Costs(k, [float(rng.random() < 0.2 * arm)])]
-        line.push(records, bl.NEVER if rng.random() < 0.01 else 10)
-        agent.observe(line.release(k))
-        if k >= 1000:
-            agent.forget(k - 1000)
-        if k + 1 in (10_000, 100_000, 500_000, 1_000_000):
-            sane = bool(np.isfinite(policy).all() and abs(policy.sum() - 1) < 1e-12)
-            rows.append(
-                (f"{k + 1:,}", earlier.memory(resident()), agent.diagnostics()["open"],
-                 show((time.process_time() - start) / (k + 1)), sane)
-            )  # fmt: skip
+
+    def run(episodes, shown):
+        agent = bl.DelayedOPPO(problem, transitions=transitions, costs=bl.parts.Weighted())
+        rng = np.random.default_rng(0)
+        line, rows, start = bl.DelayLine(), [], time.process_time()
+        for k in range(episodes):
+            policy = agent.begin_episode().policy[0, 0]
+            arm = int(np.searchsorted(np.cumsum(policy), rng.random()).clip(0, 4))
+            cost = float(rng.random() < 0.2 * arm)
+            records = [bl.Trajectory(k, [0, 0], [arm]), bl.Costs(k, [cost])]
+            line.push(records, bl.NEVER if rng.random() < 0.01 else 10)
+            agent.observe(line.release(k))
+            if k >= 1000:
+                agent.forget(k - 1000)
+            if k + 1 in shown:
+                sane = bool(np.isfinite(policy).all() and abs(policy.sum() - 1) < 1e-12)
+                rows.append(
+                    (f"{k + 1:,}", earlier.memory(resident()), agent.diagnostics()["open"],
+                     show((time.process_time() - start) / (k + 1)), sane)
+                )  # fmt: skip
+        return rows
+
+    run(1100, ())  # loads or compiles the kernels
+    rows = run(1_000_000, (10_000, 100_000, 500_000, 1_000_000))
     table(("episodes", "resident", "open episodes", "per episode", "policy sane"), rows)
 
 

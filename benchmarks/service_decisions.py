@@ -7,32 +7,24 @@ import time
 from pathlib import Path
 
 import numpy as np
-from service_server import CONNECTIONS, Connection, Server, ready
+from service_server import CONNECTIONS, UNLIMITED, Connection, Server, ready
 
 SIZES = (10, 100, 1000)
 BATCHES = {10: 1000, 100: 1000, 1000: 100}
 """Decisions of one request, by features."""
 OPEN = 100_000
 OFTEN = "snapshot = 2000\n"
-"""Under mixed load, so that there are several in a few seconds."""
-CONFIG = """
-storage = "data"
-port = 0
-[limits]
-rate = 1e9
-burst = 1e9
-waiting = 1000000
-open = 1000000
-body = 50000000
-""" + "".join(
+"""Under mixed load, so that several snapshots are made in a few seconds."""
+CONFIG = f"{UNLIMITED}body = 50000000\n" + "".join(
     f'[[learners]]\nname = "mail{d}"\nactions = ["a", "b", "c", "d"]\nfeatures = {d}\n'
     for d in SIZES
 )
 ABOUT = (
     "`python benchmarks/service.py decisions`: learners with 4 actions, a snapshot every 20,000 "
     "events as usual; processor time of the server per request, with its commit, which other "
-    "programs disturb less than a clock. In brackets: the rate against the empty route, and that "
-    "of a batch (1,000 decisions; 100 with 1,000 features) against single decisions. "
+    "programs disturb less than wall-clock time. In brackets: the rate relative to the empty "
+    "route, and that of a batch (1,000 decisions; 100 with 1,000 features) relative to single "
+    "decisions. "
     f"{CONNECTIONS} connections; client and server share a machine that they do not have to "
     "themselves."
 )
@@ -43,7 +35,7 @@ def features(rng: np.random.Generator, d: int) -> list[float]:
 
 
 async def timed(server: Server, connections: list[Connection], work, seconds: float) -> tuple:
-    """Times of requests, answers, and seconds of the server's processor in all."""
+    """Times of requests, answers, and the processor seconds that the server took in all."""
     times: list[float] = []
     answers: list[bytes] = []
     before, end = server.processor(), time.perf_counter() + seconds
@@ -132,7 +124,7 @@ async def mixed(server: Server, seconds: float) -> list[str]:
 
 
 async def fill(server: Server) -> None:
-    """Open this many decisions."""
+    """Open `OPEN` decisions."""
     connection = (await ready(server.port))[0]
     rng = np.random.default_rng(2)
     body = {"decisions": [{"features": features(rng, 10)} for _ in range(1000)]}

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 CONNECTIONS = 64
-CONFIG = """
+UNLIMITED = """
 storage = "data"
 port = 0
 [limits]
@@ -19,7 +19,11 @@ rate = 1e9
 burst = 1e9
 waiting = 1000000
 open = 1000000
-[[learners]]
+"""
+"""The beginning of a configuration; more limits may follow."""
+CONFIG = (
+    UNLIMITED
+    + """[[learners]]
 name = "shop"
 problem = { states = 1, actions = 3, horizon = 1 }
 deadline_episodes = 2000
@@ -29,10 +33,11 @@ name = "robot"
 problem = { states = 20, actions = 4, horizon = 10, homogeneous = true }
 deadline_episodes = 100000
 """
+)
 
 
 class Server:
-    """A server in its own process. command: of Python, followed by the configuration."""
+    """A server in its own process. command: the arguments of Python before the configuration."""
 
     def __init__(
         self,
@@ -76,7 +81,7 @@ class Server:
 
 
 class Connection:
-    """HTTP/1.1 with as little work as possible, so that the server is what is measured."""
+    """HTTP/1.1 with as little work as possible, so that the server dominates the times."""
 
     async def open(self, port: int) -> "Connection":
         """Connect."""
@@ -93,7 +98,7 @@ class Connection:
         self._writer.write(head.encode() + b"\r\n" + content)
         try:
             answer = await self._reader.readuntil(b"\r\n\r\n")
-        except (asyncio.IncompleteReadError, ConnectionError):  # closed, having been idle
+        except (asyncio.IncompleteReadError, ConnectionError):  # closed while idle
             await self.open(self._port)
             return await self.ask(method, path, body)
         length = int(re.search(rb"content-length: (\d+)", answer)[1])

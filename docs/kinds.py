@@ -8,8 +8,8 @@ from belated.config.listing import markdown
 HEAD = """# Kinds
 
 Everything that an experiment of [the lab](lab.md) can name, with parameters and defaults;
-`belated kinds` prints the same list, and `belated kinds NAME` all that is said about one. This page
-is made from the code: `python docs/kinds.py`.
+`belated kinds` prints the same list, and `belated kinds NAME` describes one in full. This page is
+made from the code: `python docs/kinds.py`.
 
 """
 

@@ -80,6 +80,14 @@ def rows(name: str) -> list[Row]:
         return list(csv.DictReader(file))
 
 
+def rows_by(column: str, name: str) -> dict[str, list[Row]]:
+    """The rows of a table, for each value of a column."""
+    found: dict[str, list[Row]] = {}
+    for row in rows(name):
+        found.setdefault(row[column], []).append(row)
+    return found
+
+
 def band(row: Row) -> str:
     """A score and its interval, which is that of the regret on another scale."""
     score, regret = float(row["score"]), float(row["regret"])
@@ -89,11 +97,8 @@ def band(row: Row) -> str:
 
 def winners(name: str) -> str:
     """The best of every case, the best of those made for adversarial costs, and our own default."""
-    found: dict[str, list[Row]] = {}
-    for row in rows(name):
-        found.setdefault(row["case"], []).append(row)
     table = []
-    for case, lines in found.items():
+    for case, lines in rows_by("case", name).items():
         lines.sort(key=lambda row: float(row["score"]))
         for_any = next(row for row in lines if short(row["agent"]) not in (OURS, *FIXED_LAWS))
         (ours,) = [row for row in lines if row["agent"] == OURS]
@@ -150,12 +155,9 @@ def _mean(values: list[float]) -> str:
 
 
 def tried(name: str) -> str:
-    """The mean score of every setting on the seeds that were selected on."""
-    found: dict[str, list[Row]] = {}
-    for row in rows(name):
-        found.setdefault(row["agent"], []).append(row)
+    """The mean score of every setting on the seeds of the selection."""
     table = []
-    for agent, lines in found.items():
+    for agent, lines in rows_by("agent", name).items():
         cells = [f"{row['setting']}: {number(float(row['mean score']))}" for row in lines]
         (taken,) = [row["setting"] for row in lines if row["taken"]]
         table.append([agent, "; ".join(cells), taken])

@@ -13,7 +13,7 @@ def mathml(tex: str, *, block: bool = False) -> str:
     """A formula in MathML, with its source as an annotation.
 
     Raises:
-        ValueError: if something of the formula would be shown as TeX.
+                ValueError: if a part of the formula would be shown as TeX.
     """
     made = convert(_plain(tex), display="block" if block else "inline")
     if left := re.search(r">[^<]*(\\[a-zA-Z]+)", made):
@@ -38,6 +38,6 @@ def _block(writer: Any, node: nodes.math_block) -> None:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Tell Sphinx of the renderer."""
+    """Register the renderer with Sphinx."""
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

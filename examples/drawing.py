@@ -31,7 +31,7 @@ FEWEST = 4
 def band(on, runs, colour: str, label: str, style: str = "-", points: int = 400) -> None:
     """Mean over seeds and a 95% confidence band of the mean. runs: (seeds, K).
 
-    Of two or three seeds the runs are drawn instead: Student's band would fill the figure.
+    With two or three seeds the runs are drawn instead: Student's band would fill the figure.
     """
     runs = np.asarray(runs, dtype=float)
     seeds, K = runs.shape

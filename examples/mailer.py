@@ -1,9 +1,9 @@
 """Four subject lines, purchases of 4 to 10 % that report days later, silence otherwise.
 
 300 mails a day for 40 days to two kinds of customers. A purchase is made one to three days after
-its mail and reported with that night's batch; who does not buy never reports. Compared: the
-recommended learner, and what people do today: wait a week and take silence for a failure, learn
-from what arrives, or write a Thompson sampler by hand.
+its mail and reported with that night's batch; customers who do not buy never report. The
+recommended learner is compared with what people do today: wait a week and take silence for a
+failure, learn from what arrives, or write a Thompson sampler by hand.
 
     python examples/mailer.py          the figure, in about half a minute after compilation
 """

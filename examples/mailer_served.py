@@ -2,14 +2,14 @@
 
 `belated serve` runs in a process of its own with SQLite on disk; only its clock is set by this
 script, so that 40 days pass in a minute. Every morning 300 mails are decided in one request.
-Purchases are made one to three days later and come with that night's batch; who does not buy never
-reports. A tenth of the mails have a line at random, the holdout.
+Purchases are made one to three days later and come with that night's batch; customers who do not
+buy never report. A tenth of the mails have a line at random, the holdout.
 
 On day 12 the server is killed between the decisions and the night, and started again. On day 16
 `story` becomes a fourth subject line, and on day 30 `question` is retired. In the end the server's
-decision log says what other policies would have brought while all four lines were at hand.
+decision log says what other policies would have earned while all four lines were available.
 
-The same learner in the library, told the same at the same times, makes the same decisions.
+The same learner in the library, given the same records at the same times, makes the same decisions.
 
     pip install 'belated[lab,serve]'
     python examples/mailer_served.py            the figure
@@ -145,7 +145,7 @@ class Served:
         if day == self._plan.crash:
             self.server.stop(signal.SIGKILL)
             self.server.start()
-            again = self.server.client.decide_many(asked)  # as a client would that saw no answer
+            again = self.server.client.decide_many(asked)  # as a client does that got no answer
             assert [one.action for one in again] == [one.action for one in made]
         return [(one.action, one.probability) for one in made]
 
@@ -179,8 +179,7 @@ class InLibrary:
     def report(self, mails: list[int], now: float) -> None:
         """Learn from the nightly batch."""
         self._close(now)
-        if mails:  # an empty batch tells the server's learner nothing, not even the time
-            self._agent.observe([bl.Reward(mail, 1.0) for mail in mails], now=now)
+        self._agent.observe([bl.Reward(mail, 1.0) for mail in mails], now=now)
 
     def _close(self, now: float) -> None:
         limit = DEADLINE + GRACE
@@ -224,7 +223,7 @@ def mailed(learner, plan: Plan, seed: int) -> Run:
 
 
 def best_and_uniform(run: Run, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
-    """The best line of those at hand, and one at random, (K,) each."""
+    """The best of the available lines, and one of them at random, (K,) each."""
     means = run.visits.means.copy()
     means[: plan.story * PER_DAY, 3] = np.nan
     means[plan.question * PER_DAY :, 1] = np.nan
@@ -246,7 +245,7 @@ def logged(url: str) -> list[dict[str, str]]:
 def second_opinion(
     rows: list[dict[str, str]], run: Run, plan: Plan
 ) -> list[tuple[str, object, float]]:
-    """What policies would have brought with all four lines at hand: estimate and truth."""
+    """What policies would have earned while all four lines were available: estimate and truth."""
     some = slice(plan.story * PER_DAY, plan.question * PER_DAY)
     until = FIRST + (plan.question - 1) * DAY + NIGHT  # as if asked on the last evening
     rows = rows[some]

@@ -1,4 +1,4 @@
-"""Twenty robots and a shop learn through the server, over links that lose, delay and repeat.
+"""Twenty robots and a shop learn through the server, over links that lose and repeat requests.
 
 The server is the real one, `belated serve` in a process of its own with SQLite on disk, and both
 sides of every link are real: one request in ten is lost on the way there, one in ten on the way
@@ -6,8 +6,8 @@ back, and `belated.client` tries again.
 
 Twenty robots explore a grid with slippery floor. Each fetches the policy of its episode, walks, and
 reports its path and costs when it is back in range, or never. A shop shows one of four offers to
-every visitor. Only sales are reported: late, and each one twice. Who has not bought 80 visitors
-later is taken to buy nothing (the deadline and the default of the learner).
+every visitor. Only sales are reported: late, and each one twice. A visitor who has not bought by
+the time 80 more have come counts as no sale (the deadline and the default of the learner).
 
 The figure has the learning curves beside those of the simulator: the same agents, worlds and delays
 in one process without a network.
@@ -34,7 +34,7 @@ from belated.client import AsyncClient
 
 SEEDS, SIMULATED = 2, 20  # runs through the server, and beside it
 ROBOTS, ROUNDS = 20, 9
-WINDOW = 20  # episodes that a curve is the mean of
+WINDOW = 20  # episodes over which a curve is averaged
 LOST, OUT_OF_RANGE = 0.1, 0.2  # requests, and answers; reports that never come
 VISITORS, HURRY, DEADLINE = 280, 20, 80
 SELLS = np.array([0.1, 0.2, 0.3, 0.7])  # by offer
@@ -97,7 +97,7 @@ class Lossy(httpx.AsyncHTTPTransport):
 
 
 def reports(seed: int) -> np.ndarray:
-    """After how many episodes of the fleet each one is reported: at the end of a round."""
+    """The delay of each report, in episodes of the fleet; reports come at the end of a round."""
     rng = np.random.default_rng(seed)
     episodes = ROBOTS * ROUNDS
     drawn = bl.delays.lost(OUT_OF_RANGE, bl.delays.geometric(30)).draw(episodes, rng)
@@ -127,7 +127,7 @@ async def robots(url: str, seed: int) -> tuple[np.ndarray, dict]:
 
     for _ in range(ROUNDS):
         newest = max(await asyncio.gather(*map(walk, fleet)))
-        told = [[] for _ in fleet]  # a robot has episodes of which it has not told yet
+        told = [[] for _ in fleet]  # what each robot reports
         for record in line.release(newest):
             told[record.episode % ROBOTS].append(record)
         await asyncio.gather(*(r.feedback(t) for r, t in zip(fleet, told, strict=True) if t))
@@ -139,7 +139,7 @@ async def robots(url: str, seed: int) -> tuple[np.ndarray, dict]:
 
 
 async def shop(url: str, seed: int) -> tuple[np.ndarray, dict]:
-    """How well the offers sell that visitors were shown, and the status of the learner."""
+    """The chances that the offers shown sell, and the status of the learner."""
     rng = np.random.default_rng([seed, 2])
     till, line, sells = Till(rng), bl.DelayLine(), np.zeros(VISITORS)
     client = AsyncClient(url, f"shop-{seed}", timeout=60, transport=Lossy(rng))
@@ -163,7 +163,7 @@ async def shop(url: str, seed: int) -> tuple[np.ndarray, dict]:
 
 
 async def learned(client: AsyncClient) -> None:
-    """Wait until the agent has learned what came; between real rounds it has hours for that."""
+    """Wait until the agent has learned from all feedback; between real rounds it has hours."""
     while (await client.status())["waiting"]:
         await asyncio.sleep(0.05)
 

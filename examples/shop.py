@@ -3,8 +3,8 @@
 The states are which of photos, reviews and price a visitor has seen (8), or that the visitor has
 gone. The actions are what to show on the next of four pages. Showing the price first drives people
 away; visitors who have seen all three buy most. A visit costs 1 if nothing is bought. The path of a
-visit is known at once. Whether it ended in a sale is reported hours later, when thirty more
-visitors an hour have come, and for one visit in six never (blocked tracking).
+visit is known at once. Whether it ended in a sale is reported hours later, while thirty visitors
+come per hour, and for one visit in six never (blocked tracking).
 
 The figure compares the recommended agent, told at once and told late, with an agent whose constants
 were set by hand for this shop, and with the paper's agent, whose constants are for far longer runs.

@@ -1,10 +1,10 @@
 """Watch an agent at work: its diagnostics over time, as JSON lines, in TensorBoard or in MLflow.
 
-A learner of ten arms whose best one changes after 1,500 of 3,000 episodes. Reports come twenty
-episodes late on average, and one in ten never comes. Every 25 episodes the diagnostics go to
+The learner has ten arms, and the best one changes after 1,500 of 3,000 episodes. Reports come
+twenty episodes late on average, and one in ten never comes. Every 25 episodes the diagnostics go to
 `out/watch.jsonl`, and to TensorBoard (`out/watch-tensorboard`) and MLflow if these are installed.
-The figure is drawn from the file: entropy and cost tell when the agent starts to learn anew, open
-and overdue episodes tell how the reports come.
+The figure is drawn from the file: entropy and cost show when the agent starts to learn anew, open
+and overdue episodes show how the reports come.
 
 pip install 'belated[lab]', and for the rest tensorboardX or mlflow
 """

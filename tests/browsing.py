@@ -1,4 +1,4 @@
-"""Pages in headless Chromium, where it is installed: their DOM, a picture, and complaints."""
+"""Pages in headless Chromium, where it is installed: their DOM, a picture, console messages."""
 
 import base64
 import fcntl
@@ -28,17 +28,12 @@ needs_browser = pytest.mark.skipif(browser() is None, reason="no Chromium is ins
 
 
 def opened(directory, url, *options):
-    """What the browser prints of a page, and what it says on its error output."""
+    """Open a page in a new browser; returns the process, with its output and its errors."""
     return subprocess.run(
         [browser(), *FLAGS, f"--user-data-dir={directory / 'browser'}",
          "--virtual-time-budget=4000", *options, url],
         capture_output=True, text=True, timeout=LIMIT, check=True,
     )  # fmt: skip
-
-
-def seen(directory, url):
-    """The page as the browser has made it, on a narrow screen."""
-    return opened(directory, url, "--window-size=390,844", "--dump-dom").stdout
 
 
 def pictured(directory, url, path, width, height):
@@ -52,7 +47,10 @@ def pictured(directory, url, path, width, height):
 
 
 class Browser:
-    """A browser that stays open, spoken to over its pipe; `complaints` are of all its pages."""
+    """A browser that stays open and is driven over a pipe.
+
+    complaints: the log entries and exceptions of all its pages.
+    """
 
     def __init__(self, directory, *options):
         reads, self._writes = os.pipe()
@@ -110,13 +108,13 @@ class Browser:
         until(lambda: self.run(ready), f"{url} does not become ready")
 
     def run(self, expression):
-        """The value of an expression in the page, once it is there."""
+        """The value of an expression in the page, once it is known; None after an exception."""
         asked = {"expression": expression, "returnByValue": True, "awaitPromise": True}
         told = self._call("Runtime.evaluate", self._session, **asked)
         return None if "exceptionDetails" in told else told["result"].get("value")
 
     def picture(self, path):
-        """A picture of the whole page."""
+        """Write a picture of the whole page."""
         size = self._call("Page.getLayoutMetrics", self._session)["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
         asked = {"format": "png", "captureBeyondViewport": True, "clip": clip}

@@ -1,11 +1,11 @@
-"""Forged files with right checksums: each is refused in one sentence, or is a lawful agent.
+"""Forged files with valid checksums: each is refused in one sentence, or gives a valid agent.
 
     python tests/forging.py COUNT SEED
 
 A tiny file of every agent of the registry is changed in one to three places: values, types,
-shapes, numbers in arrays, fields, parts of other agents. What can be loaded is played on; it is
-"the same" if it plays what the original plays. The last line is a JSON summary. test_forged.py runs
-this in a process of its own, since memory is at stake.
+shapes, numbers in arrays, fields, parts of other agents. An agent that can be loaded plays on; it
+is "the same" if it plays what the original plays. The last line is a JSON summary. test_forged.py
+runs this in a process of its own, since a forged file may crash it.
 """
 
 import collections
@@ -127,7 +127,7 @@ def field(rng, file, others):
 
 
 def exchange(rng, file, others):
-    """Two places of the file exchanged, or one put into the other's place too."""
+    """Two values of the file exchanged, or one copied over the other."""
     both = [rng.choice(places(file.header["agent"])) for _ in range(2)]
     (one, a), (two, b) = both
     kept = copy.deepcopy(one[a])
@@ -171,7 +171,7 @@ def rearranged(rng, file, others):
 
 
 def nested(rng, file, others):
-    """The agent inside wrappers inside wrappers, or a list inside lists."""
+    """The agent inside wrappers inside wrappers."""
     depth = rng.choice([1, 2, 40, 110])
     for _ in range(depth):
         inner = file.header["agent"]
@@ -291,13 +291,13 @@ def main(count, seed):
                 change = rng.choice(CHANGES)
                 done.append(change.__name__)
                 with contextlib.suppress(IndexError, TypeError, OverflowError, KeyError):
-                    change(rng, file, others)  # unless there is no such place any more
+                    change(rng, file, others)  # an earlier change may have removed the place
             path.write_bytes(file.content())
             kinds[done[0]] += 1
             try:
                 signal.setitimer(signal.ITIMER_VIRTUAL, PATIENCE)
                 later = continued(path, lines[name], where)
-                outcome["the same" if later == expected[name] else "lawful"] += 1
+                outcome["the same" if later == expected[name] else "valid"] += 1
             except bl.SavedFileError as error:
                 outcome["refused"] += 1
                 if "\n" in str(error) or not str(error).startswith(f"{path} "):

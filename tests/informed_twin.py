@@ -1,4 +1,4 @@
-"""The planner for full information once more: dense, slow, written from its docstrings."""
+"""A second planner for full information: dense and slow, written from the docstrings."""
 
 import math
 
@@ -27,10 +27,10 @@ class InformedTwin:
         self.err, self.coins = np.zeros(len(self.keeps)), 0.0
         self.m0, self.t2, self.eps = 0.5, 1 / 12, 0.5
         self.R, self.hint = np.zeros((H, S, A)), np.zeros((H, S, A))
-        self.n = np.zeros((H, S, A, S))  # of the rows of a step; all steps together if homogeneous
+        self.n = np.zeros((H, S, A, S))  # counts per step; summed over steps if homogeneous
         self.suggested, self.coming, self.delays = {}, {}, []
         self.counted, self.total = [], 0
-        self.steps = 1  # of costs that came; as far as the agent can see, the same at every step
+        self.steps = 1  # steps of the costs that came; 1 while they are the same at every step
 
     def means(self):
         return [
@@ -53,7 +53,7 @@ class InformedTwin:
         return slab / (slab + (1 - self.eps) * normal(y, self.m0, self.t2 + among / n))
 
     def fit(self, T):
-        """One step of the prior; the cells of T steps."""
+        """One update of the prior from the cells of T steps."""
         y, n = (self.sums[0] / self.weights[0])[:T], self.weights[0]
         r, v = self.slab(y, n), self.noises(y, n)[1] / n
         om = (1 - r) / (self.t2 + v)
@@ -104,7 +104,7 @@ class InformedTwin:
         return played
 
     def expected_reports(self, k):
-        """How many reports are on their way: those missing, or by Little's law the mean delay."""
+        """The number of reports on their way: those missing, at most the mean delay (Little)."""
         A = self.problem.actions
         limit = min(
             2 * max(self.delays, default=0) + 8,
@@ -201,7 +201,7 @@ class InformedTwin:
         return (self.reach(policy) * policy * costs).sum()
 
     def q(self, costs, policy):
-        """With 0.3 / sqrt(n) less where something follows; clipped if transitions are unknown."""
+        """Q of a policy; clipped and with a bonus before the last step if p is unknown."""
         H, S, A = self.problem.shape
         Q, V = np.zeros((H, S, A)), np.zeros(S)
         for h in reversed(range(H)):

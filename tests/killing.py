@@ -1,4 +1,4 @@
-"""Load on servers that are killed: what they acknowledged is kept here, outside of them."""
+"""Load on servers that are killed, and a record of what they acknowledged."""
 
 import asyncio
 import json
@@ -12,18 +12,18 @@ REMEMBER = 100_000
 MAIL = {"name": "mail", "actions": ["plain", "question"], "features": 2, "holdout": 0.1}
 LEARNERS = [{**one, "remember": REMEMBER} for one in (SHOP, ROBOT, MAIL)]
 SHAPES = {"shop": (1, 1), "robot": (2, 3), "mail": (1, None)}
-"""Steps and states; None: features."""
+"""Steps and states of each learner; None stands for features instead of states."""
 DOES = ("begin", "decide", "feedback")
 GONE = (None, 429, 503)
-"""The statuses that a client may get while a server dies; None: no answer."""
+"""The statuses that a client may get while a server dies; None stands for no answer."""
 
 
 class Load:
     """Clients that begin, decide and feed, and what was acknowledged to them.
 
     Args:
-        patience: of a client, in seconds. With 0 nothing is sent twice.
-        connect: gives the transport of a client; None: the usual one.
+        patience: seconds for which a client repeats a request. With 0 nothing is sent twice.
+        connect: gives the transport of a client; None stands for the usual one.
     """
 
     def __init__(self, rng, patience=0.0, connect=lambda: None, workers=8):
@@ -52,7 +52,7 @@ class Load:
             await asyncio.sleep(0.01)
 
     def _fed(self):
-        """How many records of each learner are acknowledged."""
+        """The number of acknowledged records of each learner."""
         counts = dict.fromkeys(SHAPES, 0)
         for name, _ in self.fed:
             counts[name] += 1
@@ -129,7 +129,7 @@ class Load:
             self.fed[name, json.dumps(record, sort_keys=True)] = record
 
     def acknowledged(self, name):
-        """What was acknowledged of a learner, as `enter` has it of its log."""
+        """What was acknowledged of a learner, under the keys that `enter` uses for its log."""
         return {
             "begin": {key: episode for (n, key), episode in self.begun.items() if n == name},
             "decide": {(e, h): made for (n, e, h), made in self.decided.items() if n == name},
@@ -137,7 +137,7 @@ class Load:
         }
 
     async def check(self, url):
-        """The newest acknowledged things, and some older ones, are all known to the server."""
+        """Check that the server knows the newest acknowledged requests and some older ones."""
         clients = self._clients(url)
 
         async def begun(name, key, episode):
@@ -178,7 +178,7 @@ class Load:
 class Audit:
     """The logs of the learners, read beside the servers as they grow.
 
-    rows: gives the rows of a learner behind a number.
+    rows: gives the rows of a learner after a number.
     """
 
     def __init__(self, rows):
@@ -187,7 +187,7 @@ class Audit:
         self._logged = {name: {do: defaultdict(list) for do in DOES} for name in SHAPES}
 
     def check(self, load):
-        """Everything acknowledged so far is there exactly once. Returns how many records are."""
+        """Check that all that was acknowledged is there once; returns the numbers of records."""
         told = {name: load.acknowledged(name) for name in SHAPES}
         for name, logged in self._logged.items():
             for row in self._rows(name, self._last[name]):
@@ -197,7 +197,7 @@ class Audit:
             for do in DOES:
                 for key, value in told[name][do].items():
                     assert logged[do][key] == [value], (name, do, key)
-            for do in ("begin", "decide"):  # nor are others there twice
+            for do in ("begin", "decide"):  # no other event is there twice
                 assert all(len(values) == 1 for values in logged[do].values()), (name, do)
         return {name: len(acknowledged["feedback"]) for name, acknowledged in told.items()}
 
@@ -219,7 +219,7 @@ def enter(logged, event):
 
 
 def same_as_never_stopped(table, name):
-    """The learner as it was left equals one that is fed its whole log. Returns its events."""
+    """Check that the learner equals one that gets its whole log; returns the number of events."""
     stopped, rows = restored(table, name)  # from the snapshot that the last server left
     never, _ = restored(table, name, snapshots=False)  # from the log alone, without a stop
     assert stopped.snapshot == len(rows) > 0

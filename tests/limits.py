@@ -1,20 +1,20 @@
 """How much of a test is run, and how long it waits.
 
-No test depends on how fast the machine is: it waits for an event, and only a wait that nothing ends
-meets a limit.
+No test depends on how fast the machine is: it waits for an event, and only a wait that would never
+end meets a limit.
 """
 
 import os
 import time
 
 FULL = os.environ.get("BELATED_FULL_TESTS") == "1"
-"""Whether long forms are run: `make test-all` sets the variable."""
+"""Whether the long forms of tests are run; `make test-all` sets the variable."""
 LIMIT = 1800.0
 """Seconds after which a wait is hopeless, on the slowest machine too."""
 
 
 def until(done, what="it did not happen", pause=0.02):
-    """Wait until `done()` is true; returns what it gave."""
+    """Wait until `done()` is true; returns its value."""
     end = time.monotonic() + LIMIT
     while not (found := done()):
         assert time.monotonic() < end, what

@@ -1,4 +1,4 @@
-"""The planner once more: dense, slow, written from its docstrings and the formulas of the docs."""
+"""A second planner: dense and slow, written from the docstrings and the formulas of the docs."""
 
 import math
 
@@ -204,7 +204,7 @@ class PlannerTwin:
         return {row: quanta(x) for row, x in rows.items()}, quanta(cells)
 
     def observe(self, paths, costs, k):
-        """paths, costs: by episode; what is new now."""
+        """paths, costs: the new ones, by episode."""
         H, S, A = self.problem.shape
         for j in sorted(paths):
             path = self.paths[j] = paths[j]

@@ -1,7 +1,7 @@
 """Policies of every agent of the registry over one fixed run, as numbers that can be compared.
 
     python tests/recorded.py          compare with tests/data/policies.json, bit for bit too
-    python tests/recorded.py write    write the file anew, after a change that is meant
+    python tests/recorded.py write    write the file again, after an intended change
 
 A policy is recorded as its product with fixed weights, rounded to 12 digits, and the whole run as a
 digest of all bits. The digest may differ between machines; the numbers may not.

@@ -1,4 +1,4 @@
-"""The least agent: it numbers its episodes, plays one policy and remembers what it is shown."""
+"""A minimal agent: it numbers its episodes, plays one policy and keeps the records it gets."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import belated as bl
 
 
 class Recorder:
-    """Plays a policy, uniform unless another is given. seen: what it was shown, and when."""
+    """Plays a policy, uniform unless another is given. seen: (newest episode, record) pairs."""
 
     def __init__(self, problem, information="full", *, uses_paths=True, policy=None):
         self.problem, self.information, self.uses_paths = problem, information, uses_paths

@@ -1,4 +1,4 @@
-"""Every agent, by name, made for a world. The contract and the leakage test run over all."""
+"""Every agent, by name, made for a world. The contract and the leakage test run on all."""
 
 from collections.abc import Callable
 

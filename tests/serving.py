@@ -1,4 +1,4 @@
-"""A server in its own process, for tests; and what a learner is, to the last bit."""
+"""Servers for tests, in their own process or in this one, and fingerprints of learners."""
 
 import asyncio
 import hashlib
@@ -43,7 +43,7 @@ def config(tmp_path, **changes):
 
 
 class Server:
-    """A process that serves; `url` is where."""
+    """A server in a process of its own; `url` is its address."""
 
     def __init__(self, directory, table, **options):
         path = Path(directory) / "serve.toml"
@@ -99,7 +99,7 @@ def learner(table, name):
 
 
 class WithoutSnapshots:
-    """A storage of which only the log is read."""
+    """A storage that shows only its log."""
 
     def __init__(self, storage):
         self._storage = storage
@@ -122,7 +122,7 @@ def claimed(table, name):
 
 
 def restored(table, name, *, snapshots=True):
-    """A stopped learner as its storage has it, everything learned; and the rows of its log."""
+    """A stopped learner, restored and with nothing left to learn, and the rows of its log."""
     made = learner(table, name)
     storage = claimed(table, name)
     try:
@@ -137,7 +137,7 @@ def restored(table, name, *, snapshots=True):
 
 
 def fingerprint(item):
-    """A text that differs if anything does that decides what an agent does next."""
+    """A text of everything that decides what an agent does next."""
     writer = saving._Writer()
     root = writer.encode(item, "item")
     hashes = [hashlib.sha256(chunk).hexdigest() for chunk in writer.chunks]
@@ -154,7 +154,7 @@ def fingerprint(item):
 
 
 def books_fingerprint(books):
-    """The same of books, apart from counts of what was refused, which are not in the log."""
+    """The fingerprint of books without their counts: refused records are not in the log."""
     state = snapshot.written(books)
     state["inbox"] = {k: v for k, v in state["inbox"].items() if k not in ("counts", "now")}
     state.pop("now")
@@ -219,7 +219,7 @@ class InProcess:
 
 
 class Listening(InProcess):
-    """The same with an address, for browsers; `url` is where."""
+    """An application that listens on a port, for browsers; `url` is its address."""
 
     async def _open(self):
         await super()._open()

@@ -1,4 +1,4 @@
-"""The rows of tuning by words, as tests name them."""
+"""The settings of `belated.tuning`, chosen by keywords."""
 
 from belated import tuning
 
@@ -18,7 +18,7 @@ def Setting(
     explores=False,
     in_order=False,
 ):
-    """The row of an algorithm; without one of its words, that of Delayed OPPO."""
+    """The setting of the named algorithm; that of Delayed OPPO if none is named."""
     if dapo:
         return tuning.DAPOSetting(dynamics=dynamics, paths=paths)
     if ftrl:

@@ -1,6 +1,6 @@
 """A linear agent in one file: ridge regression and epsilon-greedy on features of the visitor.
 
-Its problem and its record are its own, so that it shows what the core needs of either.
+Its problem and its record are its own, which shows what the core needs of both.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from belated.core.records import Episode, FeedbackError, altered
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Paid:
-    """What a decision was worth: any finite number; several of one decision, by event."""
+    """The worth of a decision, a finite number; one decision may have several, by event."""
 
     episode: int
     value: float

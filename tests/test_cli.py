@@ -139,7 +139,7 @@ def test_kinds_lists_every_kind_with_its_parameters(capsys):
     code, out, _ = call(capsys, "kinds", "random")
     assert out.startswith("Costs\n  random: seed = 0, noise")
     code, out, _ = call(capsys, "kinds", "gridworld")
-    assert "walls:" in out  # all that is said about it
+    assert "walls:" in out  # the whole description
 
 
 def test_a_wrong_value_is_named_with_its_file(tmp_path, capsys, monkeypatch):
@@ -152,7 +152,7 @@ def test_a_wrong_value_is_named_with_its_file(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.long
-def test_what_was_said_of_a_named_experiment_does_not_travel(tmp_path, capsys, monkeypatch):
+def test_a_copied_experiment_does_not_keep_its_description(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _, text, _ = call(capsys, "show", "paper-grid")
     assert "learns at once" not in text
@@ -199,7 +199,7 @@ kind = "oppo"
 
 @pytest.mark.long
 def test_names_are_shown_as_they_are(tmp_path, capsys, monkeypatch):
-    """Neither the terminal nor the figures read anything into them, nor do file names."""
+    """Terminal, figures and file names do not interpret special characters in them."""
     monkeypatch.chdir(tmp_path)
     Path("odd.toml").write_text(ODD)
     out = "some [a] out"
@@ -228,7 +228,7 @@ def test_nothing_of_a_table_is_cut(tmp_path, capsys, monkeypatch):
 
 
 def cli_pairs(directories):
-    """Which directories `compare` takes differences between."""
+    """The pairs of directories whose differences `compare` shows."""
     tables_ = tables.compare([Results(directory) for directory in directories]).tables()
     return [(row[0].split(":")[0], row[1].split(":")[0]) for row in tables_[1].cells]
 
@@ -302,7 +302,7 @@ kind = "oppo"
 
 
 def test_no_command_of_the_service_hides_one_of_the_lab():
-    """`belated` hands the first word to the service if it is one of its commands."""
+    """`belated` calls the service if the first word is one of the commands of the service."""
     lab = set(cli.app)
     assert {"run", "show"} <= lab
     assert not lab & set(SERVICE)

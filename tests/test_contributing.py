@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md promises of the code is true: its walks are short, its agent works."""
+"""CONTRIBUTING.md is true of the code: its walks are short, and its agent works."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""The documentation builds without a warning, its code runs, and what it refers to exists."""
+"""The documentation builds without a warning, its code runs, and its references exist."""
 
 import os
 import re
@@ -25,7 +25,7 @@ def text(path):
 
 
 def name(page):
-    """The page as a test is called: start, algorithms/oppo."""
+    """The name of a page in the id of a test, such as start or algorithms/oppo."""
     return page.relative_to(DOCS if DOCS in page.parents else ROOT).with_suffix("").as_posix()
 
 
@@ -109,15 +109,15 @@ def test_a_browser_without_a_network_shows_typeset_formulas(html, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("page", [p for p in PAGES[1:] if BLOCK.search(text(p))], ids=name)
 def test_code_runs(page, tmp_path):
-    """All blocks of a page in their order, in one program, from another directory.
+    """All blocks of a page run in their order, in one program, from another directory.
 
-    What a page shows as printed, it prints, up to line breaks.
+    The program prints the output that the page shows, up to line breaks.
     """
     program = tmp_path / f"page_{page.stem}.py"
     program.write_text("\n".join(BLOCK.findall(text(page))), encoding="utf-8")
     done = run(sys.executable, "-W", "error", program, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for shown in SHOWN.findall(text(page)):  # what the page says that it prints
+    for shown in SHOWN.findall(text(page)):
         assert " ".join(shown.split()) in " ".join(done.stdout.split())
 
 
@@ -136,7 +136,7 @@ def test_the_files_of_the_lab_can_be_run(tmp_path):
 
 
 def test_the_start_is_short():
-    """Ten lines on the page, and the fifteen of the README with the simulated customers."""
+    """At most ten lines on the page, and fifteen in the README with its simulated customers."""
     for page, most in ((ROOT / "README.md", 15), (DOCS / "start.md", 10)):
         first = BLOCK.findall(text(page))[0]
         lines = [line for line in first.splitlines() if line and not line.startswith("import ")]

@@ -1,7 +1,7 @@
 """Numbers that the pages quote, from committed data or measured again.
 
-What can be computed from a file in the repository is compared to the last digit that is shown;
-so is what one fixed seed gives. The paper's grid has generous margins.
+Numbers from a file in the repository or from one fixed seed are compared to the last digit that is
+shown; those of the paper's grid have generous margins.
 """
 
 import csv
@@ -74,7 +74,7 @@ def words(name):
 
 
 def suite_scores():
-    """The committed scores by agent and case, and the seeds that every agent has."""
+    """The committed scores by agent and case, and the smallest number of seeds by agent."""
     found, seeds = {}, {}
     with (ROOT / "docs" / "suite.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -113,7 +113,7 @@ def test_the_table_of_the_readme_is_that_of_the_scores():
 
 
 def practice_tables():
-    """Case to scores, by agent, of the first table of benchmarks/PRACTICE.md."""
+    """The scores by case and agent in the first table of benchmarks/PRACTICE.md."""
     part = page("benchmarks/PRACTICE.md").split("## Bandit feedback")[1].split("## Deep")[0]
     head, _, *rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
@@ -179,7 +179,7 @@ def test_lost_feedback_and_doubling():
 
 
 def test_the_means_over_tables_of_one_step():
-    """docs/decisions.md against benchmarks/ONE_STEP.md: staying, changing and silent cases."""
+    """docs/decisions.md quotes the means of benchmarks/ONE_STEP.md over three groups of cases."""
     rows = [line for line in page("benchmarks/ONE_STEP.md").splitlines() if "±" in line]
     found = [[float(m) for m in re.findall(r"(-?\d\.\d\d) ±", line)] for line in rows]
     text = page("docs/decisions.md")

@@ -30,7 +30,7 @@ SMALLER = {
     "served": "it.SEEDS, it.SIMULATED = 1, 8",
     "shop": "it.SEEDS, it.VISITS = 2, 1200",
 }
-"""Changes of slow examples, unless all tests are run."""
+"""Changes that shorten slow examples, unless all tests are run."""
 
 
 def test_no_example_is_left_out():

@@ -43,7 +43,7 @@ UNSHOWN = (
     "belated.environments.Rewards",
     "belated.environments.Visits",
 )
-"""Protocols, and results of functions, which the examples of these functions show."""
+"""Protocols and results of functions; the examples of the functions show these results."""
 EXAMPLES = [path for path in public() if callable(found(path)) and path not in UNSHOWN]
 
 
@@ -63,7 +63,7 @@ def test_every_public_name_has_an_example_that_runs(path, tmp_path, monkeypatch)
     assert runner.failures == 0, "".join(said)
 
 
-def test_the_promised_names_are_there_and_nothing_else_is_shown():
+def test_the_promised_names_are_there_and_at_most_48_are_shown():
     assert len(dir(bl)) <= 48
     assert set(PROMISED.split()) <= set(dir(bl))
     for name in dir(bl):

@@ -43,7 +43,7 @@ def test_it_keeps_the_contract(states):
 
 
 def known(agent):
-    """What an agent has learned, in numbers."""
+    """Numbers that show what an agent has learned."""
     agent.begin_episode()
     told = agent.diagnostics()
     return [told[name] for name in ("mean", "sigma", "rate", "exposed", "entropy")]
@@ -56,7 +56,7 @@ def test_paths_that_are_handed_in_teach_the_same_as_noted_ones(tmp_path):
         state = k % 3
         action = noted.decide(state, rng).action
         told.begin_episode()
-        if k % 10 == 9:  # what was played before is still known after a restart
+        if k % 10 == 9:  # a restart keeps what was played before
             bl.save(told, tmp_path / "told")
             bl.save(noted, tmp_path / "noted")
             told, noted = bl.load(tmp_path / "told"), bl.load(tmp_path / "noted")

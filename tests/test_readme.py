@@ -35,7 +35,7 @@ def test_the_readme_names_files_that_exist():
 
 
 def test_the_first_screen_shows_the_engineers_program():
-    """A screen is 48 lines: for whom it is, what it is not, and a program that learns."""
+    """The first 48 lines say for whom it is and what it is not, and show a program that learns."""
     lines = (ROOT / "README.md").read_text().splitlines()
     screen = "\n".join(lines[:48])
     for words in ("engineers", "conversion", "robot", "**not** for continuous states", BLOCKS[0]):

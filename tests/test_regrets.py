@@ -28,7 +28,7 @@ def test_regret_on_means_of_arms_is_the_sum_of_the_gaps(seed):
     score = (SHARES @ MEANS - 0.2) / (MEANS.mean() - 0.2)
     assert run.means.score == pytest.approx(score)
     assert run.score_on_means == pytest.approx(score)
-    assert run.score != pytest.approx(score)  # of the drawn costs: mostly noise
+    assert run.score != pytest.approx(score)  # the score of the drawn costs is mostly noise
     assert run.regret[-1] == pytest.approx(run.regret_so_far[-1])
 
 

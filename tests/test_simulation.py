@@ -172,7 +172,7 @@ def test_the_missing_part_of_an_agent_is_named(missing):
 
 
 def test_a_run_scores_and_judges_itself():
-    """Uniform play has score 1 and is warned of; the best policy has score 0 and is not."""
+    """Uniform play has score 1 and a warning; a learner has a low score and no warning."""
     world = bl.environments.gridworld(size=3, horizon=6)
     flat = bl.simulate(world, bl.DelayedOPPO(world.problem), episodes=60)
     assert flat.score == pytest.approx(1.0, abs=1e-6)

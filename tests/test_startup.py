@@ -1,4 +1,4 @@
-"""What a start costs: an import compiles nothing, and a second start compiles nothing either."""
+"""The cost of a start: an import compiles nothing, and neither does a second start."""
 
 import json
 import os
@@ -74,13 +74,13 @@ print(json.dumps(seen))
     assert modules == set(MODULES)
     assert sorted(bl.__all__) == dir(bl)
     assert len(dir(bl)) <= 48
-    assert bl.saving.save is bl.save  # modules that are not listed too
+    assert bl.saving.save is bl.save  # a module that is not listed works, too
     assert not hasattr(bl, "nothing_of_this_name")
 
 
 @pytest.mark.long
 def test_the_second_demo_compiles_nothing(tmp_path):
-    """What `make demo` runs, in small: its processes find every kernel in the cache."""
+    """A small form of `make demo`: its processes find every kernel in the cache."""
     cache = tmp_path / "cache"
     seen = []
     for out in ("first", "second"):
@@ -118,4 +118,3 @@ print(json.dumps(values))
     plain = run(code, tmp_path, NUMBA_DISABLE_JIT="1")
     compiled = run(code, tmp_path)
     np.testing.assert_allclose(plain, compiled, atol=1e-12)
-    assert bl.__version__

@@ -1,4 +1,4 @@
-"""What is installed where the tests run: pinned, and once the least that is allowed."""
+"""The versions that are installed for the tests: pinned, and in one job the lowest allowed."""
 
 import re
 import shutil
@@ -22,7 +22,7 @@ def pins(name):
     return {match[1].lower().replace("_", "-"): match[2] for match in found}
 
 
-def test_the_least_versions_are_those_that_the_package_declares():
+def test_the_lowest_versions_are_those_that_the_package_declares():
     extras = PROJECT["project"]["optional-dependencies"]
     declared = PROJECT["project"]["dependencies"] + [
         requirement
@@ -30,8 +30,8 @@ def test_the_least_versions_are_those_that_the_package_declares():
         for requirement in extras[extra]
         if not requirement.startswith("belated")
     ]
-    least = dict(re.sub(r"\[.*\]", "", requirement).split(">=") for requirement in declared)
-    assert pins("constraints-minimum.txt") == least
+    lowest = dict(re.sub(r"\[.*\]", "", requirement).split(">=") for requirement in declared)
+    assert pins("constraints-minimum.txt") == lowest
 
 
 def test_builds_take_the_pinned_hatchling():
@@ -58,7 +58,7 @@ def test_make_tells_pip_what_to_build_with():
     assert f'PIP_BUILD_CONSTRAINT="{constraints}"' in done.stdout
 
 
-def test_one_job_of_the_workflow_has_the_least_versions():
+def test_one_job_of_the_workflow_has_the_lowest_versions():
     text = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
     job = yaml.safe_load(text)["jobs"]["test"]
     assert {"python": "3.11", "target": "minimum"} in job["strategy"]["matrix"]["include"]

@@ -1,4 +1,4 @@
-"""The content of the wheel, and that it works without this checkout."""
+"""The wheel holds the package, and works without this checkout."""
 
 import os
 import subprocess
@@ -86,7 +86,7 @@ def test_the_wheel_holds_the_package_its_types_and_nothing_else(wheel):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """A fresh environment with the wheel; what it depends on is borrowed from this one."""
+    """A fresh environment with the wheel; its dependencies are borrowed from this one."""
     home = tmp_path_factory.mktemp("installed")
     venv.create(home / "venv", with_pip=False)
     python = home / "venv" / "bin" / "python"
@@ -108,9 +108,6 @@ def test_the_installed_wheel_works_from_another_directory(installed, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.skipif(
-    not (ROOT / "src" / "belated" / "__main__.py").exists(), reason="there is no command line"
-)
 @pytest.mark.long
 def test_the_installed_wheel_has_a_command_line(installed, tmp_path):
     done = run(installed, "-m", "belated", "--help", cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""The agent for practice once more: dense, slow, written from the docstrings of its parts."""
+"""A second agent for practice: dense and slow, written from the docstrings of its parts."""
 
 import math
 
@@ -10,7 +10,7 @@ KEEPS = (1.0, 0.98, 0.9)
 
 
 class Counting:
-    """Which episodes are on the way."""
+    """The episodes whose feedback is on its way."""
 
     def __init__(self, actions):
         self.waiting, self.delays, self.total, self.actions = {}, [], 0, actions
@@ -66,7 +66,7 @@ class Twin:
         return np.broadcast_to(p, (H, *p.shape[1:]))
 
     def bonus(self, scale):
-        """(H, S, A), of the evaluation."""
+        """The bonus (H, S, A) of the evaluation."""
         H, S, A = self.problem.shape
         if self.known is not None:
             return np.zeros((H, S, A))
@@ -210,12 +210,12 @@ class Twin:
 
 
 class Phases:
-    """Doubling around Delayed OPPO: dense, slow, from the pseudo-code and the table of settings.
+    """Doubling around Delayed OPPO: dense and slow, written from the pseudo-code and the settings.
 
     costs: "revealed", "weighted" or "averaged". known: dense transitions (H, S, A, S), or None for
     confidence sets with a radius of `width` times the paper's at K episodes. Averaged costs are
-    lowered by `width` times the paper's deviation, by nothing where transitions are known. scale:
-    factor on the step sizes. least: episodes for which an episode is remembered at least.
+    lowered by `width` times the paper's deviation, but not where transitions are known. scale:
+    factor on the step sizes. least: the smallest number of episodes for which one is remembered.
     """
 
     def __init__(self, problem, costs, known, paths, literal, K, width, scale, least=1000):
@@ -235,7 +235,7 @@ class Phases:
         self.used, self.too_late, self.old = 0, 0, 0
 
     def parameters(self):
-        """eta, gamma, beta."""
+        """The step size eta, the exploration gamma and the threshold beta."""
         H, S, A = self.problem.shape
         N = 2.0**self.e
         if self.arms:
@@ -269,7 +269,7 @@ class Phases:
         return policy
 
     def observe(self, paths, costs, k):
-        """paths: of this batch. costs: (episode, values) of this batch, oldest first."""
+        """paths: those of this batch. costs: (episode, values) of this batch, oldest first."""
         for path in paths:
             self.paths[path.episode] = path
             if path.episode >= self.kept_from:
@@ -321,21 +321,26 @@ class Phases:
         return Q
 
     def least_of(self, n, h, V):
-        """Least p V (S, A) over the confidence set of step h."""
+        """The smallest p V (S, A) over the confidence set of step h."""
         if self.known is not None:
             return self.known[h] @ V
-        _, S, A = self.problem.shape
-        found = np.zeros((S, A))
-        for s, a in np.ndindex(S, A):
-            visits = n[h, s, a].sum()
-            p = n[h, s, a] / max(visits, 1)
-            radius = 4 * np.sqrt(p * (1 - p) * self.log / max(visits, 1))
-            radius = self.width * (radius + 10 * self.log / max(visits, 1))
-            low, high = np.maximum(0, p - radius), np.minimum(1, p + radius)
-            if visits == 0:
-                low, high = np.zeros(S), np.ones(S)
-            mass = low.copy()
-            for t in np.argsort(V, kind="stable"):
-                mass[t] += min(high[t] - low[t], 1 - mass.sum())
-            found[s, a] = mass @ V
-        return found
+        return least_means(n[h], V, self.log, self.width)
+
+
+def least_means(n, V, log, width):
+    """Least p V (S, A) over the confidence set around the frequencies of the counts n (S, A, S)."""
+    S, A, _ = n.shape
+    found = np.zeros((S, A))
+    for s, a in np.ndindex(S, A):
+        visits = n[s, a].sum()
+        p = n[s, a] / max(visits, 1)
+        radius = 4 * np.sqrt(p * (1 - p) * log / max(visits, 1))
+        radius = width * (radius + 10 * log / max(visits, 1))
+        low, high = np.maximum(0, p - radius), np.minimum(1, p + radius)
+        if visits == 0:
+            low, high = np.zeros(S), np.ones(S)
+        mass = low.copy()
+        for t in np.argsort(V, kind="stable"):
+            mass[t] += min(high[t] - low[t], 1 - mass.sum())
+        found[s, a] = mass @ V
+    return found

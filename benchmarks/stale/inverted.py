@@ -7,8 +7,8 @@ InvertedPendulum-v5, rollouts of 16 environments x 32 steps, geometric delays of
 (`VecNormalize`). The clip of each correction is the one that `sweep.py tune` selected; four epochs
 of four minibatches and the learning rate of 1e-3 are those of the sweeps, all other settings those
 of Stable-Baselines3. A row per run goes to inverted.csv beside this file: the steps between two
-falls (steps by falls, and by 1 where there are none) in ten parts of the run of 2,048 steps. What
-is in the file is not run again.
+falls (steps divided by falls, or by 1 if there are none) in ten parts of 2,048 steps each. Runs
+that are in the file are not repeated.
 """
 
 import os
@@ -38,7 +38,7 @@ class WaitingPPO(DelayedPPO):
 
 
 class Falls(BaseCallback):
-    """Counts the falls of every step; an episode that stands for 1000 steps is none."""
+    """Counts the falls of every step; an episode that stands for 1000 steps is not a fall."""
 
     def __init__(self) -> None:
         super().__init__()

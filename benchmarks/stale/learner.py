@@ -7,8 +7,8 @@ each arrival is lost with probability 0.2. Every arrival that is not lost makes 
 
 Seven corrections come from `belated.stale`. "waiting" updates only with rollouts of the very policy
 that it still plays and drops the others. Two more take V-trace apart: "ratio alone" has its weight
-with the advantages of the time of the rollout, "values alone" has values and advantages of now, of
-lambda 1 as V-trace's are, without any ratio.
+with the advantages of the time of the rollout; "values alone" computes values and advantages anew
+at the arrival, with lambda 1 as in V-trace, and has no ratio.
 """
 
 import os
@@ -35,7 +35,7 @@ LONGEST = 78
 
 
 class Rollout(NamedTuple):
-    """What waits; the first two axes are (STEPS, ENVIRONMENTS)."""
+    """A rollout that waits; the first two axes are (STEPS, ENVIRONMENTS)."""
 
     seen: Array
     action: Array
@@ -56,7 +56,7 @@ class Setting(NamedTuple):
         order: the place of its order in ORDERS.
         delay: d, in rounds, at most LONGEST.
         clip: epsilon of PPO.
-        key: of all that is random.
+        key: the source of all randomness.
     """
 
     correction: Array
@@ -69,9 +69,9 @@ class Setting(NamedTuple):
 def orthogonal(key: Array, rows: int, columns: int) -> Array:
     """A random matrix with orthonormal columns, or rows where there are fewer of them.
 
-    It is `jax.nn.initializers.orthogonal` by Gram and Schmidt, twice over, in place of LAPACK's QR.
-    That one waits inside XLA's pool of threads for more work of the same pool: on two processors
-    two at once stand still for ever.
+    It is `jax.nn.initializers.orthogonal` by Gram-Schmidt, applied twice, instead of LAPACK's QR.
+    The latter waits inside XLA's thread pool for more work of the same pool: on two processors,
+    two of them at once wait for ever.
     """
     tall = jax.random.normal(key, (max(rows, columns), min(rows, columns)))
     places = jnp.arange(tall.shape[1])
@@ -150,7 +150,7 @@ def play(task: Task, params, places, key: Array):
         age, total = age + 1, total + reward
         cut = (age >= task.limit) & ~terminated
         ended = cut | terminated
-        # As in Stable-Baselines3: the value after a limit of time is added to the last reward.
+        # As in Stable-Baselines3, the value after a time limit is added to the last reward.
         scaled = reward / task.unit
         beyond = value(params, jax.vmap(task.observe)(after))
         scaled = scaled + jnp.where(cut, task.discount * beyond, 0.0)
@@ -250,7 +250,7 @@ def learn(task: Task, rounds: int, setting: Setting):
     """A whole run.
 
     Returns per round the sum of returns and the number of ended episodes, and the effective sample
-    size and drift of what arrived, NaN before anything does (rounds,) each.
+    size and drift of what arrived, NaN before the first arrival; (rounds,) each.
     """
     first, second, third = jax.random.split(setting.key, 3)
     params = initial(task, first)

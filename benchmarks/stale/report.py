@@ -52,7 +52,7 @@ def half_width(values: np.ndarray) -> np.ndarray:
 
 
 def median(values: np.ndarray) -> tuple[float, float, float]:
-    """The median and its 95 % interval between two of the ordered values, which assumes nothing."""
+    """The median, and its distribution-free 95 % interval between two of the ordered values."""
     ordered, n = np.sort(values), len(values)
     below = np.cumsum([math.comb(n, i) / 2**n for i in range(n)])
     place = int((below <= 0.025).sum())
@@ -276,7 +276,7 @@ def text() -> str:
         *guard(tuning),
         "## What it costs",
         "",
-        "Written by `python benchmarks/stale/speed.py`: processor time in one thread, two 64-64 "
+        "Measured by `python benchmarks/stale/speed.py`: processor time in one thread, two 64-64 "
         "networks, CartPole. A cycle is two rollouts of 256 steps of each with their updates, in "
         "turn; numbers with an interval are medians over the cycles. The others are the best of "
         "several, for rollouts of 2048 steps.",

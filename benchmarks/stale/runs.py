@@ -1,4 +1,4 @@
-"""The files of the sweeps: what they hold, and which clip it selects for each correction."""
+"""The result files of the sweeps, and the clip that they select for each correction."""
 
 import csv
 from pathlib import Path
@@ -15,8 +15,8 @@ CORRECTIONS = (
 )  # fmt: skip
 PARTS_OF_VTRACE = ("ratio alone", "values alone")
 CLIPS, NARROW, COMMON, APART = (0.05, 0.1, 0.2, 0.4, 0.8), (0.1, 0.2, 0.4), 0.2, 0.1
-"""The clips of which one is selected, those that were the range at first, one for all, and the one
-with which V-trace is taken apart."""
+"""The clips to select from, the range that was tried first, one clip for all corrections, and the
+one with which V-trace is taken apart."""
 SELECTING = ("Swing-up", "Docking")
 """The tasks on which clips are selected."""
 ORDERS = ("in order", "out of order", "lost")

@@ -1,8 +1,8 @@
 """What corrections and DelayedPPO cost: `python benchmarks/stale/speed.py [cycles]`.
 
 Processor time in one thread. A cycle is four rollouts of 256 steps with their updates: PPO,
-DelayedPPO without delays twice, PPO, and the other way round in every second cycle, so that what
-else runs on the machine disturbs both alike. Both do the same work bit for bit. The four times of a
+DelayedPPO without delays twice, PPO, and the other way round in every second cycle, so that other
+work on the machine disturbs both alike. Both do the same work bit for bit. The four times of a
 cycle are added to pairs.csv beside this file, so that runs add up; the other numbers, for rollouts
 of 2048 steps, each the best of several, go to speed.csv. report.py makes tables of both.
 """

@@ -6,8 +6,8 @@
     python benchmarks/stale/sweep.py common   a clip of 0.2 for all
 
 The last three can be named together. Each writes a row per run to a file beside this one, as soon
-as a batch is there; what is already in the file is not run again, so that a sweep which was stopped
-goes on where it was. Returns are means over the episodes that ended within ten rounds. With
+as a batch is finished. Runs that are in the file are not repeated, so that a stopped sweep can
+continue. Returns are means over the episodes that ended within ten rounds. With
 JAX_COMPILATION_CACHE_DIR set, JAX keeps what it has compiled.
 """
 
@@ -52,7 +52,7 @@ def done(file: Path) -> set[Key]:
 
 
 def planned(what: str) -> list[Key]:
-    """The runs, the most telling first."""
+    """The runs, the most informative first."""
     if what == "tune":
         return [
             (task, 20, "out of order", c, clip, seed)

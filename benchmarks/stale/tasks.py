@@ -2,7 +2,7 @@
 
 CartPole, Pendulum and Acrobot are Gymnasium's CartPole-v1, Pendulum-v1 and Acrobot-v1, step by
 step (tests/stale/test_tasks.py compares them). Swing-up and Docking are our own: they serve to
-select settings, so that nothing is selected on what is reported.
+select settings, so that no setting is selected on a task that is reported.
 """
 
 from collections.abc import Callable

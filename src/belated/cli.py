@@ -40,7 +40,7 @@ app = App(
 )
 
 
-class _Plain(Console):
+class _PlainConsole(Console):
     """A console that prints names literally: without markup and without escape characters."""
 
     def __init__(self, **options: Any) -> None:
@@ -61,8 +61,8 @@ def _printable(text: str) -> str:
     )
 
 
-out = _Plain()
-err = _Plain(stderr=True)
+out = _PlainConsole()
+err = _PlainConsole(stderr=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -22,6 +22,7 @@ carry this out.
 from __future__ import annotations
 
 import asyncio
+import functools
 import io
 import json
 import os
@@ -31,10 +32,10 @@ import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar, overload
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, overload
 from urllib.parse import quote
 
 import numpy as np
@@ -62,6 +63,7 @@ MOST_REDIRECTIONS = 5
 
 Record = Trajectory | Costs | StepCost | Mapping[str, Any]
 Result = TypeVar("Result")
+Parameters = ParamSpec("Parameters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,10 +259,14 @@ class _Calls(ABC):
             outcomes = []
             for some in _portions(texts):
                 outcomes += yield from self._batch(some, self._patience)
+            if not texts:
+                yield from self._batch([], self._patience)
             return outcomes
         own = self._buffer.add(texts)
         try:
             yield from self._flush(0.0)
+            if not texts:
+                return (yield from self._batch([], 0.0))
             return (yield from self._deliver(list(zip(own, texts, strict=True)), 0.0))
         except ServiceError as error:
             if error.status is None or error.status in AGAIN:
@@ -430,7 +436,8 @@ class Client(_Calls):
     def feedback(self, records: Iterable[Record]) -> list[dict[str, Any]] | None:
         """Send records and return one outcome each; None: they wait in the buffer.
 
-        With a buffer, "undeliverable" is the outcome of a record that the server can never accept.
+        Without records, the learner hears that nothing has arrived until now. With a buffer,
+        "undeliverable" is the outcome of a record that the server can never accept.
         """
         return self._run(self._feedback(records))
 
@@ -471,6 +478,22 @@ class Client(_Calls):
         self.close()
 
 
+def _awaited(
+    method: Callable[Concatenate[Client, Parameters], Result],
+) -> Callable[Concatenate[AsyncClient, Parameters], Coroutine[Any, Any, Result]]:
+    """A method of `Client` for `AsyncClient`, whose `_run` returns a coroutine to await."""
+    call: Any = method
+
+    @functools.wraps(method)
+    async def awaited(
+        self: AsyncClient, /, *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> Result:
+        result: Result = await call(self, *args, **kwargs)
+        return result
+
+    return awaited
+
+
 class AsyncClient(_Calls):
     """`Client` with `async`: an asynchronous context manager with the same arguments."""
 
@@ -485,70 +508,17 @@ class AsyncClient(_Calls):
     async def _send(self, request: dict[str, Any]) -> Any:
         return await self._web.request(**request)
 
-    async def begin(self, key: str | None = None) -> int:
-        """See `Client`."""
-        return await self._run(self._begin(key))
-
-    @overload
-    async def decide(self, episode: int, step: int, state: int) -> tuple[int, float]: ...
-    @overload
-    async def decide(
-        self,
-        *,
-        state: int | None = ...,
-        features: Any = ...,
-        among: Any = ...,
-        key: str | None = ...,
-    ) -> ServedDecision: ...
-    async def decide(
-        self,
-        episode: int | None = None,
-        step: int | None = None,
-        state: int | None = None,
-        *,
-        features: Any = None,
-        among: Any = None,
-        key: str | None = None,
-    ) -> tuple[int, float] | ServedDecision:
-        """See `Client`."""
-        asked = {"state": state, "features": features, "among": among, "key": key}
-        return await self._run(self._decide_or_choose(episode, step, asked))
-
-    async def decide_many(self, asked: Iterable[Mapping[str, Any]]) -> list[ServedDecision]:
-        """See `Client`."""
-        return await self._run(self._choose(asked))
-
-    async def policy(self, episode: int) -> Floats:
-        """See `Client`."""
-        return await self._run(self._policy(episode))
-
-    async def feedback(self, records: Iterable[Record]) -> list[dict[str, Any]] | None:
-        """See `Client`."""
-        return await self._run(self._feedback(records))
-
-    async def flush(self) -> list[dict[str, Any]]:
-        """See `Client`."""
-        return await self._run(self._flush())
-
-    async def forget(self, episode: int) -> dict[str, Any]:
-        """See `Client`."""
-        return await self._run(self._forget(episode))
-
-    async def status(self) -> dict[str, Any]:
-        """See `Client`."""
-        return await self._run(self._status())
-
-    async def report(self) -> dict[str, Any]:
-        """See `Client`."""
-        return await self._run(self._report())
-
-    async def add_action(self, name: str | None = None) -> dict[str, Any]:
-        """See `Client`."""
-        return await self._run(self._add_action(name))
-
-    async def retire(self, action: int | str) -> dict[str, Any]:
-        """See `Client`."""
-        return await self._run(self._retire(action))
+    begin = _awaited(Client.begin)
+    decide = _awaited(Client.decide)
+    decide_many = _awaited(Client.decide_many)
+    policy = _awaited(Client.policy)
+    feedback = _awaited(Client.feedback)
+    flush = _awaited(Client.flush)
+    forget = _awaited(Client.forget)
+    status = _awaited(Client.status)
+    report = _awaited(Client.report)
+    add_action = _awaited(Client.add_action)
+    retire = _awaited(Client.retire)
 
     async def close(self) -> None:
         """See `Client`."""

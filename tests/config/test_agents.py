@@ -1,4 +1,4 @@
-"""Agents know what they request, and no more."""
+"""Agents are told what they request, and no more."""
 
 import dataclasses
 
@@ -28,7 +28,7 @@ def rate(agent):
 
 
 def test_agents_are_told_what_they_ask_for_and_no_more():
-    """K = 10; cut at the end of the run the delays add up to D = 14, the largest is 9."""
+    """K = 10. Cut at the end of the run, the delays sum to D = 14; the largest counts as K - 1."""
 
     def step(K, D):
         return pytest.approx(1 / (4 * np.sqrt(K + D)))
@@ -48,7 +48,7 @@ def test_agents_are_told_what_they_ask_for_and_no_more():
         assert oreps["learning_rate"] == pytest.approx(np.sqrt(2 * np.log(3 * 2) / (10 + 3 * 14)))
     pipeline = made("pipeline", agent=tuned)
     assert pipeline.max_delay == 9
-    assert rate(pipeline.agent) == step(10, 45)  # all delays 9, cut
+    assert rate(pipeline.agent) == step(10, 45)  # all delays are 9, cut at the end of the run
     bold = made("bold", agent=tuned)
     bold.begin_episode()
     assert rate(bold.agents[0]) == step(10, 0)
@@ -165,7 +165,7 @@ def test_explicit_exploration_may_follow_the_threshold_of_skipping():
 
 
 def test_the_papers_table_is_set_up_as_its_theorems_ask():
-    """Late paths need explicit exploration and skipping; the radius as printed contains K."""
+    """Late paths need explicit exploration and skipping; the printed radius depends on K."""
     table = {learner.name: learner for learner in named("grid-delay").agents}
     late = table["full, unknown, paths late"]
     assert late.agent.kind == "skipping"

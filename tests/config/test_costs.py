@@ -1,4 +1,4 @@
-"""Cost processes of the lab, against their formulas; and recorded delays."""
+"""Cost processes of the lab follow their formulas, and flights give recorded delays."""
 
 import numpy as np
 import pytest

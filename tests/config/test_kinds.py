@@ -164,7 +164,7 @@ PARTS = {name: name for name in ("transitions", "update", "explore")} | {"cost p
     ("place", "kind"), [(place, kind) for place, (_, kinds) in KINDS.items() for kind in kinds]
 )
 def test_every_kind_of_part_can_be_run_from_toml(place, kind):
-    if kind == "poold" and importlib.util.find_spec("poold") is None:  # importing changes figures
+    if kind == "poold" and importlib.util.find_spec("poold") is None:  # its import alters figures
         pytest.skip("poold is not installed")
     made = {"environment": part("gridworld", size=3, horizon=4), "delays": part("fixed", delay=1),
             "costs": None, "agent": part("oppo")}  # fmt: skip
@@ -220,7 +220,7 @@ def test_every_registered_kind_is_tested(place):
 
 
 def test_a_part_may_hold_a_list_of_parts():
-    """Classes are called without the objects of the lab; their parts still get them."""
+    """A maker without positional-only arguments gets no object of the lab; its parts still do."""
 
     def one(told, /, weight=1.0):
         return told, weight

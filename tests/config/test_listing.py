@@ -1,4 +1,4 @@
-"""The list of kinds is whole, and the page in the repository is current."""
+"""The list of kinds is complete, and the page in the repository is current."""
 
 import importlib.util
 from pathlib import Path

@@ -1,8 +1,9 @@
-"""Your own kinds, by `module:function`: in files, in workers, in reports."""
+"""Kinds of a user's own, named `module:function`, work in files, in workers and in reports."""
 
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import belated as bl
+import recorder
 from belated.lab import Results, knowledge, run, store, toml
 from belated.lab.task import agent_of, delays_of, rehearse, world_of
 
@@ -18,29 +20,10 @@ MODULE = """
 import numpy as np
 import belated as bl
 from belated.lab import Told
-
-class Uniform:
-    information, uses_paths = "full", False
-    def __init__(self, problem):
-        self.problem, self.begun = problem, 0
-    def open_episodes(self):
-        return []
-
-    def is_open(self, number):
-        return False
-
-    def begin_episode(self, now=None):
-        self.begun += 1
-        return bl.Episode(self.begun - 1, np.full(self.problem.shape, 1 / self.problem.actions))
-    def observe(self, records, now=None):
-        list(records)
-    def forget(self, episode):
-        pass
-    def diagnostics(self):
-        return {"begun": self.begun}
+from recorder import Recorder
 
 def uniform(told: Told):
-    return Uniform(told.problem)
+    return Recorder(told.problem, uses_paths=False)
 
 def cautious(told: Told, /, *, agent, scale=1.0):
     return agent(told)
@@ -64,9 +47,7 @@ def no_agent(told: Told, /):
     return 3
 
 def seer(told: Told):
-    agent = Uniform(told.problem)
-    agent.information = "bandit"
-    return agent
+    return Recorder(told.problem, "bandit", uses_paths=False)
 
 def broken(told: Told):
     return {}["x"]
@@ -116,8 +97,9 @@ agent = { kind = "oppo", update = { kind = "softmax", learning_rate = 0.1 } }
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A directory with the module and the file; the module is forgotten afterwards."""
+    """A directory with the module and the file; the module is unloaded afterwards."""
     (tmp_path / "mine.py").write_text(MODULE)
+    shutil.copy(recorder.__file__, tmp_path)  # for other processes
     (tmp_path / "raises.py").write_text("1 / 0")
     (tmp_path / "own.toml").write_text(FILE)
     monkeypatch.chdir(tmp_path)
@@ -132,7 +114,7 @@ def test_an_experiment_of_own_parts_runs_from_the_shell(place):
     subprocess.run([*command, "--jobs", "1", "--out", "out"], check=True, capture_output=True)
     rows = store.rows(place / "out")
     assert rows["agent"].unique(maintain_order=True).to_list() == ["uniform", "cautious"]
-    np.testing.assert_allclose(rows["value"], 4 * 0.5)  # four steps, each 0.5 whatever is done
+    np.testing.assert_allclose(rows["value"], 4 * 0.5)  # four steps that cost 0.5 in any case
     assert set(rows["delay"]) == {4}  # 8 times the mean cost
     assert '"kind": "mine:uniform"' in rows["parameters"][0]
 
@@ -231,7 +213,7 @@ agents = [{ name = "A", kind = "reader:agent", log = { file = "data/waits.csv" }
 
 
 def test_a_function_gets_its_file_wherever_the_project_is(tmp_path, monkeypatch):
-    """As a path; the content is what tells one experiment from another, also for agents."""
+    """The function gets a path; experiments differ if the content of the file differs."""
     old, new = tmp_path / "old", tmp_path / "new"
     (old / "data").mkdir(parents=True)
     (old / "data" / "waits.csv").write_text("waited\n1\n0\n2\n")

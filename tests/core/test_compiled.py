@@ -1,4 +1,4 @@
-"""Kernels that are compiled when one of them is first called, by whichever thread."""
+"""Kernels are compiled when one of them is first called, in any thread."""
 
 import importlib
 import re
@@ -30,7 +30,7 @@ def both(x):
 
 
 def test_threads_may_call_first_at_once(tmp_path, monkeypatch):
-    """Each kernel calls others, of its module and of another one."""
+    """The kernels call kernels of their own module and of another one."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "inner_kernels.py").write_text(INNER)
     (tmp_path / "outer_kernels.py").write_text(OUTER)
@@ -42,11 +42,11 @@ def test_threads_may_call_first_at_once(tmp_path, monkeypatch):
         calls = [pool.submit(kernel, 5) for kernel in (both, plus_one, twice) * 2]
         assert [call.result() for call in calls] == [21, 11, 10] * 2
     assert (both.__name__, both(1), outer.both(1)) == ("both", 5, 5)
-    assert outer.both is not both  # numba's own stands in the module now
+    assert outer.both is not both  # the module now holds numba's own function
 
 
 def test_nobody_else_imports_numba():
-    """A kernel of numba's own could not call one that waits for its first call."""
+    """A kernel that numba makes directly cannot call one that is not compiled yet."""
     package = Path(belated.__file__).parent
     importing = {
         file.name

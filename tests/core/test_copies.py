@@ -1,4 +1,4 @@
-"""Copies of learners, recomputed."""
+"""Copies of learners, compared with a recomputation."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def softmax(total, eta):
 
 
 def q_with_bonus(counts, costs, policy):
-    """Q of observed frequencies, bonus 0.3 / sqrt(n), clipped, 0 where nothing was seen."""
+    """Clipped Q of observed frequencies with bonus 0.3 / sqrt(n); 0 where nothing was seen."""
     H, S, A = policy.shape
     V, Q = np.zeros(S), np.zeros((H, S, A))
     for h in reversed(range(H)):
@@ -29,7 +29,7 @@ def q_with_bonus(counts, costs, policy):
 @pytest.mark.parametrize("paths", ["late", "at once"])
 @pytest.mark.parametrize("bold", [True, False])
 def test_every_copy_learns_from_its_own_episodes(paths, bold):
-    """Every copy: its own costs and its own counts, the batch included."""
+    """Every copy uses its own costs and its own counts, those of the new batch included."""
     rng = np.random.default_rng(8)
     H, S, A, K, largest, eta = 3, 3, 2, 40, 3, 0.7
     world = oracles.random_world(rng, H, S, A)
@@ -68,7 +68,7 @@ def test_every_copy_learns_from_its_own_episodes(paths, bold):
 
 
 def test_bold_against_a_pool_written_again():
-    """Hedge over arms per copy; lost feedback keeps a copy busy for ever."""
+    """Each copy runs Hedge over the arms; lost feedback keeps its copy busy for ever."""
     rng = np.random.default_rng(3)
     A, K, eta = 3, 60, 0.4
     world = bl.environments.bandit([0.2, 0.5, 0.7])
@@ -115,7 +115,7 @@ COPIED = {
 
 @pytest.mark.parametrize("kind", COPIED)
 def test_copies_are_saved(kind, tmp_path):
-    """The loaded copies play on as the others do, also those that are made afterwards."""
+    """Loaded copies play what the saved ones play; so do copies that are made afterwards."""
     world = oracles.random_world(np.random.default_rng(0))
     agent = bl.wrappers.Parallel(lambda: COPIED[kind](world.problem), 5)
     agents, rng, line = [agent], np.random.default_rng(1), bl.DelayLine()

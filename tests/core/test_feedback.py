@@ -120,7 +120,7 @@ def test_a_policy_is_copied_when_it_is_asked_for():
     episode.policy[:] = [1.0, 0.0]
     assert np.all(shared == 0.5)
     assert not episode.plays(shared)
-    assert episode.probabilities(0, 0)[0] == 1.0  # the caller's own is what it plays
+    assert episode.probabilities(0, 0)[0] == 1.0  # the episode plays the caller's own array
     assert agent.begin_episode().shared is shared  # nothing was learned: one array for both
 
 

@@ -1,4 +1,4 @@
-"""Forged files with right checksums: refused in one sentence, or a lawful agent; never a crash."""
+"""A forged file with a valid checksum is refused in one sentence or gives a valid agent."""
 
 import json
 import subprocess
@@ -19,8 +19,8 @@ FILES = 5500 if FULL else 250
 
 
 @pytest.mark.slow
-def test_thousands_of_forged_files_are_refused_or_lawful(tmp_path):
-    """In another process, so that a segmentation fault is a failure and not the end."""
+def test_thousands_of_forged_files_are_refused_or_valid(tmp_path):
+    """The files are read in another process: a segmentation fault there is only a failure."""
     script = Path(__file__).parents[1] / "forging.py"
     done = subprocess.run(
         [sys.executable, str(script), str(FILES), "13"],
@@ -31,7 +31,7 @@ def test_thousands_of_forged_files_are_refused_or_lawful(tmp_path):
     assert found["wrong"] == []
     outcome = found["outcome"]
     assert sum(outcome.values()) == FILES
-    assert outcome["refused"] > 0.6 * FILES  # so that most changes did change something
+    assert outcome["refused"] > 0.6 * FILES  # most changes did change something
     assert outcome["the same"] > 0.05 * FILES
     assert len(found["kinds"]) == len(set(forging.CHANGES))
 
@@ -100,13 +100,13 @@ def test_many_agents_that_share_one_array_take_no_memory(tmp_path):
 
 @pytest.mark.parametrize("length", [10, 300_000])
 def test_long_lists_are_read_in_one_go(tmp_path, length):
-    """Lists of megabytes: reading takes linear, not quadratic time."""
+    """Reading a list of megabytes takes linear, not quadratic time."""
     file = saved(tmp_path, "oppo known full anytime")
     state(file)["waiting"]["dict"]["counted"]["list"] = [5] * length
     assert "counted must be" in refusal(tmp_path, file)
 
 
-def test_two_agents_of_one_state_are_strangers():
+def test_two_agents_of_one_state_are_independent():
     for name, make in MAKERS.items():
         where = forging.world(name)
         agent, line = make(where), bl.DelayLine()

@@ -1,4 +1,4 @@
-"""The inbox: every record in exactly one class, deadlines, and nothing lost in saving."""
+"""The inbox puts every record into exactly one class, keeps deadlines, and can be saved."""
 
 import contextlib
 import math
@@ -38,10 +38,10 @@ def costs(number, which=0):
 
 
 class Model:
-    """What an inbox must do, with sets and nothing else.
+    """The rules of an inbox, written with sets and nothing else.
 
     came: (episode, key) -> value. open: episodes that wait. The last `remember` closed episodes are
-    remembered if anything of them came.
+    remembered if any of their feedback came.
     """
 
     def __init__(self, deadline, grace, remember):
@@ -52,7 +52,7 @@ class Model:
         self.told = dict.fromkeys(self.ended, 0)
 
     def untold(self, kind):
-        """What a deadline did since it was last told."""
+        """The episodes that a deadline ended in this way since the last call."""
         first, self.told[kind] = self.told[kind], len(self.ended[kind])
         return tuple(self.ended[kind][first:])
 
@@ -79,7 +79,7 @@ class Model:
         self.begun += 1
 
     def take(self, n, values):
-        """values: what a record says, by key."""
+        """The class of a record. values: its content, by key."""
         if n >= self.begun:
             return "unknown"
         known = {key: self.came[n, key] for key in values if (n, key) in self.came}
@@ -97,7 +97,7 @@ class Model:
                 self.close(n)
 
     def batch(self, records):
-        """A batch closes its episodes at its end, except for what they then still take."""
+        """The classes of the records of a batch, which closes its episodes only at its end."""
         self.touched, kinds = [], []
         for record in records:
             kind = self.one(record)
@@ -147,9 +147,9 @@ action = st.one_of(
     st.sampled_from([0, 1, 3, 10_000]),
 )
 def test_every_record_is_in_exactly_one_class(actions, deadline, after, remember):
-    """And every episode that a deadline closes in exactly one report.
+    """Every episode that a deadline closes is in exactly one report, too.
 
-    Against sets; halfway the inbox is written and read back.
+    `Model` is the oracle; halfway, the inbox is written and read back.
     """
     default, grace = (None, None) if deadline is None else after
     inbox = bl.Inbox(bandit(), deadline=deadline, default=default, grace=grace, remember=remember)
@@ -196,7 +196,7 @@ def test_every_record_is_in_exactly_one_class(actions, deadline, after, remember
 
 
 def test_a_queue_that_doubles_reorders_and_splits_gives_the_agent_that_saw_each_once():
-    """The policy afterwards, bit for bit: equal batches in another order."""
+    """The policies agree bit for bit, although the batches have another order."""
     rng = np.random.default_rng(0)
     plain, inbox = bandit(), bl.Inbox(bandit())
     for _ in range(30):
@@ -308,7 +308,7 @@ def test_what_a_begin_an_observe_or_a_refused_batch_closes_is_in_the_next_report
 
 @pytest.mark.parametrize("clock", [False, True])
 def test_what_is_late_within_the_grace_moves_the_agent_as_if_it_had_been_in_time(clock):
-    """Bit for bit an agent without an inbox that gets the same records; not after the grace."""
+    """Until the grace ends, the policies are those of an agent without an inbox, bit for bit."""
     now = [0.0]
     timed = {"clock": lambda: now[0]} if clock else {}
     inbox, plain = bl.Inbox(bandit(), deadline=2, grace=3, **timed), bandit()
@@ -463,7 +463,7 @@ def test_an_inbox_around_an_agent_that_has_begun_dates_it_now():
     inbox = bl.Inbox(agent, deadline=5, clock=lambda: now[0])
     now[0] = 5.0
     assert inbox.expire() == bl.Report(())
-    agent.begin_episode()  # not through the inbox: dated when it is next asked
+    agent.begin_episode()  # not through the inbox, which dates the episode at its next call
     now[0] = 6.0
     assert inbox.expire().forgotten == (1, 2)
     now[0] = 11.1

@@ -1,4 +1,4 @@
-"""An argument that does not exist is answered by one sentence, and by nothing else."""
+"""An unknown argument is refused in one sentence."""
 
 import functools
 import inspect
@@ -24,7 +24,7 @@ def found(path):
 
 
 def given(item):
-    """A value for every argument that must be given; none is looked at."""
+    """A value for every required argument; no value is used."""
     parameters = inspect.signature(item).parameters.values()
     return {
         p.name: PROBLEM
@@ -84,7 +84,7 @@ def test_the_sentences_of_two_mistakes():
     )
 
 
-def test_other_mistakes_are_told_as_they_are():
+def test_other_mistakes_keep_their_message():
     @explained
     def outer(value):
         return inner(vale=value)

@@ -1,4 +1,4 @@
-"""Threads that share an agent: every number is used once, and no record is lost."""
+"""Threads share an agent: every number is used once, and no record is lost."""
 
 import pickle
 import sys
@@ -11,6 +11,7 @@ import belated as bl
 import oracles
 from belated.parts import Softmax, Weighted
 from belated.tabular.trial import feedback
+from limits import LIMIT
 
 WORLD = oracles.random_world(np.random.default_rng(0), 2, 3, 2)
 THREADS, EACH = 6, 60
@@ -28,7 +29,7 @@ def make():
 
 @pytest.fixture
 def impatient():
-    """Threads change places as often as they can."""
+    """Python switches between threads as often as it can."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -75,14 +76,14 @@ def test_threads_get_every_number_once_and_lose_no_record(tmp_path):
 
 
 def test_a_call_waits_until_the_one_before_has_ended():
-    """The second thread asks while the first is inside, and gets in when it is out."""
+    """The second thread calls while the first is inside, and enters when the first has left."""
     inside, leave, order = threading.Event(), threading.Event(), []
 
     class Slow(bl.DelayedOPPO):
         def begin_episode(self, now=None):
             order.append("in")
             inside.set()
-            leave.wait(10)
+            assert leave.wait(LIMIT)
             episode = super().begin_episode()
             order.append("out")
             return episode
@@ -90,7 +91,7 @@ def test_a_call_waits_until_the_one_before_has_ended():
     agent = bl.wrappers.Locked(Slow(WORLD.problem))
     first = threading.Thread(target=agent.begin_episode)
     first.start()
-    inside.wait(10)
+    assert inside.wait(LIMIT)
     second = threading.Thread(target=agent.begin_episode)
     second.start()
     second.join(0.1)
@@ -121,7 +122,7 @@ def test_one_lock_is_enough():
     ],
 )
 def test_the_lock_is_outside(wrap):
-    """Inside, it would guard one call but not what the wrapper does between two of them."""
+    """Inside, the lock would guard single calls but not what the wrapper does between them."""
     with pytest.raises(ValueError, match="must not be Locked, which belongs outside of all other"):
         wrap(make())
 

@@ -1,4 +1,4 @@
-"""Every wrapper inside every wrapper: it works as it must, or is refused in one sentence."""
+"""Every wrapper inside every wrapper works correctly or is refused in one sentence."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,6 @@ from belated.wrappers import Bold, Doubling, Lazy, Locked, Parallel, Pipeline, S
 
 WORLD = bl.environments.random_mdp(3, 2, 2, seed=0)
 DELAY = 3
-SETTLED = "used"
 
 
 def plain():
@@ -64,7 +63,7 @@ def test_a_wrapper_inside_a_wrapper(outer, inner):
     told = agent.diagnostics()
     assert told["begun"] == K
     assert told.get("late", 0) == told.get("inbox_late", 0) == 0
-    assert told.get("skipped", 0) == 0 or inner == "Doubling"  # by the threshold of its phase
+    assert told.get("skipped", 0) == 0 or inner == "Doubling"  # it skips by its phase's threshold
     assert told.get("inbox_forgotten", 0) == 0
     assert told["forgotten"] == 0
     assert len(agent.open_episodes()) <= 3 + DELAY * ("hold" in outer + inner)
@@ -85,7 +84,7 @@ def test_what_is_deeper_inside_counts_too():
 
 
 def test_what_was_skipped_outside_of_a_pipeline_is_used_in_time():
-    """Episodes older than the threshold are forgotten, but not what a pipeline holds of them."""
+    """Episodes older than the threshold are forgotten; records that a pipeline holds are not."""
     agent, rng = Skipping(Pipeline(plain(), 6), 2), np.random.default_rng(0)
     for k in range(20):
         policy = agent.begin_episode().policy

@@ -1,4 +1,4 @@
-"""Paths that `act` notes, decisions in one call, and what an inbox says of missing paths."""
+"""Paths that `act` notes, decisions in one call, and how an inbox reports missing paths."""
 
 import warnings
 
@@ -18,7 +18,7 @@ def agent(problem=ARMS):
 
 
 def test_a_noted_path_joins_when_the_costs_arrive():
-    """Bit for bit the agent that gets the path without its end."""
+    """The policies are those of an agent that gets the path without its end, bit for bit."""
     noting, told = agent(TWO), agent(TWO)
     rng = np.random.default_rng(0)
     for k in range(30):
@@ -45,13 +45,13 @@ def test_an_equal_path_is_ignored_and_another_is_a_conflict():
     learner.observe([bl.Trajectory(1, [1, 1, 0], actions)])  # it came before
     with pytest.raises(bl.FeedbackError, match="it must be what act has drawn"):
         learner.observe([bl.Trajectory(1, [0, 1, 0], actions)])
-    learner.observe([bl.Costs(0, [0.5, 0.5])])  # one step was not asked for
+    learner.observe([bl.Costs(0, [0.5, 0.5])])  # act was not called for one step
     assert learner.is_open(0)
     learner.observe([bl.Trajectory(0, [1, 0, 0], [action[0], 0])])
     assert not learner.is_open(0)
 
 
-def test_what_was_asked_twice_is_not_known():
+def test_a_step_that_act_drew_twice_is_not_noted():
     learner, rng = agent(), np.random.default_rng(0)
     episode = learner.begin_episode()
     assert {episode.act(0, state=0, rng=rng)[0] for _ in range(60)} == {0, 1, 2}
@@ -106,7 +106,7 @@ def test_decide_is_begin_act_and_path():
     learner.observe([bl.Costs(0, [0.3])])
     assert learner.diagnostics()["used"] == 1
     again = agent()
-    assert [again.decide().action for _ in range(20)] == [agent_.action for agent_ in draws(20)]
+    assert [again.decide().action for _ in range(20)] == [other.action for other in draws(20)]
     begun = again.begun
     for bad, message in (
         ({"rng": 0}, r"rng must be a Generator such as numpy.random.default_rng\(0\), got 0"),
@@ -255,5 +255,5 @@ def test_costs_in_a_small_part_of_their_range_are_warned_of_once():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fed(0.9 + 0.06 * (np.arange(300) % 2))  # 6 % of the range
-        fed(np.ones(150))  # nothing but silence so far
-        fed([0.9, 0.91] * 49)  # too few to say
+        fed(np.ones(150))  # no success so far
+        fed([0.9, 0.91] * 49)  # too few costs to tell

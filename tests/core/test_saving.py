@@ -1,4 +1,4 @@
-"""Saved agents: bit for bit, in a new process, and never anything else from a bad file."""
+"""Saved agents continue bit for bit, also in a new process; bad files are refused."""
 
 import hashlib
 import json
@@ -80,7 +80,7 @@ def test_a_loaded_agent_continues_bit_for_bit(world, make, tmp_path):
 @agents
 @pytest.mark.slow
 def test_a_state_shares_nothing_that_changes(world, make):
-    """Two copies, one of them driven apart, and an agent that was never copied."""
+    """Two copies, one of which plays other episodes, and an agent that was never copied."""
     agent, control, line, rng = make(world), make(world), bl.DelayLine(), np.random.default_rng(2)
     play(world, agent, 0, 15, line, rng, control)
     apart, beside = (type(agent).from_state(agent.state()) for _ in range(2))
@@ -136,7 +136,7 @@ def saved(tmp_path, name="skipping confidence bandit"):
 
 @pytest.mark.slow
 def test_damaged_files_are_refused(tmp_path):
-    """Flips, cuts, insertions, swaps: an error, or the identical agent."""
+    """Flips, cuts, insertions and swaps give an error or the identical agent."""
     good = saved(tmp_path)
     rng = np.random.default_rng(0)
     path, refused = tmp_path / "bad", 0
@@ -172,7 +172,7 @@ def header_of(content):
 
 
 def rewritten(tmp_path, change, good):
-    """A file with a right checksum whose description was changed."""
+    """A file with a valid checksum whose description was changed."""
     header, arrays = header_of(good)
     change(header)
     text = json.dumps(header).encode()
@@ -234,7 +234,7 @@ FORGERIES = {
     "a part of another argument": lambda h: inside(h)["configuration"]["dict"].update(
         costs=argument(h, "update")
     ),
-    "a value that is none": lambda h: inside(h).update(explored={"number": 0}),
+    "a value of an unknown type": lambda h: inside(h).update(explored={"number": 0}),
     "an array for a number": lambda h: inside(h).update(explored={"array": 0}),
     "fields that are no table": lambda h: h["agent"].update(state=[]),
     "an episode open twice": lambda h: ledger(h)["open"]["list"].append(
@@ -290,7 +290,7 @@ def leaves(value, found):
 
 @pytest.mark.parametrize("name", ["skipping confidence bandit", "bold known full", "oreps unknown"])
 def test_any_forged_value_is_refused_or_harmless(tmp_path, name):
-    """One place at a time: SavedFileError, or an agent that still gives distributions."""
+    """One forged place gives a SavedFileError or an agent that still plays distributions."""
     wrong = (None, -1, 0, 1, 10_000, 0.5, float("nan"), True, "x", [], {}, {"array": 0})
     rng, refused = np.random.default_rng(0), 0
     good = saved(tmp_path, name)
@@ -457,7 +457,7 @@ def test_policies_that_open_episodes_share_are_written_once(tmp_path):
     assert len(content) - arrays < 6 * 8 * 5 * 50 * 4
     loaded = bl.load(tmp_path / "agent")
     policies = {id(entry.memory.policy.base) for entry in loaded._ledger}
-    assert len(policies) == 1  # nor do they take their place in memory twice
+    assert len(policies) == 1  # memory holds the policy once, too
 
 
 @bl.saving.register

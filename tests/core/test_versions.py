@@ -1,4 +1,4 @@
-"""Policies of open episodes: shared by version, kept by difference, equal to the last bit."""
+"""Policies of open episodes are shared, kept as differences, and equal to the last bit."""
 
 import hashlib
 import json
@@ -54,7 +54,7 @@ def test_a_policy_is_made_again_to_the_last_bit(by_difference):
 
 
 def test_which_rows_differ_takes_a_bit_for_each(by_difference):
-    """So that a policy of which R rows differ never takes more than 8 R A bytes and n / 8."""
+    """A policy with R changed rows of n takes at most 8 R A + n / 8 bytes."""
     rng, kept = np.random.default_rng(1), Versions()
     first = rng.dirichlet(np.ones(3), size=(10, 100))
     kept.keep(bl.core.arrays.frozen(first))
@@ -75,7 +75,7 @@ def test_the_sign_of_zero_is_kept(by_difference):
     assert np.signbit(whole(found)[0, 0, 0])
 
 
-def test_of_certain_actions_their_numbers_are_kept(by_difference):
+def test_deterministic_policies_are_kept_as_action_numbers(by_difference):
     certain = bl.core.arrays.one_hot(np.array([[0, 2], [1, 1]]), 3)
     found = Versions().keep(bl.core.arrays.frozen(certain))
     assert isinstance(found, Choices)
@@ -101,11 +101,11 @@ def test_rows_that_are_never_looked_at_are_not_kept(by_difference):
 
 
 KNOWING = ("known", "mixture")
-"""Names of agents that know the transitions, and need no row that these never come to."""
+"""Names of agents that know the transitions, and need no row that cannot be reached."""
 
 
 OTHERS = ("oreps", "ftrl", "uob", "ucbvi", "posterior", "q learning", "actor", "dilated")
-"""Names of agents that remember something else."""
+"""Names of agents that remember something other than a policy."""
 
 
 @pytest.mark.parametrize("name", [n for n in AGENTS if not any(word in n for word in OTHERS)])
@@ -125,7 +125,7 @@ def test_reachable_states_are_those_that_occupancies_reach():
     world = bl.environments.gridworld(size=5, horizon=7)
     found = world.mdp.transitions.reachable(world.problem.start_probabilities, 7)
     rows, columns = np.divmod(np.arange(25), 5)
-    for h in range(7):  # in h steps, as far as h cells
+    for h in range(7):  # h steps lead to cells at a distance of at most h
         np.testing.assert_array_equal(found[h], rows + columns <= h)
 
 
@@ -155,7 +155,7 @@ def test_a_grid_is_learned_bit_for_bit_from_a_part_of_its_rows(monkeypatch):
     assert np.mean(rows) < 0.5 * 6 * 6 * 8
 
 
-def test_episodes_between_two_lessons_share_a_policy():
+def test_episodes_between_two_updates_share_a_policy():
     world = bl.environments.gridworld(size=3, horizon=4)
     agent = bl.DelayedOPPO(world.problem, transitions=Bonus(), update=Softmax(0.2))
     for _ in range(5):

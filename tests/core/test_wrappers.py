@@ -1,4 +1,4 @@
-"""Skipping, doubling, Parallel, BOLD and Pipeline: T4, T6, T7, T9, T10, T17, T22."""
+"""Skipping, Doubling, Parallel, Bold and Pipeline: T6, T7, T9, T10, T17, T22."""
 
 import math
 import tracemalloc
@@ -19,7 +19,7 @@ BANDIT = {"costs": Weighted(1), "update": Softmax(1)}
 
 
 class Watched:
-    """An agent that writes down something after every beginning."""
+    """An agent that notes `look(agent)` after every beginning."""
 
     def __init__(self, agent, look):
         self.agent, self.look, self.seen, self.policies = agent, look, [], []
@@ -129,7 +129,7 @@ def test_phases(seed, information, literal):
     run = bl.simulate(world, agent, delays=delays, episodes=40)
     kappa = world.problem.actions**1.5 if information == "bandit" else 1.0
     missing, counting = run.missing[:-1], Counting(world.problem.actions)
-    if not literal:  # what is overdue does not count
+    if not literal:  # overdue episodes do not count
         waiting = []
         for k in range(40):
             waiting.append(counting.begin(k)[0])
@@ -297,7 +297,7 @@ def test_regret_of_delayed_exp3():
         run = bl.simulate(world, agent, delays=drawn, episodes=K, seed=seed)
         regrets.append(run.regret[-1] / (2 * math.sqrt(math.log(A) * (A * K + total))))
     assert np.mean(regrets) <= 1.0
-    assert np.mean(regrets) >= 0.05  # it is not trivially true: costs change against the learner
+    assert np.mean(regrets) >= 0.05  # the bound is not trivial: costs change against the learner
 
 
 @pytest.mark.long

@@ -1,6 +1,6 @@
 """Gymnasium environments as worlds, in the loop, and with late rewards.
 
-Oracles: value iteration and play on Gymnasium's own objects, written without our machinery.
+Oracles: value iteration and play on Gymnasium's own objects, written without the package.
 """
 
 import subprocess
@@ -91,7 +91,7 @@ def sampled_returns(env, policy, horizon, episodes, seed):
 )
 @pytest.mark.long
 def test_sampled_returns_agree_with_the_exact_value(name, options):
-    """20,000 episodes in the real environment, within three standard errors (fixed seeds)."""
+    """The mean of 20,000 real episodes is within three standard errors (fixed seeds)."""
     horizon = CASES[name]["horizon"]
     env = gymnasium.make(name, disable_env_checker=True, **options)
     world = bl.environments.from_gymnasium(env, horizon)
@@ -132,7 +132,7 @@ def uniform_agent(env, horizon):
 
 @pytest.mark.slow
 def test_the_loop_plays_what_the_world_says():
-    """Mean realised cost of 3,000 episodes within three standard errors of the exact value."""
+    """The mean realised cost of 3,000 episodes is within three standard errors of the value."""
     env = gymnasium.make("FrozenLake-v1")
     horizon = 25
     world = bl.environments.from_gymnasium(env, horizon)
@@ -190,7 +190,7 @@ def test_the_loop_is_decided_by_its_seed_and_delays_do_not_depend_on_the_agent()
 
 
 def test_an_agent_learns_in_the_loop():
-    """CliffWalking, paths unknown, 5 episodes late: near the 13 steps of the best path."""
+    """CliffWalking, unknown transitions, delay 5: the agent nears the best path of 13 steps."""
     problem = bl.environments.gym_problem("CliffWalking-v1", 40)
     agent = bl.DelayedOPPO(
         problem,
@@ -233,7 +233,7 @@ def test_rewards_must_be_told_where_there_is_no_table():
         env, Recorder(problem, "bandit", policy=policy), episodes=2, rewards=(-1, 2)
     )
     assert run.returns.tolist() == [8.0, 8.0]
-    np.testing.assert_allclose(run.realised, 2 * 2 / 3)  # four steps free, two out of the game
+    np.testing.assert_allclose(run.realised, 2 * 2 / 3)  # four steps cost 0; two follow the end
     with pytest.raises(ValueError, match="reward must be from 0 to 1, got 2"):
         bl.gymnasium.gym_loop(
             env, Recorder(problem, "bandit", policy=policy), episodes=2, rewards=(0, 1)
@@ -368,19 +368,19 @@ EXPECTED = (
     "ignore:.*is different from the unwrapped version:UserWarning",
     "ignore:.*A Box observation space m:UserWarning",
 )
-"""It is a wrapper, and CartPole has wide bounds."""
+"""Warnings that are expected: LateRewards is a wrapper, and CartPole has wide bounds."""
 
 
 @pytest.mark.parametrize("name", LATE)
 @pytest.mark.filterwarnings(*EXPECTED)
 def test_gymnasium_finds_nothing_wrong(name):
-    """Its own checker; other warnings, such as of versions out of date, are errors."""
+    """The checker of Gymnasium passes; warnings that are not expected are errors."""
     assert bl.gymnasium.LateRewards is not None
     check_env(LATE[name](), skip_render_check=True)
 
 
 def episodes_of(env, count, seed=None):
-    """What came in each episode of six steps: (when, episode, rewards)."""
+    """The late rewards of the first `count` episodes, as (when, episode, rewards)."""
     got = []
     for k in range(count):
         _, info = env.reset(seed=seed if k == 0 else None)
@@ -394,7 +394,7 @@ def episodes_of(env, count, seed=None):
 
 
 def test_a_reset_with_a_seed_starts_over():
-    """Numbering and delays; other seeds have other delays, as copies in a vector need."""
+    """Numbers and delays start over; other seeds draw other delays, as vector copies need."""
     env = late(bl.delays.geometric(3), seed=1)
     first = episodes_of(env, 40, seed=5)
     assert episodes_of(env, 40, seed=5) == first == episodes_of(geometric_twin(), 40, seed=5)
@@ -410,7 +410,7 @@ def geometric_twin():
 
 
 def test_delays_are_drawn_as_episodes_come():
-    """Past the first block of 1,024; the mean over 1,500 within four standard errors."""
+    """Draws go on past the first block of 1,024; their mean is within four standard errors."""
     env = late(bl.delays.geometric(2))
     env.reset(seed=0)
     drawn = []

@@ -1,4 +1,4 @@
-"""From data to objects: the same world and delays for all agents, and seeds that reach all."""
+"""Objects made from data: one world and one draw of delays for all agents, and their seeds."""
 
 import dataclasses
 
@@ -26,7 +26,7 @@ def test_all_agents_face_the_delays_that_simulate_would_draw():
 
 DRAWING = sorted(name for name, make in config.AGENTS.kinds.items() if "seed" in accepted(make))
 DECIDING = ["linear_sampler", "otf_lin_ucb", "ridge", "thompson_by_hand", "vowpal_wabbit"]
-"""Those that draw in decisions with features."""
+"""The agents that draw and decide with features."""
 TABLES = sorted(set(DRAWING) - set(DECIDING))
 ARMS = dataclasses.replace(TINY, environment=part("bandit", means=(0.2, 0.5, 0.6, 0.7)),
                            information="bandit", episodes=20)  # fmt: skip
@@ -42,7 +42,7 @@ def test_the_agents_that_draw_are_known():
 
 
 def policies(experiment, seed, number=10):
-    """What an agent plays before any feedback."""
+    """The policies of an agent before any feedback."""
     scene = experiment.scene("")
     world = world_of(scene, seed)
     delays = delays_of(scene, world, seed)
@@ -109,7 +109,7 @@ def test_the_seed_of_the_run_makes_another_world_with_other_costs():
 
 
 def twice(seed, other):
-    """A delay model of an own function, which draws its mean."""
+    """A delay model that a user's function makes; it draws the delay."""
     return bl.delays.fixed(int(np.random.default_rng(seed).integers(1000)) + other)
 
 

@@ -66,7 +66,7 @@ def test_tables_and_figures_of_decisions(tmp_path):
     assert "LinUCB" in str(results.table("costs"))
 
 
-def test_what_cannot_be_is_said_in_one_sentence():
+def test_a_wrong_file_is_refused_in_one_sentence():
     costs = FILE.replace("[[agents]]", 'costs = "random"\n\n[[agents]]', 1)
     with pytest.raises(ValueError, match="costs must be left out for decisions, got 'random'"):
         rehearse(toml.loads(costs))
@@ -86,7 +86,7 @@ def page():
     path = Path(__file__).parents[2] / "docs" / "decision_suite.py"
     found = importlib.util.spec_from_file_location("decision_suite", path)
     module = importlib.util.module_from_spec(found)
-    sys.path.insert(0, str(path.parent))  # for tables
+    sys.path.insert(0, str(path.parent))  # for its import of tables
     found.loader.exec_module(module)
     sys.path.pop(0)
     return module

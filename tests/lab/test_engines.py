@@ -1,4 +1,4 @@
-"""Engines: the same rows whichever is used, dead workers tried again, failures by name."""
+"""Every engine gives the same rows, replaces workers that die, and names runs that fail."""
 
 import contextlib
 import dataclasses
@@ -104,7 +104,7 @@ def kill_ray_worker(stop):
 
 
 def descendants(process):
-    """Processes below a process, from Linux's /proc."""
+    """The descendants of a process, from /proc of Linux."""
     found = []
     for task in Path(f"/proc/{process}/task").glob("*/children"):
         try:
@@ -177,7 +177,7 @@ def test_ray_uses_the_running_cluster_at_its_address(tmp_path):
     (tmp_path / "small.toml").write_text(toml.dumps(SMALL))
     command = [sys.executable, "-m", "belated", "run", "small.toml", "--engine", "ray"]
     with (
-        tempfile.TemporaryDirectory(prefix="ray-") as short,  # sockets want short paths
+        tempfile.TemporaryDirectory(prefix="ray-") as short,  # paths of sockets must be short
         cluster_of_two(short) as env,
     ):
         done = subprocess.run(
@@ -269,7 +269,7 @@ def test_a_worker_that_dies_is_replaced_and_its_run_tried_again(deaths):
 
 @contextlib.contextmanager
 def wanted(pipe):
-    """Whether a run is waiting to read its delays from a named pipe; it waits on meanwhile."""
+    """Whether a run waits to read its delays from a named pipe; it waits until the context ends."""
     try:
         descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:  # it has no reader
@@ -376,7 +376,7 @@ def test_a_wrong_specification_leaves_nothing_behind(tmp_path):
 
 
 def test_ray_reports_nothing_to_its_makers(monkeypatch):
-    """Where Ray is started, the variable that it reads for this is set, and not for longer."""
+    """The variable that turns usage reports off is set while Ray starts, and no longer."""
     seen = []
 
     def init(**options):

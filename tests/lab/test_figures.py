@@ -1,4 +1,4 @@
-"""Figures and reports are made from the directory alone, and say what they must."""
+"""Figures and reports are made from the directory of results alone, and are complete."""
 
 import base64
 import re

@@ -5,7 +5,7 @@ from belated.lab.spec import Experiment, Learner
 
 
 def told(*agents, information="full"):
-    """What each agent is also given."""
+    """The knowledge that each agent is also given, as text."""
     learners = tuple(Learner(f"agent {i}", agent) for i, agent in enumerate(agents))
     experiment = Experiment(
         name="x",

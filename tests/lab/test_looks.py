@@ -1,4 +1,4 @@
-"""Every kind of figure in its files: fonts in PDF, and in a browser SVG, reports and notebooks."""
+"""Figures of every kind: the fonts of their PDF files, and how a browser shows them."""
 
 import json
 import re
@@ -65,18 +65,18 @@ WANTED = {
 
 @pytest.fixture(scope="module")
 def drawings(results):
-    """A figure of every kind, by the names of its experiment and its own."""
+    """A figure of every kind, by the name of its experiment and its own name."""
     found = {}
     for name, wanted in WANTED.items():
         made = figures.makers(results[name])
         with matplotlib.rc_context(STYLE):
             found |= {f"{name}-{figure}": made.pop(figure)() for figure in wanted}
-        assert set(made) <= {"cost", "regret", "delays"}, "a kind of figure is not looked at"
+        assert set(made) <= {"cost", "regret", "delays"}, "a kind of figure is not tested"
     return found
 
 
 def fonts(pdf, tmp_path):
-    """The kinds of fonts in a PDF file, as pdffonts says, or else as its text does."""
+    """The kinds of fonts in a PDF file: from pdffonts, or from its text where that is missing."""
     if shutil.which("pdffonts") is None:
         return set(re.findall(r"/Subtype /(Type3|Type1|CIDFontType\d)", pdf.decode("latin-1")))
     path = tmp_path / "figure.pdf"
@@ -148,7 +148,7 @@ def test_a_browser_shows_every_figure_with_its_words_apart(drawings, tmp_path):
 
 
 def inked(picture, colour=COLOURS[0]):
-    """How many pixels have a colour."""
+    """The number of pixels of a colour."""
     away = np.abs(image.imread(picture)[..., :3] - np.array(colors.to_rgb(colour))).max(axis=2)
     return int((away < 0.02).sum())
 
@@ -177,7 +177,7 @@ def test_a_browser_shows_a_figure_a_report_and_what_a_notebook_shows(results, dr
 @pytest.mark.long
 @needs_browser
 def test_the_browser_tells_what_is_wrong_with_a_page(tmp_path):
-    """The other tests could not fail otherwise."""
+    """Without this, the other tests could never fail."""
     page, picture = tmp_path / "bad.html", tmp_path / "bad.png"
     page.write_text("<body><script>nothing.of.this.name</script>")
     with pytest.raises(AssertionError, match="CONSOLE"):

@@ -106,7 +106,7 @@ if __name__ == "__main__":
 
 
 def test_a_directory_that_another_process_just_began_is_joined(tmp_path, monkeypatch):
-    """The other writes spec.toml and its first results after we looked into the directory."""
+    """The other process writes spec.toml and its first results after this one has looked."""
     looked = Path.iterdir
 
     def late(path):
@@ -299,7 +299,7 @@ def test_names_are_one_printable_line(change):
 
 
 def drained(descriptor):
-    """What can be read now."""
+    """The bytes that can be read now."""
     os.set_blocking(descriptor, False)
     try:
         return os.read(descriptor, 2**16)

@@ -1,4 +1,4 @@
-"""The text of the paper holds in our rows, with fixed seeds."""
+"""The statements of the paper hold in our rows, with fixed seeds."""
 
 import dataclasses
 

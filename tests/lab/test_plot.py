@@ -174,7 +174,7 @@ def test_the_agents_own_numbers_over_time(result):
     axes = lab.plot.diagnostic(result, "open", "late")
     ends = {line.get_label(): line.get_ydata() for line in axes.lines}
     assert set(ARMS) <= set(ends)
-    assert ends["UCB"][0] == 1  # one episode has begun, and nothing of it has come
+    assert ends["UCB"][0] == 1  # one episode has begun, and has not reported
     assert ends["UCB"][-1] == 9
     plt.close(axes.figure)
     with pytest.raises(ValueError, match="name must be one of"):

@@ -1,6 +1,7 @@
 """Without a terminal, a line at intervals reports the runs done and left."""
 
 import io
+from types import SimpleNamespace
 
 from rich.console import Console
 
@@ -14,6 +15,7 @@ def console():
 
 def test_a_log_says_what_is_done_and_what_is_left(monkeypatch):
     monkeypatch.setattr(progress, "EVERY", 0.001)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: 0.0))
     shown = console()
     with progress.bar("my [grid]", shown) as bar:
         until(lambda: "belated: my [grid]: starting\n" in shown.file.getvalue())
@@ -43,7 +45,8 @@ def test_what_is_left_is_estimated_from_what_is_done(monkeypatch):
     assert log.line().endswith("6.2 h so far, about 18.5 h left")
 
 
-def test_a_quick_run_says_nothing():
+def test_a_quick_run_says_nothing(monkeypatch):
+    monkeypatch.setattr(progress, "EVERY", 1e6)
     shown = console()
     with progress.bar("x", shown) as bar:
         bar.begun(1)

@@ -29,7 +29,7 @@ def known(told: Told, rate=0.5):
 
 
 def described(**changes):
-    """Functions that no other process can have."""
+    """Functions that cannot be sent to another process."""
     return SMALL | {
         "environment": lambda length=4: corridor(length),
         "agents": {

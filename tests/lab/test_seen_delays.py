@@ -1,4 +1,4 @@
-"""Delays that look at what happened, in the lab and in files."""
+"""Delays that depend on what happened, in the lab and in files."""
 
 import io
 
@@ -47,7 +47,7 @@ def test_a_file_names_delays_by_action():
     assert set(rows["delay"].to_list()) == {0, 3}
 
 
-def test_who_must_know_the_delays_is_refused():
+def test_an_agent_that_must_know_the_delays_is_refused():
     text = FILE.replace(
         'kind = "recommended"',
         'kind = "oppo"\nupdate = { kind = "softmax", learning_rate = "tuned" }',

@@ -217,7 +217,7 @@ def test_a_kind_alone_is_a_part_without_parameters():
 
 
 def test_the_files_of_recorded_delays_are_beside_the_specification(tmp_path, monkeypatch):
-    """From any directory, and the copy among the results means the same."""
+    """They are found from any directory; the copy among the results means the same."""
     inside = 'otherwise = { kind = "trace", delays = "data/waits.csv", repeat = true }'
     text = GOOD.replace('otherwise = { kind = "geometric", mean = 2 }', inside)
     (tmp_path / "data").mkdir()

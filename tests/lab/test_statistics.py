@@ -97,7 +97,7 @@ def test_the_summary_averages_over_episodes_then_seeds():
 
 
 def test_costs_and_regrets_are_those_that_are_asked_for():
-    """Means are 0.5 above what was drawn here; the comparators are 1, 0.5 and 0.75 per episode."""
+    """Means are 0.5 above the drawn costs; the comparators are 1, 0.5 and 0.75 per episode."""
     rows = frame({"A": {0: [2.0, 4.0], 1: [4.0, 4.0]}})
     found = {
         (on, kind): statistics.summary(rows, on, kind)[0]

@@ -101,7 +101,7 @@ def test_a_directory_with_other_things_is_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize("left", ["versions.json", "versions.json.77.partial"])
-def test_what_a_kill_leaves_at_the_very_start_is_gone_on_with(tmp_path, left):
+def test_a_directory_of_a_run_that_was_killed_at_its_start_is_used(tmp_path, left):
     (tmp_path / left).write_text("{")
     store.open_for(tmp_path, TINY)
     assert store.spec(tmp_path) == TINY

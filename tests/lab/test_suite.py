@@ -1,4 +1,4 @@
-"""The suite: every case builds, and its scores and profiles are what they say."""
+"""The suite: every case builds, and scores and profiles follow their definitions."""
 
 import dataclasses
 import importlib.util
@@ -128,7 +128,7 @@ def test_an_agent_that_does_not_learn_is_named(tiny):
 
 
 @pytest.mark.long
-def test_the_terminal_says_it_too(tmp_path, capsys):
+def test_the_terminal_shows_the_warning_too(tmp_path, capsys):
     file = tmp_path / "tiny.toml"
     file.write_text(toml.dumps(TINY))
     assert cli.main(["run", str(file), "--jobs", "1", "--out", str(tmp_path / "out")]) == 0

@@ -27,7 +27,8 @@ def play(
 ):
     """Play decisions start to stop; only outcomes of 1 report, as `value(1.0)`.
 
-    Returns the agent and (action, probability) of every decision. each: called before them.
+    Returns the agent and (action, probability) of every decision. each: called before every
+    decision; returns the agent that decides.
     """
     x, outcomes, delays = given
     due = {} if due is None else due

@@ -34,7 +34,7 @@ def test_parts_of_a_learner_keep_its_arrays_alive():
         owners = {id(agent._floats), id(agent._whole)}
         assert {id(part.base) for part in agent._parts} == owners
         agent.add_action()
-    assert before.theta.shape == (2, 2)  # the arrays of before are still there
+    assert before.theta.shape == (2, 2)  # the earlier arrays are still there
     assert not before.theta.any()
 
 
@@ -116,7 +116,7 @@ def test_a_holdout_may_play_a_policy():
         assert (probabilities >= 0.4 * np.array(share) - 1e-12).all()
         assert probabilities.sum() == pytest.approx(1.0)
         agent.observe([bl.Reward(k, 1.0)] if k % 2 else [])
-    allowed = agent.decide(among=[1, 2]).probabilities  # the policy among what is allowed
+    allowed = agent.decide(among=[1, 2]).probabilities  # the policy, restricted to these
     assert allowed[1] >= 0.4 - 1e-12
     agent.add_action()
     again = saving.from_bytes(saving.to_bytes(agent), "bytes")
@@ -289,7 +289,7 @@ def test_an_overview_has_the_table_the_probabilities_and_the_weights():
 
 
 def test_the_values_of_a_category_are_compared_with_the_average_visitor():
-    """Which is what group means say, where nothing else matters; each alone says nothing."""
+    """The weights are differences of group means, where nothing else matters."""
     rng = np.random.default_rng(0)
     features = bl.Features(customer=["new", "loyal"])
     agent = bl.LinearSampler(bl.Choice(["plain"], features), silence=None)

@@ -27,7 +27,7 @@ def frequencies(probabilities, draws, seed):
 
 
 def told(A=1, d=3, T=60, seed=0, shared=True, **settings):
-    """A learner that has heard every outcome at once, and what it heard."""
+    """A learner with every outcome at once, its features, outcomes and chosen actions."""
     rng = np.random.default_rng(seed)
     agent = bl.LinearSampler(
         bl.Choice(None if shared else A, d), silence=None, changes=False, **settings
@@ -79,7 +79,7 @@ def test_full_exposure_is_ridge_regression():
     linear_model = pytest.importorskip("sklearn.linear_model")
     agent, x, r, _ = told()
     root = np.sqrt(ridge(agent))
-    # sklearn's penalty is the same for all features and spares its constant; ours also counts a
+    # sklearn has one penalty for all features and none for its constant; ours also counts a
     # tenth of a decision with the mean outcome in the constant.
     X = np.vstack([x, np.zeros((1, 3))]) / root
     weights = np.append(np.ones(len(x)), fitting.PSEUDO)
@@ -168,8 +168,8 @@ def test_models_are_the_regression_on_what_should_have_come(amounts):
     """Against the sums of the definition, decision by decision.
 
     Blocks give all their decisions one exposure and one age. With fewer than 20 reports nothing is
-    settled, and blocks are narrow against the delays here: 6 % of the range of
-    the means is what that may cost.
+    settled, and blocks are narrow against the delays here: the error is below 6 % of the range of
+    the means.
     """
     rng = np.random.default_rng(5)
     T = 90
@@ -268,7 +268,7 @@ def test_blocks_hold_every_decision_once():
 
 
 class Counted:
-    """Delays of A models as they are counted."""
+    """The counts of delays of A models."""
 
     def __init__(self, A):
         self.edges = exposures.unit_edges()
@@ -299,7 +299,7 @@ def kept(T, models):
 
 
 def count(delays, actions, T, A=1):
-    """The exposure that decisions 0 to T - 1 with these delays (inf: silent) lead to at T - 1."""
+    """The exposure at T - 1 of decisions 0 to T - 1 with these delays (inf: silent)."""
     fresh = Counted(A)
     log, marks = kept(T, actions)
     for now in range(T):
@@ -374,7 +374,7 @@ def test_the_reverse_hazard_is_a_kaplan_meier_of_reversed_time():
 
 
 def test_few_delays_are_shrunk_to_their_histogram():
-    """A report of 6 ages is all that speaks of them: exposure below is that of the histogram."""
+    """One report has a long delay: the exposure of lower ages follows from the histogram alone."""
     fresh = Counted(1)
     log, marks = kept(10, 0)
     for k, delay in ((5, 0.0), (6, 0.0), (7, 0.0), (4, 5.0)):  # no age above 5 has reported
@@ -390,7 +390,7 @@ def test_few_delays_are_shrunk_to_their_histogram():
 
 
 def test_a_first_late_report_does_not_make_predictions_explode():
-    """Seed 1000 of the world `common`: a mean of 1e9 misled the judging of memories for good."""
+    """In the world `common`, seed 1000, a mean of 1e9 once spoiled the weights of the memories."""
     agent = bl.LinearSampler(bl.Choice(3, 2))
     rng = np.random.default_rng(0)
     due: dict[int, list] = {}
@@ -424,8 +424,8 @@ def test_with_one_feature_the_diagonal_form_is_the_regression(shared):
     np.testing.assert_allclose(fits[0], fits[1], rtol=1e-9 if not shared else 1e-12)
 
 
-def test_a_rate_of_which_a_part_is_young():
-    # Rate 0.05 and delays of 200 decisions on average: a fifth of the reports is still to come.
+def test_a_rate_is_right_while_reports_are_still_to_come():
+    # Rate 0.05 and delays of 200 decisions on average: a fifth of the reports are still to come.
     estimates, naive = [], []
     for seed in range(12):
         rng = np.random.default_rng(seed)
@@ -489,14 +489,14 @@ def test_probabilities_match_a_hundred_thousand_draws():
 
 
 def test_draws_of_decisions_follow_the_stated_probabilities():
-    # 3,000 decisions: the mean probability of what was drawn, against its expectation.
+    # 3,000 decisions with equal probabilities: counts within 4 standard deviations.
     agent = bl.LinearSampler(bl.Choice(5), floor=1.0)
     counts = np.bincount([agent.decide().action for _ in range(3000)], minlength=5)
     assert (np.abs(counts - 600) < 4 * math.sqrt(3000 * 0.2 * 0.8)).all()
 
 
 def test_relabelled_actions_are_played_alike():
-    # Shares of 60 learners with seeds of their own; margin: 4 standard errors of a difference.
+    # Shares of 40 learners for each order, every one with its own seed; margin: 4 standard errors.
     shares = np.zeros((2, 40, 3))
     x, outcomes, delays = world(seed=8, T=120)
     for flip in (0, 1):
@@ -576,7 +576,7 @@ def test_what_is_forgotten_where_all_report_is_dropped():
 
 
 def fresh_sizes():
-    """No outcomes."""
+    """The sizes of outcomes before the first one."""
     return np.zeros((2, 4 * sums.OCTAVES)), np.array([4 * sums.OCTAVES, -1])
 
 
@@ -652,7 +652,7 @@ def test_degenerate_cases_work(case):
 
 @pytest.mark.parametrize("decisions", [5, 20, 60, 400])
 def test_draws_are_wider_where_few_reports_can_be_expected(decisions):
-    """By the formula, between .35 and 1 standard deviations."""
+    """The width follows its formula, between 0.35 and 1 standard deviations."""
     rate, sigma = 0.08, 0.27
     level = np.zeros(len(play(bl.LinearSampler(bl.Choice(2, 2)), world(T=5))[0]._parts.level))
     level[sums.OPTIMISM], level[sums.SIGMA], level[sums.RATE] = 0.35, sigma, rate

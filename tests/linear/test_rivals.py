@@ -1,4 +1,4 @@
-"""What people would otherwise use for decisions, against closed forms."""
+"""The learners that people would otherwise use for decisions, against closed forms."""
 
 import importlib.util
 

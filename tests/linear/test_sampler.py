@@ -69,7 +69,7 @@ def test_a_clock_is_saved_too():
 
 
 def test_a_learner_that_has_closed_what_reported_can_be_saved():
-    """Delays of first reports are kept until the unit of ages is fixed, of open decisions only."""
+    """Until the unit of ages is fixed, delays of first reports are kept for open decisions only."""
     agent = bl.recommend(bl.Choice(actions=2), silence=0.0)
     for k in range(5):
         agent.decide(now=float(k))

@@ -23,7 +23,7 @@ WORLDS = {
 
 @pytest.mark.parametrize("make", WORLDS.values(), ids=WORLDS.keys())
 def test_outcomes_have_the_stated_means(make):
-    """Standardised differences of 40,000 draws: their mean is within 4.5 standard errors."""
+    """The mean difference over 10,000 visitors is within 4.5 standard errors."""
     visits = make().visits(10_000, np.random.default_rng(0))
     difference = visits.outcomes - visits.means
     error = difference.std() / np.sqrt(difference.size)
@@ -42,7 +42,7 @@ def test_the_same_seed_gives_the_same_visitors(make):
 
 
 class Uniform:
-    """Plays every action alike, and keeps what it is shown."""
+    """States equal probabilities, or plays a given action, and keeps the records it sees."""
 
     information, uses_paths = "bandit", False
 

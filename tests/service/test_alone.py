@@ -1,4 +1,4 @@
-"""The service without the lab, and the client without either: only their own packages."""
+"""The service works without the lab, and the client without the lab and the service."""
 
 import os
 import subprocess

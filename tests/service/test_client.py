@@ -1,4 +1,4 @@
-"""The client: retries that count once, a buffer on disk, redirections, and learning through it."""
+"""The client: retries that count once, a buffer on disk, redirections, and learning over HTTP."""
 
 import asyncio
 import contextlib
@@ -94,7 +94,7 @@ def no_long_pauses(monkeypatch):
 
 @pytest.mark.long
 def test_robots_on_a_lossy_link_learn_like_the_simulator(served):
-    """Twenty robots; every answer may be lost. What the server has is what was played, once."""
+    """Any answer to the twenty robots may be lost; the server has each played episode once."""
     mdp = bl.environments.random_mdp(3, 2, 3, seed=4).mdp
     world = bl.World(mdp, np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.6]]))
     episodes = 400 if full() else 40
@@ -119,7 +119,7 @@ def test_robots_on_a_lossy_link_learn_like_the_simulator(served):
 
 
 async def fleet(url, world, episodes):
-    """Play episodes with twenty robots; the feedback of each comes after those of others."""
+    """Twenty robots play episodes; feedback of one may come after that of later ones."""
     totals, left = [], list(range(episodes))
     rng = np.random.default_rng(1)
     H = world.problem.horizon
@@ -153,7 +153,7 @@ async def fleet(url, world, episodes):
 
 @pytest.mark.slow
 def test_a_shop_keeps_feedback_on_disk_while_the_server_is_away(tmp_path):
-    """Conversions come late and double; the server is down meanwhile; each is counted once."""
+    """Conversions come late and twice while the server is down; each is counted once."""
     table = config(tmp_path, learners=[SHOP])
     server = Server(tmp_path, table).ready()
     with Client(server.url, "shop", timeout=LIMIT) as shop:
@@ -190,7 +190,7 @@ def test_a_shop_keeps_feedback_on_disk_while_the_server_is_away(tmp_path):
 
 
 def test_a_redirection_is_followed_with_the_token():
-    """A server that does not drive the learner says who does."""
+    """A server that does not drive the learner names the one that does."""
     seen = []
 
     class Other(BaseHTTPRequestHandler):
@@ -258,3 +258,20 @@ def test_a_server_that_takes_less_at_once_gets_smaller_batches(tmp_path):
         assert client.undelivered == 0
     assert [outcome["episode"] for outcome in told] == list(range(700))
     assert sizes == [500, 250, 125, 125, 250, 125, 125, 200]
+
+
+@pytest.mark.parametrize("buffered", [False, True])
+def test_a_batch_without_records_is_sent(tmp_path, buffered):
+    """A learner hears that nothing has arrived until now; silence is told from a lost link."""
+    sent = []
+
+    def answer(request):
+        sent.append(json.loads(request.content))
+        return httpx.Response(200, json={"outcomes": []})
+
+    buffer = tmp_path / "b" if buffered else None
+    with Client(
+        "http://shop", "shop", transport=httpx.MockTransport(answer), buffer=buffer
+    ) as shop:
+        assert shop.feedback([]) == []
+    assert sent == [{"records": []}]

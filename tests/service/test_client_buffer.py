@@ -16,7 +16,7 @@ from limits import LIMIT
 from serving import SHOP, config, running
 
 PATIENT = {"patience": LIMIT, "timeout": LIMIT}
-"""A request that is given up and sent again is a duplicate, however it was meant."""
+"""A request that times out and is sent again would be answered as a duplicate."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def shop(tmp_path_factory):
 
 
 def begun(url, count):
-    """So many new episodes, in each of which something was decided."""
+    """New episodes, each with a decision; returns their numbers."""
     with Client(url, "shop", **PATIENT) as client:
         numbers = [client.begin() for _ in range(count)]
         for number in numbers:

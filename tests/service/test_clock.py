@@ -1,4 +1,4 @@
-"""The wall clock of a real server is stepped: no deadline is moved by it, and nothing is lost."""
+"""Steps of the wall clock of a real server move no deadline and lose nothing."""
 
 import json
 import os
@@ -67,7 +67,7 @@ class Visitor:
         return self._post("feedback", {"episode": episode, "costs": [0.25]})["outcome"]
 
     def status(self):
-        """After the server has looked for deadlines, which it does every second."""
+        """The status after the server has checked its deadlines, which it does every second."""
         time.sleep(1.2)
         return httpx.get(self._url, timeout=LIMIT).json()
 
@@ -110,7 +110,7 @@ def test_steps_of_the_wall_clock_move_no_deadline_while_the_server_runs(tmp_path
 
 
 def restarts(started, waiting, taken):
-    """With the wall clock still back, then set forward, which is believed, and back once more."""
+    """Restart with the wall clock still back, then forward (the server believes it), then back."""
     server, visitor = started(-2 * HOUR)
     assert visitor.status()["open"] == 2
     assert visitor.begin("waits 1") == waiting[1]

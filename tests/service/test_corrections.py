@@ -1,4 +1,4 @@
-"""What the service once got wrong: contradictions, lost keys, missed deadlines, damaged pages."""
+"""Former faults of the service: contradictions, lost keys, missed deadlines, damaged pages."""
 
 import asyncio
 import json
@@ -54,7 +54,7 @@ class Script:
 
 
 def test_a_deadline_between_two_readings_of_the_clock_is_in_the_log(tmp_path):
-    """The time of an event is the one for which deadlines have passed, and no later one."""
+    """The time of an event is the reading at which deadlines were checked, not a later one."""
     shop = {**SHOP, "deadline_seconds": 100.0}
     del shop["deadline_episodes"]
     table = config(tmp_path, learners=[shop], limits={"snapshot": 10_000})
@@ -67,7 +67,7 @@ def test_a_deadline_between_two_readings_of_the_clock_is_in_the_log(tmp_path):
             client.post(f"{BASE}/decide", json={"episode": number, "step": 0, "state": 0})
         assert feed(client, episode=1, costs=[0.25]) == "taken"
         session.clock = Script(start + 100.0, start + 100.5, start + 99.0)
-        assert feed(client, episode=1, costs=[0.25]) == "duplicate"  # is in no event
+        assert feed(client, episode=1, costs=[0.25]) == "duplicate"  # it is in no event
         session.clock = Script(start + 100.2)
         client.post(f"{BASE}/snapshot", json={})
     stopped, rows = restored(table, "shop")
@@ -79,7 +79,7 @@ def test_a_deadline_between_two_readings_of_the_clock_is_in_the_log(tmp_path):
 
 
 def test_books_with_calls_that_no_event_explains_are_given_up(tmp_path):
-    """Such a snapshot would lack what the agent was never told; the log has it right."""
+    """A snapshot of such books would be wrong; the learner is read again from the log."""
     table = config(tmp_path, learners=[SHOP])
     with InProcess(table) as client:
         begin(client)
@@ -213,7 +213,7 @@ def test_live_and_replayed_books_remember_the_same_keys(tmp_path):
 
 
 def test_every_damaged_page_header_is_seen(tmp_path):
-    """A flipped bit in the header of a page may hide the newest events behind good checksums."""
+    """A flipped bit in the header of a page may hide the newest events behind valid checksums."""
     table = config(tmp_path, learners=[{**SHOP, "deadline_episodes": 10_000}])
     with InProcess(table) as client:
         for k in range(60):
@@ -226,8 +226,7 @@ def test_every_damaged_page_header_is_seen(tmp_path):
     newest = SQLiteStorage(path)
     rows = list(newest.events(0))
     newest.close()
-    (size,) = {4096}
-    silent = []
+    size, silent = 4096, []
     for page in range(1, len(whole) // size):
         for byte in range(12):
             for bit in range(8) if FULL else range(page % 2, 8, 2):
@@ -295,7 +294,7 @@ def test_no_depth_of_json_is_an_error_of_the_server(server):
     assert found <= {200, 400, 422}
 
 
-@pytest.mark.slow  # it waits until the server gives up on them
+@pytest.mark.slow  # the test waits until the server closes the connections
 def test_clients_that_hang_at_shutdown_leave_no_traceback(tmp_path):
     with running(tmp_path, config(tmp_path, learners=[SHOP])) as server:
         host, port = re.fullmatch(r"http://(.*):(\d+)", server.url).groups()
@@ -305,7 +304,7 @@ def test_clients_that_hang_at_shutdown_leave_no_traceback(tmp_path):
                 b"POST /v1/learners/shop/feedback HTTP/1.1\r\nHost: 127.0.0.1\r\n"
                 b"Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{"
             )
-        for _ in range(3):  # what was sent before is read before these are answered
+        for _ in range(3):  # the server reads the requests above before it answers these
             assert httpx.get(f"{server.url}/readyz", timeout=LIMIT).status_code == 200
         server.stop()
     text = Path(server.log.name).read_text()

@@ -1,4 +1,4 @@
-"""Random requests of decisions against a model of a few lines, with restarts in between."""
+"""Random requests for decisions, compared with a small model, with restarts in between."""
 
 import json
 
@@ -13,7 +13,7 @@ STEPS = 2_000 if full() else 120
 
 
 class Model:
-    """What must be answered: decisions by key, the values of their events, and the actions."""
+    """The expected answers: decisions by key, the values of their events, and the actions."""
 
     def __init__(self):
         self.decisions = {}  # key: (episode, action, probability)

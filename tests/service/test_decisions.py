@@ -1,4 +1,4 @@
-"""Decisions over HTTP: one request each or many in one, feedback by key, and the same learner."""
+"""Decisions over HTTP: one or many per request, feedback by key, the learner of the library."""
 
 import json
 import sqlite3
@@ -10,7 +10,7 @@ import pytest
 import belated as bl
 from belated.client import Client
 from belated.service.worker import Learning
-from limits import LIMIT
+from limits import LIMIT, until
 from serving import (
     SHOP,
     InProcess,
@@ -47,7 +47,7 @@ def decide(client, base=BASE, **body):
 
 
 def same_after_every_way(table, name):
-    """From the snapshot and from the log alone, the learner is the same; returns it."""
+    """The learner is the same from its snapshot and from its log; returns it and the events."""
     stopped, rows = restored(table, name)
     never, _ = restored(table, name, snapshots=False)
     assert stopped.snapshot > 0
@@ -122,14 +122,14 @@ def test_a_batch_of_decisions_is_whole_or_not_at_all(tmp_path):
     assert [len(event.get("choices", ())) for event in events] == [0, 30, 10]
 
 
-def test_a_batch_counts_towards_the_next_snapshot_as_what_it_holds(tmp_path, monkeypatch):
-    """A snapshot is asked for by the event that fills the limit, before it is answered."""
+def test_a_batch_counts_towards_the_next_snapshot_by_its_size(tmp_path, monkeypatch):
+    """The event that reaches the limit asks for a snapshot before it is answered."""
     asked, snapshot = [], Learning.snapshot
     monkeypatch.setattr(Learning, "snapshot", lambda self: (asked.append(1), snapshot(self)))
     table, found = config(tmp_path, learners=[MAIL], limits={"snapshot": 1000}), []
     with InProcess(table) as client:
         made = []
-        for size in (1000, 400, 599, 1):  # the third leaves one to go, the fourth is it
+        for size in (1000, 400, 599, 1):  # after the third, one is missing; the fourth adds it
             body = {"decisions": [{"features": {"age": 30}}] * size}
             made += client.post(f"{BASE}/decide/batch", json=body).json()["decisions"]
             found.append(len(asked))
@@ -148,7 +148,7 @@ def test_a_batch_counts_towards_the_next_snapshot_as_what_it_holds(tmp_path, mon
 
 
 def test_the_served_learner_is_the_one_of_the_library(tmp_path):
-    """Told the same at the same times, it makes the same decisions and has the same state."""
+    """With the same records at the same times, decisions and state are the same."""
     table = config(tmp_path, learners=[MAIL], limits={"snapshot": 20})
     rng = np.random.default_rng(1)
     told = []
@@ -167,7 +167,7 @@ def test_the_served_learner_is_the_one_of_the_library(tmp_path):
             told += made
     found, events = same_after_every_way(table, "mail")
     agent = learner(table, "mail").fresh()
-    calls, learned = [], 0  # an event says what the agent had learned from
+    calls, learned = [], 0  # an event says how many calls the agent had learned from
     for event in events:
         if event["do"] == "choose":
             while calls and learned < event["learned"]:
@@ -187,7 +187,7 @@ def test_the_served_learner_is_the_one_of_the_library(tmp_path):
 
 
 def test_states_of_one_step_need_no_end(tmp_path):
-    """The agent learns as soon as the reward has come; larger ones count as the largest."""
+    """The agent learns as soon as the reward has come; rewards beyond the range are clipped."""
     cells = {**CELLS, "rewards": [0, 10], "clip": True}
     cells |= {"deadline_episodes": 3, "default_reward": 0}
     table = config(tmp_path, learners=[cells], limits={"snapshot": 7})
@@ -208,11 +208,8 @@ def test_states_of_one_step_need_no_end(tmp_path):
         assert told["awaited"] == ["path"]
         assert client.post(f"{base}/decide", json={"state": 9}).status_code == 422
         assert client.post(f"{base}/decide", json={"state": 0, "among": [0]}).status_code == 422
-        for _ in range(600):
-            status = client.get(base).json()
-            if not status["waiting"]:
-                break
-        assert status["counts"]["defaulted"] == 1
+        until(lambda: not client.get(base).json()["waiting"])
+        assert client.get(base).json()["counts"]["defaulted"] == 1
     found, _ = same_after_every_way(table, "cells")
     assert found.pupil.agent.diagnostics()["used"] == 3
 
@@ -254,7 +251,7 @@ def test_the_client_decides_and_feeds_by_key(tmp_path):
 
 @pytest.mark.long
 def test_decisions_survive_a_kill(tmp_path):
-    """What was answered is there after kill -9, and the learner is the one that never stopped."""
+    """Every answer holds after kill -9, and the learner equals one that never stopped."""
     table = config(tmp_path, learners=[{**MAIL, "remember": 100_000}], limits={"snapshot": 60})
     rng = np.random.default_rng(2)
     known = {}
@@ -281,7 +278,7 @@ def test_decisions_survive_a_kill(tmp_path):
 
 
 def test_the_unit_of_ages_may_be_fixed_while_outcomes_wait():
-    """The hundredth call fixes it, and may be an observe right after another one."""
+    """The hundredth call fixes the unit, and may be an observe right after another one."""
     for last in range(95, 105):
         agent = bl.recommend(bl.Choice(actions=2), silence=0.0)
         for k in range(last):

@@ -1,4 +1,4 @@
-"""The files for operation: what they name exists, and what they configure starts."""
+"""The deployment files: everything they name exists, and their configuration starts."""
 
 import json
 import re
@@ -20,7 +20,7 @@ METRIC = re.compile(r"\bbelated_\w+")
 
 
 def expressions():
-    """Every query of the dashboard and the rules, by where it is."""
+    """Every query of the dashboard and of the rules, with its place."""
     board = json.loads((DEPLOY / "grafana.json").read_text())
     for panel in board["panels"]:
         for target in panel["targets"]:
@@ -54,7 +54,7 @@ def test_every_metric_and_label_of_the_files_exists(tmp_path):
             assert set(by.split(", ")) <= allowed, where
         for name, given in re.findall(r"(belated_\w+)\{([^}]*)\}", query):
             for label, values_ in re.findall(r"(\w+)=~?\"([a-z|]+)\"", given):
-                if label == "name":  # what an agent tells depends on the agent
+                if label == "name":  # each agent has diagnostics of its own
                     continue
                 for value in values_.split("|"):
                     assert (name, f'{label}="{value}"') in values, (where, value)

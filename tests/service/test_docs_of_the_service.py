@@ -1,4 +1,4 @@
-"""What the README and the page say of the service is what it does."""
+"""The README and the page describe the service as it is."""
 
 import json
 import re

@@ -63,7 +63,7 @@ def filled(server, data):
 
 @pytest.fixture(params=[limited, filled])
 def full_disk(request, tmp_path):
-    """What fills the disk of `tmp_path / "data"`."""
+    """A way to fill the disk of `tmp_path / "data"`."""
     if request.param is limited:
         yield limited
         return
@@ -125,7 +125,7 @@ def test_a_torn_commit_takes_nothing_with_it(tmp_path, tear):
         found, kept = restored(copy, "shop")
         assert kept == rows[:events]
         assert found.number == events
-    with InProcess(copy) as client:  # goes on from there
+    with InProcess(copy) as client:  # the server goes on from there
         for record in taken:
             answer = client.post("/v1/learners/shop/feedback", json=record)
             assert answer.json()["outcome"] == "duplicate"
@@ -251,33 +251,38 @@ def test_a_deadline_in_seconds_passes_without_a_request(tmp_path, clock):
 
 
 def test_an_old_log_is_read(tmp_path, monkeypatch):
-    """A log of format 1, as this release wrote it; no later release may fail to read it."""
-    path = tmp_path / "data" / "robot.sqlite"
-    storage = SQLiteStorage(path)
+    """A log of format 1, as an old release wrote it; every later release must read it."""
+
+    def stored(directory, lines):
+        storage = SQLiteStorage(directory / "robot.sqlite")
+        rows, before = [], 0
+        for i, line in enumerate(lines):
+            before = log.checksum(before, line)
+            rows.append((i + 1, 1, line, before))
+        storage._db.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
+        storage.close()
+        return config(tmp_path, learners=[ROBOT], storage=str(directory))
+
     lines = (DATA / "service_log_1.jsonl").read_text().splitlines()
-    rows, before = [], 0
-    for i, line in enumerate(lines):
-        before = log.checksum(before, line)
-        rows.append((i + 1, 1, line, before))
-    storage._db.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
-    storage.close()
-    table = config(tmp_path, learners=[ROBOT])
-    found, _ = restored(table, "robot")
+    found, _ = restored(stored(tmp_path / "data", lines), "robot")
     assert (found.books.begun, list(found.books.open)) == (3, [1])
     assert [cost for _, cost, _ in found.books.history] == [0.75, 0.125]
     assert found.books.open[1].decided == {0: (0, 1)}
     assert found.books.keys == {"a": 0}
 
-    def renamed(values):  # format 2 calls a key `name`, say
-        return {("key" if k == "name" else k): v for k, v in values.items()}
+    upgrade = log.UPGRADES[1]
 
-    monkeypatch.setattr(log, "FORMAT", 2)
+    def renamed(values):  # as if format 1 had called a key `name`
+        return upgrade({("key" if k == "name" else k): v for k, v in values.items()})
+
     monkeypatch.setitem(log.UPGRADES, 1, renamed)
-    again, _ = restored(table, "robot")
+    lines = [line.replace('"key":', '"name":') for line in lines]
+    again, _ = restored(stored(tmp_path / "renamed", lines), "robot")
+    assert again.books.keys == {"a": 0}
     assert fingerprint(again.pupil.agent) == fingerprint(found.pupil.agent)
-    monkeypatch.setattr(log, "FORMAT", 1)
-    with pytest.raises(LogError, match="format 2, written by another release"):
-        log.read(lines[0], 2)
+    newer = log.FORMAT + 1
+    with pytest.raises(LogError, match=f"format {newer}, written by another release"):
+        log.read(lines[0], newer)
 
 
 def test_a_layout_of_another_release_is_refused(tmp_path):

@@ -1,4 +1,4 @@
-"""kill -9 under load: what was acknowledged is there exactly once, and the learner is the same."""
+"""After kill -9 under load, everything acknowledged is kept once and the learner is the same."""
 
 import asyncio
 import sqlite3

@@ -1,4 +1,4 @@
-"""When a record that comes late is used: while its episode is open, and never after that."""
+"""A record that comes late is used while its episode is open, and never after that."""
 
 import time
 
@@ -116,4 +116,4 @@ def test_a_grace_in_seconds_passes_without_a_request(tmp_path, clock):
         assert (counts["overdue"], counts["forgotten"]) == (2, 1)
     _, rows = restored(table, "shop")
     happened = [type(read(row.written, row.format)).__name__ for row in rows]
-    assert happened.count("Tick") <= 3  # one for each time something passed
+    assert happened.count("Tick") <= 3  # one for each deadline or grace that passed

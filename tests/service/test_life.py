@@ -16,7 +16,7 @@ BASE = "/v1/learners/mail"
 
 
 def same(table, name="mail"):
-    """From the snapshot and from the log alone, the learner is the same; returns it."""
+    """The learner is the same from its snapshot and from its log; returns it and the events."""
     stopped, rows = restored(table, name)
     never, _ = restored(table, name, snapshots=False)
     assert fingerprint(stopped.pupil.agent) == fingerprint(never.pupil.agent)
@@ -258,7 +258,7 @@ def test_while_a_default_waits_only_what_is_new_and_well_formed_is_late(tmp_path
         both = [{"episode": episode, "step": 1, "cost": 0.5}] * 2
         told = client.post(f"{base}/feedback/batch", json={"records": both}).json()["outcomes"]
         assert [one["outcome"] for one in told] == ["late", "duplicate"]
-    with InProcess(table) as client:  # from its snapshot, on which `feed` goes on
+    with InProcess(table) as client:  # read from its snapshot; `feed` uses this client now
         assert feed(step=1, cost=0.5) == "duplicate"
         assert feed(step=1, cost=0.75) == "conflict"
         assert client.get(base).json()["late"] == 1
@@ -285,7 +285,7 @@ def test_decisions_wait_a_day_for_what_happened_in_time(tmp_path, monkeypatch):
             batch = [{"key": "a", "reward": 1.0, "time": begun + 99.0}]
             told = client.post(f"{base}/feedback/batch", json={"records": batch}).json()
             assert [one["outcome"] for one in told["outcomes"]] == [expected]
-            clock.now += 10_000.0  # deadline and night are over
+            clock.now += 10_000.0  # the deadline and the day after it are over
             record = {"key": "b", "reward": 1.0, "time": begun + 99.0}
             late = client.post(f"{base}/feedback", json=record).json()
             assert (late["outcome"], late["used"]) == ("late", False)
@@ -322,7 +322,7 @@ def test_an_empty_batch_tells_the_agent_the_time(tmp_path, monkeypatch):
         for _ in range(5):
             decide()
         nothing = client.post(f"{BASE}/feedback/batch", json={"records": [7]}).json()
-        assert nothing["outcomes"][0]["outcome"] == "invalid"  # tells nothing, not even the time
+        assert nothing["outcomes"][0]["outcome"] == "invalid"  # it does not even tell the time
     found, events = same(table)
     assert [event["records"] for event in events if event["do"] == "feedback"][1:] == [[]]
     assert fingerprint(found.pupil.agent) == fingerprint(library)

@@ -1,4 +1,4 @@
-"""The mailer of the examples through HTTP, with a crash and changed actions, and in the library."""
+"""The mailer of the examples decides alike through HTTP, with a crash, and in the library."""
 
 import importlib
 import signal
@@ -21,7 +21,7 @@ def mailer(monkeypatch):
 
 @pytest.mark.slow
 def test_the_mailer_through_http_scores_as_in_the_library(tmp_path, mailer):
-    """With the same records at the same times it makes the same decisions, after any event."""
+    """The same records at the same times give the same decisions, also after a crash."""
     plan = mailer.Plan(days=14, crash=4, story=5, question=12)
     beside = mailer.mailed(mailer.InLibrary(plan), plan, 1)
     server = mailer.Server(tmp_path)

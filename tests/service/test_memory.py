@@ -1,4 +1,4 @@
-"""What a learner keeps does not grow with its episodes, though some of them never report."""
+"""The memory of a learner does not grow with its episodes, though some never report."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""A model of the API, played against the application: outcomes, keys, restarts."""
+"""A model of the API, compared with the application: outcomes, keys, restarts."""
 
 import shutil
 import tempfile
@@ -22,7 +22,7 @@ COSTS = (0.0, 0.25, 1.0)
 
 
 class Played:
-    """What the model knows of an episode."""
+    """The state of an episode in the model."""
 
     def __init__(self):
         self.open = True
@@ -33,7 +33,7 @@ class Played:
         self.path = None
 
     def complete(self):
-        """Close it once the path and all costs are there."""
+        """Close the episode once the path and all costs are there."""
         if self.path is None and len(self.decided) == H and self.end is not None:
             states, actions = zip(*(self.decided[h] for h in range(H)), strict=True)
             self.path = ([*states, self.end], list(actions))
@@ -42,7 +42,7 @@ class Played:
 
 
 class Model(RuleBasedStateMachine):
-    """Silence costs 0.5 after six episodes."""
+    """Steps that are still silent after six episodes cost 0.5."""
 
     terms: ClassVar = {"deadline_episodes": 6, "default": 0.5}
 
@@ -164,7 +164,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(crash=st.booleans())
     def restart(self, crash):
-        """Stop and start; after a crash, from what the files were just before."""
+        """Stop and start; a crash puts back the files from just before the stop."""
         if crash:
             left = Path(tempfile.mkdtemp())
             for suffix in ("sqlite", "sqlite-wal"):

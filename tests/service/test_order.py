@@ -1,4 +1,4 @@
-"""What comes before what: disk before answer, and the agent's calls as the log has them."""
+"""Answers follow the disk, and the agent is called in the order of the log."""
 
 import copy
 import json
@@ -26,7 +26,7 @@ from serving import (
 
 
 def test_an_answer_is_sent_after_its_event_is_on_disk(tmp_path, monkeypatch):
-    """Also that of a duplicate: what it repeats may not be on disk yet."""
+    """The answer to a duplicate waits too: the first copy may not be on disk yet."""
     stored, append = [], SQLiteStorage.append
 
     def slowly(storage, rows):
@@ -109,7 +109,7 @@ def test_episodes_begin_before_what_waits_is_learned_and_replay_knows(tmp_path, 
 
 
 def test_nobody_waits_while_a_snapshot_is_encoded(tmp_path, monkeypatch):
-    """The snapshot has the learner at the time of the request."""
+    """The snapshot holds the learner as it was at the time of the request."""
     encode, go, begun = snapshot.write, threading.Event(), threading.Event()
 
     def slowly(moment):
@@ -135,7 +135,7 @@ def test_nobody_waits_while_a_snapshot_is_encoded(tmp_path, monkeypatch):
         for k in range(4, 8):
             play(k)
         until(lambda: client.get(base).json()["waiting"] == 0, pause=0.01)
-        assert client.get(base).json()["diagnostics"]["used"] == 8  # it learns, too
+        assert client.get(base).json()["diagnostics"]["used"] == 8  # the agent learns, too
         go.set()
     storage = SQLiteStorage(tmp_path / "data" / "shop.sqlite")
     kept = dict(storage.snapshots())

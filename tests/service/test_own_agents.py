@@ -1,4 +1,4 @@
-"""Any agent is served: of the library, and of one's own code with its own problem and records."""
+"""Agents of the library are served, and agents of a user's own, with own problems and records."""
 
 import numpy as np
 import pytest

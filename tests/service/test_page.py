@@ -1,4 +1,4 @@
-"""The pages: everything they need is in them; in a browser, every number is the one of the API."""
+"""The pages need no other file, and every number in a browser is that of the API."""
 
 import base64
 import hashlib
@@ -12,7 +12,7 @@ from belated.service import page
 from belated.service.gate import new
 from belated.service.session import Clock
 from browsing import Browser, needs_browser
-from limits import LIMIT
+from limits import LIMIT, until
 from serving import ROBOT, SHOP, InProcess, Listening, config
 
 DAY = 86400.0
@@ -53,7 +53,7 @@ MANY = {"days": 1, "hours": 24, "minutes": 1440, "seconds": 86400}
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A stopped clock; a list with its time."""
+    """A stopped clock: a list that holds its time."""
     at = [20_000 * DAY]
     monkeypatch.setattr(Clock, "__call__", lambda self: at[0])
     return at
@@ -143,10 +143,9 @@ def mailed(client, clock, days=12, per_day=25):
 
 
 def learned(client, name):
-    """Wait until the agent has learned all; its report and its status."""
+    """Wait until the agent has learned all; returns its report and its status."""
     base = f"/v1/learners/{name}"
-    while client.get(base).json()["waiting"]:
-        pass
+    until(lambda: not client.get(base).json()["waiting"])
     return {"report": client.get(f"{base}/report").json(), "status": client.get(base).json()}
 
 
@@ -162,7 +161,7 @@ def valued(text):
 
 
 def check_numbers(browser, told, least):
-    """Every number of the page is that of the API at its place, and is shown as such."""
+    """Check that every number of the page is that of the API at its place, up to rounding."""
     found = browser.run(NUMBERS)
     assert len(found) >= least
     for source, path, value, text in found:

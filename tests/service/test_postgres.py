@@ -66,7 +66,7 @@ def table(database, tmp_path):
 
 
 def feed(client, records, key):
-    """One episode; whatever is acknowledged is noted."""
+    """Play one episode, and keep its record if it is acknowledged; returns the last status."""
     begun = client.post(f"{BASE}/episodes", json={"key": key})
     if begun.status_code != 200:
         return begun.status_code
@@ -176,7 +176,7 @@ def no_long_pauses(monkeypatch):
 def test_killed_processes_are_replaced_and_nothing_acknowledged_is_lost(
     table, tmp_path, no_long_pauses
 ):
-    """kill -9 of any process under load; clients follow to whoever drives a learner then."""
+    """Processes are killed under load; clients follow redirections to the new driver."""
     kills, size = (100, 3) if full() else (2, 2)
     table = {**table, "learners": LEARNERS, "limits": {"snapshot": 150}}
     ports = [free_port() for _ in range(size)]
@@ -221,7 +221,7 @@ def test_killed_processes_are_replaced_and_nothing_acknowledged_is_lost(
             start = time.monotonic()
             if left:
                 starting[i] = asyncio.create_task(replace(i))
-            await load.check("http://fleet")  # waits until both learners are driven again
+            await load.check("http://fleet")  # waits until all learners are driven again
             if lost:
                 took.append(time.monotonic() - start)
             audit.check(load)
@@ -247,7 +247,7 @@ def test_killed_processes_are_replaced_and_nothing_acknowledged_is_lost(
 
 
 def test_a_server_that_has_lost_its_learner_does_not_say_unknown(table, tmp_path):
-    """It is stopped, another one takes over, and it goes on with what it remembers."""
+    """The server is paused, another one takes over, and the first goes on from its memory."""
     ports = [free_port(), free_port()]
     servers = []
     for i, port in enumerate(ports):
@@ -269,9 +269,9 @@ def test_a_server_that_has_lost_its_learner_does_not_say_unknown(table, tmp_path
     ]
     links = [socket.create_connection(("127.0.0.1", ports[0])) for _ in asked]
     for link, head, (_, _, body) in zip(links, heads, asked, strict=True):
-        if body:  # the head is read before the process is stopped; without a body it would answer
+        if body:  # the process reads the head before it is paused, and waits for the body
             link.sendall(head)
-    for _ in range(3):  # what was sent before is read before these are answered
+    for _ in range(3):  # the server reads the heads above before it answers these
         assert httpx.get(f"{stopped.url}/readyz", timeout=LIMIT).status_code == 200
     stopped.process.send_signal(signal.SIGSTOP)
     try:
@@ -302,7 +302,7 @@ def test_no_database_is_one_line():
 
 
 def test_a_log_is_kept_short_and_another_process_takes_over(table, monkeypatch):
-    """Every stop between two transactions would do: what is deleted is covered by two snapshots."""
+    """Two snapshots cover the deleted events: a stop between any two transactions is safe."""
     monkeypatch.setattr(snapshot, "PIECE", 2000)
     monkeypatch.setattr(storage_postgres, "SLICE", 7)
     written, append = [], PostgresStorage.append

@@ -1,4 +1,4 @@
-"""An answer is the same by the short way and by the documented route."""
+"""The fast path and the documented route give the same answers."""
 
 import json
 
@@ -13,7 +13,7 @@ GOOD = {"episode": 0, "step": 0, "state": 0}
 BODIES = [
     GOOD,
     {**GOOD, "step": 1, "state": 2},
-    {**GOOD, "step": 1, "state": 1},  # after the one before: a conflict
+    {**GOOD, "step": 1, "state": 1},  # a conflict with the one before
     {**GOOD, "step": 2},
     {**GOOD, "state": 3},
     {**GOOD, "state": -1},
@@ -38,7 +38,7 @@ TEXTS = [json.dumps(body).encode() for body in BODIES] + [
 
 
 def in_pieces(text):
-    """A body of unknown length, which does not go the short way."""
+    """A body of unknown length, which does not take the fast path."""
 
     async def pieces():
         yield text[:5]
@@ -57,7 +57,7 @@ KEYS = [json.dumps(body).encode() for body in KEYS] + [
 
 
 def answers(client, name, text, headers=None, what="decide"):
-    """By both ways: status, type, what a refusal adds, and the body."""
+    """The answers of the fast path and of the route: status, some headers, and body."""
     found = []
     for content in (text, in_pieces(text)):
         said = {"Content-Type": "application/json", **(headers or {})}
@@ -74,7 +74,7 @@ def client(tmp_path):
         yield made
 
 
-def test_both_ways_give_the_same_answer(client, monkeypatch):
+def test_path_and_route_give_the_same_answer(client, monkeypatch):
     for text in TEXTS:
         short, documented = answers(client, "robot", text)
         assert short == documented, text
@@ -84,22 +84,22 @@ def test_both_ways_give_the_same_answer(client, monkeypatch):
     parsed, taken = quick._loaded, []
     monkeypatch.setattr(quick, "_loaded", lambda m: taken.append(parsed(m)) or taken[-1])
     answers(client, "robot", TEXTS[0])
-    assert taken == [GOOD]  # once: the other way is another
+    assert taken == [GOOD]  # once: the documented route does not use it
 
 
-def test_both_ways_begin_alike(client):
+def test_path_and_route_begin_alike(client):
     for text in KEYS:
         client.post("/v1/learners/robot/episodes", content=text, headers=JSON)  # uses the key
         short, documented = answers(client, "robot", text, what="episodes")
         begun = ["episode" in answer[2] for answer in (short, documented)]
-        if begun == [True, True] and json.loads(short[2])["created"]:  # without a key, two of them
+        if begun == [True, True] and json.loads(short[2])["created"]:  # two episodes, without a key
             first, second = (json.loads(answer[2]) for answer in (short, documented))
             assert first == {**second, "episode": second["episode"] - 1}
             short, documented = short[:2], documented[:2]
         assert short == documented, text
 
 
-def test_the_short_way_asks_for_a_token(tmp_path):
+def test_the_fast_path_asks_for_a_token(tmp_path):
     token, sha256 = tokens.new()
     reader = {"name": "r", "sha256": sha256, "learners": ["shop"], "verbs": ["read"]}
     table = config(tmp_path, learners=[SHOP], tokens=[reader])
@@ -122,7 +122,7 @@ ASKED = [
 ]  # fmt: skip
 
 
-def test_both_ways_decide_with_features_alike(tmp_path):
+def test_path_and_route_decide_with_features_alike(tmp_path):
     texts = [json.dumps(body).encode() for body in ASKED]
     texts += [b'{"features":{"age":NaN},"key":"p"}', b'{"features":{"land":"\\ud800"},"key":"q"}']
     with InProcess(config(tmp_path, learners=[MAIL])) as client:

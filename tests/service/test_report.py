@@ -1,11 +1,11 @@
-"""The report for people: its numbers against sums by hand, its words, and the same after replay."""
+"""The report for people: its words, and its numbers, which equal sums by hand."""
 
 import json
 
 import numpy as np
 import pytest
 
-from belated.service.episodes import DAY, DAYS, Entry, Tally
+from belated.service.episodes import DAY, DAYS, Entry, LearnerTotals
 from serving import SHOP, InProcess, books_fingerprint, config, restored
 
 MAIL = {
@@ -112,7 +112,7 @@ def test_records_that_cannot_be_learned_from_are_a_warning(tmp_path):
 
 
 def test_a_tally_keeps_so_many_days_and_can_be_saved():
-    tally, entries = Tally(), []
+    tally, entries = LearnerTotals(), []
     for day in range(DAYS + 3):
         entry = Entry(day * DAY)
         tally.begin(entry)
@@ -125,9 +125,9 @@ def test_a_tally_keeps_so_many_days_and_can_be_saved():
     assert (day.all.reports, day.all.total, day.all.square) == (1.0, 1.5, 2.25)
     assert (day.holdout.decisions, day.holdout.total) == (0.25, 0.375)
     assert tally.delays.count == 2
-    again = Tally.from_state(tally.state())
+    again = LearnerTotals.from_state(tally.state())
     assert json.dumps(again.state(), default=np.ndarray.tolist) == json.dumps(
         tally.state(), default=np.ndarray.tolist
     )
     with pytest.raises(ValueError, match="days that are kept"):
-        Tally.from_state({**tally.state(), "plays": np.array([[1, 0, 1]])})
+        LearnerTotals.from_state({**tally.state(), "plays": np.array([[1, 0, 1]])})

@@ -39,7 +39,7 @@ SHORT = {"number": 10, "terms": {"deadline_episodes": 2, "grace": 10}}
 
 
 class NeverStopped:
-    """The learner that a whole log gives, as far as it has been followed."""
+    """The learner that results from the whole log, as far as it has been followed."""
 
     def __init__(self, table, name):
         made = learner(table, name)
@@ -52,7 +52,7 @@ class NeverStopped:
             self.found.number, self.found.checksum = row.number, row.checksum
 
     def check_same(self, other):
-        """Once both have learned what waits for them."""
+        """Compare another learner, once both have learned what waits for them."""
         assert other.number == self.found.number
         assert other.checksum == self.found.checksum
         mine = self.found.pupil
@@ -63,7 +63,7 @@ class NeverStopped:
 
 
 def play(client, name, first, episodes, horizon):
-    """Episodes of which one in four never reports."""
+    """Play episodes; one in four never reports."""
     base = f"/v1/learners/{name}"
     for k in range(first, first + episodes):
         begun = client.post(f"{base}/episodes", json={"key": f"k{k}"})
@@ -79,7 +79,7 @@ def play(client, name, first, episodes, horizon):
 
 
 def without_the_newest_snapshot(path):
-    """Delete it; returns whether there was one."""
+    """Delete the newest snapshot; returns whether there was one."""
     db = sqlite3.connect(path)
     newest = "(SELECT max(number) FROM snapshots WHERE last)"
     deleted = db.execute(f"DELETE FROM snapshots WHERE number = {newest}").rowcount
@@ -90,7 +90,7 @@ def without_the_newest_snapshot(path):
 
 @pytest.mark.slow
 def test_a_stop_at_any_step_of_writing_and_deleting_loses_nothing(tmp_path, monkeypatch):
-    """What is on disk after every transaction is copied, and opened."""
+    """The files are copied after every transaction, and each copy is opened."""
     robot = {**ROBOT, "deadline_episodes": 5, "grace": 3, "remember": 6}
     table = config(tmp_path, learners=[robot], limits={"snapshot": 11, "log": 4})
     monkeypatch.setattr(snapshot, "PIECE", 3000)
@@ -135,7 +135,7 @@ def test_a_stop_at_any_step_of_writing_and_deleting_loses_nothing(tmp_path, monk
 
 
 def test_shortening_changes_no_outcome(tmp_path):
-    """Duplicates and keys are known from what is remembered, not from the log."""
+    """Duplicates and keys are recognised from the books, not from the log."""
     shop = {**SHOP, "deadline_episodes": 10}
     whole = config(tmp_path, learners=[shop], limits={"snapshot": 10})
     short = {**whole, "storage": str(tmp_path / "short"), "limits": {"snapshot": 10, "log": 0}}
@@ -193,9 +193,9 @@ def test_a_log_that_was_kept_whole_is_shortened_when_this_is_asked_for(tmp_path)
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not full(), reason="the test above stops everywhere; this one with real kills")
+@pytest.mark.skipif(not full(), reason="needs BELATED_FULL_TESTS=1: real kills take long")
 def test_kills_while_the_log_is_shortened_lose_nothing(tmp_path):
-    """kill -9 under load; the log is kept outside, since the server keeps the end of it only."""
+    """kill -9 under load; the test keeps the whole log, since the server keeps only its end."""
     shop = {**SHOP, "deadline_episodes": 30}
     table = config(tmp_path, learners=[shop], limits={"snapshot": 15, "log": 80})
     rng = np.random.default_rng(5)
@@ -251,7 +251,7 @@ def test_a_file_of_the_first_layout_is_taken_over(tmp_path):
 
 
 def test_a_shortened_learner_of_an_older_release_is_read(tmp_path):
-    """A snapshot and the log behind it, as they were written; no later release may fail to."""
+    """A snapshot and the log after it, as an old release wrote them; all later ones read them."""
     storage = SQLiteStorage(tmp_path / "data" / "robot.sqlite")
     lines = (DATA / "service_short_2.jsonl").read_text().splitlines()
     storage.append([Row(*json.loads(line)) for line in lines])

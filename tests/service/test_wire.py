@@ -48,7 +48,7 @@ def port(tmp_path_factory):
 
 
 def sent(port, content):
-    """Status and whole answer to these bytes, the sender waiting for no more than it."""
+    """The status and the text of the answer to these bytes, read up to the end of its head."""
     with socket.create_connection(("127.0.0.1", port), timeout=limits.LIMIT) as wire:
         wire.sendall(content)
         answer = b""
@@ -88,7 +88,7 @@ def test_a_body_in_chunks_is_counted(port, path):
 
 @pytest.mark.parametrize("path", [DECIDE, BATCH])
 def test_two_lengths_are_refused_and_the_connection_ends(port, path):
-    """Otherwise a proxy that believes the other one would take the rest for a new request."""
+    """A proxy that believes the other length would take the rest for a new request."""
     smuggled = b"POST /v1/learners/shop/episodes HTTP/1.1\r\nHost: localhost\r\n\r\n"
     both = ("Content-Length: 5", "Transfer-Encoding: chunked")
     status, answer = head(port, "POST", path, MINE, KIND, *both, body=chunks(b"{}") + smuggled)

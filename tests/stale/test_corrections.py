@@ -160,7 +160,7 @@ def test_padded_sequences_have_the_loss_of_their_tokens(kind, dtype):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_half_precision_costs_half_precision_only(kind):
-    """Of 600 numbers: in float16 the square of a sum of 257 ones is already infinite."""
+    """600 numbers: in float16 the square of a sum of 257 ones is already infinite."""
     rng = np.random.default_rng(8)
     then = -rng.exponential(size=600).astype(np.float16)
     now = (then + rng.normal(0.0, 0.3, 600)).astype(np.float16)
@@ -175,7 +175,7 @@ def test_half_precision_costs_half_precision_only(kind):
 
 
 def test_decoupled_is_the_loss_of_torchrl():
-    """Recorded: see `origin` in the file. A softmax table, its loss and its gradient."""
+    """A softmax table, its loss and its gradient were recorded; see `origin` in the file."""
     data = {k: np.array(v) for k, v in RECORDED["decoupled"].items()}
     at = (data["states"], data["actions"])
 

@@ -1,4 +1,4 @@
-"""What docs/stale.md says of other libraries, against recorded losses of theirs.
+"""The statements of docs/stale.md on other libraries, against recorded losses of these libraries.
 
 See `origin` in elsewhere.json. The three lines for each library are executed as the page has them;
 tests/stale/test_torchrl.py runs those for TorchRL.
@@ -23,7 +23,7 @@ RULES = {"rtol": 1e-6}  # AReaL's weights are float32
 
 
 def loss(anchor, advantages, mask=MASK):
-    """PPO's, a mean over all tokens that are no padding."""
+    """The loss of PPO, a mean over all tokens that are not padding."""
     ratio, clip = np.exp(LOGP - anchor), RECORDED["clip"]
     gain = np.minimum(ratio * advantages, np.clip(ratio, 1 - clip, 1 + clip) * advantages)
     return -(gain * mask).sum() / MASK.sum()

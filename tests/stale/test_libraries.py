@@ -13,7 +13,7 @@ SETUP = {"torch": "needs PyTorch: pip install torch==2.13.0", "jax": "needs JAX:
 
 @pytest.fixture(params=["torch", "jax"])
 def library(request):
-    """A function to make arrays, the type that comes out, and whether float64 is there."""
+    """A function that makes arrays, and the type of its arrays."""
     module = pytest.importorskip(request.param, reason=SETUP[request.param])
     if request.param == "torch":
         return module.tensor, module.Tensor
@@ -184,5 +184,5 @@ def test_jax_compiles_and_vectorises(kind):
     mask = (jax.numpy.arange(72).reshape(24, 3) % 5 > 0).astype(int)
     for slope in jax.jit(jax.grad(total, argnums=(0, 1)))(then, now):
         assert not slope.any()
-    outside = jax.jit(lambda n: correct(then, n, kind))(now)  # `then` has values, `n` has none
+    outside = jax.jit(lambda n: correct(then, n, kind))(now)  # `then` is an array, `n` is traced
     np.testing.assert_allclose(outside.weight, correct(then, now, kind).weight, rtol=1e-6)

@@ -1,4 +1,4 @@
-"""The tables are those of the recorded runs, and what the page says of them holds."""
+"""The tables come from the recorded runs, and the statements of the page on them hold."""
 
 import importlib
 import sys
@@ -104,7 +104,7 @@ def test_what_the_page_says_of_a_common_clip(report):
 
 
 def test_what_the_page_says_of_current(report, cells):
-    """It comes close to the best and falls back."""
+    """Runs with `current` come close to the best and fall back."""
     grid = report.read(report.GRID)
     acrobot = grid["Acrobot", 20, "out of order", "current", 0.1]
     ends, best = acrobot[:, -3:].mean(1), acrobot[:, 2:].max(1)
@@ -132,7 +132,7 @@ def test_what_the_page_says_of_delay_adapted(report):
 
 
 def test_what_the_page_says_of_short_delays(report):
-    """All corrections learn, but for clips of 0.8."""
+    """All corrections learn, except with clips of 0.8."""
     for (task, delay, *_, name, clip), runs in report.read(report.GRID).items():
         if delay == 2 and clip < 0.8 and name != "waiting":
             assert runs[:, -3:].mean() > {"CartPole": 460, "Pendulum": -450}[task]
@@ -313,7 +313,7 @@ def test_what_the_page_says_of_a_clip_of_four_fifths(report):
 
 
 def test_the_interval_of_a_median(report):
-    """Of six values it is all of them: both ends miss the median with probability 2 / 64."""
+    """The interval of six values spans them all: it misses the median with probability 2 / 64."""
     assert report.median(np.arange(6.0)) == (2.5, 0.0, 5.0)
     rng = np.random.default_rng(0)
     ends = np.array([report.median(rng.normal(size=25))[1:] for _ in range(2000)])
@@ -322,7 +322,7 @@ def test_the_interval_of_a_median(report):
 
 
 def test_what_the_page_says_of_speed(report):
-    """DelayedPPO is within 5 % of PPO, `correct` within 1 % of an update; the page has it so."""
+    """DelayedPPO is within 5 % of PPO, `correct` below 1 % of an update; the page says so."""
     found = report.speeds()
     plain, ours, ratio, itself, update, own, *corrections, late = found.values()
     assert 0.95 < 1.0 / ratio[2] < 1.0 / ratio[1] < 1.05

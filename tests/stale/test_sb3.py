@@ -1,4 +1,4 @@
-"""DelayedPPO on Stable-Baselines3: equal without delays, late with them, saved on the way."""
+"""DelayedPPO equals PPO of Stable-Baselines3 without delays, learns with them, and is saved."""
 
 import copy
 import warnings
@@ -29,7 +29,7 @@ def equal(first, second):
 
 
 class Recorder(DelayedPPO):
-    """Keeps which rollout was used after which."""
+    """Keeps the newest rollout and the used one, by number, for every update."""
 
     def __init__(self, *args, **settings):
         self.used = []
@@ -67,12 +67,12 @@ def test_without_delay_it_is_ppo_after_four_rollouts(name, settings):
         ours = DelayedPPO("MlpPolicy", environment(name), correction=correction, **settings)
         ours.learn(8 * settings["n_steps"])
         assert ours.num_timesteps == plain.num_timesteps == 8 * settings["n_steps"]
-        if correction != "vtrace":  # which has advantages of its own
+        if correction != "vtrace":  # it has advantages of its own
             assert equal(parameters(plain), parameters(ours)), correction
 
 
 def test_anchors_at_now_that_are_computed_again_change_the_last_digits_only():
-    """As if the policy had moved: batched passes of the network round differently."""
+    """The policy counts as moved; batched passes of the network round differently."""
 
     class Again(DelayedPPO):
         def _corrected(self, rollout):
@@ -310,7 +310,7 @@ def test_bad_input_gets_one_sentence(arguments, sentence):
 
 
 def test_learning_works_on_cartpole_with_a_delay():
-    """Without learning episodes last about 20 steps."""
+    """Without learning, episodes last about 20 steps."""
     env = sb3.common.env_util.make_vec_env("CartPole-v1", n_envs=4, seed=0)
     model = DelayedPPO(
         "MlpPolicy", env, delays=bl.delays.geometric(2), n_steps=64, batch_size=64, n_epochs=6,
@@ -322,7 +322,7 @@ def test_learning_works_on_cartpole_with_a_delay():
 
 
 def test_a_mujoco_task_learns_from_late_rollouts(tmp_path):
-    """Out of order, lost, and saved on the way."""
+    """Rollouts arrive out of order or are lost, and the model is saved in between."""
     pytest.importorskip("mujoco", reason="needs MuJoCo: pip install 'gymnasium[mujoco]'")
     delays = bl.delays.lost(0.2, bl.delays.geometric(2))
     model = Recorder("MlpPolicy", environment("HalfCheetah-v5"), delays=delays, **SETTINGS)

@@ -1,4 +1,4 @@
-"""The ratio of tabular DAPO and the delay-adapted anchor are one number, and one step."""
+"""Tabular DAPO and the delay-adapted anchor have the same ratio and take the same step."""
 
 import numpy as np
 from hypothesis import given

@@ -14,7 +14,7 @@ RECORDED = json.loads((Path(__file__).parent / "torchrl.json").read_text(encodin
 
 
 def rollout(steps, seed, shape=()):
-    """A rollout whose episodes end, some of them by a limit of time."""
+    """A rollout whose episodes end, some of them by a time limit."""
     rng = np.random.default_rng(seed)
     then, now = -rng.exponential(size=(2, steps, *shape))
     rewards, values = rng.normal(size=(2, steps, *shape))
@@ -73,7 +73,7 @@ def test_vtrace_is_the_sum_of_the_paper():
 
 @pytest.mark.parametrize(("rho_cap", "c_cap"), [(1.0, 1.0), (2.0, 0.7)])
 def test_vtrace_is_that_of_torchrl(rho_cap, c_cap):
-    """Recorded: see `origin` in the file."""
+    """The numbers were recorded; see `origin` in the file."""
     data = {k: v if isinstance(v, dict) else np.array(v) for k, v in RECORDED["vtrace"].items()}
     names = ("then", "now", "rewards", "values", "next_values")
     got = vtrace(

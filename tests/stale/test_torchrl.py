@@ -1,4 +1,4 @@
-"""TorchRL where it is installed: V-trace and the decoupled loss of today, on drawn data.
+"""V-trace and the decoupled loss of the TorchRL that is installed, on drawn data.
 
 torchrl.json holds numbers of one version, for the tests that run without it.
 """

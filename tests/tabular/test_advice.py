@@ -119,7 +119,7 @@ def test_order_helps_under_full_information_only():
 
 
 def test_a_guarantee_says_what_it_assumes():
-    """D = 0 where none is given, the phases that the bound is for, and overdue episodes."""
+    """It names D = 0 where no delay is given, the phases the bound is for, and overdue episodes."""
     known, totals = {"transitions": WORLD.mdp.transitions}, {"episodes": 400, "total_delay": 800.0}
 
     def advice(problem=WORLD.problem, **said):

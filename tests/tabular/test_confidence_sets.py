@@ -1,7 +1,7 @@
-"""When confidence sets are computed: the newest counts, the printed ones, or when a count doubles.
+"""The counts of a confidence set: the newest ones, those of the printed text, or those of an epoch.
 
-The twin is dense: boxes around the frequencies of a snapshot of the counts, and their least mean by
-filling up the cheapest next states first.
+The twin is dense: boxes around the frequencies of a snapshot of the counts. Their least mean fills
+the cheapest next states first.
 """
 
 import itertools
@@ -13,6 +13,7 @@ import pytest
 import belated as bl
 import oracles
 from belated.parts import Confidence, Softmax, Weighted
+from twins import least_means
 
 DELTA, WIDTH, ETA, GAMMA = 0.1, 0.02, 0.7, 0.2
 
@@ -26,7 +27,7 @@ class Twin:
         self.log = math.log(H * S * A * K / (4 * DELTA))
         self.n = np.zeros((H, S, A, S))
         self.total = np.zeros((H, S, A))
-        self.before = self.n.copy()  # the counts of the start of the present episode
+        self.before = self.n.copy()  # the counts at the start of the current episode
         self.epoch, self.epochs = self.n.copy(), 0
         self.open = {}
 
@@ -65,20 +66,7 @@ class Twin:
                 self.total[h] += Q
 
     def least(self, n, h, V):
-        _, S, A = self.problem.shape
-        found = np.zeros((S, A))
-        for s, a in np.ndindex(S, A):
-            m = n[h, s, a].sum()
-            p = n[h, s, a] / max(m, 1)
-            radius = 4 * np.sqrt(p * (1 - p) * self.log / max(m, 1)) + 10 * self.log / max(m, 1)
-            low, high = np.maximum(0, p - WIDTH * radius), np.minimum(1, p + WIDTH * radius)
-            if m == 0:
-                low, high = np.zeros(S), np.ones(S)
-            x = low.copy()
-            for t in np.argsort(V, kind="stable"):
-                x[t] += min(high[t] - low[t], 1 - x.sum())
-            found[s, a] = x @ V
-        return found
+        return least_means(n[h], V, self.log, WIDTH)
 
 
 def played(which, weighted, paths_late, K=60):

@@ -1,4 +1,4 @@
-"""What every agent must do, whatever it is; run over the registry."""
+"""The contract that every agent keeps, checked for all agents of the registry."""
 
 from importlib import import_module
 

@@ -28,7 +28,7 @@ def test_stochastic_costs_have_their_means(noise):
     draws = np.array([process.at(k) for k in range(4000)])
     assert np.all((draws >= 0) & (draws <= 1))
     np.testing.assert_allclose(draws.mean(0), means, atol=4 * 0.5 / np.sqrt(4000))
-    assert np.array_equal(process.at(7), draws[7])  # any order, same answer
+    assert np.array_equal(process.at(7), draws[7])  # in any order, the same answer
     assert np.array_equal(process.means, means)
     assert draws.std() > 0.1
 

@@ -1,4 +1,4 @@
-"""Counts, radii, and the model as it was."""
+"""Counts and radii, now and at an earlier time."""
 
 import copy
 import math
@@ -61,7 +61,7 @@ def test_counts_now_and_as_they_were(homogeneous, before, after, seed):
     assert len(rows) == after * 5
     assert np.array_equal(as_dense(past), dense_counts(world.problem, trajectories[:before]))
     assert np.array_equal(as_dense(counts), everything)  # the present is untouched
-    assert len(counts._recent) == after  # and the others are dropped
+    assert len(counts._recent) == after  # and older paths are dropped
 
 
 def radius(p, n, L, scale):
@@ -96,7 +96,7 @@ def test_the_box_is_the_bernstein_box(homogeneous, scale, before, after, seed):
 
 
 def test_the_box_without_the_variance_and_the_last_step():
-    """As DAPO has it: p for p (1 - p), the first H - 1 steps, another L at another time."""
+    """The box of DAPO: p instead of p (1 - p), the first H - 1 steps, and an L for each time."""
     world = bl.environments.random_mdp(4, 2, 3, 4, True, 1)
     trajectories = paths(world, 30, 0)
     counts = Counts(world.problem, recall=True, steps=2)
@@ -133,12 +133,12 @@ def test_log_term():
 
 
 def test_a_run_longer_than_its_episodes_has_a_larger_radius():
-    """4 K for the second K episodes, 16 K for the next 2 K, 64 K for the next 4 K, ..."""
+    """The log term has 4 K for the second K episodes, 16 K for the next 2 K, and so on."""
     problem, K = bl.Problem(5, 2, 3), 100
     factors = {0: 1, 1: 1, 100: 1, 101: 4, 200: 4, 201: 16, 400: 16, 401: 64, 800: 64, 801: 256}
     for begun, factor in factors.items():
         assert log_term(problem, K, begun, 0.1) == pytest.approx(math.log(30 * factor * K / 0.4))
-    # new numbers of visits in each stage, over the factor of its log term: at most K / 2 in all
+    # the new visits of each stage, divided by the factor of its log term, sum to at most K / 2
     stages = [(2**m - 2 ** (m - 1)) * K / 4**m for m in range(1, 60)]
     assert sum(stages) <= K / 2
     agent = bl.DelayedOPPO(problem, transitions=bl.parts.Confidence(episodes=4))

@@ -1,4 +1,4 @@
-"""DAPO: against a dense, literal twin; its estimates in expectation; a slip in its proof."""
+"""DAPO against a dense, literal twin, the means of its estimates, and an error in its proof."""
 
 import itertools
 import math
@@ -50,7 +50,7 @@ class Twin:
             n = np.broadcast_to(n.sum(0), n.shape)
         visits = np.maximum(n.sum(-1, keepdims=True), 1)
         radius = 4 * np.sqrt(n / visits * self.L / visits) + 10 * self.L / visits
-        unseen = n.sum(-1, keepdims=True) == 0  # all distributions, as 10 L > 1 makes it anyway
+        unseen = n.sum(-1, keepdims=True) == 0  # all distributions; 10 L > 1 would give the same
         return np.maximum(n / visits - radius, 0), np.where(
             unseen, 1, np.minimum(n / visits + radius, 1)
         )
@@ -74,7 +74,7 @@ class Twin:
         return q
 
     def gain(self, j, path, costs, now):
-        """Q - B of episode j against the policy of now."""
+        """Q - B of episode j against the current policy."""
         pi, n = self.open.pop(j)
         H, S, A = pi.shape
         box = self.box(n)
@@ -108,7 +108,7 @@ class Twin:
 
 
 def play(world, agent, twin, delays, *, paths="late", seed=0):
-    """Both through one run; policies must agree to 1e-9 in every episode."""
+    """Play one run with both; their policies must agree to 1e-9 in every episode."""
     rng = np.random.default_rng(seed)
     waiting = {}
     for k, delay in enumerate(delays):
@@ -124,7 +124,7 @@ def play(world, agent, twin, delays, *, paths="late", seed=0):
         batch = waiting.pop(k, [])
         twin.observe(batch)
         records = [[bl.Costs(j, c)] if early else [path, bl.Costs(j, c)] for j, path, c in batch]
-        for some in (records[::2], records[1::2]):  # one episode, several calls
+        for some in (records[::2], records[1::2]):  # several calls in one episode
             agent.observe([record for pair in some for record in pair])
     return policy
 
@@ -157,7 +157,7 @@ NARROW = 0.05
 
 
 class Narrow(bl.DAPO):
-    """A narrow set: the theory's holds all distributions for long."""
+    """DAPO with a narrow set; the set of the theory has all distributions for a long time."""
 
     def _log_term(self):
         return NARROW
@@ -254,7 +254,7 @@ def test_the_mean_of_the_estimate(seed):
 
 
 def hedge(losses, arrivals, eta, ties="together"):
-    """Policies of Hedge: everything that arrives together, or in turn. Returns those at arrival."""
+    """The policies of Hedge at each arrival; costs of one arrival are used together or in turn."""
     n, A = losses.shape
     pi, at = np.full(A, 1 / A), np.zeros((n, A))
     for k in range(max(arrivals) + 1):
@@ -280,9 +280,9 @@ def test_lemma_e6_is_false_when_feedback_arrives_together():
     left, right = sides(losses, [9] * 10, 0.5)
     assert left == 5.0
     assert right == pytest.approx(3.886, abs=1e-3)
-    left, right = sides(losses, [9] * 10, 0.5, "in turn")  # one by one it holds
+    left, right = sides(losses, [9] * 10, 0.5, "in turn")  # used one by one, it holds
     assert left <= right
-    for seed in range(20):  # as it does on random losses, in turn
+    for seed in range(20):  # it also holds on random losses, in turn
         rng = np.random.default_rng(seed)
         many, late = rng.random((30, 3)) * rng.integers(1, 8), rng.integers(0, 12, 30)
         left, right = sides(many, list(np.arange(30) + late), rng.random(), "in turn")
@@ -291,7 +291,7 @@ def test_lemma_e6_is_false_when_feedback_arrives_together():
 
 @pytest.mark.parametrize("known", [True, False])
 def test_phases_and_skipping(known):
-    """Doubling sets both rates, Skipping the threshold of the paper."""
+    """Doubling sets both rates; the threshold of the tuning is that of the paper."""
     world = oracles.random_world(np.random.default_rng(6), 3, 4, 2)
     p = {"transitions": world.mdp.transitions} if known else {}
     agent = bl.DAPO(world.problem, learning_rate=1, exploration=1, **p)
@@ -320,7 +320,7 @@ def test_phases_and_skipping(known):
 
 @pytest.mark.parametrize("known", [True, False])
 def test_extremes(known):
-    """Large rates, tiny exploration, lost feedback, one state, one step: distributions always."""
+    """Policies stay distributions at large rates, tiny exploration, and with one state or step."""
     for seed, shape in enumerate([(3, 4, 2), (1, 1, 3), (1, 3, 2), (4, 1, 2), (2, 2, 1)]):
         world = oracles.random_world(np.random.default_rng(seed), *shape)
         p = {"transitions": world.mdp.transitions} if known else {}

@@ -1,4 +1,4 @@
-"""What every agent tells of itself, against counts made outside and the definitions."""
+"""The diagnostics of every agent, against counts that the test makes and the definitions."""
 
 import math
 

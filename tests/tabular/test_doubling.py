@@ -81,7 +81,7 @@ def test_arms_equal_an_independent_twin(literal):
 
 @pytest.mark.parametrize("costs", COSTS)
 def test_forgotten_episodes_equal_an_independent_twin(costs, monkeypatch):
-    """One delay is far beyond four times the others: its record is dropped, and counts once."""
+    """Two delays are far longer than the others: their records are dropped, and count once."""
     monkeypatch.setattr("belated.tabular.doubling.SHORTEST_WAIT", 6)
     rng = np.random.default_rng(8)
     world, K = oracles.random_world(rng, 2, 3, 2, start=(0.6, 0.4, 0.0)), 90
@@ -138,7 +138,7 @@ def test_literal_is_the_printed_algorithm(seed):
 
 
 def test_an_episode_that_was_once_too_old_is_used_in_a_longer_phase():
-    """d = 7 against a threshold of 4 when it would first have been dropped, and of 8 at arrival."""
+    """The delay is 7; the threshold is 4 when the episode is first too old, and 8 at arrival."""
     rng = np.random.default_rng(0)
     world = oracles.random_world(rng, 2, 1, 2)
     delays = np.zeros(12, dtype=int)
@@ -186,7 +186,7 @@ def test_dapo_counts_what_is_too_late_and_does_not_follow_it(known):
 @pytest.mark.parametrize("literal", [False, True])
 @pytest.mark.parametrize("least", [1000, 5])
 def test_an_episode_counts_once(literal, least, monkeypatch):
-    """Its costs come again in every later episode: phases stay those of a run without them."""
+    """Its costs arrive again in every later episode; the phases are those of a run without that."""
     monkeypatch.setattr("belated.tabular.doubling.SHORTEST_WAIT", least)
     problem, seen = bl.Problem(1, 2, 1), []
     t = bl.Transitions.from_dense(np.ones((1, 2, 1)))
@@ -233,7 +233,7 @@ def test_memory_stays_bounded_when_feedback_is_lost(monkeypatch):
 
 
 def test_delays_beyond_what_is_remembered_are_learned(monkeypatch):
-    """The first ones are forgotten; what they report makes the memory long enough."""
+    """The first episodes are forgotten; their late reports make the memory long enough."""
     monkeypatch.setattr("belated.tabular.doubling.SHORTEST_WAIT", 10)
     rng = np.random.default_rng(0)
     world = bl.World(oracles.random_world(rng).mdp, bl.costs.sequence(rng.random((300, 3, 4, 3))))
@@ -244,7 +244,7 @@ def test_delays_beyond_what_is_remembered_are_learned(monkeypatch):
 
 
 def test_a_refused_batch_changes_no_phase():
-    """A late record and a bad one: the late one can still come."""
+    """A batch of a late record and a bad one is refused; the late record can then come again."""
     world = oracles.random_world(np.random.default_rng(0), 2, 3, 2)
     agent = agent_of(world, "averaged", known=True, literal=True)
     for _ in range(8):

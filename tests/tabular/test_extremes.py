@@ -145,7 +145,7 @@ def remade(item, path, value):
 
 
 def places():
-    """One agent for every place of a number that the registry has."""
+    """Every numeric argument of every registered agent, and the function that makes the agent."""
     found = {}
     for name, make in AGENTS.items():
         for path in numeric(make(TINY)):
@@ -155,7 +155,7 @@ def places():
 
 @pytest.mark.slow
 def test_extreme_arguments_give_one_sentence_or_a_sane_agent():
-    """Every number of every registered agent; 0.1.0 raised OverflowError and gave NaN."""
+    """Every numeric argument of every registered agent; 0.1.0 raised OverflowError or gave NaN."""
     refused = sane = 0
     for (name, path), make in places().items():
         for value in EXTREMES:

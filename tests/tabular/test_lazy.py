@@ -23,7 +23,7 @@ def test_a_large_alpha_is_active_updating(alpha, homogeneous):
     world = oracles.random_world(np.random.default_rng(0), 3, 4, 2, homogeneous=homogeneous)
     for given in schedules(np.random.default_rng(1), 30):
         schedule = given
-        if alpha != math.inf:  # half of the feedback changes nothing: it waits for an epoch
+        if alpha != math.inf:  # costs that come after their path wait for an epoch
             schedule = [Step(s.costs, s.costs, s.pause, s.forget) for s in given]
         active = drive(Trial(world), planner(world), schedule, 0)
         lazy = drive(Trial(world), bl.wrappers.Lazy(planner(world), alpha), schedule, 0)
@@ -80,7 +80,7 @@ def test_lazy_inside_skipping_and_forgotten_halves():
     with pytest.raises(bl.FeedbackError):
         agent.observe([bl.Costs(0, np.zeros(3))])
     agent.observe([bl.Costs(1, np.zeros(3))])
-    agent.forget(1)  # all of it has come: it is used
+    agent.forget(1)  # its path and its costs have come: it is used
     agent.begin_episode()
     assert agent.diagnostics()["held"] == 0
 

@@ -49,7 +49,7 @@ class UCBVI:
     """N visits, M transitions and C cost sums of what has reported; costs lowered by Hoeffding."""
 
     def __init__(self, problem, K, scale, visits=-1.0):
-        self.shape, self.visits = problem.shape, visits  # states with so few visits: uniform
+        self.shape, self.visits = problem.shape, visits  # uniform in states with at most so many
         H, S, A = self.shape
         self.w = scale * math.sqrt(math.log(2 * H * S * A * K / DELTA) / 2)
         self.N, self.C = np.zeros((H, S, A)), np.zeros((H, S, A))
@@ -261,7 +261,7 @@ class FTRL:
     """Algorithm 2 of van der Hoeven et al. on w_h(s, a, s'), by Newton steps in the null space.
 
     Every transition is possible here. p is taken as it is: the box of the paper's set, of width
-    1 / (T H S A), is left out, and with it the bound u differs from w no more.
+    1 / (T H S A), is left out, so that the bound u equals w.
     """
 
     def __init__(self, p, eta, gamma):
@@ -274,7 +274,7 @@ class FTRL:
                 row = np.eye(p.size)[index[h, s, a, t]]
                 row[index[h, s, a]] -= p[h, s, a, t]
                 rows.append(row)
-            if h:  # what leaves s has come to s
+            if h:  # the mass that leaves s has come to s
                 row = np.isin(np.arange(p.size), index[h, s]) * 1.0
                 row[index[h - 1, :, :, s]] -= 1.0
                 rows.append(row)
@@ -303,7 +303,7 @@ class FTRL:
 
 
 class Algorithm4:
-    """Start ALG anew with 2^e as the largest delay once a delay of at least 2^e was observed."""
+    """Restart ALG with a larger e, for a largest delay of 2^e, once a delay of 2^e was observed."""
 
     def __init__(self, p, T, D, literal):
         self.p, self.T, self.D, self.literal, self.e = p, T, D, literal, 1

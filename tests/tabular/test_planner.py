@@ -1,4 +1,4 @@
-"""The planner against a literal twin, and what its ideas are for."""
+"""The planners against literal twins, and the cases that their ideas are for."""
 
 import numpy as np
 import pytest
@@ -96,7 +96,7 @@ def test_policies_under_full_information_equal_those_of_a_literal_twin(
 
 
 def test_probes_become_fewer_while_they_find_nothing(monkeypatch):
-    """With the twin, and the slowest memory beaten once: then the full rate is back."""
+    """As in the twin; once another memory than the slowest is best, the full rate is back."""
     monkeypatch.setattr(planner, "FRUITLESS", 2)
     monkeypatch.setattr(planner, "probe_rate", lambda horizon: 0.5)
     problem = bl.Problem(states=1, actions=3, horizon=1)
@@ -113,12 +113,12 @@ def test_probes_become_fewer_while_they_find_nothing(monkeypatch):
         twin.observe({k: records[0]}, {k: np.array([cost])}, k)
         assert agent._fruitless == twin.fruitless
         counts.append(agent._fruitless)
-    assert 2 < counts[79] < 20  # half of 80 at the full rate
+    assert 2 < counts[79] < 20  # at the full rate it would be half of 80
     assert 0 in counts[80:]
 
 
 def test_a_few_equal_costs_are_not_certainty():
-    """Six coins that all show 1: likelier to be luck among cells that hardly differ."""
+    """Six costs of 1 in a row are more likely to be luck if the cells hardly differ."""
     prior = np.array([0.5, beliefs.LEAST_SPREAD, 0.05])
     few, _, _ = beliefs.posterior(6.0, 6.0, prior, 1.0)
     many, _, _ = beliefs.posterior(40.0, 40.0, prior, 1.0)

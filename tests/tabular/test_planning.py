@@ -31,7 +31,7 @@ def test_values_and_occupancy_equal_dense_recursions(size, homogeneous, same_cos
 
 @pytest.mark.parametrize("successors", [1, 3, 4, 5, 6])
 def test_any_number_of_successors(successors):
-    """Four are summed by code of their own."""
+    """Rows of four successors are summed by code of their own."""
     rng = np.random.default_rng(successors)
     world = bl.environments.random_mdp(6, 2, 4, successors=successors, seed=successors)
     policy, costs = rng.dirichlet(np.ones(2), (4, 6)), rng.random((4, 6, 2))

@@ -76,7 +76,7 @@ def test_the_anytime_rule(scale):
 @pytest.mark.parametrize("pooled", [True, False])
 @pytest.mark.parametrize("optimism", ["bonus", "confidence"])
 def test_mean_costs_on_unknown_transitions(homogeneous, pooled, optimism):
-    """S2 with paths and costs that come apart, and a start distribution."""
+    """S2 with paths and costs that arrive separately, and a start distribution."""
     rng = np.random.default_rng(3)
     H, S, A, K = 3, 3, 2, 40
     world = oracles.random_world(rng, H, S, A, homogeneous, start=(0.4, 0.6, 0.0))
@@ -172,7 +172,7 @@ def test_ucbvi_over_several_steps(homogeneous, pooled, known):
 
 
 def test_the_radius_without_known_episodes_follows_the_clock():
-    """episodes=None: the box is that of the log term of now, at every arrival."""
+    """episodes=None: at every arrival the box has the current log term."""
     world = oracles.random_world(np.random.default_rng(0))
     agent = bl.DelayedOPPO(world.problem, transitions=Confidence(0.05), update=Softmax(0.3))
     bl.simulate(world, agent, episodes=40)
@@ -185,7 +185,7 @@ def test_the_radius_without_known_episodes_follows_the_clock():
 
 
 def test_doubling_restarts_oreps():
-    """Each phase begins at the first measure and forgets the costs of the phases before."""
+    """Each phase begins at the first measure and forgets the costs of earlier phases."""
     world = oracles.random_world(np.random.default_rng(0), 3, 3, 2)
     known = {"transitions": world.mdp.transitions}
     agent = bl.wrappers.Doubling(bl.DelayedOREPS(world.problem, learning_rate=1, **known))

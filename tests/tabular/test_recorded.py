@@ -1,4 +1,4 @@
-"""Numbers do not move: policies of every agent over a fixed run, as they were recorded."""
+"""The policies of every agent over a fixed run equal those that were recorded."""
 
 import json
 
@@ -31,7 +31,7 @@ def test_policies_are_those_that_were_recorded(world, make, name):
 
 
 BEFORE = json.loads((recorded.FILE.parent / "policies_0_2.json").read_text())
-"""The same runs with belated 0.2.0, by its own registry."""
+"""The same runs of the agents that the registry of belated 0.2.0 had."""
 CHANGED = {
     "the default": (
         *("practice full", "practice full known", "practice bandit", "practice bandit known"),
@@ -58,7 +58,7 @@ def test_no_other_policy_has_moved_since_0_2():
 
 
 def recommended_by_0_2(world, information, *, known):
-    """What `recommend` composed in 0.2.0."""
+    """The agent that `recommend` composed in 0.2.0."""
     given = {"transitions": world.mdp.transitions if known else Observed(0.3)}
     plans = [RegretMatching(), Planned(keep=1.0), Planned(keep=0.98), Planned(keep=0.9)]
     if information == "bandit":
@@ -71,7 +71,7 @@ def recommended_by_0_2(world, information, *, known):
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("information", ["full", "bandit"])
 def test_the_default_of_0_2_still_plays_its_policies(information, known):
-    """So what moved with the default is the default alone."""
+    """Policies changed because the default did, not because its parts did."""
     world = recorded.worlds()["per step"][0]
     found = recorded.record(world, lambda w: recommended_by_0_2(w, information, known=known))
     name = f"per step: practice {information}{' known' if known else ''}"

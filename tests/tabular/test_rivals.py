@@ -197,15 +197,20 @@ def smaller(one, other):
     return integrate.quad(lambda x: first.pdf(x) * second.sf(x), 0, 1)[0]
 
 
-@pytest.mark.parametrize("make", [rivals.ThompsonSampling, rivals.PosteriorSampling])
-def test_sampling_plays_an_arm_as_often_as_it_is_best(make):
-    agent = make(bl.Problem(1, 2, 1), seed=3)
-    for k, (arm, cost) in enumerate([(0, 1.0), (0, 0.0), (0, 0.5), (1, 0.25)]):
+def check_share(agent, reports, chance):
+    """After reports (arm, cost), arm 0 is played with this probability."""
+    for k, (arm, cost) in enumerate(reports):
         agent.begin_episode()
         agent.observe([bl.Trajectory(k, [0, 0], [arm]), bl.Costs(k, [cost])])
-    chance = smaller((2.5, 2.5), (1.25, 1.75))
     played = np.mean([agent.begin_episode().policy[0, 0, 0] for _ in range(8000)])
     assert played == pytest.approx(chance, abs=4 * 0.5 / np.sqrt(8000))
+
+
+@pytest.mark.parametrize("make", [rivals.ThompsonSampling, rivals.PosteriorSampling])
+def test_sampling_plays_an_arm_as_often_as_it_is_best(make):
+    reports = [(0, 1.0), (0, 0.0), (0, 0.5), (1, 0.25)]
+    chance = smaller((2.5, 2.5), (1.25, 1.75))
+    check_share(make(bl.Problem(1, 2, 1), seed=3), reports, chance)
 
 
 def test_posterior_means_of_transitions_and_costs():
@@ -229,13 +234,9 @@ def test_posterior_means_of_transitions_and_costs():
 
 def test_forgetting_discounts_costs():
     agent = rivals.PosteriorSampling(bl.Problem(1, 2, 1), forget=0.5, seed=2)
-    for k, (arm, cost) in enumerate([(0, 1.0), (1, 0.5), (0, 0.0)]):
-        agent.begin_episode()
-        agent.observe([bl.Trajectory(k, [0, 0], [arm]), bl.Costs(k, [cost])])
     # arm 0: cost 1 with weight 1/4 and cost 0 with weight 1; arm 1: cost 1/2 with weight 1/2
     chance = smaller((1.25, 2.0), (1.25, 1.25))
-    played = np.mean([agent.begin_episode().policy[0, 0, 0] for _ in range(8000)])
-    assert played == pytest.approx(chance, abs=4 * 0.5 / np.sqrt(8000))
+    check_share(agent, [(0, 1.0), (1, 0.5), (0, 0.0)], chance)
 
 
 def test_seeds_of_samplers():
@@ -389,7 +390,7 @@ def test_poold_is_refused_by_name_when_it_is_saved(tmp_path):
 
 
 def test_draws_depend_on_seed_and_episode_alone():
-    """An agent that is asked twice as often draws the same in every episode it shares."""
+    """Agents of one seed draw the same policy in every episode; another seed draws others."""
     for make in (bl.ThompsonSampling, bl.PosteriorSampling):
         first, second = (make(bl.Problem(1, 4, 1), seed=5) for _ in range(2))
         policies = [first.begin_episode().policy for _ in range(20)]

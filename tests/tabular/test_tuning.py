@@ -1,4 +1,4 @@
-"""The parameters of every setting, against the table written a second time."""
+"""The parameters of every setting, against a second copy of the table."""
 
 import itertools
 import math
@@ -12,7 +12,12 @@ import belated as bl
 from belated.tuning import FullInformation, Parameters
 from settings import Setting
 
-# What a setting says, and kappa, eta, gamma, beta as functions of H, S, A, N and D.
+
+def weighted_paths_late(H, S, A, N, D):
+    return A**1.5, N ** (-2 / 3) / H, N ** (-1 / 3), (D / (H * S * A)) ** 0.5
+
+
+# The arguments of a setting, and kappa, eta, gamma, beta as functions of H, S, A, N and D.
 TABLE = {
     "full, known": (
         {"dynamics": "known"},
@@ -44,21 +49,11 @@ TABLE = {
     ),
     "bandit, unknown, paths late": (
         {"information": "bandit"},
-        lambda H, S, A, N, D: (
-            A**1.5,
-            N ** (-2 / 3) / H,
-            N ** (-1 / 3),
-            (D / (H * S * A)) ** 0.5,
-        ),
+        weighted_paths_late,
     ),
     "bandit, unknown, paths late, in order, exploring": (
         {"information": "bandit", "in_order": True, "explores": True},
-        lambda H, S, A, N, D: (
-            A**1.5,
-            N ** (-2 / 3) / H,
-            N ** (-1 / 3),
-            (D / (H * S * A)) ** 0.5,
-        ),
+        weighted_paths_late,
     ),
     "stochastic": (
         {"information": "bandit", "stochastic": True},
@@ -133,9 +128,9 @@ def test_the_bound_of_oreps_with_unknown_transitions_is_unproved():
 
 
 def test_the_skipping_corollary_stands():
-    """E14, withdrawn: beta = sqrt(D / (H S)) keeps the claimed rate in every bandit setting.
+    """E14 is withdrawn: beta = sqrt(D / (H S)) keeps the claimed rate in every bandit setting.
 
-    What is lost by skipping, capped by the trivial bound, is at most 1.4 times the claimed rate.
+    The loss by skipping, capped by the trivial bound, is at most 1.4 times the claimed rate.
     """
     worst = 0.0
     for H, S, A, K in itertools.product(
@@ -180,7 +175,7 @@ def test_what_the_standing_assumption_hides():
 
 
 def test_what_is_proved():
-    """Of the agents for bandit feedback with later bounds, none as it is tuned here."""
+    """No later bound for bandit feedback is proved for an agent as it is tuned here."""
     bandit = {"information": "bandit"}
     for name, dynamics in itertools.product(("dapo", "ftrl", "uob"), ("known", "unknown")):
         assert not Setting(**bandit, dynamics=dynamics, **{name: True}).proved

@@ -12,7 +12,7 @@ from belated.testing import check_agent
 
 
 class Twin:
-    """Algorithms 1 and 2, with all indicators a_s^t and by bisection."""
+    """Algorithms 1 and 2, with all indicators a_s^t; a root finder computes the weights."""
 
     def __init__(self, arms, tuning, scale=1.0):
         self.k, self.tuning, self.scale = arms, tuning, scale
@@ -96,7 +96,7 @@ def test_the_published_bounds(tuning, kind):
     d = {
         "none": np.zeros(n, dtype=np.int64),
         "fixed": np.full(n, 30),
-        "one side": np.where(np.arange(n) < 40, n, 0),  # the first ones never come
+        "one side": np.where(np.arange(n) < 40, n, 0),  # the first costs never arrive
     }[kind]
     d = np.minimum(d, n - 1 - np.arange(n))
     found = regrets(costs, d, tuning, 8)

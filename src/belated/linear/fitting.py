@@ -28,18 +28,27 @@ import math
 
 import numpy as np
 
-from belated.core.arrays import Floats, Ints
+from belated.core.arrays import Floats
 from belated.core.compiled import njit
 from belated.linear.exposure import CLOCK, share_at
 from belated.linear.sums import (
+    BASE,
+    BEGUN,
+    BLOCKS,
+    CONSTANT,
+    DISCOUNT,
     EXPOSED,
+    FEATURES,
+    HITS,
     LEFT,
     MASS,
     REPORTED_THEN,
     SCALE,
+    SILENT,
     TOTAL,
     WEIGHT,
     WHEN,
+    State,
     add_four,
     add_products,
     add_row,
@@ -51,44 +60,37 @@ PSEUDO = 0.1
 """The weight of the mean outcome in the constant of all models."""
 WIDE = 32
 """The number of features above which the models are fitted less often."""
-SAMPLES = 8
+SAMPLES = 4
 """The number of decisions of a block whose ages determine its exposure."""
 LEAST_SQUARE = 1e-100
 """The smallest mean square of a feature, so that nothing is divided by 0."""
 STALE = 0.1
-STALE_WIDE = 0.8
+STALE_WIDE = 0.4
 """The share of a model's decisions that may change before it is fitted anew."""
+LITTLE = 0.25
+"""The weight of a memory below which three times as much may change."""
 
 
 @njit(cache=True)
-def block_shares(
-    blocks: int,
-    order: Ints,
-    low: Ints,
-    high: Ints,
-    edges: Floats,
-    delays: Floats,
-    base: int,
-    log: Floats,
-    seen: int,
-    time: float,
-    out: Floats,
-) -> None:
-    """Write the mean exposure of each block and model to out (B, A), by slot."""
-    for place in range(blocks):
-        slot = order[place]
-        width = high[slot] - low[slot]
+def block_shares(s: State, log: Floats, seen: int, time: float) -> None:
+    """Write the mean exposure of each block and model to s.shares.
+
+    log, seen, time: see `exposure.advance`.
+    """
+    base = s.counts[BASE]
+    for place in range(s.counts[BLOCKS]):
+        slot = s.order[place]
+        width = s.high[slot] - s.low[slot]
         count = min(width, SAMPLES)
-        row = out[slot]
+        row = s.shares[slot]
         kept = 0
-        for i in range(len(row)):
-            row[i] = 0.0
-        for s in range(count):
-            k = low[slot] + ((2 * s + 1) * width) // (2 * count)
+        clear(row)
+        for n in range(count):
+            k = s.low[slot] + ((2 * n + 1) * width) // (2 * count)
             if k >= base:
                 kept += 1
                 if k < seen:
-                    share_at(edges, delays, time - log[k - base, CLOCK], row, 1.0)
+                    share_at(s.edges, s.delays, time - log[k - base, CLOCK], row, 1.0)
         for i in range(len(row)):
             row[i] /= max(kept, 1)
 
@@ -290,71 +292,55 @@ def add_ridge(V: Floats, ridge: Floats) -> None:
 
 
 @njit(cache=True)
-def is_stale(
-    fit: Floats,
-    discount: float,
-    begun: int,
-    exposed: float,
-    hits: float,
-    count: float,
-    d: int,
-) -> bool:
-    """Whether a model must be fitted anew.
+def is_stale(s: State, m: int, i: int, exposed: float, count: float) -> bool:
+    """Whether model i of memory m must be fitted anew.
 
     The change in weight since the last fit is compared with the weight of the decisions and of the
     ridge, which counts as `count` of them. A report moves a mean by 1 / sqrt(reports) of its
-    standard error.
+    standard error; with many features a fit is expensive, and waits until the reports have grown by
+    a share. exposed: the decisions of the model, by their exposure.
     """
+    fit, hits = s.fits[m, i], s.tally[HITS, i]
     if fit[WHEN] < 0.0:
         return True
-    limit = STALE if d <= WIDE else STALE_WIDE
-    known = fit[MASS]
-    gone = (1.0 - discount ** (begun - fit[WHEN])) * known
-    moved = (abs(exposed - fit[EXPOSED]) + gone) / (known + count)
-    reported = abs(hits - fit[REPORTED_THEN])
-    return bool(moved > limit or reported > 2.0 * limit * math.sqrt(hits))
+    wide = s.counts[FEATURES] > WIDE
+    limit = STALE_WIDE if wide else STALE
+    if s.memory[WEIGHT, m] < LITTLE:
+        limit *= 3.0
+    enough = 0.5 * limit * hits if wide else 2.0 * limit * math.sqrt(hits)
+    if abs(hits - fit[REPORTED_THEN]) > enough:
+        return True
+    known, since = fit[MASS], s.counts[BEGUN] - fit[WHEN]
+    gone = min((1.0 - s.memory[DISCOUNT, m]) * since, 1.0) * known  # at least the true share
+    return bool(abs(exposed - fit[EXPOSED]) + gone > limit * (known + count))
 
 
 @njit(cache=True)
-def fit_model(
-    m: int,
-    i: int,
-    blocks: int,
-    order: Ints,
-    discounts: Floats,
-    young: Floats,
-    old: Floats,
-    memory: Floats,
-    shares: Floats,
-    precisions: Floats,
-    ridge: Floats,
-    constant: int,
-    fit: Floats,
-    V: Floats,
-) -> None:
-    """Fit model i of memory m, up to the constant, and write it to fit (2 d + 6,).
+def fit_model(s: State, m: int, i: int, discounts: Floats, ridge: Floats, V: Floats) -> None:
+    """Fit model i of memory m, up to the constant, and write it to s.fits.
 
-    discounts: of memories and blocks, by slot. shares, precisions: of blocks and models, by slot.
-    constant: 1 if the last feature is 1. V: working memory (t,).
+    discounts: of memories and blocks, by slot. V: working memory (t,).
     """
     d, t = len(ridge), len(V)
+    fit = s.fits[m, i]
     b, f = fit[:d], fit[d : 2 * d]
     x = np.zeros(d)
     clear(b)
     clear(V)
     # stage 1: b = sum of w r x, x = sum of w F x and V = sum of w F x x', over the settled sum and
     # all blocks
-    slots, weights, count = np.empty_like(order), np.empty(blocks), 0
+    blocks = s.counts[BLOCKS]
+    slots, weights, count = np.empty_like(s.order), np.empty(blocks), 0
     n, r = 0.0, 0.0
     for place in range(-1, blocks):
         if place < 0:
-            row, weight = old[m, i], memory[SCALE, m]
+            row, weight = s.old[m, i], s.memory[SCALE, m]
             seen = weight
         else:
-            slot = order[place]
-            row = young[slot, i]
-            weight = discounts[m, slot] * precisions[slot, i]
-            seen = weight * shares[slot, i]
+            slot = s.order[place]
+            row = s.young[slot, i]
+            weight = discounts[m, slot] * s.precisions[slot, i]
+            seen = weight * s.shares[slot, i]
         if row[0] == 0.0 or weight < 1e-9:
             continue
         n += seen * row[0]
@@ -367,14 +353,14 @@ def fit_model(
             else:
                 slots[count], weights[count] = slot, seen
                 count += 1
-    add_stack(V, young, i, 2 + 2 * d, slots, weights, count)
+    add_stack(V, s.young, i, 2 + 2 * d, slots, weights, count)
     add_ridge(V, ridge)
     # stage 2: V^-1 b and V^-1 f
     clear(f)
     add_row(f, x, 1.0)
     if t == d:
-        solve_each(V, x, n, constant, r, b)
-        solve_each(V, x, n, constant, n, f)
+        solve_each(V, x, n, s.counts[CONSTANT], r, b)
+        solve_each(V, x, n, s.counts[CONSTANT], n, f)
     else:
         factor(V, d)
         solve(V, b, f)
@@ -385,42 +371,27 @@ def fit_model(
 
 
 @njit(cache=True)
-def fit_spread(
-    i: int,
-    blocks: int,
-    order: Ints,
-    discounts: Floats,
-    young: Floats,
-    old: Floats,
-    asked: Floats,
-    told: bool,
-    memory: Floats,
-    ridge: Floats,
-    V: Floats,
-    out: Floats,
-) -> None:
-    """Write A_i^-1, of all decisions of model i averaged over the memories, to out (t,).
-
-    told: whether every outcome reports; then `asked` has the sums of all decisions.
-    """
-    d, M = len(ridge), memory.shape[1]
+def fit_spread(s: State, i: int, discounts: Floats, ridge: Floats, V: Floats) -> None:
+    """Write A_i^-1, of all decisions of model i averaged over the memories, to s.spread."""
+    d, M = len(ridge), s.memory.shape[1]
     clear(V)
     first = 2 + 2 * d
     for m in range(M):
-        weight = memory[WEIGHT, m] * memory[SCALE, m]
-        if told:
-            add_row(V, asked[m, i], weight)
-        else:
-            add_row(V, old[m, i, first:], weight)
-    slots, weights, count = np.empty_like(order), np.zeros(blocks), 0
+        weight = s.memory[WEIGHT, m] * s.memory[SCALE, m]
+        if s.counts[SILENT]:
+            add_row(V, s.old[m, i, first:], weight)
+        else:  # every outcome reports: `asked` has the sums of all decisions
+            add_row(V, s.asked[m, i], weight)
+    blocks = s.counts[BLOCKS]
+    slots, weights, count = np.empty_like(s.order), np.zeros(blocks), 0
     for place in range(blocks):
-        slot = order[place]
-        if young[slot, i, 0] != 0.0:
+        slot = s.order[place]
+        if s.young[slot, i, 0] != 0.0:
             for m in range(M):
-                weights[count] += memory[WEIGHT, m] * discounts[m, slot]
+                weights[count] += s.memory[WEIGHT, m] * discounts[m, slot]
             slots[count] = slot
             count += 1
-    add_stack(V, young, i, first, slots, weights, count)
+    add_stack(V, s.young, i, first, slots, weights, count)
     add_ridge(V, ridge)
     factor(V, d)
-    inverse(V, d, out)
+    inverse(V, d, s.spread[i])

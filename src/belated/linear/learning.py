@@ -28,8 +28,6 @@ from belated.linear.exposure import (
 )
 from belated.linear.fitting import (
     PSEUDO,
-    STALE,
-    STALE_WIDE,
     WIDE,
     add_one,
     block_shares,
@@ -105,6 +103,9 @@ LATER = 20
 """The number of decisions and of reports before the first block is settled."""
 SHARED = 0.02
 """The weight that is divided equally among all memories."""
+SPREAD_STALE = 0.1
+SPREAD_STALE_WIDE = 0.8
+"""The share of the decisions that may change before the variances are fitted anew."""
 EVERY = 10
 """The number of decisions after which the models are fitted anew, unless outcomes require it."""
 
@@ -559,27 +560,16 @@ def refresh(s: State, log: Floats, marks: Indices, seen: int, time: float) -> No
         fit(s.delays, counts[TOP])
         while counts[REPORTS] >= LATER and ripe(s, log, time):
             settle(counts, s.order, s.low, s.high, s.young, s.old, memory, level[JUDGING])
-        block_shares(
-            counts[BLOCKS],
-            s.order,
-            s.low,
-            s.high,
-            s.edges,
-            s.delays,
-            base,
-            log,
-            seen,
-            time,
-            s.shares,
-        )
+        block_shares(s, log, seen, time)
         for i in range(A):
             exposed[i] = s.old[0, i, 0]
     # stage 3: the discounts g^(t-k) of every block, and the exposed decisions of every model
+    fading = np.log(memory[DISCOUNT])
     for place in range(counts[BLOCKS]):
         slot = s.order[place]
         ages[slot] = begun - 0.5 * (s.low[slot] + s.high[slot] - 1)
         for m in range(M):
-            discounts[m, slot] = memory[DISCOUNT, m] ** ages[slot]
+            discounts[m, slot] = math.exp(fading[m] * ages[slot])
         for i in range(A):
             exposed[i] += s.shares[slot, i] * s.young[slot, i, 0]
     # stage 4: sigma and the mean outcome, the weights of the memories, and the stale models
@@ -596,28 +586,11 @@ def refresh(s: State, log: Floats, marks: Indices, seen: int, time: float) -> No
             judge(s, ages)
         for i in range(A):
             for m in range(M):
-                fitted = s.fits[m, i]
-                discount = memory[DISCOUNT, m]
-                if not is_stale(fitted, discount, begun, exposed[i], tally[HITS, i], count, d):
-                    continue
-                fit_model(
-                    m,
-                    i,
-                    counts[BLOCKS],
-                    s.order,
-                    discounts,
-                    s.young,
-                    s.old,
-                    memory,
-                    s.shares,
-                    s.precisions,
-                    ridge,
-                    counts[CONSTANT],
-                    fitted,
-                    V,
-                )
-                fitted[WHEN], fitted[EXPOSED] = begun, exposed[i]
-                fitted[REPORTED_THEN] = tally[HITS, i]
+                if is_stale(s, m, i, exposed[i], count):
+                    fit_model(s, m, i, discounts, ridge, V)
+                    fitted = s.fits[m, i]
+                    fitted[WHEN], fitted[EXPOSED] = begun, exposed[i]
+                    fitted[REPORTED_THEN] = tally[HITS, i]
         average(s)
     # stage 5: the inverses A_i^-1 of the variances
     if spread_is_stale(counts, memory, d):
@@ -625,27 +598,14 @@ def refresh(s: State, log: Floats, marks: Indices, seen: int, time: float) -> No
         for m in range(M):
             memory[THEN, m] = memory[WEIGHT, m]
         for i in range(A):
-            fit_spread(
-                i,
-                counts[BLOCKS],
-                s.order,
-                discounts,
-                s.young,
-                s.old,
-                s.asked,
-                not silent,
-                memory,
-                ridge,
-                V,
-                s.spread[i],
-            )
+            fit_spread(s, i, discounts, ridge, V)
 
 
 @njit(cache=True)
 def spread_is_stale(counts: Ints, memory: Floats, d: int) -> bool:
     """Whether new weights of the memories, or their discounts, change the variances."""
     since = counts[BEGUN] - counts[SPREAD]
-    limit = STALE if d <= WIDE else STALE_WIDE
+    limit = SPREAD_STALE if d <= WIDE else SPREAD_STALE_WIDE
     if counts[SPREAD] < 0 or since > 2.5 * limit * counts[SPREAD]:
         return True
     moved = 0.0
@@ -685,9 +645,10 @@ def judge(s: State, ages: Floats) -> None:
         gains[m] = 2.0 * memory[RP, m] - memory[PP, m]
     if counts[SILENT]:
         level[JUDGING] = 1.0 - min(max(level[RATE] / 100.0, 2e-4), 1e-2)
+        fading = math.log(level[JUDGING])
         for place in range(counts[BLOCKS]):
             slot = s.order[place]
-            part = level[JUDGING] ** ages[slot]
+            part = math.exp(fading * ages[slot])
             for i in range(A):
                 row, share = s.young[slot, i], s.shares[slot, i]
                 if row[0] != 0.0:

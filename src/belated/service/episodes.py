@@ -178,7 +178,7 @@ class Day:
     plays: dict[int, int] = field(default_factory=dict)
 
 
-class Tally:
+class LearnerTotals:
     """Sums of a learner.
 
     Attributes:
@@ -200,9 +200,9 @@ class Tally:
         self.heard_at: float | None = None
         self.late = 0
 
-    def __copy__(self) -> Tally:
+    def __copy__(self) -> LearnerTotals:
         """An independent copy."""
-        made = Tally()
+        made = LearnerTotals()
         made.__dict__.update(self.__dict__)
         made.days = {
             number: Day(copy.copy(day.all), copy.copy(day.holdout), day.plays.copy())
@@ -287,7 +287,7 @@ class Tally:
         }
 
     @classmethod
-    def from_state(cls, saved: object) -> Tally:
+    def from_state(cls, saved: object) -> LearnerTotals:
         """The tally that wrote the state."""
         names = ("days", "plays", "actions", "holdout", "squares", "delays")
         read = stored.exact(saved, *names, "heard_at", "late")
@@ -355,7 +355,7 @@ class Books:
         self._old_keys: deque[str] = deque()
         self.history: deque[tuple[float, float, bool]] = deque(maxlen=HISTORY)
         self.delays = [0] * BUCKETS
-        self.tally = Tally()
+        self.tally = LearnerTotals()
         self._by_deadline = False
         deadline, default, grace = terms.inbox
         self.inbox = Inbox(

@@ -15,7 +15,7 @@ from belated.core.arrays import Floats
 from belated.core.contract import check_is_agent
 from belated.core.inbox import Inbox
 from belated.core.ledger import read_record
-from belated.service.episodes import BUCKETS, NOBODY, Books, Call, Entry, Tally, Terms
+from belated.service.episodes import BUCKETS, NOBODY, Books, Call, Entry, LearnerTotals, Terms
 from belated.service.storage import Piece
 from belated.service.worker import Pupil
 
@@ -147,7 +147,7 @@ def kept_books(terms: Terms, saved: stored.State) -> Books:
         made.history.append((at, cost, bool(late)))
     made.delays = stored.array("delays", read["delays"], np.int64, (BUCKETS,)).tolist()
     if read["tally"] is not None:
-        made.tally = Tally.from_state(read["tally"])
+        made.tally = LearnerTotals.from_state(read["tally"])
     else:
         for entry in made.open.values():
             made.tally.begin(entry)

@@ -148,7 +148,7 @@ class DelayedPlanner(Learner[Said]):
 
     information: Information = "bandit"
     uses_paths = True
-    _memories: beliefs.Memories
+    _memories: beliefs.CostMemories
     _fruitless: int  # probes since the slowest memory was last not the best
     _reported: bool  # whether a probe has reported since the last ordinary plan
     _promising: bool  # whether the last probe that has reported was promising
@@ -301,7 +301,7 @@ class DelayedPlanner(Learner[Said]):
         counts = self._model.counts
         return Rows(frozen(counts.successors), frozen(self._model.probabilities))
 
-    def _predicted(self, probing: bool) -> tuple[Said, deep_planning.Costs]:
+    def _predicted(self, probing: bool) -> tuple[Said, deep_planning.PlannedCosts]:
         """The predictions of the memories, and the costs to plan with."""
         memories = self._memories
         cells = memories.sums.shape[1:]
@@ -313,7 +313,7 @@ class DelayedPlanner(Learner[Said]):
         beliefs.predict(memories, phi, means, variances, noise, steps)
         alone = PROBED if probing else -1
         beliefs.combine(memories, means, variances, alone, cost, variance, share)
-        costs = deep_planning.Costs(
+        costs = deep_planning.PlannedCosts(
             cost, variance, share, noise, steps, memories.step_weights, beliefs.SPAN
         )
         if not steps.size or steps.size < versions.LARGE:
@@ -354,7 +354,7 @@ class DelayedPlanner(Learner[Said]):
 
 
 def _declared(problem: Problem, count: int) -> Several:
-    """The declaration of `beliefs.Memories`, empty at first."""
+    """The declaration of `beliefs.CostMemories`, empty at first."""
     H, S, A = problem.shape
     steps = H if H > 1 else 0
     N = count + (steps > 0)
@@ -380,9 +380,9 @@ def _declared(problem: Problem, count: int) -> Several:
     )
 
 
-def _memories(**fields: Floats) -> beliefs.Memories:
+def _memories(**fields: Floats) -> beliefs.CostMemories:
     """The memories; a prior that was never fitted is the widest one."""
     prior = fields["prior"]
     if not prior.any():
         prior[:] = beliefs.FIRST_PRIOR
-    return beliefs.Memories(**fields)
+    return beliefs.CostMemories(**fields)

@@ -29,7 +29,7 @@ def test_feedback_arrives_exactly_once_and_exactly_on_time(delays):
 
 @given(delay_lists)
 def test_delay_identities(delays):
-    """T5: sums over missing, pending and batches, with lost feedback."""
+    """T5: sums over missing feedback, pending episodes and batches, with lost feedback."""
     d = np.array(delays)
     K = len(d)
     j = np.arange(1, K + 1)

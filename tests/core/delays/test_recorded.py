@@ -21,7 +21,7 @@ def draw(model, n):
 
 
 def by_hand(decided, waited):
-    """The first later decision that can use the record, by looking at every one."""
+    """The delay of each record, found by a search through all later decisions."""
     delays = []
     for k, (t, w) in enumerate(zip(decided, waited, strict=True)):
         if w == np.inf:
@@ -42,9 +42,9 @@ def test_the_first_decision_after_the_arrival_can_use_it(steps):
 
 @given(st.lists(waits, min_size=1, max_size=20), st.integers(1, 7))
 def test_a_rate_is_evenly_spaced_decisions(waited, per_unit):
-    """Against decision times on a grid so long that nothing is cut off."""
+    """The oracle has decision times on a grid so long that nothing is cut off."""
     long = np.array([*map(float, waited), *[0.0] * (41 * per_unit)])
-    scaled = np.arange(len(long), dtype=float)  # times in decisions, so without rounding
+    scaled = np.arange(len(long), dtype=float)  # time is counted in decisions: no rounding
     expected = by_hand(scaled, long * per_unit)[: len(waited)]
     assert draw(bl.delays.trace(np.array(waited, float), rate=per_unit), len(waited)) == expected
 
@@ -161,7 +161,7 @@ def test_a_messy_file_worked_out_by_hand(tmp_path):
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "numpy", "lists", "texts", "numbers"])
 def test_two_columns_of_times_from_anywhere(kind):
-    """The same seven decisions, whoever holds them."""
+    """The same seven decisions, in every kind of container."""
     lines = [line.split(",") for line in MESSY.splitlines()[1:]]
     keep = [lines[i] for i in (0, 1, 5, 4, 6, 7, 8)]
     texts = [[row[i] if len(row[i]) > 4 else None for row in keep] for i in (1, 2)]
@@ -245,7 +245,7 @@ EPOCH = 1_711_843_800  # in 2024
 @pytest.mark.parametrize("scale", [1, 10**3, 10**6, 10**9])
 @pytest.mark.parametrize("layout", ["counts", "file", "rate", "relative times", "list"])
 def test_times_of_a_clock_are_not_taken_for_delays(scale, layout, tmp_path):
-    """Seconds, milliseconds, microseconds and nanoseconds since 1970, some of them missing."""
+    """Seconds, milliseconds, microseconds and nanoseconds since 1970, after a small number."""
     times = [3, EPOCH * scale, EPOCH * scale + 7]
     path = tmp_path / "visits.csv"
     path.write_text("at\n" + "".join(f"{time}\n" for time in times))
@@ -291,7 +291,7 @@ def test_a_list_may_have_gaps():
     ],
 )
 def test_rows_that_do_not_fit_the_header_are_named(tmp_path, text, message):
-    """A decimal comma makes a cell too many, and a file that is cut off one too few."""
+    """A decimal comma adds a cell, and a truncated file lacks one."""
     path = tmp_path / "visits.csv"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
@@ -299,7 +299,7 @@ def test_rows_that_do_not_fit_the_header_are_named(tmp_path, text, message):
 
 
 def test_long_waits_are_taken_if_their_unit_is_said():
-    """Twenty days in milliseconds, with a decision an hour; but not fifty years."""
+    """Twenty days in milliseconds, with one decision per hour, are taken; fifty years are not."""
     assert draw(bl.delays.trace([1.728e9, 0], rate=1 / 3.6e6, unit="ms"), 2) == [479, 0]
     assert draw(bl.delays.trace([946_684_799, 5], rate=1e-8), 2) == [9, 0]
     with pytest.raises(ValueError, match=r"below 946684800 seconds, got delays\[0\] = 1.6e\+12"):
@@ -311,7 +311,7 @@ def test_long_waits_are_taken_if_their_unit_is_said():
 
 
 def test_a_panic_of_the_parquet_reader_is_one_sentence(tmp_path, monkeypatch):
-    """Some damaged files make the compiled reader panic, which is no Exception."""
+    """Some damaged files make the compiled reader panic; a panic is not an `Exception`."""
 
     def panic(path):
         raise polars.exceptions.PanicException("called unwrap\non an Err")

@@ -1,4 +1,4 @@
-"""Delays that look at what happened, and nightly batches."""
+"""Delays that depend on what happened, and nightly batches."""
 
 import numpy as np
 import pytest

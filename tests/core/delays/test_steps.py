@@ -1,4 +1,4 @@
-"""Delays of single steps: against hand computation, in the simulator and in the lab."""
+"""Delays of single steps, checked by hand, in the simulator and in the lab."""
 
 import dataclasses
 import json
@@ -51,7 +51,7 @@ WORLD = bl.environments.random_mdp(states=3, actions=2, horizon=4, seed=1)
 
 
 class Seen:
-    """Notes when everything comes, and hands it on."""
+    """Notes when each record arrives and passes it on."""
 
     def __init__(self, agent):
         self.agent, self.came = agent, []
@@ -72,13 +72,13 @@ DELAYS = np.array([[0, 2, 0, 1], [0, 0, 0, 0], [5, 0, 0, NEVER], [0, 0, 1, 0], [
 
 
 def test_the_agent_gets_costs_when_the_last_of_them_has_come():
-    """By hand: episode 0 is known after 2, 1 after 1, 2 never, 3 after 4, 4 after 4, 5 never."""
+    """By hand: episode 0 is known after 2, 1 after 1, 2 never, 3 and 4 after 4, 5 after the end."""
     seen = Seen(agent())
     run = bl.simulate(WORLD, seen, delays=DELAYS, episodes=6)
     costs = [(k, number) for k, kind, number in seen.came if kind == "Costs"]
     assert costs == [(1, 1), (2, 0), (4, 3), (4, 4)]
     paths = [(k, number) for k, kind, number in seen.came if kind == "Trajectory"]
-    assert paths == [(1, 1), (2, 0), (4, 3), (4, 4)]  # that of 2 is due after the end
+    assert paths == [(1, 1), (2, 0), (4, 3), (4, 4)]  # the path of 2 is due after the end
     assert run.delays.tolist() == [2, 0, NEVER, 1, 0, 1]
     assert run.missing.tolist() == [1, 1, 1, 2, 1, 2]
     np.testing.assert_array_equal(run.step_delays, DELAYS)
@@ -92,7 +92,7 @@ def test_paths_at_once_do_not_wait_for_costs():
 
 
 def test_pieces_teach_what_the_whole_teaches_when_the_last_has_come():
-    """Bit for bit the run whose episodes have the delay of their last piece."""
+    """The run equals, bit for bit, one whose episodes have the delay of their last piece."""
     drawn = np.random.default_rng(3).integers(0, 6, (60, 4))
     pieces = bl.simulate(WORLD, agent(), delays=drawn, episodes=60, seed=4)
     whole = bl.simulate(WORLD, agent(), delays=drawn.max(axis=1), episodes=60, seed=4)
@@ -101,7 +101,10 @@ def test_pieces_teach_what_the_whole_teaches_when_the_last_has_come():
 
 
 def test_under_full_information_the_last_step_completes_the_cost_function():
-    """Bit for bit the run with the delay of the last step, for drawn and for seeing delays."""
+    """The run equals, bit for bit, one with the delay of the last step.
+
+    The delays are drawn in advance, or given by a rule that sees what happened.
+    """
 
     def full():
         return bl.recommend(WORLD.problem, information="full")
@@ -149,7 +152,7 @@ def test_what_cannot_come_in_pieces_is_refused():
 
 
 def test_an_experiment_keeps_the_delays_of_single_steps(tmp_path):
-    """In a file, one model per step; the rows have all delays, and that of the episode."""
+    """A file holds one model per step; the rows hold the delays of the steps and the episode."""
     planned = experiment(
         environment={"kind": "gridworld", "size": 3, "horizon": 2},
         agents={"recommended": {"kind": "recommended"}},

@@ -1,4 +1,4 @@
-"""Worlds in which exploration must go deep, against what their texts say."""
+"""Worlds in which exploration must go deep, against their descriptions."""
 
 import numpy as np
 import pytest
@@ -13,11 +13,11 @@ def test_only_a_dive_to_the_very_right_pays(seed):
     world = bl.environments.deep_sea(n, seed=seed)
     means = bl.costs.expected(world.costs, 0)
     policy, value = best_policy(world.mdp, means)
-    assert value == pytest.approx((n - 1) * (0.5 + 0.05 / n))  # n - 1 dear steps, the last is free
+    assert value == pytest.approx((n - 1) * (0.5 + 0.05 / n))  # n - 1 steps cost, the last is free
     path = world.mdp.play(policy, np.random.default_rng(0))
     assert list(path.states) == [*range(n), n - 1]
     short = bl.environments.deep_sea(n, horizon=n - 1, seed=seed)
-    assert best_policy(short.mdp, means)[1] == pytest.approx((n - 1) * 0.5)  # left is best then
+    assert best_policy(short.mdp, means)[1] == pytest.approx((n - 1) * 0.5)  # then left is best
 
 
 def test_a_lock_opens_by_its_combination_only():
@@ -41,7 +41,7 @@ def test_expected_costs_are_those_without_noise():
 
 
 def test_the_score_on_means_needs_no_draws():
-    """One fixed policy: its score on means is exact, whatever was drawn."""
+    """The score follows from the mean costs of the policies, whatever costs were drawn."""
     world = bl.environments.bandit([0.2, 0.5, 0.8])
     runs = [
         bl.simulate(world, bl.recommend(world.problem, information="bandit"), seed=s, episodes=60)

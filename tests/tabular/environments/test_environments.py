@@ -84,7 +84,7 @@ def exact_gap(world):
 
 
 def test_before_learning_all_policies_cost_the_same_on_the_dynamics_lower_bound():
-    """Averaged over all secrets (2 steps, 2 actions), and exactly."""
+    """The mean over all secrets (2 steps, 2 actions) is exact."""
     worlds = {}
     for seed in range(40):
         world = bl.environments.dynamics_lower_bound(10, 2, 2, 4, seed)
@@ -113,8 +113,8 @@ def test_before_learning_all_policies_cost_the_same_on_the_dynamics_lower_bound(
 def test_what_is_lost_and_what_can_be_known_on_the_dynamics_lower_bound(H, S, A):
     """The steps of the proof, exactly, for several K.
 
-    A blind learner loses more than the floor, which is of the order H^{3/2} sqrt(S A K); and what
-    a visit says about a better action is so little that 2 K / S visits say at most 1/16 each.
+    A blind learner loses more than the floor, which is of the order H^{3/2} sqrt(S A K). A visit
+    says so little about a better action that the divergence of 2 K / (S A) visits is at most 1/16.
     """
     for K in (7 * H * S * A, 100 * H * S * A):
         world = bl.environments.dynamics_lower_bound(K, S, A, H, seed=3)
@@ -134,7 +134,7 @@ def test_what_is_lost_and_what_can_be_known_on_the_dynamics_lower_bound(H, S, A)
         stays = bl.planning.occupancy(
             world.mdp, bl.planning.best_policy(world.mdp, world.costs.at(0))[0]
         )
-        assert stays[m, ::2].sum() >= 7 / 8  # so a bad state is met at every step
+        assert stays[m, ::2].sum() >= 7 / 8  # an episode meets a bad state at every step
 
 
 def test_no_learner_is_below_the_dynamics_lower_bound_unless_it_knows_the_transitions():
@@ -207,7 +207,7 @@ def lost_on_means(make, K, S, A, H, seeds):
 
 
 def test_no_bandit_learner_is_below_its_lower_bound_though_it_knows_the_transitions():
-    """Six secrets. Who sees all costs is not bound by it."""
+    """Six secrets. The bound does not hold for a learner that sees all costs."""
 
     def oppo(world):
         rates = bl.tuning.oppo_bandit(world.problem, 150)

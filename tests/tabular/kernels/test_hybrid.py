@@ -19,7 +19,7 @@ entropies = st.one_of(st.just(0.0), st.floats(0.3, 1e4))
 @given(losses, rounds, entropies)
 @example(np.array([0.0, 1e6]), 1.0, 0.0)  # a weight of 1e-12
 @example(np.array([0.0, 1e6 + 30.0]), 1.0, 1.0)
-@example(np.array([0.0, 28.0, 29.0]), 1e-3, 1.0)  # entropy rules: weights of 1e-12
+@example(np.array([0.0, 28.0, 29.0]), 1e-3, 1.0)  # the entropy dominates: weights of 1e-12
 @example(np.array([0.0, 1e300]), 1.0, 0.5)
 def test_weights_solve_their_optimality_conditions(L, r, c):
     x = hybrid.weights(L, r, c)
@@ -27,7 +27,7 @@ def test_weights_solve_their_optimality_conditions(L, r, c):
     assert abs(x.sum() - 1) < 1e-13
     seen = x > 1e-13
     slope = L - r / np.sqrt(np.where(seen, x, 1)) + c * np.log(np.where(seen, x, 1))
-    gap = slope[seen] - slope[L.argmin()]  # every weight is inside, so all slopes are one number
+    gap = slope[seen] - slope[L.argmin()]  # no weight is at a bound, so all slopes are equal
     size = 1 + np.abs(L[seen]) + r / np.sqrt(x[seen])
     assert np.max(np.abs(gap) / size) < 1e-10
 
@@ -41,7 +41,7 @@ def test_the_exponent_is_a_lambert_function(extra, r, c):
     assert r * math.exp(u) / (2 * c) == pytest.approx(omega, rel=1e-9, abs=1e-300)
 
 
-def test_weights_are_the_least():
+def test_weights_minimise_their_objective():
     rng = np.random.default_rng(0)
     for c in (0.0, 0.7, 20.0):
         L, r = rng.random(4) * 10, 2.0

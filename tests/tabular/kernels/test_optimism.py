@@ -117,7 +117,7 @@ def test_the_backup_is_the_least_over_box_and_simplex(kind, ties, size, seed):
 
 @given(st.integers(1, 200), st.sampled_from([0.1, 1, 30]), st.integers(0, 100_000))
 def test_sorting_starts_from_any_order(size, skew, seed):
-    """Spread evenly, with ties, or so that almost all of them fall into one bucket."""
+    """The values are spread evenly, have ties, or fall almost all into one bucket."""
     V = np.random.default_rng(seed).random(size) ** skew
     if seed % 3 == 0:
         V = np.round(V, 1)

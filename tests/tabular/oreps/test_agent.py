@@ -34,7 +34,7 @@ def test_regret_bound_of_known_transitions(seed, eta):
 
 
 def test_one_step_is_delayed_hedge():
-    """T16: H = 1: q over actions of the start is multiplied by exp(-eta costs), delays and all."""
+    """T16, H = 1: weights of the actions are multiplied by exp(-eta costs), also under delays."""
     A, K, eta = 4, 60, 0.3
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(3), (3, A))

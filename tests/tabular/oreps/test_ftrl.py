@@ -1,4 +1,4 @@
-"""Delayed FTRL: solves against their conditions and a cone solver, estimates over all paths."""
+"""Delayed FTRL: solutions against their conditions and cone solvers, estimates over all paths."""
 
 import itertools
 import math
@@ -126,7 +126,8 @@ def test_solutions_are_those_of_a_cone_solver(seed):
 class Reduced:
     """The problem on the w(h, s, a) within reach: flow w = right, and the terms of the objective.
 
-    It is linear w + sum w ln w - barrier ln w, linear in the costs and the entropy of p.
+    The objective is the sum of linear w + w ln w - barrier ln w; `linear` holds the costs and the
+    entropy of p.
     """
 
     def __init__(self, p, start, eta, rho, L):
@@ -173,7 +174,7 @@ def test_solutions_are_those_of_another_cone_solver():
 
 
 def in_long_double(p, start, eta, rho, L):
-    """The same by Newton's method on w and the multipliers of its flow, in long double."""
+    """The solution by Newton's method on w and the multipliers of its flow, in long double."""
     given = Reduced(p, start, eta, rho, L)
     flow, right, linear, barrier = given.flow, given.right, given.linear, given.barrier
     w, multipliers = np.full(len(linear), np.longdouble(0.1)), np.zeros(len(right), np.longdouble)
@@ -190,7 +191,7 @@ def in_long_double(p, start, eta, rho, L):
 
 
 def eliminated(matrix, side):
-    """The solution of matrix x = side, in the precision that both have; matrix is positive."""
+    """The solution of matrix x = side in their precision; the matrix is positive definite."""
     n = len(side)
     both = np.column_stack([matrix, side])
     for i in range(n):
@@ -214,7 +215,7 @@ def test_solutions_are_those_in_higher_precision(seed):
 def printed(p, start, eta, rho, L, T):
     """Line 3 as printed: p within 1 / (T H S A), w at least 1 / (T^3 H^2 S^4 A^2). (H, S, A).
 
-    At the first step only states of the start have rows, without which nothing is feasible (L5).
+    At the first step only start states have rows: with other rows nothing is feasible (L5).
     Variables of impossible transitions are measured in 1 / (T H S A).
     """
     cp = pytest.importorskip("cvxpy")
@@ -282,7 +283,7 @@ def for_practice(problem, T):
     ],
 )
 def test_the_printed_set_differs_by_a_multiple_of_1_over_T(constants, T):
-    """0.2 / T at most where every transition is possible, and with `impossible` everywhere."""
+    """At most 0.2 / T where every transition is possible; with `impossible`, everywhere."""
     rng = np.random.default_rng(1)
     p = rng.dirichlet(np.ones(2), size=(2, 2, 2))
     mdp = bl.MDP(bl.Transitions.from_dense(p), 2, np.array([0.6, 0.4]))
@@ -352,7 +353,7 @@ def printed_constants(problem, N, rows, largest):
 @pytest.mark.parametrize("literal", [False, True])
 @pytest.mark.parametrize("told", [False, True])
 def test_doubling_over_the_largest_delay_is_algorithm_4(literal, told):
-    """Every policy solves the program of its epoch. Not told K and D, N is 2^e of Doubling."""
+    """Every policy solves the program of its epoch. Without K and D, N is 2^e of Doubling."""
     world, p = sparse_world(4)
     problem, T, D = world.problem, 60, 300.0
     inside = bl.DelayedFTRL(problem, transitions=world.mdp.transitions, learning_rate=1, barrier=1)
@@ -502,7 +503,7 @@ def test_the_measure_of_lemma_6_is_not_in_its_set():
 
 
 def surest(p, h, s, a):
-    """A policy that reaches s at step h as surely as can be, and plays a there."""
+    """A policy that reaches s at step h with the largest probability, and plays a there."""
     H, S, A, _ = p.shape
     policy, chance = np.full((H, S, A), 1 / A), np.eye(S)[s]
     policy[h, s] = np.eye(A)[a]
@@ -516,7 +517,7 @@ def surest(p, h, s, a):
 @pytest.mark.parametrize("K", [2, 50])
 @pytest.mark.parametrize("impossible", [False, True])
 def test_the_facts_that_replace_lemma_6(seed, K, impossible):
-    """The page's proof: w~ loses at most 2 H, is not far below w^1, and so is the regulariser."""
+    """The page's proof: w~ loses at most 2 H and is not far from w^1, nor is its regulariser."""
     world, p = sparse_world(seed, spread=seed == 2)
     (H, S, A), start = world.problem.shape, world.problem.start_probabilities
     eta, rho = 0.05, 0.3
@@ -529,7 +530,7 @@ def test_the_facts_that_replace_lemma_6(seed, K, impossible):
     def regulariser(w):
         x = (w[..., None] * p)[used]
         logs = np.sum(np.log(x))
-        if impossible:  # all next states count, the others as if they had the mass of the row
+        if impossible:  # all next states count, impossible ones with the mass of the row
             rows = first > 0
             logs += np.sum((S - (p > 0).sum(axis=3))[rows] * np.log(w[rows]))
         return np.sum(x * np.log(x)) / eta - rho / eta * logs

@@ -217,9 +217,9 @@ def objective(x, b):
 def agrees(value, estimates):
     """Within 1e-8 (relative) of the cone solver, and never worse.
 
-    Its answer gives two estimates, both good to about 1e-8: the objective it states, of a measure
-    that violates the constraints a little, and the objective of the feasible measure of its policy
-    and laws, which no minimum can exceed.
+    The answer of the cone solver gives two estimates, both good to about 1e-8: the objective that
+    it states, of a measure that violates the constraints a little, and the objective of the
+    feasible measure of its policy and laws, which no minimum can exceed.
     """
     stated, feasible = estimates
     allowed = 1e-8 * max(1.0, abs(feasible))
@@ -326,7 +326,7 @@ def slsqp(start, b, laws):
 @pytest.mark.parametrize("scale", [0.3, 0.03])
 @pytest.mark.parametrize("seed", range(3))
 def test_small_updates_are_as_good_as_slsqp(seed, scale):
-    """What the cone solver tests at length, on 16 or 24 variables: within 1e-6, never worse."""
+    """Problems of 16 or 24 variables: within 1e-6 of SLSQP, and never worse."""
     rng = np.random.default_rng(seed)
     S, A, H = 2, 2, 2 + seed % 2
     box = box_from(1 + rng.integers(0, 20, (1, S, A, S)), scale, random_start(rng, S, True), H)
@@ -685,7 +685,7 @@ def test_many_updates_on_the_grid(slip, kind, batch):
 @pytest.mark.parametrize(("slip", "kind", "batch"), SETTINGS if FULL else SETTINGS[::5])
 @pytest.mark.slow
 def test_policies_stay_distributions_far_below_the_smallest_float(slip, kind, batch):
-    """A small grid and a large step size; log-probabilities go down to several thousands."""
+    """A small grid and a large step size; log-probabilities go below minus one thousand."""
     dynamics = KnownDynamics(*grid(4, slip), np.eye(16)[0], 12)
     for last in updated(dynamics, 3.0, kind, batch, 1, 60):
         check_known(dynamics, last)

@@ -62,7 +62,7 @@ class Twin:
     def begin(self, k, measure):
         """Lines 7 and 8: the measure of the agent must be the minimiser, which becomes q."""
         N, M = self.N.copy(), self.M
-        if self.problem.homogeneous:  # pooled, but for the last step
+        if self.problem.homogeneous:  # pooled, except for the last step
             N[:-1], M = self.N[:-1].sum(0), np.broadcast_to(self.M.sum(0), self.M.shape)
         if np.any(np.maximum(1, 2 * self.N_then) <= N):
             self.epoch += 1
@@ -133,7 +133,7 @@ def stationary(q, new, cost, box, problem):
                 violation = max(violation, -slack.min() / mass)
                 for y in np.nonzero(slack <= 1e-9 * mass)[0]:
                     if bound[y] in (0.0, 1.0):
-                        continue  # not a constraint of the row's own
+                        continue  # no constraint: the simplex implies it
                     active = column(("box", side, h, s, a, y), 1)
                     for i in row:
                         active[i] += side * (bound[y] - (entries[i][3] == y))
@@ -208,8 +208,8 @@ def test_with_costs_seen_everywhere_it_is_o_reps():
     problem = world.problem
     agent = SeesAll(problem, learning_rate=ETA, exploration=GAMMA, episodes=K, radius_scale=0.05)
     agent.all = rng.random((K, *problem.shape))
-    other = DelayedOREPS(problem, learning_rate=ETA, tolerance=1e-14)  # the usual stops at 1e-6
-    other._dynamics = lambda: agent._epoch.dynamics  # the sets of the one for the other
+    other = DelayedOREPS(problem, learning_rate=ETA, tolerance=1e-14)  # the default stops at 1e-6
+    other._dynamics = lambda: agent._epoch.dynamics  # both use the same sets
     for k in range(K):
         policy = agent.begin_episode().policy
         assert np.max(np.abs(policy - other.begin_episode().policy)) < 1e-9
@@ -230,7 +230,7 @@ def largest_by_program(policy, box, start, h, s):
         inflow = np.zeros(size)
         if t:
             inflow[t - 1, :, :, x] = 1
-        for a in range(A):  # the policy is given: out of (x, a) goes its share of what comes in
+        for a in range(A):  # the policy is given: (x, a) gets its share of the inflow
             row = -policy[t, x, a] * inflow
             row[t, x, a] += 1
             equal.append(row.ravel())
@@ -264,7 +264,7 @@ def dense_box(agent):
 
 @pytest.mark.long
 def test_the_truth_is_inside_as_often_as_promised():
-    """Lemma 2: in all epochs with probability 1 - 4 delta, and then the bounds are bounds."""
+    """Lemma 2: inside in all epochs with probability 1 - 4 delta; then the upper bounds hold."""
     inside = dict.fromkeys((1.0, 0.02), 0)
     for scale, seed in itertools.product(inside, range(12)):
         rng = np.random.default_rng(seed)
@@ -283,7 +283,7 @@ def test_the_truth_is_inside_as_often_as_promised():
             agent.observe([path, bl.Costs(k, rng.random(3))])
         inside[scale] += held
     assert inside[1.0] >= (1 - 4 * DELTA) * 12
-    assert inside[0.02] < 6  # with so little of the radius it is not
+    assert inside[0.02] < 6  # this part of the radius is too small
 
 
 @pytest.mark.parametrize("homogeneous", [False, True])

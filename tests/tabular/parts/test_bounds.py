@@ -19,7 +19,7 @@ DELAYS = ["none", "geometric", "fixed", "reversed", "lost", "bursts", "huge"]
 
 
 def delays_of(kind, K, rng):
-    if kind == "reversed":  # batches of 20 that come all at once, and overtakers
+    if kind == "reversed":  # batches of 20 arrive at once, some out of order
         return np.array([19 - k % 20 + (7 if k % 3 == 0 else 0) for k in range(K)])
     if kind == "huge":
         return np.where(rng.random(K) < 0.1, rng.integers(50, 200, K), 1)
@@ -42,7 +42,7 @@ def play(mdp, agent, costs_kind, delays, rng):
         policy = agent.begin_episode().policy
         if costs_kind == "random":
             costs = rng.random((H, S, A))
-        elif costs_kind == "adaptive":  # dear where the learner goes
+        elif costs_kind == "adaptive":  # high where the learner goes
             costs = np.eye(A)[policy.argmax(-1)]
         elif costs_kind == "blocks":
             block = np.random.default_rng(k // 26).integers(0, 2, A)
@@ -67,7 +67,7 @@ def regrets(mdp, functions, values):
 
 
 def reported(delays, K):
-    """How many of the first K episodes report ever, and their delays, cut off at K."""
+    """The number of the first K episodes that ever report, and their delays, cut off at K."""
     came = delays[:K] != bl.NEVER
     cut = np.minimum(delays[:K], K - 1 - np.arange(K))
     return int(came.sum()), int(cut[came].sum())
@@ -101,11 +101,11 @@ def test_regret_matching_stays_below_its_bound_at_every_K(hints, kind, delay):
 def test_overlapping_pairs_and_hints_are_counted_once():
     """All delays of K = 5: the pairs of the proof sum to D, the largest hints to K + D."""
     K, most = 5, 0
-    for delays in itertools.product(range(K + 1), repeat=K):  # beyond the end: at the end
+    for delays in itertools.product(range(K + 1), repeat=K):  # later than the end: at the end
         arrival = [min(j + d, K - 1) for j, d in enumerate(delays)]
         order = sorted(range(K), key=lambda j: (arrival[j], j))
         mu = [
-            sum(arrival[i] >= j for i in order[: order.index(j)])  # after j began, before j
+            sum(arrival[i] >= j for i in order[: order.index(j)])  # after j began and before j
             for j in range(K)
         ]
         D = sum(min(d, K - 1 - j) for j, d in enumerate(delays))
@@ -119,7 +119,7 @@ def test_overlapping_pairs_and_hints_are_counted_once():
         assert N <= K + D
         most = max(most, N / (K + D))
     assert most == 1.0
-    # a fixed delay of 3, once everything of the beginning is there: both counts are tight
+    # with a fixed delay of 3 both counts are tight once the first costs have arrived
     agent = bl.DelayedOPPO(bl.Problem(1, 2, 1), update=bl.parts.RegretMatching())
     line = bl.DelayLine()
     for k in range(20):
@@ -283,7 +283,7 @@ def test_a_mixture_is_as_good_as_its_best_member_on_every_interval(kind, delay):
         best = alone[:, : k + 1].sum(1).min()
         bound = H * math.sqrt(terms) + H * np.sum(~came)
         assert values[: k + 1].sum() - best <= bound + 1e-9
-    order = [j for k in range(K) for j in range(k + 1) if due[j] == k]  # of the arrivals
+    order = [j for k in range(K) for j in range(k + 1) if due[j] == k]  # the order of arrivals
     regrets = np.array([agent.weights[j] @ alone[:, j] - alone[:, j] for j in order])
     total = np.vstack([np.zeros(3), np.cumsum(regrets, axis=0)])
     for last in range(1, len(order) + 1):
@@ -330,11 +330,12 @@ def test_the_value_of_a_mixture_is_the_mean_of_its_members():
 @pytest.mark.parametrize(("name", "factor"), [("anytime", 3), ("exp3", 4)])
 @pytest.mark.long
 def test_lost_feedback_does_not_make_regret_linear(name, factor):
-    """A fifth is lost, stationary arms: regret of ten times the episodes, one fixed seed.
+    """A fifth of the feedback is lost, arms are stationary: regret after ten times the episodes.
 
-    Counted as missing for ever, lost episodes make it ten times as large. The gap between the arms
-    is large on purpose: with means 0.6, 0.4, 0.5, 0.6 and K from 2,000 to 20,000 the factors are
-    5.4 (anytime) and 5.5 (EXP3). The limits were set after seeing the factors.
+    If lost episodes counted as missing for ever, it would be ten times as large. One fixed seed;
+    the gap between the arms is large on purpose: with means 0.6, 0.4, 0.5, 0.6 and K from 2,000 to
+    20,000 the factors are 5.4 (anytime) and 5.5 (EXP3). The limits were set after seeing the
+    factors.
     """
     world = bl.environments.bandit([0.9, 0.2, 0.8, 0.9])
     delays = bl.delays.lost(0.2, bl.delays.geometric(5))
@@ -348,7 +349,7 @@ def test_lost_feedback_does_not_make_regret_linear(name, factor):
 
 @pytest.mark.long
 def test_lost_feedback_and_doubling_on_arms_that_are_hard_to_tell():
-    """A fifth is lost: regret of ten times the episodes, one fixed seed.
+    """A fifth of the feedback is lost: regret after ten times the episodes, one fixed seed.
 
     The factor is 5.4, and was 9.0 when every phase began with a uniform policy (uniform play:
     11.1). The limit of 7 was set after seeing both.

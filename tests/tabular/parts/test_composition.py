@@ -44,7 +44,7 @@ def oreps(**settings):
 
 
 class NoRestart:
-    """An agent without what `Doubling` needs."""
+    """An agent without the methods that `Doubling` needs."""
 
     problem, information, uses_paths, begun = PROBLEM, "full", False, 0
 
@@ -179,7 +179,7 @@ def test_what_cannot_work_is_refused_in_one_sentence(make, message):
 
 @pytest.mark.parametrize("agent", [DelayedOPPO, DelayedUCBVI, DelayedOREPS])
 def test_words_of_0_1_are_unknown(agent):
-    """A setting is given in one way, so that none can be given and do nothing."""
+    """Every setting has one name, so that none can be given without effect."""
     given = {"learning_rate": 0.1} if agent is DelayedOREPS else {}
     for word in ("information", "optimism", "radius_scale", "rate_scale", "explicit_exploration"):
         with pytest.raises(TypeError, match=word):

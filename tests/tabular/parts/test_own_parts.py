@@ -1,4 +1,4 @@
-"""Parts written by anyone go into Delayed OPPO like those of the library."""
+"""Parts that a user writes work in Delayed OPPO like those of the library."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -36,7 +36,7 @@ class Follow:
 
 @dataclass(frozen=True)
 class Rounded:
-    """Full information that is used only where it is above a half."""
+    """Full information; every cost is rounded to 0 or 1."""
 
     information: ClassVar[str] = "full"
     weighted: ClassVar[bool] = False
@@ -135,7 +135,7 @@ def test_an_own_update_gets_the_true_q_and_the_number_missing():
 
 
 def test_own_costs_are_the_costs_of_the_update():
-    """What is rounded before it is shown is the same as what the part rounds."""
+    """Costs that are rounded before the agent sees them give the same policies."""
     rounded = bl.World(
         WORLD.mdp, bl.costs.sequence([np.round(WORLD.costs.at(k)) for k in range(40)])
     )

@@ -40,7 +40,7 @@ KEEP_ERRORS = 0.998
 """The factor by which each arrival discounts the sums that phi is computed from."""
 
 
-class Memories(NamedTuple):
+class CostMemories(NamedTuple):
     """Everything that is learned about costs. N is M + 1, or M if there is one step only."""
 
     sums: Floats  # (M, S, A)
@@ -150,7 +150,12 @@ def posterior(total: float, weight: float, prior: Floats, phi: float) -> tuple[f
 
 @njit(cache=True)
 def predict(
-    memories: Memories, phi: float, means: Floats, variances: Floats, noise: Floats, steps: Floats
+    memories: CostMemories,
+    phi: float,
+    means: Floats,
+    variances: Floats,
+    noise: Floats,
+    steps: Floats,
 ) -> None:
     """Write the predictions of every memory.
 
@@ -182,7 +187,7 @@ def predict(
 
 @njit(cache=True)
 def combine(
-    memories: Memories,
+    memories: CostMemories,
     means: Floats,
     variances: Floats,
     alone: int,
@@ -224,7 +229,7 @@ def combine(
 
 @njit(cache=True)
 def learn(
-    memories: Memories, keep: Floats, said: Floats, states: Ints, actions: Ints, costs: Floats
+    memories: CostMemories, keep: Floats, said: Floats, states: Ints, actions: Ints, costs: Floats
 ) -> None:
     """Learn from the costs (H,) of a path: score the memories by their predictions, then add them.
 

@@ -26,7 +26,7 @@ class Trust(NamedTuple):
     spread: Floats
 
 
-class Costs(NamedTuple):
+class PlannedCosts(NamedTuple):
     """Predicted costs: cost, variance, noise, share (S, A); steps, step_weights (H or 0, S, A).
 
     The cost of a step is cost + share * steps; without a share, the same at every step.
@@ -41,14 +41,16 @@ class Costs(NamedTuple):
     span: float
 
 
-def exactly(costs: Floats) -> Costs:
+def exactly(costs: Floats) -> PlannedCosts:
     """Costs (1 or H, S, A) without uncertainty."""
     T, S, A = costs.shape
     nothing, one = np.zeros((S, A)), np.ones((S, A))
     if T == 1:
-        return Costs(costs[0], nothing, nothing, one, np.zeros((0, S, A)), nothing[None][:0], 1.0)
+        return PlannedCosts(
+            costs[0], nothing, nothing, one, np.zeros((0, S, A)), nothing[None][:0], 1.0
+        )
     endless = np.full((T, S, A), np.inf)  # infinitely many visits: no uncertainty
-    return Costs(nothing, nothing, one, one, costs, endless, 1.0)
+    return PlannedCosts(nothing, nothing, one, one, costs, endless, 1.0)
 
 
 @njit(cache=True)
@@ -75,7 +77,7 @@ def trust(visits: Ints, pending: Floats, made: Trust) -> None:
 
 @njit(cache=True)
 def plan(
-    rows: Rows, trusted: Trust, costs: Costs, pending: Floats, lean: Floats, policy: Floats
+    rows: Rows, trusted: Trust, costs: PlannedCosts, pending: Floats, lean: Floats, policy: Floats
 ) -> None:
     """Backward induction: Q = cost + next value - lean * deviation, clipped to [0, steps left].
 

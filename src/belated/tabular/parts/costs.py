@@ -250,7 +250,7 @@ class Averaged:
     def start(self, problem: Problem) -> Learned:
         """The sums and numbers of the observed costs, both (1 or H, S, A)."""
         shape = (1 if self.pooled else problem.horizon, problem.states, problem.actions)
-        return Means(
+        return RunningMeans(
             {
                 "sums": Array(shape, low=0.0, high=checks.MOST),
                 "visits": Array(shape, np.int64, low=0, high=checks.MOST),
@@ -283,7 +283,7 @@ class Averaged:
         """Observations are kept."""
 
 
-class Means(Learned):
+class RunningMeans(Learned):
     """Sums of costs in [0, 1], and their numbers."""
 
     def restored(self) -> None:
