@@ -2,6 +2,7 @@
 
 python benchmarks/practice.py               all tables, to benchmarks/PRACTICE.md; half an hour
 python benchmarks/practice.py bandit full   some scores only: bandit, deep, full, deep_full, lost
+python benchmarks/practice.py bandit 100    the same on other worlds: seeds from 100 on
 
 Every score is kept in benchmarks/out/practice.json, so that a broken run continues. Worlds were set
 up after the agents were fixed, five seeds each. A score is (cost - best fixed policy) / (uniform
@@ -188,9 +189,9 @@ def once(key: str, compute: Callable[[], float]) -> float:
 
 
 def scores(
-    what: str, makes: dict[str, Make], cases: Iterable[Callable[..., Case]]
+    what: str, makes: dict[str, Make], cases: Iterable[Callable[..., Case]], first: int
 ) -> dict[str, list[float]]:
-    """Mean score over the seeds, case by case, for every agent."""
+    """Mean score over the seeds from the first on, case by case, for every agent."""
     found: dict[str, list[float]] = {name: [] for name in makes}
     for number, case in enumerate(track(list(cases), description=what)):
 
@@ -202,8 +203,10 @@ def scores(
             return run.score_on_means
 
         for name, make in makes.items():
-            keys = [f"{what} {case.__name__} {name} {seed}" for seed in range(SEEDS)]
-            each = [once(key, partial(score, make, s)) for s, key in enumerate(keys)]
+            each = [
+                once(f"{what} {case.__name__} {name} {seed}", partial(score, make, seed))
+                for seed in range(first, first + SEEDS)
+            ]
             found[name].append(float(np.mean(each)))
     return found
 
@@ -255,17 +258,19 @@ def listed(cases: dict[Callable[..., Case], str]) -> list[str]:
     ]
 
 
-PARTS: dict[str, Callable[[], list[str]]] = {
-    "bandit": lambda: table(scores("bandit", BANDIT, CASES), CASES),
-    "deep": lambda: table(scores("deep", BANDIT, DEEP), DEEP),
-    "full": lambda: table(scores("full", FULL, CASES), CASES),
-    "deep_full": lambda: table(scores("deep_full", FULL, DEEP), DEEP),
-    "lost": lost_feedback,
+PARTS: dict[str, Callable[[int], list[str]]] = {
+    "bandit": lambda first: table(scores("bandit", BANDIT, CASES, first), CASES),
+    "deep": lambda first: table(scores("deep", BANDIT, DEEP, first), DEEP),
+    "full": lambda first: table(scores("full", FULL, CASES, first), CASES),
+    "deep_full": lambda first: table(scores("deep_full", FULL, DEEP, first), DEEP),
+    "lost": lambda _: lost_feedback(),
 }
 
 
-def main(parts: list[str]) -> None:
-    made = {part: PARTS[part]() for part in parts or PARTS}
+def main(given: list[str]) -> None:
+    parts = [part for part in given if not part.isdecimal()]
+    first = next((int(number) for number in given if number.isdecimal()), 0)
+    made = {part: PARTS[part](first) for part in parts or PARTS}
     if parts:
         print("\n".join(line for part in parts for line in [f"\n{part}", *made[part]]))
         return
