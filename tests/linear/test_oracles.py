@@ -685,3 +685,24 @@ def test_nightly_batches_without_a_clock_are_as_good_as_days():
     assert shares[0].tolist() == shares[1].tolist()
     assert shares[0][1:4] == pytest.approx([1 / 3, 2 / 3, 1.0], abs=0.15)
     assert agents[0]._parts.edges[:5].tolist() == [0.0, 40.0, 80.0, 120.0, 160.0]
+
+
+def test_a_learner_of_batches_is_saved_before_its_unit_is_fixed(tmp_path):
+    """Loaded after every night, with decisions forgotten, it makes the same decisions."""
+    rng = np.random.default_rng(6)
+    whole, again = bl.LinearSampler(bl.Choice(3)), bl.LinearSampler(bl.Choice(3))
+    for day in range(12):
+        for _ in range(15):
+            one, other = whole.decide(), again.decide()
+            assert one.probabilities.tolist() == other.probabilities.tolist()
+        late = [k for k in range(max(15 * day - 30, 0), 15 * day) if rng.random() < 0.2]
+        for agent in (whole, again):
+            agent.observe([bl.Reward(k, 1.0) for k in late if agent.is_open(k)])
+            for k in range(15 * day - 45, 15 * day - 30):
+                if k >= 0:
+                    agent.forget(k)
+        bl.save(again, tmp_path / "agent")
+        again = bl.load(tmp_path / "agent")
+    assert whole._clock.fixed
+    assert whole._clock.unit == 15.0
+    assert whole._delays == {}
