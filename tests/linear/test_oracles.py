@@ -144,6 +144,45 @@ def test_factor_solve_and_inverse(seed, d):
     np.testing.assert_allclose(unpacked(inverse, d), one_more, rtol=1e-8, atol=1e-10)
 
 
+@given(seed=st.integers(0, 2**32), d=st.integers(1, 60), A=st.integers(1, 5), full=st.booleans())
+@settings(max_examples=25)
+def test_products_of_features_and_variances_of_all_actions(seed, d, A, full):
+    """Sizes above and below the part used at a time, even and odd numbers of actions."""
+    rng = np.random.default_rng(seed)
+    x, weight = rng.normal(size=d), rng.normal()
+    matrices = rng.normal(size=(A, d, d))
+    matrices += matrices.transpose(0, 2, 1)
+    if not full:
+        matrices = np.stack([np.diag(np.diag(one)) for one in matrices])
+    terms = packed if full else np.diag
+    C, P = np.stack([terms(one) for one in matrices]), np.empty(d * (d + 1) // 2 if full else d)
+    sums.half_products(x, P)
+    added = terms(matrices[0]).copy()
+    sums.add_square(added, P, d, weight)
+    want = terms(matrices[0] + weight * np.outer(x, x))
+    np.testing.assert_allclose(added, want, rtol=1e-9, atol=1e-9)
+    models, out = rng.permutation(A)[: 1 + A // 2].astype(np.int64), np.empty(1 + A // 2)
+    fitting.forms(C, models, P, out)
+    want = [x @ matrices[i] @ x for i in models]
+    np.testing.assert_allclose(out, want, rtol=1e-9, atol=1e-9)
+    if full:
+        y = fitting.product(C[0], x)
+        np.testing.assert_allclose(y, matrices[0] @ x, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -1e13])
+def test_features_that_are_too_large_change_nothing(busy, wrong):
+    """Whether outcomes wait to be learned or not."""
+    agent, _ = play(bl.LinearSampler(bl.Choice(3, 2)), world(seed=3, T=150))
+    if busy:
+        agent.observe([bl.Reward(149, 2.0, event="later")])
+    before = saving.to_bytes(agent.state())
+    with pytest.raises(ValueError, match="x must hold finite numbers of at most 1e\\+12, got"):
+        agent.decide(np.array([0.5, wrong]))
+    assert saving.to_bytes(agent.state()) == before
+
+
 def literal(agent, x, chosen, r, share, g, w):
     """The regression of `fitting` for one memory, from its definition: constant and theta."""
     D, T, A = ridge(agent), len(x), agent._models
@@ -660,7 +699,8 @@ def test_draws_are_wider_where_few_reports_can_be_expected(decisions):
     means, widths, factors = np.empty(1), np.empty(1), np.empty(1)
     rows, theta, spread = np.ones((1, 1)), np.zeros((1, 1)), np.full((1, 1), q)
     models = np.zeros(1, dtype=np.int64)
-    choosing.scores(rows, models, theta, spread, level, means, widths, factors)
+    P = np.full(1, 0.5)
+    choosing.scores(rows, P, models, theta, spread, level, means, widths, factors)
     c = min(max(0.35, 0.35 * 8.0 * q / rate), 1.0)
     assert widths[0] == pytest.approx(c * sigma * math.sqrt(q))
 

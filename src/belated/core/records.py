@@ -260,6 +260,20 @@ class Decision:
     probabilities: Floats
 
 
+_FIELDS: Any = tuple(getattr(Decision, name).__set__ for name in Decision.__slots__)
+
+
+def decided(number: int, action: int, probability: float, probabilities: Floats) -> Decision:
+    """A `Decision`, made in half the time that its constructor takes."""
+    made: Decision = object.__new__(Decision)
+    set_number, set_action, set_probability, set_probabilities = _FIELDS
+    set_number(made, number)
+    set_action(made, action)
+    set_probability(made, probability)
+    set_probabilities(made, probabilities)
+    return made
+
+
 def chance(seed: int, number: int) -> np.random.Generator:
     """The generator of one decision, which depends only on the seed and the decision's number."""
     return np.random.Generator(np.random.Philox(key=[seed, number]))

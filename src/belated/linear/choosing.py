@@ -19,7 +19,7 @@ import numpy as np
 from belated.core.arrays import Floats, Ints
 from belated.core.compiled import njit
 from belated.linear.chance import ABOVE, LEVELS, PARTS, hashed, key_of
-from belated.linear.fitting import dot, quadratic
+from belated.linear.fitting import dot, forms, quadratic
 from belated.linear.sums import FOLLOWS, MEAN, OFFSET, OPTIMISM, RATE, SIGMA
 
 ROUNDS = 64
@@ -50,10 +50,10 @@ def shares_of_rounds(means: Floats, widths: Floats, seed: int, number: int, out:
     # stage 2: the scores m_a + width_a max(z_a, 0) of all rounds, and the best of each round
     each = (ROUNDS + PARTS - 1) // PARTS
     key = key_of(seed, number, 1)
-    scored = np.empty((count, each * PARTS))
-    top = np.empty(ROUNDS)
+    scored = np.empty((count + 2, each * PARTS))
+    top, ties = scored[count], scored[count + 1]
     for s in range(ROUNDS):
-        top[s] = -math.inf
+        top[s], ties[s] = -math.inf, 0.0
     for c in range(count):
         a = rivals[c]
         row = scored[c]
@@ -66,7 +66,6 @@ def shares_of_rounds(means: Floats, widths: Floats, seed: int, number: int, out:
             row[s] = means[a] + widths[a] * row[s]
             top[s] = max(top[s], row[s])
     # stage 3: the share of the rounds in which an action has the best score
-    ties = np.zeros(ROUNDS)
     for c in range(count):
         row = scored[c]
         for s in range(ROUNDS):
@@ -82,6 +81,7 @@ def shares_of_rounds(means: Floats, widths: Floats, seed: int, number: int, out:
 @njit(cache=True)
 def scores(
     rows: Floats,
+    P: Floats,
     models: Ints,
     theta: Floats,
     spread: Floats,
@@ -92,14 +92,19 @@ def scores(
 ) -> None:
     """Write mean, width and variance factor of every available action to three arrays (n,).
 
-    rows: (n, d) features, or (1, d) for all.
+    rows: (n, d) features, or (1, d) for all, whose products are P; see `sums.half_products`.
     """
     sigma, mean = level[SIGMA], level[MEAN]
+    if len(rows) == 1:
+        forms(spread, models, P, widths)
+    else:
+        for a in range(len(models)):
+            widths[a] = quadratic(spread[models[a]], rows[a])
     for a in range(len(models)):
         x = rows[a if len(rows) > 1 else 0]
         i = models[a]
         m = level[OFFSET] + dot(theta[i], x)
-        q = max(quadratic(spread[i], x), 0.0)
+        q = max(widths[a], 0.0)
         factors[a] = 1.0
         if level[FOLLOWS] > 0.0:
             ratio = max(m / mean, 0.0)

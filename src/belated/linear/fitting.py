@@ -28,7 +28,7 @@ import math
 
 import numpy as np
 
-from belated.core.arrays import Floats
+from belated.core.arrays import Floats, Ints
 from belated.core.compiled import njit
 from belated.linear.exposure import CLOCK, share_at
 from belated.linear.sums import (
@@ -62,6 +62,8 @@ WIDE = 32
 """The number of features above which the models are fitted less often."""
 SAMPLES = 4
 """The number of decisions of a block whose ages determine its exposure."""
+PART = 1024
+"""The number of products that stay in the fastest cache; see `forms`."""
 LEAST_SQUARE = 1e-100
 """The smallest mean square of a feature, so that nothing is divided by 0."""
 STALE = 0.1
@@ -246,6 +248,53 @@ def quadratic(C: Floats, x: Floats) -> float:
     return total
 
 
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def dots(x: Floats, y: Floats, z: Floats) -> tuple[float, float]:
+    """The sums of the products of x and z, and of y and z, all (d,)."""
+    one, two = 0.0, 0.0
+    for u in range(len(z)):
+        one += x[u] * z[u]
+        two += y[u] * z[u]
+    return one, two
+
+
+@njit(cache=True)
+def forms(C: Floats, models: Ints, P: Floats, out: Floats) -> None:
+    """Write x' C_i x of every model to out (n,); C (A, t), P: of x, see `half_products`.
+
+    A part of P that fits the fastest cache is used for all models before the next part, and for two
+    of them at a time.
+    """
+    n = len(models)
+    clear(out)
+    for start in range(0, len(P), PART):
+        part = P[start : start + PART]
+        end = start + len(part)
+        for a in range(0, n - 1, 2):
+            one, two = dots(C[models[a], start:end], C[models[a + 1], start:end], part)
+            out[a] += 2.0 * one
+            out[a + 1] += 2.0 * two
+        if n % 2:
+            out[n - 1] += 2.0 * dot(C[models[n - 1], start:end], part)
+
+
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def product(C: Floats, x: Floats) -> Floats:
+    """C x of a symmetric matrix (t,)."""
+    d = len(x)
+    y = np.zeros(d)
+    start = 0
+    for u in range(d):
+        row, rest, above = C[start + 1 : start + d - u], x[u + 1 :], y[u + 1 :]
+        own, total = x[u], C[start] * x[u]
+        for v in range(d - u - 1):  # the row, and the column that equals it
+            total += row[v] * rest[v]
+            above[v] += row[v] * own
+        y[u] += total
+        start += d - u
+    return y
+
+
 @njit(cache=True)
 def add_one(C: Floats, x: Floats) -> None:
     """Overwrite the inverse C (t,) of a matrix A with that of A + x x'."""
@@ -254,13 +303,7 @@ def add_one(C: Floats, x: Floats) -> None:
         for u in range(d):
             C[u] /= 1.0 + C[u] * x[u] * x[u]
         return
-    y = np.zeros(d)
-    start = 0
-    for u in range(d):
-        row = C[start : start + d - u]
-        y[u] += dot(row, x[u:])
-        add_row(y[u + 1 :], row[1:], x[u])
-        start += d - u
+    y = product(C, x)
     add_products(C, y, -1.0 / (1.0 + dot(x, y)))
 
 

@@ -26,6 +26,7 @@ from belated.linear.exposure import (
     fit,
     share_at,
 )
+from belated.linear.features import LARGEST
 from belated.linear.fitting import (
     PSEUDO,
     WIDE,
@@ -87,9 +88,12 @@ from belated.linear.sums import (
     State,
     add_moments,
     add_products,
+    add_row,
+    add_square,
     begin,
     clear,
     decay,
+    half_products,
     settle,
     slot_of,
     total,
@@ -166,6 +170,16 @@ def pick(probabilities: Floats, u: float) -> int:
 
 
 @njit(cache=True)
+def within(rows: Floats, largest: float) -> bool:
+    """Whether all numbers are finite and none is larger."""
+    inside = True
+    for a in range(rows.shape[0]):
+        for u in range(rows.shape[1]):
+            inside &= abs(rows[a, u]) <= largest
+    return inside
+
+
+@njit(cache=True)
 def whole_rows(given: Floats, constant: int) -> Floats:
     """Features with the constant of a model per action."""
     n, width = given.shape
@@ -200,8 +214,11 @@ def run(
     action; if it is negative, the draw depends on seed and number. seen, time: decisions begun at
     the last `observe`, and its time. clock: the time of the decision. out: the probabilities (n,).
 
-    Returns the index of the action among the available ones.
+    Returns the index of the action among the available ones; -1 if a feature is too large or not a
+    number, and then nothing has changed.
     """
+    if not within(given, LARGEST):
+        return -1
     s = views(floats, whole)
     counts, level = s.counts, s.level
     rows = whole_rows(given, counts[CONSTANT])
@@ -220,21 +237,26 @@ def run(
         counts[BEGUN] += 1
     if what & (CHOOSE | NOTE) == 0:
         return 0
-    n = len(models)
-    means, widths, factors = np.empty(n), np.empty(n), np.empty(n)
-    scores(rows, models, s.theta, s.spread, level, means, widths, factors)
+    P, columns = np.empty(counts[TERMS]), np.empty((3, len(models)))
+    means, widths, factors = columns[0], columns[1], columns[2]
+    if len(rows) == 1:
+        half_products(rows[0], P)
+    scores(rows, P, models, s.theta, s.spread, level, means, widths, factors)
     place = 0
     if what & CHOOSE:
         shares_of_rounds(means, widths, counts[SEED], number, out)
         add_floor(out, models, level, s.reference)
         place = pick(out, uniform(counts[SEED], number) if u < 0.0 else u)
     if what & NOTE:
-        x = rows[place if len(rows) > 1 else 0]
+        x = rows[0]
+        if len(rows) > 1:
+            x = rows[place]
+            half_products(x, P)
         k = number - counts[BASE]
         for v in range(x_log.shape[1]):
             x_log[k, v] = x[v]
         marks[k, MODEL], marks[k, STATUS] = models[place], SILENT_YET
-        note(s, number, models[place], x, means[place], factors[place])
+        note(s, number, models[place], x, P, means[place], factors[place])
     return place
 
 
@@ -252,8 +274,11 @@ def add_floor(out: Floats, models: Ints, level: Floats, reference: Floats) -> No
 
 
 @njit(cache=True)
-def note(s: State, number: int, i: int, x: Floats, mean: float, factor: float) -> None:
-    """Add a decision of model i with features x (d,) and its predictions to the sums."""
+def note(s: State, number: int, i: int, x: Floats, P: Floats, mean: float, factor: float) -> None:
+    """Add a decision of model i with features x (d,) and its predictions to the sums.
+
+    P: the products of the features; see `half_products`.
+    """
     counts, memory = s.counts, s.memory
     d, M = len(x), memory.shape[1]
     for u in range(d):
@@ -274,13 +299,15 @@ def note(s: State, number: int, i: int, x: Floats, mean: float, factor: float) -
     add_one(s.spread[i], x)
     if counts[SILENT]:
         sums = s.young[slot_of(counts[BLOCKS], s.order, s.low, number), i]
-        P = len(sums) - 2 * M
-        add_moments(sums[:P], x, 1.0, 0.0)
+        last = len(sums) - 2 * M
+        sums[0] += 1.0
+        add_row(sums[2 : 2 + d], x, 1.0)
+        add_square(sums[2 + 2 * d : last], P, d, 1.0)
         for m in range(M):
-            sums[P + M + m] += weight * row[m] * row[m]
+            sums[last + M + m] += weight * row[m] * row[m]
     else:
         for m in range(M):
-            add_products(s.asked[m, i], x, 1.0 / memory[SCALE, m])
+            add_square(s.asked[m, i], P, d, 1.0 / memory[SCALE, m])
 
 
 @njit(cache=True)

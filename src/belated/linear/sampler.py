@@ -21,7 +21,7 @@ from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints
 from belated.core.checks import explained
 from belated.core.contract import Information, call
-from belated.core.records import Decision, Episode, FeedbackError, Notes
+from belated.core.records import Decision, Episode, FeedbackError, Notes, decided
 from belated.linear import exposure as exposures
 from belated.linear import files, learning, life, sums
 from belated.linear.choice import Choice
@@ -241,18 +241,22 @@ class LinearSampler:
         if rng is not None:
             checks.generator("rng", rng)
         time = None if now is None else self._clock.checked(now)
-        given, models, raw = self._at_hand(x, among)
+        # If nothing changes before the compiled call, that call checks the features.
+        idle = rng is None and not (self._waiting or self._acting or self._clock.ticking)
+        given, models, raw = self._at_hand(x, among, check=not idle)
         draw = -1.0 if rng is None else rng.random()
         number = self._ready(time)
         out = np.empty(len(models))
         place = self._run(BEGIN | CHOOSE | NOTE, number, given, models, out, draw)
+        if place < 0:
+            self._problem.rows(x, self._scaling)  # raises the error
         for numbers in raw:
             self._scaling.note(numbers)
         self._has_begun()
-        probability = out.item(place)
-        if models is self._all or self._problem.shared:
-            return Decision(number, place, probability, out)
-        return Decision(number, int(models[place]), probability, self._whole_policy(models, out))
+        action = place
+        if models is not self._all and not self._problem.shared:
+            action, out = int(models[place]), self._whole_policy(models, out)
+        return decided(number, action, out.item(action), out)
 
     def check_observation(self, x: object, among: object = None) -> object:
         """Raise `ValueError` if no decision is possible there; nothing changes.
@@ -262,17 +266,22 @@ class LinearSampler:
         given, _, _ = self._at_hand(x, among)
         return given[0].copy() if given is self._given else x
 
-    def _at_hand(self, x: object, among: object) -> tuple[Floats, Ints, list[Floats]]:
-        """Features (1, d) or (n, d), the models of the actions that may be taken, and numbers."""
-        given, raw = self._rows(x)
+    def _at_hand(
+        self, x: object, among: object, *, check: bool = True
+    ) -> tuple[Floats, Ints, list[Floats]]:
+        """Features (1, d) or (n, d), the models of the actions that may be taken, and numbers.
+
+        check: whether to check the size of the features, if they are one row of numbers.
+        """
+        given, raw = self._rows(x, check=check)
         if among is None and not self._retired:
             if self._plain or not self._problem.shared:
                 return given, self._all, raw
             return given, np.zeros(len(given), dtype=np.int64), raw
         return given, np.array(self._problem.allowed(among, self._retired), dtype=np.int64), raw
 
-    def _rows(self, x: object) -> tuple[Floats, list[Floats]]:
-        """The features as rows, checked; one row is written over by the next call."""
+    def _rows(self, x: object, *, check: bool = True) -> tuple[Floats, list[Floats]]:
+        """The features as rows; one row is written over by the next call. check: see `_at_hand`."""
         if self._plain and x is not None:
             row = self._row
             try:
@@ -282,7 +291,7 @@ class LinearSampler:
             else:
                 if given.shape == row.shape:
                     row[:] = given
-                    if row.dot(row) <= LARGEST:  # so no number is larger, or none
+                    if not check or row.dot(row) <= LARGEST:  # so no number is larger, or none
                         return self._given, []
         return self._problem.rows(x, self._scaling)
 

@@ -282,6 +282,33 @@ def add_products(out: Floats, x: Floats, weight: float) -> None:
 
 
 @njit(cache=True)
+def half_products(x: Floats, out: Floats) -> None:
+    """Write P with x x' = P + P' to out (t,): half the squares, and the products above them."""
+    d = len(x)
+    if len(out) == d:
+        for u in range(d):
+            out[u] = 0.5 * x[u] * x[u]
+        return
+    start = 0
+    for u in range(d):
+        row, rest, first = out[start : start + d - u], x[u:], x[u]
+        for v in range(d - u):
+            row[v] = first * rest[v]
+        row[0] *= 0.5
+        start += d - u
+
+
+@njit(cache=True)
+def add_square(out: Floats, P: Floats, d: int, weight: float) -> None:
+    """Add weight * (P + P') to out (t,); P: see `half_products`."""
+    add_row(out, P, weight)
+    place = 0
+    for u in range(d):
+        out[place] += weight * P[place]
+        place += 1 if len(out) == d else d - u
+
+
+@njit(cache=True)
 def add_moments(out: Floats, x: Floats, n: float, r: float) -> None:
     """Add a decision with features x, weight n and total outcome r."""
     d = len(x)
