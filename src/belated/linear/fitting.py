@@ -54,6 +54,7 @@ from belated.linear.sums import (
     add_row,
     add_stack,
     clear,
+    scale_row,
 )
 
 PSEUDO = 0.1
@@ -119,7 +120,7 @@ def factor(V: Floats, d: int) -> None:
         start = first
         for j in range(min(4, n)):
             row = V[start : start + n - j]
-            add_row(row, row, 1.0 / math.sqrt(row[0]) - 1.0)
+            scale_row(row, 1.0 / math.sqrt(row[0]))
             start += n - j
             below = start
             for u in range(1, min(4, n) - j):
@@ -205,7 +206,7 @@ def inverse(U: Floats, d: int, out: Floats) -> None:
             add_row(row[: k + 1], W[k], -U[place])
             place += d - k - 1
             k += 1
-        add_row(row, row, 1.0 / U[place] - 1.0)
+        scale_row(row, 1.0 / U[place])
     clear(out)
     k = 0
     while k < d:

@@ -228,6 +228,13 @@ def add_row(out: Floats, row: Floats, weight: float) -> None:
 
 
 @njit(cache=True)
+def scale_row(row: Floats, weight: float) -> None:
+    """Multiply a row by a weight, however small."""
+    for k in range(len(row)):
+        row[k] *= weight
+
+
+@njit(cache=True)
 def add_four(
     out: Floats,
     a: Floats,
@@ -331,10 +338,10 @@ def decay(memory: Floats, judging: float, old: Floats, asked: Floats) -> None:
         if memory[SCALE, m] < 1e-100:
             scale = memory[SCALE, m]
             for i in range(old.shape[1]):
-                add_row(old[m, i], old[m, i], scale - 1.0)
+                scale_row(old[m, i], scale)
             if len(asked) > m:
                 for i in range(asked.shape[1]):
-                    add_row(asked[m, i], asked[m, i], scale - 1.0)
+                    scale_row(asked[m, i], scale)
             memory[SCALE, m] = 1.0
 
 
