@@ -63,6 +63,8 @@ WIDE = 32
 """The number of features above which the models are fitted less often."""
 SAMPLES = 4
 """The number of decisions of a block whose ages determine its exposure."""
+FADED = 1e-9
+"""The weight below which a block of decisions is left out."""
 PART = 1024
 """The number of products that stay in the fastest cache; see `forms`."""
 LEAST_SQUARE = 1e-100
@@ -377,7 +379,7 @@ def fit_model(s: State, m: int, i: int, discounts: Floats, ridge: Floats, V: Flo
     slots, weights, count = np.empty_like(s.order), np.empty(blocks), 0
     n, r = 0.0, 0.0
     for place in range(-1, blocks):
-        if place < 0:
+        if place < 0:  # its sums are divided by the scale of the memory, which may be tiny
             row, weight = s.old[m, i], s.memory[SCALE, m]
             seen = weight
         else:
@@ -385,7 +387,9 @@ def fit_model(s: State, m: int, i: int, discounts: Floats, ridge: Floats, V: Flo
             row = s.young[slot, i]
             weight = discounts[m, slot] * s.precisions[slot, i]
             seen = weight * s.shares[slot, i]
-        if row[0] == 0.0 or weight < 1e-9:
+            if weight < FADED:
+                continue
+        if row[0] == 0.0:
             continue
         n += seen * row[0]
         r += weight * row[1]
