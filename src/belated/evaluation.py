@@ -110,10 +110,12 @@ def _probabilities(log: DecisionLog, policy: Floats | Callable[[Floats], Floats]
     return pi
 
 
-def shares(log: DecisionLog, actions: int, counts: Ints | None = None) -> Floats:
+def shares(
+    log: DecisionLog, actions: int, counts: Ints | None = None, silence: float | None = None
+) -> Floats:
     """The exposure of every decision, (n,), from the reverse hazard of its action.
 
-    counts: (n,) the weight of each decision.
+    counts: (n,) the weight of each decision. silence: the outcome whose reports do not count.
     """
     weights = np.ones(len(log)) if counts is None else counts.astype(float)
     gaps = np.diff(log.decided)
@@ -122,8 +124,12 @@ def shares(log: DecisionLog, actions: int, counts: Ints | None = None) -> Floats
     E = len(edges)
     ages = log.until - log.decided
     reached = np.searchsorted(edges, ages, side="right") - 1
-    who = np.flatnonzero(log.came)
-    bins = np.searchsorted(edges, log.reported[who] - log.decided[who])
+    who = np.flatnonzero(log.came & (log.rewards != silence))
+    delays = log.reported[who] - log.decided[who]
+    bins = np.searchsorted(edges, delays)
+    first, last = edges.copy(), np.zeros(E)
+    np.minimum.at(first, bins, delays)
+    np.maximum.at(last, bins, delays)
     passed = who[reached[who] >= bins]
     seen = np.bincount(bins, weights[who], minlength=E)
     bins = bins[reached[who] >= bins]
@@ -139,10 +145,14 @@ def shares(log: DecisionLog, actions: int, counts: Ints | None = None) -> Floats
     at_edges[:, :-1] = np.cumprod(1.0 - hazard[:, :0:-1], axis=1)[:, ::-1]
     if not len(who):
         return np.zeros(len(log))
-    found = np.empty(len(log))
-    for a in range(actions):
-        mine = log.actions == a
-        found[mine] = np.interp(ages[mine], edges, at_edges[a])
+    upper = np.minimum(np.searchsorted(edges, ages), E - 1)
+    below = np.maximum(upper - 1, 0)
+    start = np.maximum(edges[below], first[upper] - edges[1])
+    part = np.ones(len(log))
+    some = ages < last[upper]
+    part[some] = np.maximum(ages - start, 0.0)[some] / (last[upper] - start)[some]
+    found: Floats = part * at_edges[log.actions, upper]
+    found += (1.0 - part) * at_edges[log.actions, below]
     return found
 
 
@@ -156,7 +166,7 @@ def _estimate(
     counts: Ints,
 ) -> float:
     """The value on a sample that contains decision k counts_k times."""
-    share = shares(log, pi.shape[1], counts)
+    share = shares(log, pi.shape[1], counts, silence)
     if q is None:
         exposed = log.came if silence is None else share
         total = (counts * w * exposed).sum()
@@ -169,7 +179,7 @@ def _estimate(
 
 def _model(log: DecisionLog, r: Floats, silence: float | None, actions: int) -> Floats:
     """Outcomes (n, A) that a ridge regression predicts, fitted on the other half of the log."""
-    share = log.came.astype(float) if silence is None else shares(log, actions)
+    share = log.came.astype(float) if silence is None else shares(log, actions, None, silence)
     x = np.column_stack([log.x, np.ones(len(log))])
     ridge = np.diag(np.maximum((x * x).mean(0), 1e-12))
     half = np.arange(len(log)) % 2

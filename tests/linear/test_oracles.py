@@ -312,11 +312,15 @@ class Counted:
     def __init__(self, A):
         self.edges = exposures.unit_edges()
         self.delays = np.zeros((A, 4, sums.EDGES))
+        self.within = np.zeros((2, sums.EDGES))
+        exposures.empty_bins(self.edges, self.within)
         self.passed = np.zeros(sums.EDGES, dtype=np.int64)
         self.top = 0
 
     def report(self, k, model, delay):
-        found = exposures.count_report(self.edges, self.passed, self.delays, k, model, delay)
+        found = exposures.count_report(
+            self.edges, self.passed, self.delays, self.within, k, model, delay
+        )
         self.top = max(self.top, found)
         return found
 
@@ -325,7 +329,7 @@ class Counted:
 
     def share_at(self, age):
         out = np.zeros(len(self.delays))
-        exposures.share_at(self.edges, self.delays, age, out, 1.0)
+        exposures.share_at(self.edges, self.delays, self.within, age, out, 1.0)
         return out
 
 
@@ -687,6 +691,66 @@ def test_degenerate_cases_work(case):
         agent.observe([bl.Reward(k, 0.0)] if case != "silent" and k % 3 == 0 else [])
     if case == "silent":
         assert decision.probabilities.tolist() == [0.5, 0.5]
+
+
+HELD = {
+    "a deadline soon after all reports": (200, {"deadline": 210}),
+    "outcomes held to the deadline": (None, {"deadline": 200, "hold": True}),
+    "silence reported at the deadline": (None, {"deadline": 200, "default": 0.0}),
+    "a deadline long after most reports": (None, {"deadline": 200}),
+}
+
+
+@pytest.mark.parametrize("case", HELD)
+def test_a_deadline_freezes_decisions_at_the_exposure_that_they_have(case):
+    """A success rate of .15: means within .05, six standard errors; they were up to 1.2."""
+    delay, wrapped = HELD[case]
+    rng = np.random.default_rng(0)
+    agent = bl.LinearSampler(bl.Choice(2))
+    inbox = bl.Inbox(agent, **wrapped)
+    due: dict[int, list[bl.Reward]] = {}
+    for k in range(3000):
+        number = inbox.decide().number
+        if rng.random() < 0.15:
+            later = int(rng.geometric(0.05)) if delay is None else delay
+            due.setdefault(k + later, []).append(bl.Reward(number, 1.0))
+        inbox.observe(due.pop(k, []))
+    assert all(row.mean == pytest.approx(0.15, abs=0.05) for row in agent.table())
+
+
+def test_exposure_between_the_edges_of_a_bin():
+    """It follows the delays that were seen there, and is complete after the largest of them."""
+    fresh, (log, marks) = Counted(1), kept(600, np.zeros(600, dtype=np.int64))
+    for k in range(400):
+        marks[k, exposures.BIN] = fresh.report(k, 0, 200.0 if k % 2 else 8.0 + k % 8 / 2.0)
+    fresh.advance(marks, log, 600, 599.0)
+    exposures.fit(fresh.delays, fresh.top)
+    assert fresh.share_at(199.0)[0] == pytest.approx(0.5, abs=1e-3)
+    assert fresh.share_at(200.0)[0] == 1.0
+    assert fresh.share_at(10.0)[0] == pytest.approx(0.375, abs=1e-3)  # 8, 9 and 10, not 11
+    assert fresh.share_at(11.0)[0] == pytest.approx(0.5, abs=1e-3)
+
+
+def test_a_report_that_equals_silence_changes_no_decision():
+    """With and without reports of decisions that brought nothing; conflicts are still found."""
+    rng = np.random.default_rng(5)
+    quiet, told = (bl.LinearSampler(bl.Choice(3, 1), silence=1.5) for _ in range(2))
+    due: dict[int, list[bl.Reward]] = {}
+    for k in range(600):
+        x = [float(rng.integers(2))]
+        first, second = quiet.decide(x), told.decide(x)
+        assert first.probabilities.tolist() == second.probabilities.tolist()
+        outcome = 4.0 if rng.random() < (0.1, 0.2, 0.3)[first.action] else 1.5
+        due.setdefault(k + int(rng.integers(1, 60)), []).append(bl.Reward(k, outcome))
+        came = due.pop(k, [])
+        quiet.observe([record for record in came if record.value != 1.5])
+        told.observe(came)
+        silent = [record.episode for record in came if record.value == 1.5]
+        if k > 500 and silent:
+            with pytest.raises(bl.FeedbackError, match=r"known to be 1\.5, got 4"):
+                told.observe([bl.Reward(silent[0], 4.0)])
+    reports = [sum(row.reports for row in agent.table()) for agent in (quiet, told)]
+    assert reports[0] == reports[1]
 
 
 @pytest.mark.parametrize("decisions", [5, 20, 60, 400])

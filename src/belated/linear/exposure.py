@@ -14,6 +14,9 @@ are at risk they are not reliable: the histogram of observed delays counts as on
 that a first late report does not remove all exposure. An action's hazard is shrunk towards that of
 all actions with a weight of ten reports.
 
+Between two edges F grows linearly from the smallest to the largest delay that was seen in the bin,
+so that outcomes which all take the same time are known to be complete as soon as that has passed.
+
 The counts of model i are rows of delays[i]: came, risk, early (reports of decisions that have not
 reached their bin's edge yet), and share, which is F at the edges.
 """
@@ -24,7 +27,7 @@ import numpy as np
 
 from belated.core.arrays import Floats, Indices, Ints
 from belated.core.compiled import njit
-from belated.linear.sums import CAME, EARLY, EDGES, RISK, SHARE
+from belated.linear.sums import CAME, EARLY, EDGES, FIRST, LAST, RISK, SHARE, clear
 
 POOLED = 10.0
 """The weight, in reports, of the hazard of all actions in that of one action."""
@@ -57,11 +60,27 @@ def bin_of(edges: Floats, delay: float) -> int:
 
 
 @njit(cache=True)
+def empty_bins(edges: Floats, within: Floats) -> None:
+    """Begin with no delay in any bin: the smallest is the upper edge, the largest 0."""
+    clear(within[LAST])
+    for j in range(len(edges)):
+        within[FIRST, j] = edges[j]
+
+
+@njit(cache=True)
 def count_report(
-    edges: Floats, passed: Ints, delays: Floats, number: int, model: int, delay: float
+    edges: Floats,
+    passed: Ints,
+    delays: Floats,
+    within: Floats,
+    number: int,
+    model: int,
+    delay: float,
 ) -> int:
     """Count the first report of a decision; returns the bin of its delay."""
     j = bin_of(edges, delay)
+    within[FIRST, j] = min(within[FIRST, j], delay)
+    within[LAST, j] = max(within[LAST, j], delay)
     if passed[j] <= number:
         delays[model, EARLY, j] += 1.0
         return j
@@ -140,15 +159,18 @@ def fit(delays: Floats, top: int) -> None:
 
 
 @njit(cache=True)
-def share_at(edges: Floats, delays: Floats, age: float, out: Floats, weight: float) -> None:
-    """Add weight times F of every model at an age to out (A,); linear between edges, 0 below 0."""
+def share_at(
+    edges: Floats, delays: Floats, within: Floats, age: float, out: Floats, weight: float
+) -> None:
+    """Add weight times F of every model at an age to out (A,); 0 below 0."""
     if age < 0.0:
         return
     j = bin_of(edges, age)
-    part = 1.0
-    if j > 0 and age < edges[j]:
-        part = (age - edges[j - 1]) / (edges[j] - edges[j - 1])
-    below = max(j - 1, 0)
+    below, part = max(j - 1, 0), 1.0
+    if age < within[LAST, j]:
+        # delays are counted in units: those of the first one lie between it and the unit before
+        start = max(edges[below], within[FIRST, j] - edges[1])
+        part = max(age - start, 0.0) / (within[LAST, j] - start)
     for i in range(len(out)):
         share = delays[i, SHARE]
         out[i] += weight * (part * share[j] + (1.0 - part) * share[below])

@@ -99,6 +99,7 @@ def _check(state: State, begun: int, blocks: int) -> None:
     if (state.delays[:, sums.CAME] > state.delays[:, sums.RISK]).any():
         raise ValueError("delays must have at most as many that came as were at risk")
     stored.between("delays", state.delays, 0.0, checks.MOST)
+    stored.between("within", state.within, 0.0, state.edges[-1])
     stored.between("tally", state.tally[[sums.PLAYS, sums.HITS]], 0.0, checks.MOST)
     stored.between("sizes", state.sizes, 0.0, stored.LARGEST_FLOAT)
     stored.between("shares of delays", state.delays[:, sums.SHARE], 0.0, 1.0)

@@ -95,7 +95,7 @@ def block_shares(s: State, log: Floats, seen: int, time: float) -> None:
             if k >= base:
                 kept += 1
                 if k < seen:
-                    share_at(s.edges, s.delays, time - log[k - base, CLOCK], row, 1.0)
+                    share_at(s.edges, s.delays, s.within, time - log[k - base, CLOCK], row, 1.0)
         for i in range(len(row)):
             row[i] /= max(kept, 1)
 

@@ -23,6 +23,7 @@ from belated.linear.exposure import (
     USED,
     advance,
     count_report,
+    empty_bins,
     fit,
     share_at,
 )
@@ -365,6 +366,8 @@ def take(
     if not silent:
         centre = amount / hits if hits > 0.0 else outcomes[0]
     for n in range(len(numbers)):
+        if silent and outcomes[n] == 0.0 and marks[numbers[n] - base, BIN] < 0:
+            continue  # a report that equals silence says nothing else
         note_size(s.sizes, s.span, abs(outcomes[n] - centre))
         if counts[KINDS] == 0:
             counts[KINDS], level[EQUAL] = 1, outcomes[n]
@@ -382,21 +385,26 @@ def take(
             x[u] = x_log[k, u]
         age = begun - number
         outcome = min(max(outcomes[n], centre - tau), centre + tau)
-        first = marks[k, STATUS] == SILENT_YET
+        marks[k, STATUS] = REPORTED
+        first = marks[k, BIN] < 0 and not (silent and outcomes[n] == 0.0)
         row = s.predicted[number % RING]
-        weight = row[M + 1] if age <= RING else 0.0
-        if not silent and number < counts[UNPREDICTED]:
+        if age > RING:  # its predictions are forgotten: the mean counts instead
+            row = np.full(M + 2, centre)
+            row[M + 1] = 0.0
+        elif not silent and number < counts[UNPREDICTED]:
             for m in range(M + 1):  # made before any report: the mean counts as its prediction
                 row[m] = centre
+        weight = row[M + 1]
         before = log[k, USED]
         if first:
             counts[REPORTS] += 1
             tally[HITS, i] += 1.0
-            marks[k, STATUS] = REPORTED
             delay = max(times[n] - log[k, CLOCK], 0.0)
-            marks[k, BIN] = count_report(s.edges, s.passed, s.delays, number, i, delay)
+            marks[k, BIN] = count_report(s.edges, s.passed, s.delays, s.within, number, i, delay)
             counts[TOP] = max(counts[TOP], marks[k, BIN])
         change = outcome - before
+        if first or change != 0.0:
+            counts[FRESH] += 1
         tally[SUM, i] += change
         tally[SQUARES, i] += outcome * outcome - before * before
         slot = slot_of(counts[BLOCKS], s.order, s.low, number) if silent else -1
@@ -420,7 +428,6 @@ def take(
                 memory[RP, m] += change * judged * row[m]
                 memory[PP, m] += new * judged * row[m] * row[m]
         log[k, USED] = outcome
-    counts[FRESH] += len(numbers)
 
 
 @njit(cache=True)
@@ -465,7 +472,7 @@ def close(
     weight = row[M + 1] if age <= RING else 0.0
     share = np.zeros(A)
     if number < seen:
-        share_at(s.edges, s.delays, time - log[k, CLOCK], share, 1.0)
+        share_at(s.edges, s.delays, s.within, time - log[k, CLOCK], share, 1.0)
     r = log[k, USED]
     sums = s.young[slot, i]
     add_moments(sums[:P], x, -1.0, -r)
@@ -499,12 +506,13 @@ def recount(
     for j in range(len(s.edges)):
         s.edges[j] *= scale
         s.passed[j] = 0
+    empty_bins(s.edges, s.within)
     s.counts[TOP] = 0
     for n in range(len(numbers)):
         k = numbers[n] - s.counts[BASE]
         if marks[k, BIN] >= 0:
             i = marks[k, MODEL]
-            found = count_report(s.edges, s.passed, s.delays, numbers[n], i, delays[n])
+            found = count_report(s.edges, s.passed, s.delays, s.within, numbers[n], i, delays[n])
             marks[k, BIN] = found
             s.counts[TOP] = max(s.counts[TOP], found)
 
@@ -529,7 +537,7 @@ def exposed_until(
     while number < seen - LATER:
         clear(share)
         age = 0.5 * (time - log[number - s.counts[BASE], CLOCK])
-        share_at(s.edges, s.delays, age, share, 1.0)
+        share_at(s.edges, s.delays, s.within, age, share, 1.0)
         if least_of(share) < least:
             break
         number += 1
@@ -558,7 +566,9 @@ def ripe(s: State, log: Floats, time: float) -> bool:
     if last < counts[BASE]:
         return True
     share = np.zeros(counts[0])
-    share_at(s.edges, s.delays, 0.5 * (time - log[last - counts[BASE], CLOCK]), share, 1.0)
+    share_at(
+        s.edges, s.delays, s.within, 0.5 * (time - log[last - counts[BASE], CLOCK]), share, 1.0
+    )
     return least_of(share) >= SETTLED
 
 

@@ -75,6 +75,8 @@ DISCOUNT, SCALE, RP, PP, WEIGHT, MU, THEN = range(7)
 PLAYS, HITS, SUM, SQUARES, RAW, RAW_SQUARES = range(6)
 # Rows of `delays` of a model.
 CAME, RISK, EARLY, SHARE = range(4)
+# Rows of `within`.
+FIRST, LAST = range(2)
 # The last places of a row of `fits`.
 TOTAL, LEFT, MASS, WHEN, EXPOSED, REPORTED_THEN = -6, -5, -4, -3, -2, -1
 
@@ -90,6 +92,7 @@ class State(NamedTuple):
     level: Floats  # (LEVEL,)
     edges: Floats  # (E,)
     delays: Floats  # (A, 4, E)
+    within: Floats  # (2, E) the smallest and the largest delay in each bin, of all models
     tally: Floats  # (6, A) plays, reports, outcomes as learned and as they came, their squares
     features: Floats  # (3, d) how often not 0, squares, sums
     memory: Floats  # (7, M) the last row: weights when variances were fitted
@@ -115,7 +118,9 @@ class State(NamedTuple):
 def room(A: int, d: int, t: int, M: int, B: int, told: bool) -> tuple[int, int]:
     """The numbers of floats and whole numbers of a learner."""
     P = 2 + 2 * d + t
-    floats = LEVEL + EDGES + A * 4 * EDGES + 6 * A + 3 * d + 7 * M + A + A * d + A * t + 2 * B * A
+    floats = (
+        LEVEL + 3 * EDGES + A * 4 * EDGES + 6 * A + 3 * d + 7 * M + A + A * d + A * t + 2 * B * A
+    )
     floats += M * A * (2 * d + 6) + B * A * (P + 2 * M) + M * A * P
     floats += (M * A * t if told else 1) + 8 * OCTAVES + RING * (M + 2)
     return floats, COUNTS + 3 * B + EDGES + 2
@@ -157,7 +162,8 @@ def parts_of(floats: Floats, whole: Ints) -> State:
     m, a, n = (1, 1, 1) if whole[SILENT] else (M, A, t)
     edges = LEVEL
     delays = edges + E
-    tally = delays + A * 4 * E
+    within = delays + A * 4 * E
+    tally = within + 2 * E
     features = tally + 6 * A
     memory = features + 3 * d
     reference = memory + 7 * M
@@ -177,6 +183,7 @@ def parts_of(floats: Floats, whole: Ints) -> State:
         part(floats, 0, (LEVEL,)),
         part(floats, edges, (E,)),
         part(floats, delays, (A, 4, E)),
+        part(floats, within, (2, E)),
         part(floats, tally, (6, A)),
         part(floats, features, (3, d)),
         part(floats, memory, (7, M)),
