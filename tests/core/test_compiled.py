@@ -1,12 +1,16 @@
 """Kernels are compiled when one of them is first called, in any thread."""
 
 import importlib
+import os
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 import belated
+from belated.core.compiled import discard_old
 
 INNER = """
 from belated.core.compiled import njit
@@ -54,3 +58,27 @@ def test_nobody_else_imports_numba():
         if re.search(r"^(from|import) numba", file.read_text(), re.MULTILINE)
     }
     assert not importing
+
+
+@pytest.mark.parametrize(
+    ("edited", "left"), [(150.0, {"new.nbi", "old.nbc"}), (1e12, {"new.nbi", "old.nbi", "old.nbc"})]
+)
+def test_kernels_older_than_any_source_file_are_compiled_again(tmp_path, edited, left):
+    """Also those whose own file has not changed; a file from the future says nothing."""
+    cache = tmp_path / "room" / "__pycache__"
+    cache.mkdir(parents=True)
+    for path, when in (
+        (tmp_path / "caller.py", 50.0),
+        (tmp_path / "room" / "called.py", edited),
+        (cache / "old.nbi", 100.0),
+        (cache / "old.nbc", 100.0),
+        (cache / "new.nbi", 200.0),
+    ):
+        path.touch()
+        os.utime(path, (when, when))
+    discard_old(tmp_path)
+    assert {path.name for path in cache.iterdir()} == left
+
+
+def test_a_package_without_files_is_left_alone(tmp_path):
+    discard_old(tmp_path / "nowhere")

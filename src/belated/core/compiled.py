@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -53,8 +55,31 @@ def before_compiling(extend: Callable[[], None]) -> Callable[[], None]:
     return extend
 
 
+def discard_old(package: Path) -> None:
+    """Delete cached kernels of a package that are older than one of its source files.
+
+    Numba compares a kernel with its own file alone, and would go on using code that contains an
+    earlier version of a kernel of another file.
+    """
+    try:
+        newest = max((source.stat().st_mtime for source in package.rglob("*.py")), default=0.0)
+        if newest > time.time():  # a wrong date must not make every start compile
+            return
+        for index in package.rglob("__pycache__/*.nbi"):
+            if index.stat().st_mtime < newest:
+                index.unlink(missing_ok=True)
+    except OSError:
+        return  # another process is deleting them, or nobody may
+
+
+@functools.cache
+def _discard_own() -> None:
+    discard_old(Path(__file__).parents[1])
+
+
 def _replace(module: dict[str, Any]) -> None:
     """Replace the kernels among the names of a module, those of the modules it imports first."""
+    _discard_own()
     while _EXTENSIONS:
         _EXTENSIONS.pop()()
     kernels = {name: value for name, value in module.items() if isinstance(value, Kernel)}
