@@ -574,6 +574,33 @@ def test_the_scale_of_sums_is_folded_in_without_loss(told):
     np.testing.assert_allclose(memory[sums.PP], 2.0 * 0.998**steps, rtol=1e-9)
 
 
+@pytest.mark.parametrize("silence", [0.0, None])
+def test_the_scale_of_sums_changes_no_decision(silence):
+    """One learner begins just above the scale that is folded in; sums are still 0 then."""
+    x, outcomes, delays = world(seed=11, T=400, mean_delay=5.0)
+    agents = [bl.LinearSampler(bl.Choice(3, 2), silence=silence) for _ in range(2)]
+    agents[1]._parts.memory[sums.SCALE, 1:] = 1.1e-100
+    due, memories = {}, [agent._parts.memory for agent in agents]
+    for k in range(400):
+        one, other = (agent.decide(x[k]) for agent in agents)
+        assert one.action == other.action
+        np.testing.assert_allclose(one.probabilities, other.probabilities, rtol=1e-9)
+        value = outcomes[k, one.action]
+        if value or silence is None:
+            due.setdefault(k + int(delays[k, one.action]), []).append(bl.Reward(k, value))
+        records = due.pop(k, [])
+        for agent in agents:
+            agent.observe(records)
+    assert (memories[1][sums.SCALE] > 1e-50).all()  # all were folded in
+    assert agents[0]._parts.old[:, :, 0].min() > 0.0
+    for name in ("old", "asked"):
+        sides = [
+            getattr(agent._parts, name) * agent._parts.memory[sums.SCALE][:, None, None]
+            for agent in agents
+        ]
+        np.testing.assert_allclose(*sides, rtol=1e-9, atol=1e-12)
+
+
 # Large features
 
 
