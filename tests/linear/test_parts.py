@@ -137,16 +137,21 @@ def test_memories_are_weighted_by_what_they_predicted_under_silence():
     agent = bl.LinearSampler(bl.Choice(2, 1), floor=1.0)
     x = with_constant(rng.normal(size=(T, 1)))
     p, w, share, due = np.zeros((T, 4)), np.zeros(T), np.zeros(T), {}
-    chosen = []
+    chosen, followed = [], 0
     for k in range(T):
         i = agent.decide(x[k, :1]).action
         chosen.append(i)
         p[k], w[k] = predictions(agent, i, x[k]), agent._parts.predicted[k, -1]
+        if k > 20:  # 1 / v, and v is u from 1 on; see `choosing.scores`
+            u = agent._parts.memory[sums.WEIGHT] @ p[k] / agent._parts.level[sums.MEAN]
+            followed += u > 1.0
+            assert w[k] == pytest.approx(1.0 / u) if u > 1.0 else w[k] >= 1.0
         if rng.random() < (0.75 if i == (k // 130) % 2 else 0.2):
             due.setdefault(k + int(rng.geometric(0.3)) - 1, []).append(
                 bl.Reward(k, rng.uniform(1.0, 2.0))
             )
         agent.observe(due.pop(k, []))
+    assert 100 < followed < 300
     refit(agent)
     parts, age = agent._parts, T - np.arange(T)
     for k in range(T):
@@ -468,7 +473,8 @@ def test_a_forgotten_decision_stays_at_its_exposure():
         p[k] = predictions(agent, chosen[k], x[k])
         w[k] = agent._parts.predicted[k, -1]
         if rng.random() < 0.25:
-            due.setdefault(k + int(rng.geometric(0.06)), []).append(bl.Reward(k, rng.uniform(1, 2)))
+            late = int(rng.choice([0, 1, 1]) * rng.geometric(0.03))
+            due.setdefault(k + late, []).append(bl.Reward(k, rng.uniform(1.0, 2.0)))
         if k < T - 1:
             agent.observe(due.pop(k, []))
     refit(agent)
@@ -479,6 +485,7 @@ def test_a_forgotten_decision_stays_at_its_exposure():
         np.interp(T - 2.0 - k, parts.edges, parts.delays[i, sums.SHARE])
         for k, i in enumerate(chosen)
     ])  # fmt: skip
+    assert parts.delays[:, sums.SHARE, 0].min() > 0.01
     share[-1] = 0.0
     gone = np.arange(T) % 3 == 1
     chosen, r = np.array(chosen), agent._log[:T, USED].copy()
