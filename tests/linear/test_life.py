@@ -76,6 +76,21 @@ def test_the_table_and_the_verdict():
     assert agent.verdict() == "question wins, 100 %."
 
 
+def test_a_report_before_any_exposure_gives_a_mean_of_its_size():
+    agent = bl.LinearSampler(bl.Choice(["a", "b"]))
+    for _ in range(10):
+        agent.decide()
+        agent.observe([])
+    agent.observe([bl.Reward(0, 10.0)])
+    row = next(row for row in agent.table() if row.reports)
+    assert row.exposed < 1.0
+    assert row.mean == 10.0
+    assert row.low < 0.0
+    assert 20.0 < row.high < 40.0
+    agent.decide()
+    assert agent.diagnostics()["rate"] == 1.0
+
+
 def test_a_table_changes_nothing():
     agent, _ = play(bl.LinearSampler(bl.Choice(3, 2)), world(T=60))
     agent.observe([])

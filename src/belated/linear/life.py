@@ -133,11 +133,11 @@ def means(exposed: Floats, raw: Floats, hits: Floats) -> tuple[Floats, Floats]:
     raw: sums of the outcomes and of their squares, (2, A), relative to silence. One additional
     outcome of average size keeps the error of an action that has not reported yet above 0.
     """
-    mass = np.maximum(exposed, 1e-12)
-    mean: Floats = raw[0] / mass
+    mass = np.maximum(exposed, hits)  # a decision that has reported was exposed, whatever its F
+    mean: Floats = raw[0] / np.maximum(mass, 1e-12)
     typical = raw[1].sum() / max(hits.sum(), 1.0)
     spread = np.maximum(raw[1] - mean**2 * mass, 0.0) + typical
-    error: Floats = np.where(exposed > 0.0, np.sqrt(spread) / np.maximum(mass, 1.0), math.inf)
+    error: Floats = np.where(mass > 0.0, np.sqrt(spread) / np.maximum(mass, 1.0), math.inf)
     return mean, error
 
 

@@ -765,7 +765,7 @@ class LinearSampler:
             "reports": reports,
             "late": self._late,
             "exposed": exposed,
-            "rate": reports / exposed if exposed > 0.0 else 0.0,
+            "rate": reports / max(exposed, reports, 1e-12),
             "mean": float(level[sums.MEAN]) + (self._silence or 0.0),
             "sigma": float(level[sums.SIGMA]),
             "memory": self._effective_memory(),
