@@ -6,7 +6,7 @@ import pytest
 import belated as bl
 from belated.core import saving, stored
 from belated.evaluation import DecisionLog
-from belated.linear import life
+from belated.linear import life, sums
 from belated.linear.chance import uniform
 from belated.linear.features import Scaling
 from belated.testing import check_agent
@@ -261,6 +261,64 @@ def test_damaged_states_are_refused(field):
         state[field][name] = array
         with pytest.raises(ValueError, match=r"must|index"):
             bl.LinearSampler.from_state(state)
+
+
+def forged(silence, name, place, value):
+    """A state with another number in a part of the sums; a function computes it from the old."""
+    agent, _ = play(bl.LinearSampler(bl.Choice(3, 2), silence=silence), world(T=120, mean_delay=5))
+    state = agent.state()
+    array = state["sums"][name] = state["sums"][name].copy()
+    array[place] = value(array[place]) if callable(value) else value
+    return state
+
+
+@pytest.mark.parametrize(
+    ("silence", "name", "place", "value", "sentence"),
+    [
+        (0.0, "level", sums.FLOOR, 5.0, "must follow from the arguments"),
+        (0.0, "level", sums.HOLDOUT, -3.0, "must follow from the arguments"),
+        (0.0, "level", sums.MEAN, -1.0, "mean must be above 0"),
+        (0.0, "reference", 0, 2.0, "must follow from the arguments"),
+        (0.0, "memory", (sums.DISCOUNT, 1), 0.99, "must follow from the arguments"),
+        (0.0, "young", ..., np.negative, "negative counts"),
+        (0.0, "young", (-1, ..., 8), -3.0, "young must not have negative squares"),
+        (0.0, "young", (-1, ..., 9), 1e9, "young must have products"),
+        (0.0, "passed", slice(4, 9), 0, "early|passed"),
+        (0.0, "delays", ..., np.negative, "delays must"),
+        (0.0, "tally", ..., np.negative, "tally must be"),
+        (0.0, "tally", sums.SQUARES, -1e9, "tally must not have negative squares"),
+        (None, "old", ..., np.negative, "negative counts"),
+        (None, "asked", ..., np.negative, "asked must not have negative squares"),
+        (None, "theta", 0, 1e150, "theta must be"),
+        (None, "features", ..., np.negative, "negative counts"),
+    ],
+)
+def test_impossible_sums_are_refused(silence, name, place, value, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        bl.LinearSampler.from_state(forged(silence, name, place, value))
+
+
+@pytest.mark.parametrize("choice", [bl.Choice(3, 2), bl.Choice(features=2)])
+def test_a_state_without_any_action_is_refused(choice):
+    state = bl.LinearSampler(choice).state()
+    state["retired"] = list(range(choice.actions or 1))
+    with pytest.raises(ValueError, match="retired must leave one action that is played"):
+        bl.LinearSampler.from_state(state)
+
+
+@pytest.mark.parametrize("silence", [0.0, None])
+def test_a_learner_that_forgets_can_be_loaded_whatever_rounding_left(silence):
+    rng = np.random.default_rng(0)
+    agent = bl.LinearSampler(bl.Choice(2, 3), silence=silence)
+    for k in range(200):
+        agent.decide(10.0 ** rng.uniform(-12, 12, 3) * rng.choice([-1.0, 1.0], 3))
+        value = float(rng.choice([0.1, 0.3, 1e6]))
+        agent.observe([bl.Reward(k, value, "sold"), bl.Reward(k, -value, "back")])
+        if k % 3:
+            agent.forget(int(rng.integers(0, k + 1)))
+        if k % 20 == 0:
+            saving.from_bytes(saving.to_bytes(agent), "bytes")
+            agent.table()
 
 
 def test_a_reported_decision_may_be_forgotten_before_the_unit_of_ages_is_fixed():

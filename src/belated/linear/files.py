@@ -22,6 +22,11 @@ _LEFT_OUT = ("order", "span", "precisions")
 """Parts that are computed from others before they are used."""
 _SIZES = range(sums.SEED + 1)
 """The indices of `counts` that follow from the arguments."""
+_ROUNDING = 1e-6
+"""The share of all squares ever added by which a sum of some of them may be wrong."""
+_LARGEST = 1e120
+"""The limit of sums and weights: far above what outcomes and features allow, and squares of it are
+finite."""
 
 
 def write(state: State) -> stored.State:
@@ -53,6 +58,7 @@ def read(saved: object, fresh: State) -> None:
     places: dict[str, Any] = dict.fromkeys(_BLOCKS, slice(0, blocks))
     places["predicted"] = slice(0, min(begun, RING))
     places["sizes"] = (slice(None), slice(first, first + sizes.shape[1]))
+    arguments = _arguments(fresh)
     for name in names:
         if name == "counts":
             continue
@@ -66,7 +72,16 @@ def read(saved: object, fresh: State) -> None:
         target[...] = part
     if sizes.shape[1]:
         fresh.span[:] = first, first + sizes.shape[1] - 1
+    if not np.array_equal(arguments, _arguments(fresh)):
+        raise ValueError("floor, holdout, reference and discounts must follow from the arguments")
     _check(fresh, begun, blocks)
+    _check_sums(fresh, blocks)
+
+
+def _arguments(state: State) -> Floats:
+    """The numbers that follow from the arguments of a learner."""
+    level = state.level[[sums.FLOOR, sums.HOLDOUT]]
+    return np.concatenate([level, state.reference, state.memory[sums.DISCOUNT]])
 
 
 def _read_counts(saved: object, fresh: State) -> None:
@@ -104,10 +119,18 @@ def _check(state: State, begun: int, blocks: int) -> None:
     stored.between("sizes", state.sizes, 0.0, stored.LARGEST_FLOAT)
     stored.between("shares of delays", state.delays[:, sums.SHARE], 0.0, 1.0)
     stored.between("shares", state.shares, 0.0, 1.0)
-    stored.between("discounts", state.memory[sums.DISCOUNT], 0.9, 1.0)
     stored.between("scales", state.memory[sums.SCALE], 1e-200, 1.0)
     stored.between("weights", state.memory[sums.WEIGHT], 0.0, 1.0)
-    stored.between("judging", state.level[sums.JUDGING : sums.JUDGING + 1], 0.9, 1.0)
+    level = state.level
+    for name, place, most in (
+        ("sigma", sums.SIGMA, stored.LARGEST_FLOAT),
+        ("rate", sums.RATE, 1.0),
+        ("optimism", sums.OPTIMISM, 1.0),
+    ):
+        checks.real(name, float(level[place]), 0.0, most)
+    checks.real("judging", float(level[sums.JUDGING]), 0.9, 1.0)
+    if level[sums.FOLLOWS] > 0.0 and not 1e-100 * level[sums.SIGMA] < level[sums.MEAN]:
+        raise ValueError("mean must be above 0 where the variance follows it")
     low, high = state.low[:blocks], state.high[:blocks]
     follow = blocks == 0 or bool(
         (low[1:] == high[:-1]).all() and (low < high).all() and high[-1] == begun
@@ -116,6 +139,40 @@ def _check(state: State, begun: int, blocks: int) -> None:
         raise ValueError("low and high must make blocks that follow each other up to the newest")
     if blocks == 0 and state.counts[sums.SILENT] and begun:
         raise ValueError("low and high must make blocks that follow each other up to the newest")
+
+
+def _check_sums(state: State, blocks: int) -> None:
+    """Check that sums are not too large, and that counts and sums of squares are not negative.
+
+    What was forgotten was subtracted, so squares may be negative by rounding, relative to all that
+    was ever added.
+    """
+    d, t = int(state.counts[sums.FEATURES]), int(state.counts[sums.TERMS])
+    first, last = 2 + 2 * d, 2 + 2 * d + t
+    scale = state.memory[sums.SCALE][:, None, None]
+    young, old = state.young[:blocks, :, :last], state.old * scale
+    added = [("young", young[..., first:]), ("old", old[..., first:])]
+    if not state.counts[sums.SILENT]:
+        added.append(("asked", state.asked * scale))
+    for name, part in (
+        *(("theta", state.theta), ("fits", state.fits), ("tally", state.tally)),
+        *(("features", state.features), ("young", young), ("old", old), *added),
+        *(("mu", state.memory[sums.MU]), ("level", state.level[[sums.MEAN, sums.OFFSET]])),
+    ):
+        stored.between(name, part, -_LARGEST, _LARGEST)
+    if any((part < 0.0).any() for part in (young[..., 0], old[..., 0], state.features[:2])):
+        raise ValueError("young, old and features must not have negative counts")
+    rows, columns = (np.arange(d),) * 2 if t == d else np.triu_indices(d)
+    rounding = np.sqrt(_ROUNDING * state.features[1]) + 1e-150  # smaller squares are 0
+    for name, products in added:
+        squares = products[..., rows == columns]
+        sizes = np.sqrt(np.maximum(squares, 0.0)) + rounding
+        if (squares < -rounding * rounding).any():
+            raise ValueError(f"{name} must not have negative squares")
+        if (np.abs(products) > 1.01 * sizes[..., rows] * sizes[..., columns]).any():
+            raise ValueError(f"{name} must have products that are possible for its squares")
+    if (state.tally[sums.SQUARES] < -_ROUNDING * state.sizes[1].sum()).any():
+        raise ValueError("tally must not have negative squares")
 
 
 def write_log(x: Floats, log: Floats, marks: npt.NDArray[np.int32], kept: int) -> stored.State:
@@ -137,3 +194,15 @@ def read_log(
     stored.between("bins", marks[:, BIN], -1, EDGES - 1)
     stored.between("statuses", marks[:, STATUS], 0, 3)
     return x, log, marks
+
+
+def check_early(state: State, marks: npt.NDArray[np.int32]) -> None:
+    """Check that `delays` counts the reports of decisions that have not reached their bin's age."""
+    if (np.diff(state.passed) > 0).any():
+        raise ValueError("passed must not increase: younger decisions reach an age later")
+    who = np.flatnonzero(marks[:, BIN] >= 0)
+    early = who[who + state.counts[sums.BASE] >= state.passed[marks[who, BIN]]]
+    waiting = np.zeros_like(state.delays[:, sums.EARLY])
+    np.add.at(waiting, (marks[early, MODEL], marks[early, BIN]), 1.0)
+    if (waiting > state.delays[:, sums.EARLY]).any():
+        raise ValueError("delays must count all reports that were early")

@@ -135,7 +135,7 @@ def means(exposed: Floats, raw: Floats, hits: Floats) -> tuple[Floats, Floats]:
     """
     mass = np.maximum(exposed, hits)  # a decision that has reported was exposed, whatever its F
     mean: Floats = raw[0] / np.maximum(mass, 1e-12)
-    typical = raw[1].sum() / max(hits.sum(), 1.0)
+    typical = max(raw[1].sum(), 0.0) / max(hits.sum(), 1.0)
     spread = np.maximum(raw[1] - mean**2 * mass, 0.0) + typical
     error: Floats = np.where(mass > 0.0, np.sqrt(spread) / np.maximum(mass, 1.0), math.inf)
     return mean, error

@@ -863,6 +863,8 @@ class LinearSampler:
         read = stored.exact(state, *_FIELDS)
         for action in stored.items("retired", read["retired"]):
             self._retired.add(checks.integer("retired", action, 0, self._models - 1))
+        if len(self._retired) == self._models:
+            raise ValueError("retired must leave one action that is played")
         files.read(read["sums"], self._parts)
         self._begun = int(self._whole[sums.BEGUN])
         self._base = int(self._whole[sums.BASE])
@@ -875,6 +877,7 @@ class LinearSampler:
         self._x, self._log, self._marks = files.read_log(
             read["log"], self._problem.width, self._models, kept
         )
+        files.check_early(self._parts, self._marks)
         self._open = len(self.open_episodes())
         for item in stored.items("delays", read["delays"]):
             number, delay = stored.items("delays", item)
