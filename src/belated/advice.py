@@ -137,8 +137,9 @@ def decisions(
     def make() -> Any:
         return recommended(choice, **given)
 
+    call = repr(make())  # checks the arguments
     reason, notes = explained(choice, **given)
-    return Advice("LinearSampler", repr(make()), reason, notes, make)
+    return Advice("LinearSampler", call, reason, notes, make)
 
 
 def tabular(

@@ -24,6 +24,7 @@ from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.linear.exposure import HISTOGRAM, POOLED, unit_edges
 from belated.linear.logs import DecisionLog
+from belated.linear.reward import LARGEST
 
 __all__ = ["DecisionLog", "Value", "shares", "value"]
 
@@ -77,7 +78,7 @@ def value(
     checks.choice("method", method, METHODS)
     checks.real("level", level, 0.5, 0.999)
     checks.integer("samples", samples, 10, 10**5)
-    offset = 0.0 if silence is None else checks.real("silence", silence, -np.inf)
+    offset = 0.0 if silence is None else checks.real("silence", silence, -LARGEST, LARGEST)
     pi = _probabilities(log, policy)
     r = np.where(log.came, log.rewards - offset, 0.0)
     w = pi[np.arange(len(log)), log.actions] / log.probabilities

@@ -118,6 +118,18 @@ def test_a_reward_is_checked():
         bl.Reward(0, 1.0, event=3)
 
 
+@pytest.mark.parametrize("make", [bl.LinearSampler, bl.recommend, bl.advise])
+@pytest.mark.parametrize("silence", ["0", 1e31, -1e200, np.nan, True])
+def test_silence_is_an_outcome_like_any_other(make, silence):
+    with pytest.raises(ValueError, match=r"silence must be a finite number at least -1e\+30"):
+        make(bl.Choice(2), silence=silence)
+
+
+def test_floor_is_checked_before_it_is_explained():
+    with pytest.raises(ValueError, match="floor must be a finite number"):
+        bl.recommend(bl.Choice(2), floor="0.1")
+
+
 @pytest.mark.parametrize("least", [1e-60, 1e-200, 5e-324])
 def test_the_largest_and_the_smallest_numbers_are_learned_from(least):
     agent = bl.LinearSampler(bl.Choice(3, 3))

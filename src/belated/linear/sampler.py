@@ -33,6 +33,7 @@ from belated.linear.learning import BEGIN, CHOOSE, CLOSED, FIT, NOTE, REPORTED, 
 from belated.linear.life import ActionRow, Overview
 from belated.linear.logs import DecisionLog
 from belated.linear.reward import EVENT, Reward
+from belated.linear.reward import LARGEST as LARGEST_REWARD
 
 MEMORIES = (1.0, 0.9995, 0.998, 0.992)
 MORE_MEMORIES = (1.0, 0.9995, 0.999, 0.998, 0.996, 0.992, 0.984)
@@ -94,7 +95,11 @@ class LinearSampler:
     ) -> None:
         checks.instance("problem", problem, Choice)
         self._problem = problem
-        self._silence = None if silence is None else checks.real("silence", silence, -math.inf)
+        self._silence = (
+            None
+            if silence is None
+            else checks.real("silence", silence, -LARGEST_REWARD, LARGEST_REWARD)
+        )
         self._changes = checks.flag("changes", changes)
         self._floor = checks.real("floor", floor, 0.0, 1.0)
         self._holdout = checks.real("holdout", holdout, 0.0, 1.0)
