@@ -82,6 +82,26 @@ def test_without_delay_and_without_weights_it_is_the_mean():
         assert found.effective == pytest.approx(50.0)
 
 
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"x": [["u"], ["v"]]}, r"x must be numbers of shape \(2, d\), got"),
+        ({"x": [[1.0], [1.0, 2.0]]}, r"x must be numbers of shape \(2, d\), got"),
+        ({"x": [["1"], ["2"]]}, r"x must be numbers of shape \(2, d\), got"),
+        ({"x": [[1.0]]}, r"x must have shape \(2, d\), got shape \(1, 1\)"),
+        ({"x": [[1.0], [None]]}, "x must hold finite numbers of at most 1e"),
+        ({"x": [[1.0], [2e12]]}, r"x must hold finite numbers of at most 1e\+12, got 20"),
+        ({"rewards": [1.0, 1e31]}, r"rewards must hold finite numbers of at most 1e\+30"),
+        ({"rewards": ["1", None]}, r"rewards must be numbers of shape \(2,\), got"),
+        ({"decided": [0.0, None]}, "decided must hold finite numbers"),
+    ],
+)
+def test_columns_that_are_no_numbers_get_one_sentence(given, sentence):
+    with pytest.raises(ValueError, match=sentence) as caught:
+        DecisionLog([0, 1], [0.5, 0.5], **{"rewards": [1.0, None], **given})
+    assert "\n" not in str(caught.value)
+
+
 def test_bad_logs_get_one_sentence():
     with pytest.raises(ValueError, match="probabilities must be above 0"):
         DecisionLog([0], [0.0], [1.0])

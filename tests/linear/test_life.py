@@ -118,6 +118,19 @@ def test_a_warm_start_is_what_the_learner_would_have_learned():
         warm.replay(log)
 
 
+def test_a_log_is_replayed_whole_or_not_at_all():
+    features = bl.Features(age="number")
+    log = DecisionLog([0, 1, 0], [0.5] * 3, [1.0, None, 2.0])
+    agent = bl.LinearSampler(bl.Choice(2, features))
+    before = saving.to_bytes(agent)
+    with pytest.raises(ValueError, match="age must be"):
+        agent.replay(log, [{"age": 3}, {"age": "old"}, {"age": 4}])
+    assert saving.to_bytes(agent) == before
+    agent.replay(log, [{"age": 3}, {"age": 5}, {"age": 4}])
+    assert agent.begun == 3
+    assert agent.decide({"age": 3}).number == 3
+
+
 def test_a_holdout_is_in_the_probabilities():
     agent, _ = play(bl.LinearSampler(bl.Choice(4, 2), floor=0.0, holdout=0.2), world(T=100, A=4))
     assert agent.decide([0.0, 0.0]).probabilities.min() >= 0.05 - 1e-12

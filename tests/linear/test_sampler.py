@@ -1,5 +1,7 @@
 """The calls of a learner of decisions: what they return, refuse and leave unchanged."""
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,14 @@ def test_the_promised_calls(tmp_path):
     assert repr(again) == repr(agent)
     x = [0.1, 0.2]
     assert again.decide(x).probabilities.tolist() == agent.decide(x).probabilities.tolist()
+
+
+@pytest.mark.parametrize("x", [[True, False], (1, 0), np.array([1, 0]), [1.0, Decimal(0)]])
+def test_features_may_be_numbers_of_any_kind(x):
+    one, two = bl.LinearSampler(bl.Choice(3, 2)), bl.LinearSampler(bl.Choice(3, 2))
+    one.decide(x)
+    two.decide(np.array([1.0, 0.0]))
+    assert saving.to_bytes(one) == saving.to_bytes(two)
 
 
 def test_rows_of_actions_at_hand_and_no_features():
@@ -89,6 +99,12 @@ def test_a_learner_that_has_closed_what_reported_can_be_saved():
         (lambda a: a.decide([1.0, np.nan]), "finite"),
         (lambda a: a.decide([1.0, -1e13]), "finite numbers of at most 1e"),
         (lambda a: a.decide("ab"), "x must be numbers"),
+        (lambda a: a.decide(["1.5", "2"]), r"x must be numbers of shape \(2,\), got \["),
+        (lambda a: a.decide([1.5, "2"]), "x must be numbers"),
+        (lambda a: a.decide(np.array([1.5, "2"], dtype=object)), "x must be numbers"),
+        (lambda a: a.decide([1.5, 2j]), "x must be numbers"),
+        (lambda a: a.decide([1.5, [2.0]]), "x must be numbers"),
+        (lambda a: a.decide([1.5, 10**400]), "x must be numbers"),
         (lambda a: a.decide([1.0, 2.0], among=[]), "at least one action"),
         (lambda a: a.decide([1.0, 2.0], among=[7]), "among must be"),
         (lambda a: a.decide([1.0, 2.0], now=np.inf), "now must be"),

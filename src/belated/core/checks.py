@@ -152,6 +152,18 @@ def floats(name: str, value: object, shapes: str, ndim: Iterable[int]) -> Floats
     return array
 
 
+def numbers(name: str, value: object, shape: str) -> Floats:
+    """A new array of floats of any shape; None becomes NaN, and texts are refused."""
+    try:
+        raw = np.asarray(value)
+        texts = raw.dtype.kind == "O" and any(isinstance(one, str | bytes) for one in raw.flat)
+        if texts or raw.dtype.kind not in "fiubO":
+            raise TypeError
+        return np.array(raw, dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be numbers of shape {shape}, got {show(value)}") from None
+
+
 def extremes(numbers: Ints) -> tuple[int, int]:
     """The least and the largest of whole numbers (N,), N at least 1."""
     if numbers.size > 32:

@@ -295,13 +295,10 @@ def _names(given: list[str] | tuple[str, ...]) -> tuple[str, ...]:
 def _numbers(x: object, d: int, rows: bool) -> Floats:
     """Features as an array (1, d), or (n, d) if `rows` is set."""
     shape = f"(n, {d})" if rows else f"({d},)"
-    try:
-        given = np.asarray(x, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"x must be numbers of shape {shape}, got {checks.show(x)}") from None
+    given = checks.numbers("x", x, shape)
     if given.ndim != (2 if rows else 1) or given.shape[-1] != d or len(given) < (d > 0 or rows):
         raise ValueError(f"x must have shape {shape}, got shape {given.shape}")
     if not (np.abs(given) <= LARGEST).all():
         wrong = given[~(np.abs(given) <= LARGEST)][0]
         raise ValueError(f"x must hold finite numbers of at most {LARGEST:g}, got {wrong}")
-    return np.array(given if rows else given.reshape(1, d), order="C")
+    return given if rows else given.reshape(1, d)

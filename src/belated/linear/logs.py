@@ -8,6 +8,8 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Bools, Floats, Ints, frozen
+from belated.core.stored import LARGEST_FLOAT
+from belated.linear import features, reward
 
 
 class DecisionLog:
@@ -44,11 +46,11 @@ class DecisionLog:
         self.probabilities = _column("probabilities", probabilities, n)
         if n and not (self.probabilities.min() > 0.0 and self.probabilities.max() <= 1.0 + 1e-9):
             raise ValueError("probabilities must be above 0 and at most 1, got one that is not")
-        self.rewards = _column("rewards", rewards, n, missing=True)
-        given = np.zeros((n, 0)) if x is None else np.array(x, dtype=np.float64)
-        if given.ndim != 2 or len(given) != n or not np.isfinite(given).all():
-            raise ValueError(f"x must hold finite numbers of shape ({n}, d), got {checks.show(x)}")
-        self.x: Floats = frozen(given)
+        self.rewards = _column("rewards", rewards, n, largest=reward.LARGEST, missing=True)
+        given = np.zeros((n, 0)) if x is None else checks.numbers("x", x, f"({n}, d)")
+        if given.ndim != 2 or len(given) != n:
+            raise ValueError(f"x must have shape ({n}, d), got shape {given.shape}")
+        self.x = _within("x", given, features.LARGEST)
         self.clocked = decided is not None
         self.decided = np.arange(float(n)) if decided is None else _column("decided", decided, n)
         if (np.diff(self.decided) < 0.0).any():
@@ -71,15 +73,22 @@ class DecisionLog:
         return len(self.actions)
 
 
-def _column(name: str, value: object, n: int, *, missing: bool = False) -> Floats:
-    """Numbers (n,); missing: NaN and None are allowed."""
-    try:
-        column: Floats = np.array(value, dtype=np.float64)  # None becomes NaN
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numbers, got {checks.show(value)}") from None
+def _column(
+    name: str, value: object, n: int, *, largest: float = LARGEST_FLOAT, missing: bool = False
+) -> Floats:
+    """Numbers (n,); see `_within`."""
+    column = checks.numbers(name, value, f"({n},)")
     if column.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},), got shape {column.shape}")
-    wrong = np.isinf(column) if missing else ~np.isfinite(column)
+    return _within(name, column, largest, missing=missing)
+
+
+def _within(name: str, value: Floats, largest: float, *, missing: bool = False) -> Floats:
+    """The numbers, read-only, if none is larger; missing: whether NaN is allowed."""
+    wrong = ~(np.abs(value) <= largest)
+    if missing:
+        wrong &= ~np.isnan(value)
     if wrong.any():
-        raise ValueError(f"{name} must be finite, got {column[wrong][0]}")
-    return frozen(column)
+        first = value[wrong][0]
+        raise ValueError(f"{name} must hold finite numbers of at most {largest:g}, got {first}")
+    return frozen(value)

@@ -41,6 +41,7 @@ MORE_MEMORIES = (1.0, 0.9995, 0.999, 0.998, 0.996, 0.992, 0.984)
 DIAGONAL = 300
 """The number of features above which only the diagonal of the covariance is kept by default."""
 BLOCKS = 64
+FLOAT = np.dtype(np.float64)
 _ARGUMENTS = (
     *("silence", "changes", "floor", "holdout", "reference", "seed", "diagonal", "close_at"),
 )
@@ -291,11 +292,12 @@ class LinearSampler:
         if self._plain and x is not None:
             row = self._row
             try:
-                given = np.asarray(x, np.float64)
+                given = np.asarray(x)
             except (TypeError, ValueError):
                 pass
             else:
-                if given.shape == row.shape:
+                kind = given.dtype
+                if given.shape == row.shape and (kind is FLOAT or kind.kind in "fiub"):
                     row[:] = given
                     if not check or row.dot(row) <= LARGEST:  # so no number is larger, or none
                         return self._given, []
@@ -735,6 +737,12 @@ class LinearSampler:
             raise ValueError(f"log must have {self._problem.width} features, got {log.x.shape[1]}")
         if len(log) and int(log.actions.max()) >= self._models:
             raise ValueError(f"log must have actions below {self._models}, got {log.actions.max()}")
+        learned = stored.twin(self)  # so that an error changes nothing
+        learned._replay(log, observations)
+        self.__dict__.update(learned.__dict__)
+
+    def _replay(self, log: DecisionLog, observations: Sequence[object] | None) -> None:
+        """See `replay`; called on a copy."""
         came = np.flatnonzero(log.came)
         came = came[np.argsort(log.reported[came], kind="stable")]
         place = 0
