@@ -1,5 +1,7 @@
 """Actions that come and go, tables, verdicts, warm starts and named features."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -203,6 +205,19 @@ def test_a_decision_closes_itself_when_its_outcome_has_all_but_come():
         agent.observe([bl.Reward(k - 3, 1.0)] if k % 5 == 4 else [])
     assert len(agent.open_episodes()) < 60
     assert agent.table()[0].mean == pytest.approx(0.2, rel=0.05)
+
+
+@pytest.mark.parametrize("close_at", [None, 0.99])
+def test_the_time_of_a_verdict_counts_all_decisions(close_at):
+    agent = bl.LinearSampler(bl.Choice(2), floor=1.0, close_at=close_at)
+    for k in range(600):
+        agent.decide(now=1000.0 + 2.0 * k)
+        agent.observe([bl.Reward(k, 1.0)] if k % 5 == 0 else [], now=1001.0 + 2.0 * k)
+    assert agent.is_open(0) == (close_at is None)
+    again = saving.from_bytes(saving.to_bytes(agent), "bytes")
+    needed = re.fullmatch(r".* about (\S+) more .* \(a time of (\S+)\)\.", again.verdict())
+    decisions, time = (float(found.replace(",", "")) for found in needed.groups())
+    assert time == pytest.approx(2.0 * decisions, rel=0.1)  # both are rounded to two digits
 
 
 class Fixed(np.random.Generator):

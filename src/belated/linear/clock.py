@@ -26,6 +26,7 @@ class CallClock:
         self.unit = 1.0
         self.fixed = False
         self.calls = 0
+        self.began: float | None = None  # the first decision, once it has left the log
         self._gaps: list[float] = []
 
     def checked(self, now: object) -> float | None:
@@ -77,17 +78,20 @@ class CallClock:
             "unit": self.unit,
             "fixed": self.fixed,
             "calls": self.calls,
+            "began": self.began,
             "gaps": list(self._gaps),
         }
 
     def restore(self, state: object) -> None:
         """Continue from a saved state."""
-        read = stored.exact(state, "told", "time", "unit", "fixed", "calls", "gaps")
+        read = stored.exact(state, "told", "time", "unit", "fixed", "calls", "began", "gaps")
         self.told = None if read["told"] is None else checks.flag("told", read["told"])
         self.time = checks.real("time", read["time"], -math.inf)
         self.unit = checks.real("unit", read["unit"], 0.0, above=True)
         self.fixed = checks.flag("fixed", read["fixed"])
         self.calls = stored.count("calls", read["calls"])
+        if read["began"] is not None:
+            self.began = checks.real("began", read["began"], -math.inf, self.time)
         gaps = stored.items("gaps", read["gaps"])
         if len(gaps) > CALLS:
             raise ValueError(f"gaps must be at most {CALLS}, got {len(gaps)}")

@@ -713,8 +713,12 @@ class LinearSampler:
 
     def verdict(self) -> str:
         """The leading action, its certainty, and how many decisions are needed for certainty."""
-        span = self._clock.time - float(self._log[0, CLOCK]) if self._clock.told else None
-        return life.verdict(self.table(), self._begun, span)
+        return life.verdict(self.table(), self._begun, self._span() if self._clock.told else None)
+
+    def _span(self) -> float:
+        """The time since the first decision, by the clock."""
+        began = self._clock.began
+        return self._clock.time - (self._log.item(0, CLOCK) if began is None else began)
 
     def replay(self, log: DecisionLog, observations: Sequence[object] | None = None) -> None:
         """Learn from a log of decisions that were made elsewhere; only for a fresh learner.
@@ -802,8 +806,8 @@ class LinearSampler:
         age = float(self._parts.edges[int(np.argmax(pool >= 0.5))])
         if not self._clock.told:
             return age
-        span = self._time - float(self._log[0, CLOCK])
-        return age * (self._begun - self._base) / span if span > 0.0 else 0.0
+        span = self._span()
+        return age * self._begun / span if span > 0.0 else 0.0
 
     def _exposed(self) -> Floats:
         """The sum of the exposures of the decisions of each model, (A,)."""
@@ -940,6 +944,8 @@ class LinearSampler:
         gone = int(still[0]) if len(still) else kept
         if gone < 64 or gone < kept // 2:
             return
+        if self._base == 0:
+            self._clock.began = self._log.item(0, CLOCK)
         for column in (self._x, self._log, self._marks):
             column[: kept - gone] = column[gone:kept].copy()
         self._base += gone
