@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.core import saving, stored
+from belated.core import checks, saving, stored
 from belated.evaluation import DecisionLog
 from belated.linear import life, sums
 from belated.linear.chance import uniform
@@ -27,6 +27,21 @@ def test_an_action_is_added_in_the_middle():
     assert again.decide(x[0]).probabilities.tolist() == agent.decide(x[0]).probabilities.tolist()
     with pytest.raises(ValueError, match="differ"):
         agent.add_action("a")
+
+
+def test_an_action_for_which_there_is_no_room_changes_nothing(monkeypatch):
+    agent = bl.LinearSampler(bl.Choice(["a", "b"], 2), holdout=0.1, reference=[0.5, 0.5])
+    agent.decide([1.0, 2.0])
+    agent.observe([bl.Reward(0, 1.0)])
+    before = saving.to_bytes(agent)
+    with monkeypatch.context() as patched:
+        patched.setattr(checks, "ROOM", 1000)
+        with pytest.raises(ValueError, match="must make arrays of at most 1000 numbers"):
+            agent.add_action("c")
+    assert saving.to_bytes(agent) == before
+    assert agent.add_action("c") == 2
+    assert agent.configuration()["reference"] == [0.5, 0.5, 0.0]
+    assert agent.decide([1.0, 2.0]).probabilities.sum() == pytest.approx(1.0)
 
 
 def test_parts_of_a_learner_keep_its_arrays_alive():
@@ -76,6 +91,20 @@ def test_the_table_and_the_verdict():
     assert before is not None
     assert "leads" in before or "wins" in before
     assert agent.verdict() == "question wins, 100 %."
+
+
+def test_where_actions_vary_none_leads():
+    agent = bl.LinearSampler(bl.Choice(features=1))
+    assert agent.verdict() == "Nothing has reported yet."
+    for k in range(5):
+        agent.decide([[1.0], [2.0]])
+        agent.observe([bl.Reward(k, 1.0)])
+    assert agent.verdict() == (
+        "The actions vary, so none of them leads; the mean outcome of a decision is 1, "
+        "from 0.608 to 1.39."
+    )
+    with pytest.raises(ValueError, match="an action can be retired only where actions are listed"):
+        agent.retire(0)
 
 
 def test_a_report_before_any_exposure_gives_a_mean_of_its_size():
@@ -172,6 +201,21 @@ def test_features_become_a_vector():
     for wrong in ({"agee": 3}, {"age": "old"}, {"country": 1.5}, [1.0]):
         with pytest.raises(ValueError, match=r"age|country|x must"):
             features.vector(wrong, scaling)
+
+
+def test_a_feature_may_be_called_self():
+    features = bl.Features(**{"self": "number"})
+    assert features.vector({"self": 3.0}, Scaling(1))[1].tolist() == [3.0]
+
+
+def test_numbers_that_hardly_differed_at_first_may_be_large_later():
+    rng = np.random.default_rng(0)
+    agent = bl.LinearSampler(bl.Choice(3, bl.Features(price="number", age="number")))
+    for k in range(300):
+        price = 5.0 + 1e-9 * rng.normal() if k < 100 else float(rng.choice([5.0, 1e12, -1e12]))
+        decision = agent.decide({"price": price, "age": k})
+        assert decision.probabilities.sum() == pytest.approx(1.0)
+        agent.observe([bl.Reward(k, 1.0)] if k % 3 == decision.action else [])
 
 
 def test_the_scale_of_numbers_stays_after_the_first():

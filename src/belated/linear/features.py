@@ -38,7 +38,7 @@ class Features:
             "category:64" for 64 indicators.
     """
 
-    def __init__(self, **fields: str | Sequence[str]) -> None:
+    def __init__(self, /, **fields: str | Sequence[str]) -> None:
         if not fields:
             raise ValueError("features must be at least one, got none")
         self.fields: dict[str, str | tuple[str, ...]] = {}
@@ -180,11 +180,14 @@ class Scaling:
             self._seen, self._mean, self._square = self._with(raw)
 
     def scaled(self, raw: Floats) -> Floats:
-        """Numbers in standard deviations from their mean, with these noted; NaN stays."""
+        """Numbers in standard deviations from their mean, with these noted; NaN stays.
+
+        Numbers that hardly differed at first are clipped, so that they stay features.
+        """
         seen, mean, square = self._with(raw)
         spread = np.sqrt(square / np.maximum(seen, 1.0))
-        scaled: Floats = (raw - mean) / np.where(spread > 0.0, spread, 1.0)
-        return scaled
+        scaled = (raw - mean) / np.where(spread > 0.0, spread, 1.0)
+        return np.clip(scaled, -LARGEST, LARGEST)
 
     def _with(self, raw: Floats) -> tuple[Floats, Floats, Floats]:
         """Count, mean and squared distances with these numbers (Welford 1962)."""

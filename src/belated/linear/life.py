@@ -184,16 +184,25 @@ def table(
     ]
 
 
-def verdict(rows: list[ActionRow], begun: int, span: float | None, unit: str = "") -> str:
+def verdict(
+    rows: list[ActionRow], begun: int, span: float | None, unit: str = "", *, vary: bool = False
+) -> str:
     """The leading action, in words.
 
-    span: the time of the decisions, if there is a clock. unit: its unit, such as "days".
+    span: the time of the decisions, if there is a clock. unit: its unit, such as "days". vary:
+    whether the actions vary; then the only row is about all of them.
     """
     active = sorted((row for row in rows if not row.retired), key=lambda row: -row.leads)
-    if len(active) == 1:
+    if len(active) == 1 and not vary:
         return f"{active[0].action} is the only action."
     if not sum(row.reports for row in rows):
         return "Nothing has reported yet."
+    if vary:
+        (row,) = rows
+        return (
+            f"The actions vary, so none of them leads; the mean outcome of a decision is "
+            f"{row.mean:.3g}, from {row.low:.3g} to {row.high:.3g}."
+        )
     first, second = active[:2]
     if not first.reports or first.leads == active[-1].leads:
         return "Too early to tell which action leads."

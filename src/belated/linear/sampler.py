@@ -589,21 +589,27 @@ class LinearSampler:
 
         It begins like any other: with the constant of all models and the delays of all actions.
         """
-        self._problem = self._problem.with_action(name)
+        given = self.configuration() | {"problem": self._problem.with_action(name)}
+        if self._reference is not None:
+            given["reference"] = [*self._reference, 0.0]
+        made = LinearSampler(**given)  # raises an error if there is no room
         if self._waiting:
             self._learn_waiting()
-        if self._reference is not None:
-            self._reference.append(0.0)
-        before = self._parts
-        self._lay_out(self._models)
-        for part, old in zip(self._parts, before, strict=True):
+        for part, old in zip(made._parts, self._parts, strict=True):
             part[tuple(slice(n) for n in old.shape)] = old
+        self._problem, self._reference = made._problem, made._reference
+        self._floats, self._whole, self._parts = made._floats, made._whole, made._parts
+        self._all = made._all
         self._whole[sums.MODELS] = self._models
         self._whole[sums.FITTED] = self._whole[sums.SPREAD] = -1
         return self._models - 1
 
     def retire(self, action: int | str) -> None:
         """Stop playing an action; outcomes of earlier decisions still count."""
+        if self._problem.shared:
+            raise ValueError(
+                "an action can be retired only where actions are listed; here they vary"
+            )
         number = self._problem.index("action", action)
         if len(self._retired | {number}) == self._models:
             raise ValueError(f"action must leave one that is played, got {action!r}, the last one")
@@ -713,7 +719,8 @@ class LinearSampler:
 
     def verdict(self) -> str:
         """The leading action, its certainty, and how many decisions are needed for certainty."""
-        return life.verdict(self.table(), self._begun, self._span() if self._clock.told else None)
+        span = self._span() if self._clock.told else None
+        return life.verdict(self.table(), self._begun, span, vary=self._problem.shared)
 
     def _span(self) -> float:
         """The time since the first decision, by the clock."""

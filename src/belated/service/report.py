@@ -119,7 +119,9 @@ def report(
         "unit": unit.name,
         "higher_is_better": unit.sign > 0,
         "decides": problem.horizon == 1,
-        "verdict": life.verdict(rows, books.begun, span, "days") if rows else "",
+        "verdict": life.verdict(rows, books.begun, span, "days", vary=problem.actions is None)
+        if rows
+        else "",
         "warnings": _warnings(books, rows, counts, differing, now),
         "actions": _actions(books, seen, rows, unit, days),
         "features": [asdict(weight) for weight in seen.overview.weights] if seen.overview else [],
