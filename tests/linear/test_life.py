@@ -1,5 +1,6 @@
 """Actions that come and go, tables, verdicts, warm starts and named features."""
 
+import math
 import re
 
 import numpy as np
@@ -189,15 +190,20 @@ def test_a_holdout_may_play_a_policy():
 
 def test_features_become_a_vector():
     features = bl.Features(age="number", device=["phone", "desktop"], country="category:8")
-    assert features.width == 2 + 3 + 9
+    assert features.width == len(features.labels()) == 2 + 4 + 9
+    assert features.groups() == [range(2, 6), range(6, 15)]
     scaling = Scaling(1)
     vector, raw = features.vector({"age": 30, "device": "phone", "country": "fr"}, scaling)
     assert raw.tolist() == [30.0]
-    assert vector[:5].tolist() == [0.0, 0.0, 1.0, 0.0, 0.0]
-    assert vector[5:].sum() == 1.0
-    missing, _ = features.vector({"device": "watch"}, scaling)
-    assert missing[:5].tolist() == [0.0, 1.0, 0.0, 0.0, 1.0]
-    assert missing[-1] == 1.0
+    assert vector[:6].tolist() == [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]
+    assert vector[6:].sum() == 1.0
+    other, _ = features.vector({"device": "watch"}, scaling)
+    assert other[:6].tolist() == [0.0, 1.0, 0.0, 0.0, 1.0, 0.0]
+    assert other[-1] == 1.0
+    for absent in ({}, {"device": None}, {"device": math.nan}):
+        missing, _ = features.vector(absent, scaling)
+        named = {name for name, on in zip(features.labels(), missing, strict=True) if on}
+        assert named == {"age missing", "device missing", "country missing"}
     for wrong in ({"agee": 3}, {"age": "old"}, {"country": 1.5}, [1.0]):
         with pytest.raises(ValueError, match=r"age|country|x must"):
             features.vector(wrong, scaling)

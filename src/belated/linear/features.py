@@ -25,13 +25,13 @@ FIRST = 100
 class Features:
     """The conversion of named values to a vector.
 
-    A number becomes its distance from the mean in standard deviations, and an indicator that it is
-    missing. A category with listed values has an indicator for each and one for all other values,
-    missing ones included. An open category is hashed to a fixed number of indicators, also for
-    values that were never seen, and has one more for missing ones.
+    A number becomes its distance from the mean in standard deviations. A category with listed
+    values has an indicator for each and one for all other values. An open category is hashed to a
+    fixed number of indicators, also for values that were never seen. Each has one more indicator,
+    for a missing value.
 
     >>> Features(age="number", device=["phone", "desktop"], country="category:8").width
-    14
+    15
 
     Args:
         fields: for each name, "number", a list of the values of a category, "category", or
@@ -54,7 +54,7 @@ class Features:
                 values = _values(name, kind)
                 self.fields[name] = values
                 self._known[name] = {value: place for place, value in enumerate(values)}
-                self.width += len(values) + 1
+                self.width += len(values) + 2
         self.numbers = tuple(name for name, kind in self.fields.items() if kind == "number")
 
     def vector(self, given: object, scaling: Scaling) -> tuple[Floats, Floats]:
@@ -99,7 +99,8 @@ class Features:
                 places = range(_hashed(name, kind))
                 found += [*(f"{name} in group {place}" for place in places), f"{name} missing"]
             else:
-                found += [*(f"{name} = {value}" for value in kind), f"{name} = another"]
+                values = (*kind, "another")
+                found += [*(f"{name} = {value}" for value in values), f"{name} missing"]
         return found
 
     def groups(self) -> list[range]:
@@ -109,7 +110,7 @@ class Features:
             if kind == "number":
                 place += 2
             else:
-                width = (_hashed(name, kind) if isinstance(kind, str) else len(kind)) + 1
+                width = _hashed(name, kind) + 1 if isinstance(kind, str) else len(kind) + 2
                 found.append(range(place, place + width))
                 place += width
         return found
@@ -122,7 +123,7 @@ class Features:
                 f"{name} must be a text, a whole number or None, got {checks.show(value)}"
             )
         if not isinstance(kind, str):
-            return self._known[name].get(str(value), len(kind)) if not missing else len(kind)
+            return len(kind) + 1 if missing else self._known[name].get(str(value), len(kind))
         places = _hashed(name, kind)
         return places if missing else zlib.crc32(f"{name}={value}".encode()) % places
 
