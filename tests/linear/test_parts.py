@@ -652,6 +652,18 @@ def test_large_features_give_probabilities_and_a_learner_that_can_be_saved(
             assert one.probabilities.tolist() == other.probabilities.tolist()
 
 
+@pytest.mark.xfail(raises=ZeroDivisionError, reason="`add_one` divides by 1 + x' C x, which is 0")
+@pytest.mark.parametrize("size", [1e8, 1.75e9, 1e11])
+@pytest.mark.parametrize("silence", [0.0, None])
+def test_the_first_visitors_may_have_the_same_large_feature(size, silence):
+    """Such as two of the same second. The first variances are fitted before any feature is seen."""
+    agent = bl.LinearSampler(bl.Choice(2, 1), silence=silence)
+    for k in range(30):
+        assert agent.decide([size]).probabilities.sum() == pytest.approx(1.0, abs=1e-9)
+        agent.observe([bl.Reward(k, 1.0)] if k > 5 else [])
+    assert np.isfinite(agent._floats).all()
+
+
 def pair(agents, x, values, reports):
     """Let learners decide on their own features; yields their decisions.
 
