@@ -47,6 +47,20 @@ def moments(x, n, r):
     return np.concatenate([[n.sum(), r.sum()], n @ x, r @ x, n @ upper(x)])
 
 
+def share_at(agent, i, seen, age):
+    """The exposure of model i at an age, from that at the edges; seen: the delays that were seen.
+
+    It grows from the smallest delay in the bin, or the unit before it, to the largest.
+    """
+    edges, share = agent._parts.edges, agent._parts.delays[i, sums.SHARE]
+    j = int(np.searchsorted(edges, age))
+    mine = seen[(seen > edges[max(j - 1, 0)]) & (seen <= edges[j])]
+    if j == 0 or len(mine) == 0 or age >= mine.max():
+        return share[j]
+    start = max(edges[j - 1], mine.min() - 1.0)
+    return np.interp(age, [start, mine.max()], share[j - 1 : j + 1])
+
+
 def with_constant(x):
     return np.column_stack([x, np.ones(len(x))])
 
@@ -137,7 +151,7 @@ def test_memories_are_weighted_by_what_they_predicted_under_silence():
     agent = bl.LinearSampler(bl.Choice(2, 1), floor=1.0)
     x = with_constant(rng.normal(size=(T, 1)))
     p, w, share, due = np.zeros((T, 4)), np.zeros(T), np.zeros(T), {}
-    chosen, followed = [], 0
+    chosen, followed, seen = [], 0, []
     for k in range(T):
         i = agent.decide(x[k, :1]).action
         chosen.append(i)
@@ -147,15 +161,15 @@ def test_memories_are_weighted_by_what_they_predicted_under_silence():
             followed += u > 1.0
             assert w[k] == pytest.approx(1.0 / u) if u > 1.0 else w[k] >= 1.0
         if rng.random() < (0.75 if i == (k // 130) % 2 else 0.2):
-            due.setdefault(k + int(rng.geometric(0.3)) - 1, []).append(
-                bl.Reward(k, rng.uniform(1.0, 2.0))
-            )
+            late = int(rng.geometric(0.3)) - 1
+            seen += [late] if k + late < T else []
+            due.setdefault(k + late, []).append(bl.Reward(k, rng.uniform(1.0, 2.0)))
         agent.observe(due.pop(k, []))
     assert 100 < followed < 300
     refit(agent)
     parts, age = agent._parts, T - np.arange(T)
     for k in range(T):
-        share[k] = np.interp(age[k] - 1.0, parts.edges, parts.delays[chosen[k], sums.SHARE])
+        share[k] = share_at(agent, chosen[k], np.array(seen), age[k] - 1.0)
     rate = (agent._marks[:T, 1] >= 0).sum() / share.sum()
     assert parts.level[sums.RATE] == pytest.approx(rate, rel=0.01)
     discount = 1.0 - rate / 100.0
@@ -268,6 +282,7 @@ def test_variances_follow_means_until_an_outcome_is_below_silence():
     [
         ([0.0, 0.3], [1.0, 1.0]),
         ([0.0, 0.0], [1.0, 3.0]),
+        ([0.0, 2.0], [1.0, 0.1]),  # only draws far above 1 are best
         ([0.5, 0.0, 0.5], [0.2, 1.0, 0.4]),
         ([1.0, 1.0, 1.0, 0.2], [0.5, 0.5, 1.5, 0.9]),
         ([0.3, 0.1, 0.2, 0.0, -50.0], [0.1, 0.3, 0.2, 0.5, 1.0]),
@@ -467,13 +482,14 @@ def test_a_forgotten_decision_stays_at_its_exposure():
     T = 80
     agent = bl.LinearSampler(bl.Choice(2, 1), floor=1.0)
     x, chosen, due = with_constant(rng.normal(size=(T, 1))), [], {}
-    p, w = np.zeros((T, 4)), np.zeros(T)
+    p, w, delays = np.zeros((T, 4)), np.zeros(T), []
     for k in range(T):
         chosen.append(agent.decide(x[k, :1]).action)
         p[k] = predictions(agent, chosen[k], x[k])
         w[k] = agent._parts.predicted[k, -1]
         if rng.random() < 0.25:
             late = int(rng.choice([0, 1, 1]) * rng.geometric(0.03))
+            delays.append((k, late))
             due.setdefault(k + late, []).append(bl.Reward(k, rng.uniform(1.0, 2.0)))
         if k < T - 1:
             agent.observe(due.pop(k, []))
@@ -481,10 +497,8 @@ def test_a_forgotten_decision_stays_at_its_exposure():
     parts, memory = agent._parts, agent._parts.memory
     assert 8 < parts.counts[sums.REPORTS] < 20
     assert not parts.old.any()
-    share = np.array([
-        np.interp(T - 2.0 - k, parts.edges, parts.delays[i, sums.SHARE])
-        for k, i in enumerate(chosen)
-    ])  # fmt: skip
+    seen = np.array([late for k, late in delays if k + late < T - 1])
+    share = np.array([share_at(agent, i, seen, T - 2.0 - k) for k, i in enumerate(chosen)])
     assert parts.delays[:, sums.SHARE, 0].min() > 0.01
     share[-1] = 0.0
     gone = np.arange(T) % 3 == 1
