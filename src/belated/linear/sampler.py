@@ -252,7 +252,9 @@ class LinearSampler:
         idle = rng is None and not (self._waiting or self._acting or self._clock.ticking)
         given, models, raw = self._at_hand(x, among, check=not idle)
         draw = -1.0 if rng is None else rng.random()
-        number = self._ready(time)
+        number = self._begun
+        if not idle or number - self._base == len(self._log):
+            self._ready(time)
         out = np.empty(len(models))
         place = self._run(BEGIN | CHOOSE | NOTE, number, given, models, out, draw)
         if place < 0:
@@ -303,8 +305,8 @@ class LinearSampler:
                         return self._given, []
         return self._problem.rows(x, self._scaling)
 
-    def _ready(self, time: float | None) -> int:
-        """Learn from the outcomes so far, before a decision begins; returns its number."""
+    def _ready(self, time: float | None) -> None:
+        """Learn from the outcomes so far, and make room, before a decision begins."""
         if self._acting:
             self._read_notes()
         if self._waiting:
@@ -313,7 +315,6 @@ class LinearSampler:
             self._restart_ages()
         if self._begun - self._base == len(self._log):
             self._make_room()
-        return self._begun
 
     def _run(
         self,
@@ -387,7 +388,8 @@ class LinearSampler:
 
     def _begin(self, time: float | None) -> int:
         """Begin a decision without features yet; returns its number."""
-        number = self._ready(time)
+        self._ready(time)
+        number = self._begun
         self._run(BEGIN, number, self._blank(), self._all, self._empty)
         self._has_begun()
         return number
