@@ -65,6 +65,8 @@ SAMPLES = 4
 """The number of decisions of a block whose ages determine its exposure."""
 FADED = 1e-9
 """The weight below which a block of decisions is left out."""
+FAR = 1e6
+"""The variance of a decision, in that of an outcome, above which variances are fitted anew."""
 PART = 1024
 """The number of products that stay in the fastest cache; see `forms`."""
 LEAST_SQUARE = 1e-100
@@ -299,15 +301,23 @@ def product(C: Floats, x: Floats) -> Floats:
 
 
 @njit(cache=True)
-def add_one(C: Floats, x: Floats) -> None:
-    """Overwrite the inverse C (t,) of a matrix A with that of A + x x'."""
+def add_one(C: Floats, x: Floats) -> bool:
+    """Overwrite the inverse C (t,) of a matrix A with that of A + x x'.
+
+    Returns False, and changes nothing, if x is so far from all that A has seen that rounding errors
+    would spoil C.
+    """
     d = len(x)
     if len(C) == d:
         for u in range(d):
             C[u] /= 1.0 + C[u] * x[u] * x[u]
-        return
+        return True
     y = product(C, x)
-    add_products(C, y, -1.0 / (1.0 + dot(x, y)))
+    q = dot(x, y)
+    if not q < FAR:
+        return False
+    add_products(C, y, -1.0 / (1.0 + max(q, 0.0)))
+    return True
 
 
 @njit(cache=True)

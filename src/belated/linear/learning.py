@@ -297,7 +297,8 @@ def note(s: State, number: int, i: int, x: Floats, P: Floats, mean: float, facto
     row[M] = mean
     weight = 1.0 / factor if factor > 1e-3 else 1e3
     row[M + 1] = weight
-    add_one(s.spread[i], x)
+    if not add_one(s.spread[i], x):
+        counts[SPREAD] = counts[FITTED] = -1
     if counts[SILENT]:
         sums = s.young[slot_of(counts[BLOCKS], s.order, s.low, number), i]
         last = len(sums) - 2 * M
