@@ -314,9 +314,9 @@ def add_one(C: Floats, x: Floats) -> bool:
         return True
     y = product(C, x)
     q = dot(x, y)
-    if not q < FAR:
+    if not 0.0 <= q < FAR:
         return False
-    add_products(C, y, -1.0 / (1.0 + max(q, 0.0)))
+    add_products(C, y, -1.0 / (1.0 + q))
     return True
 
 
