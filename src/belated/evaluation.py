@@ -15,6 +15,7 @@ only on its action.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -35,6 +36,8 @@ METHODS = ("ratio", "doubly robust")
 @dataclass(frozen=True, slots=True)
 class Value:
     """The value of a policy per decision.
+
+    If the log says nothing about the policy, the value is NaN and its interval is infinite.
 
     Attributes:
         value: the estimate.
@@ -82,6 +85,10 @@ def value(
     pi = _probabilities(log, policy)
     r = np.where(log.came, log.rewards - offset, 0.0)
     w = pi[np.arange(len(log)), log.actions] / log.probabilities
+    effective = float(w.sum() ** 2 / max((w * w).sum(), 1e-300))
+    exposed = log.came if silence is None else shares(log, pi.shape[1])
+    if not (w * exposed).any():  # nothing has reported, or nothing that the policy would do
+        return Value(math.nan, -math.inf, math.inf, effective)
     q = _model(log, r, silence, pi.shape[1]) if method == "doubly robust" else None
     rng = np.random.default_rng(seed)
     estimates = [
@@ -90,8 +97,7 @@ def value(
     ]
     point = _estimate(log, pi, w, r, q, silence, np.ones(len(log), dtype=np.int64))
     low, high = np.quantile(estimates, [(1 - level) / 2, (1 + level) / 2])
-    effective = w.sum() ** 2 / max((w * w).sum(), 1e-300)
-    return Value(point + offset, float(low) + offset, float(high) + offset, float(effective))
+    return Value(point + offset, float(low) + offset, float(high) + offset, effective)
 
 
 def _even(n: int) -> Floats:

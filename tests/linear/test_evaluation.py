@@ -102,6 +102,19 @@ def test_columns_that_are_no_numbers_get_one_sentence(given, sentence):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("method", evaluation.METHODS)
+@pytest.mark.parametrize("silence", [0.0, 5.0, None])
+def test_a_log_that_says_nothing_about_a_policy_claims_nothing(method, silence):
+    unheard = DecisionLog([0, 1] * 20, [0.5] * 40, [None] * 40)
+    elsewhere = DecisionLog([0] * 40, [1.0] * 40, [1.0] * 40)
+    for log in (unheard, elsewhere):
+        policy = np.tile([0.0, 1.0], (40, 1))
+        found = evaluation.value(log, policy, method=method, silence=silence)
+        assert np.isnan(found.value)
+        assert (found.low, found.high) == (-np.inf, np.inf)
+    assert found.effective == 0.0
+
+
 def test_bad_logs_get_one_sentence():
     with pytest.raises(ValueError, match="probabilities must be above 0"):
         DecisionLog([0], [0.0], [1.0])

@@ -84,6 +84,18 @@ def test_the_export_has_every_decision_with_what_came(tmp_path):
         assert row["low"] <= row["value"] <= row["high"]
 
 
+def test_an_evaluation_says_where_nothing_is_known(tmp_path, capsys):
+    with InProcess(config(tmp_path, learners=[MAIL])) as client:
+        for age in range(3):
+            assert client.post(f"{BASE}/decide", json={"features": {"age": age}}).status_code == 200
+        told = client.get(f"{BASE}/evaluation").json()
+    assert told["policies"][0]["policy"] == "uniform"
+    for row in told["policies"]:
+        assert (row["value"], row["low"], row["high"]) == (None, None, None)
+    commands._print_evaluation(told)
+    assert "nothing is known of it" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_a_warm_start_is_the_replay_of_the_log(tmp_path, kind):
     table = config(tmp_path, learners=[MAIL])

@@ -169,6 +169,9 @@ def _asked(given: argparse.Namespace, method: str, path: str, body: Any = None) 
 def _print_evaluation(told: dict[str, Any]) -> None:
     print(f"{told['decisions']:,} decisions, {told['left_out']:,} left out; {told['method']}")
     for row in told["policies"]:
+        if row["value"] is None:
+            print(f"{row['policy']:<24} nothing is known of it from these decisions")
+            continue
         interval = f"{row['low']:.4g} to {row['high']:.4g}"
         enough = f"as good as {row['effective']:,.0f} decisions"
         print(f"{row['policy']:<24} {row['value']:>10.4g}   {interval:<24} {enough}")

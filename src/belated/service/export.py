@@ -22,6 +22,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -230,13 +231,18 @@ def evaluation(
             policies.append(
                 {
                     "policy": name,
-                    "value": found.value,
-                    "low": found.low,
-                    "high": found.high,
+                    "value": _if_known(found.value),
+                    "low": _if_known(found.low),
+                    "high": _if_known(found.high),
                     "effective": found.effective,
                 }
             )
     return {**told, "method": "doubly robust", "policies": policies}
+
+
+def _if_known(value: float) -> float | None:
+    """The number; None if the log says nothing about it."""
+    return value if math.isfinite(value) else None
 
 
 def _policies(problem: Any, active: list[int]) -> list[tuple[str, Floats]]:
