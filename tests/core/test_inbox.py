@@ -428,6 +428,14 @@ def test_bad_arguments_are_named(keywords, message):
         bl.Inbox(bandit(), **keywords)
 
 
+def test_rewards_of_decisions_have_no_range():
+    agent = bl.recommend(bl.Choice(2))
+    with pytest.raises(ValueError, match="rewards must be None around a learner of decisions"):
+        bl.Inbox(agent, rewards=(0, 10), clip=True)
+    inbox = bl.Inbox(agent)
+    assert inbox.take([bl.Reward(inbox.decide().number, -7.0)]).counts["taken"] == 1
+
+
 def test_what_is_no_agent_no_list_and_no_time_is_named():
     with pytest.raises(ValueError, match="agent must be an agent"):
         bl.Inbox(7)

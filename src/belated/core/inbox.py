@@ -163,7 +163,8 @@ class Inbox(Wrapper):
         remember: the number of closed episodes to remember, to tell duplicates from conflicts.
         hold: whether outcomes reach the agent only at their deadline, so that early ones do not
             mislead it.
-        rewards: (low, high): single numbers in records are rewards in this range, not costs.
+        rewards: (low, high): single numbers in records are rewards in this range, not costs. None
+            around a learner of decisions, which takes rewards of any unit.
         clip: whether a reward outside the range counts as the nearest one inside; otherwise it is
             invalid.
 
@@ -229,6 +230,11 @@ class Inbox(Wrapper):
         self.deadline = deadline
         self._timed = clock is not None
         check_inside(self, "agent", agent, fresh=False)
+        if rewards is not None and agent.problem.states is None:
+            raise ValueError(
+                "rewards must be None around a learner of decisions, which takes outcomes of any "
+                f"unit (clip them before they are reported), got {checks.show(rewards)}"
+            )
         self.agent = agent
         self.problem = agent.problem
         self.information: Information = agent.information
