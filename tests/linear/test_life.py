@@ -270,6 +270,25 @@ def test_the_time_of_a_verdict_counts_all_decisions(close_at):
     assert time == pytest.approx(2.0 * decisions, rel=0.1)  # both are rounded to two digits
 
 
+@pytest.mark.parametrize(("silence", "told"), [(0.0, 1.0), (None, 0.0)])
+def test_a_change_is_too_fast_only_if_memories_are_short_in_a_long_run(silence, told):
+    agent = bl.LinearSampler(bl.Choice(3), silence=silence, floor=0.1)
+    rng = np.random.default_rng(0)
+    due = {}
+    for k in range(1000):
+        decision = agent.decide()
+        if rng.random() < (0.5 if decision.action == k // 300 % 3 else 0.1):
+            when = k + int(rng.geometric(1 / 150)) - 1
+            due.setdefault(when, []).append(bl.Reward(k, 1.0))
+        agent.observe(due.pop(k, []))
+        if k == 300:
+            early = agent.diagnostics()
+    assert early["too_fast"] == 0.0
+    if silence is not None:
+        assert early["memory"] < 3.0 * early["delay"]
+    assert agent.diagnostics()["too_fast"] == told
+
+
 class Fixed(np.random.Generator):
     """Draws one number."""
 

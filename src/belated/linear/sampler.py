@@ -798,7 +798,9 @@ class LinearSampler:
             "delay": self._median_delay(),
             "log_bytes": self._x.nbytes + self._log.nbytes + self._marks.nbytes,
         }
-        numbers["too_fast"] = float(numbers["memory"] < 3.0 * numbers["delay"])
+        # A memory that is nearly as long as the run is short only because the run is.
+        limit = min(3.0 * numbers["delay"], 0.5 * self._begun)
+        numbers["too_fast"] = float(numbers["memory"] < limit)
         return numbers
 
     def _effective_memory(self) -> float:
