@@ -11,14 +11,14 @@ from linear.test_oracles import Counted, kept
 RATES = np.array([[0.1, 0.3, 0.5], [0.5, 0.3, 0.1]])  # by kind of visitor, by action
 
 
-def logged(seed, n=1200, mean_delay=80.0):
-    """A log of a policy that prefers action 0, and the policy to judge."""
+def logged(seed, n=1200, mean_delay=(80.0, 80.0, 80.0)):
+    """A log of a policy that prefers action 0, and the policy to judge; a mean delay per action."""
     rng = np.random.default_rng(seed)
     kind = rng.integers(0, 2, n)
     behaviour = np.tile([0.5, 0.3, 0.2], (n, 1))
     actions = (rng.random(n)[:, None] > np.cumsum(behaviour, 1)).sum(1)
     won = rng.random(n) < RATES[kind, actions]
-    reported = np.arange(n) + rng.geometric(1.0 / mean_delay, n) - 1.0
+    reported = np.arange(n) + rng.geometric(1.0 / np.array(mean_delay)[actions]) - 1.0
     came = won & (reported < n)
     log = DecisionLog(
         actions,
@@ -50,13 +50,18 @@ def test_intervals_cover_the_truth(method):
 
 @pytest.mark.long
 @pytest.mark.parametrize("method", evaluation.METHODS)
-def test_intervals_cover_the_truth_in_180_of_200_logs(method):
+@pytest.mark.parametrize(
+    ("mean_delay", "least"),
+    [((80.0, 80.0, 80.0), 180), ((40.0, 80.0, 160.0), 180), ((20.0, 80.0, 320.0), 165)],
+)
+def test_intervals_cover_the_truth_in_nearly_all_of_200_logs(method, mean_delay, least):
+    """docs/decisions.md has the numbers."""
     covered = 0
     for seed in range(1000, 1200):
-        log, policy = logged(seed)
+        log, policy = logged(seed, mean_delay=mean_delay)
         found = evaluation.value(log, policy, method=method)
         covered += found.low <= TRUTH <= found.high
-    assert covered >= 180
+    assert covered >= least
 
 
 def test_exposure_is_that_of_the_learner():

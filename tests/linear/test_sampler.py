@@ -78,6 +78,21 @@ def test_a_clock_is_saved_too():
             twin = saving.from_bytes(saving.to_bytes(twin), "bytes")
 
 
+def test_time_stands_still_in_calls_that_are_early_or_do_not_say_when():
+    agents = [bl.LinearSampler(bl.Choice(2)) for _ in range(3)]
+    for k in range(60):
+        now = float(k)
+        for agent, then in zip(agents, (now, now - 7.5, None), strict=True):
+            agent.decide(now=now)
+            agent.observe([bl.Reward(k, 1.0)] if k % 5 == 4 else [], now=then)
+    first = saving.to_bytes(agents[0])
+    assert all(saving.to_bytes(agent) == first for agent in agents[1:])
+    without = bl.LinearSampler(bl.Choice(2))
+    without.decide()
+    with pytest.raises(ValueError, match="now must be None in all calls or given from the first"):
+        without.decide(now=1.0)
+
+
 def test_a_learner_that_has_closed_what_reported_can_be_saved():
     """Until the unit of ages is fixed, delays of first reports are kept for open decisions only."""
     agent = bl.recommend(bl.Choice(actions=2), silence=0.0)

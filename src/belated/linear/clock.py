@@ -30,7 +30,10 @@ class CallClock:
         self._gaps: list[float] = []
 
     def checked(self, now: object) -> float | None:
-        """The argument `now`, which must be given in all calls or in none."""
+        """The argument `now`, which is given from the first call on, if at all.
+
+        A call without it happens at the latest time so far.
+        """
         if now is None:
             return None
         if self.told is False:

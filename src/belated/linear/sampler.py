@@ -6,7 +6,8 @@
     policy       optimistic Thompson sampling, exact probabilities         choosing
 
 No constant has a unit: the learner does the same if outcomes and `silence` are multiplied by a
-power of two, and the same up to rounding if a number is added to both.
+power of two, and the same up to rounding if a number is added to both, as long as their size is
+between about 1e-100 and 1e30.
 """
 
 from __future__ import annotations
@@ -242,7 +243,8 @@ class LinearSampler:
         Args:
             x: the features: (d,), or one row per available action (n, d), or a table of named ones.
             rng: draws the action; by default the draw depends only on seed and number.
-            now: the time, if the caller has a clock.
+            now: the time, if the caller has a clock; then it is given from the first call on. A
+                call without it, or with an earlier time, happens at the latest time so far.
             among: the allowed actions, by number or name.
         """
         if rng is not None:
