@@ -86,7 +86,7 @@ def value(
     r = np.where(log.came, log.rewards - offset, 0.0)
     w = pi[np.arange(len(log)), log.actions] / log.probabilities
     effective = float(w.sum() ** 2 / max((w * w).sum(), 1e-300))
-    exposed = log.came if silence is None else shares(log, pi.shape[1])
+    exposed = log.came if silence is None else shares(log, pi.shape[1], None, silence)
     if not (w * exposed).any():  # nothing has reported, or nothing that the policy would do
         return Value(math.nan, -math.inf, math.inf, effective)
     q = _model(log, r, silence, pi.shape[1]) if method == "doubly robust" else None
