@@ -387,6 +387,7 @@ def forged(silence, name, place, value):
         (None, "old", ..., np.negative, "negative counts"),
         (None, "asked", ..., np.negative, "asked must not have negative squares"),
         (None, "theta", 0, 1e150, "theta must be"),
+        (None, "memory", (sums.PP, 2), -1e279, "predictions must be"),
         (None, "features", ..., np.negative, "negative counts"),
     ],
 )

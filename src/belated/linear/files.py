@@ -160,6 +160,9 @@ def _check_sums(state: State, blocks: int) -> None:
         *(("mu", state.memory[sums.MU]), ("level", state.level[[sums.MEAN, sums.OFFSET]])),
     ):
         stored.between(name, part, -_LARGEST, _LARGEST)
+    judged = state.memory[[sums.RP, sums.PP]], state.young[:blocks, :, last:]
+    for part in judged:
+        stored.between("predictions", part, -1e200, 1e200)
     if any((part < 0.0).any() for part in (young[..., 0], old[..., 0], state.features[:2])):
         raise ValueError("young, old and features must not have negative counts")
     rows, columns = (np.arange(d),) * 2 if t == d else np.triu_indices(d)
