@@ -174,3 +174,21 @@ def test_the_largest_and_the_smallest_numbers_are_learned_from(least):
     again = saving.from_bytes(saving.to_bytes(agent), "bytes")
     again.overview()
     assert again.decide([1.0, 0.0, 0.0]).action == agent.decide([1.0, 0.0, 0.0]).action
+
+
+@pytest.mark.parametrize("silence", [0.0, None])
+def test_all_outcomes_may_be_refunded(silence):
+    """The sum of their squares is then 0 up to rounding, which may be below 0."""
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        agent = bl.LinearSampler(bl.Choice(1), silence=silence)
+        amounts = rng.choice([0.1, 0.2, 0.3, 0.7], 5)
+        for k in range(5):
+            agent.decide()
+            agent.observe([bl.Reward(k, amounts[k], event="order")])
+        for k in rng.permutation(5):
+            agent.decide()
+            agent.observe([bl.Reward(int(k), -amounts[k], event="refund")])
+        assert all(agent.decide().probability == 1.0 for _ in range(12))
+        assert np.isfinite(agent._floats).all()
+        assert np.isfinite(agent.table()[0].mean)

@@ -587,7 +587,8 @@ def refresh(s: State, log: Floats, marks: Indices, seen: int, time: float) -> No
     level[OPTIMISM] = WIDTH / math.sqrt(count)
     V = np.empty(t)
     ages, discounts = np.empty(len(s.order)), np.empty((M, len(s.order)))
-    hits, amount, squares = total(tally[HITS]), total(tally[SUM]), total(tally[SQUARES])
+    hits, amount = total(tally[HITS]), total(tally[SUM])
+    squares = max(total(tally[SQUARES]), 0.0)  # refunds may leave less than 0, by rounding
     exposed = np.empty(A)
     for i in range(A):
         exposed[i] = s.old[0, i, 0] if silent else tally[HITS, i]
