@@ -139,7 +139,7 @@ def factor(V: Floats, d: int) -> None:
         first = fourth + n
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath={"reassoc", "contract"})
 def solve(U: Floats, x: Floats, y: Floats) -> None:
     """Overwrite x (d,) with V^-1 x and y (d,) with V^-1 y, given the factor of V."""
     d = len(x)
@@ -152,16 +152,21 @@ def solve(U: Floats, x: Floats, y: Floats) -> None:
     for u in range(d):
         x[u] /= U[start]
         y[u] /= U[start]
-        row = U[start : start + d - u]
-        for v in range(1, d - u):
-            x[u + v] -= x[u] * row[v]
-            y[u + v] -= y[u] * row[v]
+        row, one, two = U[start + 1 : start + d - u], x[u], y[u]
+        above, beside = x[u + 1 :], y[u + 1 :]
+        for v in range(d - u - 1):
+            above[v] -= one * row[v]
+            beside[v] -= two * row[v]
         start += d - u
     for u in range(d - 1, -1, -1):
         start -= d - u
-        row = U[start + 1 : start + d - u]
-        x[u] = (x[u] - dot(row, x[u + 1 :])) / U[start]
-        y[u] = (y[u] - dot(row, y[u + 1 :])) / U[start]
+        row, one, two = U[start + 1 : start + d - u], 0.0, 0.0
+        above, beside = x[u + 1 :], y[u + 1 :]
+        for v in range(d - u - 1):
+            one += row[v] * above[v]
+            two += row[v] * beside[v]
+        x[u] = (x[u] - one) / U[start]
+        y[u] = (y[u] - two) / U[start]
 
 
 @njit(cache=True)

@@ -227,21 +227,21 @@ def clear(row: Floats) -> None:
         row[k] = 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def add_row(out: Floats, row: Floats, weight: float) -> None:
     """Add weight times a row to another of its length."""
     for k in range(len(out)):
         out[k] += weight * row[k]
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def scale_row(row: Floats, weight: float) -> None:
     """Multiply a row by a weight, however small."""
     for k in range(len(row)):
         row[k] *= weight
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def add_four(
     out: Floats,
     a: Floats,
