@@ -63,18 +63,19 @@ def test_nobody_else_imports_numba():
 @pytest.mark.parametrize(
     ("edited", "left"), [(150.0, {"new.nbi", "old.nbc"}), (1e12, {"new.nbi", "old.nbi", "old.nbc"})]
 )
-def test_kernels_older_than_any_source_file_are_compiled_again(tmp_path, edited, left):
+def test_kernels_older_than_any_file_with_kernels_are_compiled_again(tmp_path, edited, left):
     """Also those whose own file has not changed; a file from the future says nothing."""
     cache = tmp_path / "room" / "__pycache__"
     cache.mkdir(parents=True)
     for path, when in (
         (tmp_path / "caller.py", 50.0),
         (tmp_path / "room" / "called.py", edited),
+        (tmp_path / "plain.py", 300.0),
         (cache / "old.nbi", 100.0),
         (cache / "old.nbc", 100.0),
         (cache / "new.nbi", 200.0),
     ):
-        path.touch()
+        path.write_text("" if path.stem == "plain" else "@njit(cache=True)")
         os.utime(path, (when, when))
     discard_old(tmp_path)
     assert {path.name for path in cache.iterdir()} == left

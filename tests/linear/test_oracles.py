@@ -312,8 +312,7 @@ class Counted:
     def __init__(self, A):
         self.edges = exposures.unit_edges()
         self.delays = np.zeros((A, 4, sums.EDGES))
-        self.within = np.zeros((2, sums.EDGES))
-        exposures.empty_bins(self.edges, self.within)
+        self.within = np.array([self.edges, 0.0 * self.edges])
         self.passed = np.zeros(sums.EDGES, dtype=np.int64)
         self.top = 0
 

@@ -56,13 +56,14 @@ def before_compiling(extend: Callable[[], None]) -> Callable[[], None]:
 
 
 def discard_old(package: Path) -> None:
-    """Delete cached kernels of a package that are older than one of its source files.
+    """Delete cached kernels of a package that are older than one of its files with kernels.
 
     Numba compares a kernel with its own file alone, and would go on using code that contains an
     earlier version of a kernel of another file.
     """
     try:
-        newest = max((source.stat().st_mtime for source in package.rglob("*.py")), default=0.0)
+        sources = [path for path in package.rglob("*.py") if b"njit" in path.read_bytes()]
+        newest = max((source.stat().st_mtime for source in sources), default=0.0)
         if newest > time.time():  # a wrong date must not make every start compile
             return
         for index in package.rglob("__pycache__/*.nbi"):

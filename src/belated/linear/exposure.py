@@ -27,7 +27,7 @@ import numpy as np
 
 from belated.core.arrays import Floats, Indices, Ints
 from belated.core.compiled import njit
-from belated.linear.sums import CAME, EARLY, EDGES, FIRST, LAST, RISK, SHARE, clear
+from belated.linear.sums import CAME, EARLY, EDGES, FIRST, LAST, RISK, SHARE
 
 POOLED = 10.0
 """The weight, in reports, of the hazard of all actions in that of one action."""
@@ -57,14 +57,6 @@ def bin_of(edges: Floats, delay: float) -> int:
         else:
             low = middle + 1
     return low
-
-
-@njit(cache=True)
-def empty_bins(edges: Floats, within: Floats) -> None:
-    """Begin with no delay in any bin: the smallest is the upper edge, the largest 0."""
-    clear(within[LAST])
-    for j in range(len(edges)):
-        within[FIRST, j] = edges[j]
 
 
 @njit(cache=True)

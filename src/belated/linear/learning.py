@@ -23,7 +23,6 @@ from belated.linear.exposure import (
     USED,
     advance,
     count_report,
-    empty_bins,
     fit,
     share_at,
 )
@@ -47,6 +46,7 @@ from belated.linear.sums import (
     DISCOUNT,
     EQUAL,
     EXPOSED,
+    FIRST,
     FITTED,
     FLOOR,
     FOLLOWS,
@@ -56,6 +56,7 @@ from belated.linear.sums import (
     JUDGING,
     KINDS,
     KNOWN,
+    LAST,
     LEFT,
     MEAN,
     MU,
@@ -171,7 +172,7 @@ def pick(probabilities: Floats, u: float) -> int:
 
 
 @njit(cache=True)
-def within(rows: Floats, largest: float) -> bool:
+def bounded(rows: Floats, largest: float) -> bool:
     """Whether all numbers are finite and none is larger."""
     inside = True
     for a in range(rows.shape[0]):
@@ -218,7 +219,7 @@ def run(
     Returns the index of the action among the available ones; -1 if a feature is too large or not a
     number, and then nothing has changed.
     """
-    if not within(given, LARGEST):
+    if not bounded(given, LARGEST):
         return -1
     s = views(floats, whole)
     counts, level = s.counts, s.level
@@ -507,7 +508,7 @@ def recount(
     for j in range(len(s.edges)):
         s.edges[j] *= scale
         s.passed[j] = 0
-    empty_bins(s.edges, s.within)
+        s.within[FIRST, j], s.within[LAST, j] = s.edges[j], 0.0
     s.counts[TOP] = 0
     for n in range(len(numbers)):
         k = numbers[n] - s.counts[BASE]

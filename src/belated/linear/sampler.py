@@ -168,7 +168,7 @@ class LinearSampler:
         parts.level[sums.FLOOR] = self._floor
         parts.level[sums.HOLDOUT] = self._holdout
         parts.edges[:] = exposures.unit_edges()
-        exposures.empty_bins(parts.edges, parts.within)
+        parts.within[sums.FIRST] = parts.edges  # no delay in any bin
         parts.memory[sums.DISCOUNT] = discounts
         parts.memory[sums.SCALE] = 1.0
         parts.memory[sums.WEIGHT] = 1.0 / M

@@ -92,7 +92,7 @@ class State(NamedTuple):
     level: Floats  # (LEVEL,)
     edges: Floats  # (E,)
     delays: Floats  # (A, 4, E)
-    within: Floats  # (2, E) the smallest and the largest delay in each bin, of all models
+    within: Floats  # (2, E) the smallest and the largest delay in each bin; of none the edge and 0
     tally: Floats  # (6, A) plays, reports, outcomes as learned and as they came, their squares
     features: Floats  # (3, d) how often not 0, squares, sums
     memory: Floats  # (7, M) the last row: weights when variances were fitted
