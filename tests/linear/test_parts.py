@@ -13,14 +13,7 @@ from belated.linear import choosing, learning, sums
 from belated.linear.exposure import USED
 from belated.linear.world import DecisionWorld
 from linear.playing import world
-
-
-def refit(agent):
-    """Learn what waits, and fit all models exactly."""
-    agent._learn_waiting()
-    agent._parts.fits[:, :, sums.WHEN] = -1.0
-    agent._whole[sums.SPREAD] = -1
-    agent._fit()
+from linear.test_oracles import refit
 
 
 def predictions(agent, i, x):
@@ -144,7 +137,7 @@ def test_judging_under_silence_is_its_definition(rate, discount):
 def test_memories_are_weighted_by_what_they_predicted_under_silence():
     """A whole run, with exposures and ages of blocks.
 
-    Margin: .05 of log weights that differ by more than 1.5.
+    Margin: .15 in log weights that differ by more than 2.
     """
     rng = np.random.default_rng(3)
     T = 400
