@@ -32,11 +32,11 @@ import numpy as np
 import pages
 from mdptoolbox.mdp import FiniteHorizon
 from quantecon.markov import DiscreteDP, backward_induction
+from rivals.poold import imported, linear
 from scipy import sparse
 
 import belated as bl
 from belated.core.arrays import Floats, frozen
-from belated.lab.poold import imported, linear
 from belated.tabular.kernels import planning
 
 PACKAGES = ("quantecon", "pymdptoolbox", "jax", "poold", "numba")

@@ -1,7 +1,7 @@
 """The tables of docs/decision_suite.md and its figure.
 
-    belated run decisions-tuning --out out/decisions-tuning
-    belated run decisions --out out/decisions
+    belated run benchmarks.decision_suite:decisions_tuning --out out/decisions-tuning
+    belated run benchmarks.decision_suite:decisions --out out/decisions
     python docs/decision_suite.py out/decisions out/decisions-tuning
 
 takes the results: scores with their intervals go to docs/decision_suite.csv, those of the tuning,
@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import tables
+from benchmarks import decision_suite as decisions
 
 from belated.lab import Experiment, Results, named, toml
-from belated.lab.catalogue import decisions
 from belated.lab.tables import number
 
 DOCS = Path(__file__).parent
@@ -31,7 +31,7 @@ COLUMNS = ("case", "agent", "score", "low", "high", "seeds")
 
 def gather(directory: Path, tuning: Path | None = None) -> None:
     """Keep the scores of a whole run, and of the tuning, and draw the profiles."""
-    if not _same(Results(directory).experiment, named("decisions")):
+    if not _same(Results(directory).experiment, named("benchmarks.decision_suite:decisions")):
         raise ValueError(f"{directory} must be a whole run of decisions")
     for source, target in ((directory, SCORES), (tuning, TUNING)):
         if source is None:

@@ -1,7 +1,7 @@
 """The tables and figures of docs/later.md.
 
-    belated run bandit-feedback-tuning     # and delayed-bandits-tuning, bandit-feedback,
-    python docs/later.py out               # bandit-feedback-theory, delayed-bandits
+    belated run benchmarks.bandit_feedback:bandit_feedback_tuning   # and delayed_bandits_tuning,
+    python docs/later.py out        # bandit_feedback, bandit_feedback_theory, delayed_bandits
 
 takes the results in `out`: numbers go to docs/later/*.csv, figures to docs, tables to the page. The
 numbers of an experiment that is not there stay as they are. Without a directory the tables are made
@@ -63,7 +63,9 @@ def gather(out: Path) -> None:
 
 def _finished(directory: Path) -> Results:
     results = Results(directory)
-    known = toml.dumps(named(results.experiment.name))
+    known = toml.dumps(
+        named(f"benchmarks.bandit_feedback:{results.experiment.name.replace('-', '_')}")
+    )
     left = store.unfinished(directory, results.experiment)
     if toml.dumps(results.experiment) != known or left:
         raise ValueError(f"{directory} must be a whole run of {results.experiment.name}")

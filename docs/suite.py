@@ -1,6 +1,6 @@
 """The tables of docs/suite.md and its figure.
 
-    belated run suite-strongest
+    belated run benchmarks.suite:suite_strongest
     python docs/suite.py out/suite-strongest
 
 takes the results: scores go to docs/suite.csv, the figure to docs/suite.png, tables to the page.
@@ -18,9 +18,9 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import tables
+from benchmarks import suite
 
 from belated.lab import Results, named, statistics, toml
-from belated.lab.catalogue import suite
 from belated.lab.figures import curves, profile
 from belated.lab.tables import number
 
@@ -40,7 +40,7 @@ def gather(directory: Path) -> None:
 
     The scores of the others stay.
     """
-    results, whole = Results(directory), named("suite-strongest")
+    results, whole = Results(directory), named("benchmarks.suite:suite_strongest")
     if toml.dumps(results.experiment) != toml.dumps(whole):
         raise ValueError(f"{directory} must be a run of suite-strongest")
     kept = {(row["agent"], row["case"]): row for row in rows()}
@@ -71,7 +71,7 @@ def draw() -> None:
     found = statistics.Scores(tuple(every[OURS]), tuple(every), table)
     layout = dataclasses.replace(curves.DEFAULT, title=False, legend=True)
     with matplotlib.rc_context(layout.style):
-        drawing = profile.profile(named("suite-strongest"), found, layout, "")
+        drawing = profile.profile(named("benchmarks.suite:suite_strongest"), found, layout, "")
     drawing.figure.savefig(FIGURE, dpi=160)
 
 

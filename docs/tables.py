@@ -1,7 +1,10 @@
 """Tables that pages of the documentation take from numbers in files."""
 
 import re
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1]))  # for the suites
 
 
 def markdown(head: list[str], cells: list[list[str]], align: str = "---") -> str:

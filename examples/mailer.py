@@ -9,12 +9,16 @@ failure, learn from what arrives, or write a Thompson sampler by hand.
 """
 
 import argparse
+import sys
+from pathlib import Path
 
 import numpy as np
 from drawing import BLUE, GREEN, ORANGE, VERMILION, axes, band, save, smooth
 
 import belated as bl
-from belated.linear.rivals import RidgeRival, ThompsonByHand
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # for the rivals
+from benchmarks.rivals import RidgeRival, ThompsonByHand
 
 PER_DAY = 300
 LEARNERS = {

@@ -143,7 +143,10 @@ def list_() -> None:
         experiment = make()
         table.add_row(name, _printable(experiment.title), str(len(experiment.tasks())))
     out.print(table)
-    out.print("\nbelated run NAME runs one; belated show NAME > my.toml gives a copy to change.")
+    out.print(
+        "\nbelated run NAME runs one; belated show NAME > my.toml gives a copy to change. "
+        "In a checkout there are suites too: belated run benchmarks.suite:suite."
+    )
 
 
 @app.command
@@ -162,7 +165,7 @@ def run(
     """Run an experiment, or continue one that was stopped.
 
     Args:
-        experiment: A name from `belated list`, or a TOML file.
+        experiment: A name from `belated list`, a TOML file, or a module:function that returns one.
         seeds: Number of repetitions, instead of the experiment's.
         episodes: Episodes per run, instead of the experiment's.
         jobs: Number of runs at once; all cores by default.

@@ -24,15 +24,10 @@ AGENTS = {
 """Agents at the top of the package."""
 
 RIVALS = {
-    "ActorCritic": "tabular.rivals.actor_critic",
-    "DilatedBonus": "tabular.rivals.dilated_bonus",
-    "Exp3": "tabular.rivals.exp3",
     "InformedPlanner": "tabular.informed",
-    "QLearning": "tabular.rivals.q_learning",
     "TableSampler": "onehot",
-    "UCB1": "tabular.rivals.ucb1",
 }
-"""Agents that are not at the top of the package: for comparisons, or made by `recommend`."""
+"""Agents that are not at the top of the package: those that `recommend` makes."""
 
 PARTS = {
     "Averaged": "tabular.parts.costs",
@@ -138,7 +133,6 @@ MOVED = {
         )
     },
     "Advice": "belated.advice.Advice",
-    "DilatedBonus": "belated.tabular.rivals.dilated_bonus.DilatedBonus",
     "GymRun": "belated.gymnasium.GymRun",
     "LateRewards": "belated.gymnasium.LateRewards",
     "Ledger": "belated.core.ledger.Ledger",

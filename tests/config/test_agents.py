@@ -104,7 +104,7 @@ def test_dapo_is_tuned_and_scaled():
     assert apart["exploration"] == pytest.approx(tuned["exploration"])
     with pytest.raises(ValueError, match=r"agent\.exploration \(if not a number\) must be one of"):
         made("dapo", exploration="large")
-    given = made("dilated_bonus", learning_rate=0.1, exploration=0.3).configuration()
+    given = made("dapo", learning_rate=0.1, exploration=0.3).configuration()
     assert (given["learning_rate"], given["exploration"], given["episodes"]) == (0.1, 0.3, None)
     skipping = made("skipping", agent=part("dapo", transitions="known"))
     assert skipping.threshold == 1  # sqrt(17) / 4

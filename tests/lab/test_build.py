@@ -25,7 +25,8 @@ def test_all_agents_face_the_delays_that_simulate_would_draw():
 
 
 DRAWING = sorted(name for name, make in config.AGENTS.kinds.items() if "seed" in accepted(make))
-DECIDING = ["linear_sampler", "otf_lin_ucb", "ridge", "thompson_by_hand", "vowpal_wabbit"]
+RIVALS = ("otf_lin_ucb", "ridge", "thompson_by_hand", "vowpal_wabbit")
+DECIDING = ["linear_sampler", *(f"benchmarks.rivals:{name}" for name in RIVALS)]
 """The agents that draw and decide with features."""
 TABLES = sorted(set(DRAWING) - set(DECIDING))
 ARMS = dataclasses.replace(TINY, environment=part("bandit", means=(0.2, 0.5, 0.6, 0.7)),
@@ -63,11 +64,11 @@ def test_repetitions_of_an_agent_that_draws_differ_and_each_can_be_repeated(kind
 
 @pytest.mark.parametrize("kind", DECIDING)
 def test_repetitions_of_an_agent_that_decides_differ_and_each_can_be_repeated(kind):
-    if kind == "vowpal_wabbit":
+    if kind.endswith("vowpal_wabbit"):
         pytest.importorskip("vowpalwabbit", reason="needs pip install 'belated[vw]'")
     visitors = part("conversions", actions=3, features=2, rate=0.3, seed=4)
     experiment = dataclasses.replace(
-        ARMS, environment=visitors, agents=(Learner("A", part(kind)),), episodes=40
+        ARMS, environment=visitors, agents=(Learner("A", part(kind, seed="run")),), episodes=40
     )
 
     def decided(seed):
@@ -85,7 +86,9 @@ def test_repetitions_of_an_agent_that_decides_differ_and_each_can_be_repeated(ki
 def test_a_repetition_is_the_same_whatever_runs_beside_it(kind):
     alone = dataclasses.replace(ARMS, agents=(Learner("A", part(kind)),))
     beside = dataclasses.replace(
-        ARMS, agents=(Learner("B", part("ucb1")), Learner("A", part(kind))), seeds=4
+        ARMS,
+        agents=(Learner("B", part("benchmarks.rivals:ucb1")), Learner("A", part(kind))),
+        seeds=4,
     )
     wanted = {task.seed: task for task in beside.tasks() if task.learner == "A"}
     for task in reversed(alone.tasks()):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks import bandit_feedback as later
 
 import belated as bl
-from belated.lab import named
-from belated.lab.catalogue import bandit_feedback as later
+from belated import lab
 from belated.lab.task import agent_of, delays_of, rehearse, world_of
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -20,6 +20,10 @@ TUNINGS = {
 }
 
 
+def named(name):
+    return lab.named(f"benchmarks.bandit_feedback:{name.replace('-', '_')}")
+
+
 @pytest.fixture(scope="module")
 def page():
     found = importlib.util.spec_from_file_location("later_page", DOCS / "later.py")
@@ -28,7 +32,7 @@ def page():
     return module
 
 
-@pytest.mark.parametrize("name", [m.__name__.replace("_", "-") for m in later.EXPERIMENTS])
+@pytest.mark.parametrize("name", [*REPORTED, *TUNINGS])
 def test_every_case_builds(name):
     rehearse(named(name))
 

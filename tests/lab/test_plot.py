@@ -12,7 +12,11 @@ from belated import cli, lab
 from belated.lab import part
 from belated.lab.figures import profile, style
 
-ARMS = {"Thompson": "thompson_sampling", "UCB": "ucb1", "EXP3": "exp3"}
+ARMS = {
+    "Thompson": "thompson_sampling",
+    "UCB": "benchmarks.rivals:ucb1",
+    "EXP3": "benchmarks.rivals:exp3",
+}
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +197,7 @@ def whole_runs():
     bandit = {"environment": part("bandit", means=(0.3, 0.7)), "information": "bandit",
               "episodes": 20, "seeds": 2, "engine": "here"}  # fmt: skip
     longer = [lab.Case("20"), lab.Case("40", episodes=40)]
-    two = {"UCB": "ucb1", "EXP3": "exp3"}
+    two = {"UCB": "benchmarks.rivals:ucb1", "EXP3": "benchmarks.rivals:exp3"}
     lazy = part("oppo", transitions="known", update=part("softmax", learning_rate=1e-9))
     return {
         "profile": lab.run(**bandit, agents=two, cases=longer, against="score"),

@@ -61,7 +61,7 @@ def test_an_agent_that_must_know_the_delays_is_refused():
 
 
 def test_the_suite_has_two_cases_of_rare_late_successes():
-    whole = named("suite")
+    whole = named("benchmarks.suite:suite")
     for name in ("4 arms, rare late successes", "rare late successes"):
         scene = whole.scene(name)
         world = world_of(scene)

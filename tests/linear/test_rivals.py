@@ -4,12 +4,12 @@ import importlib.util
 
 import numpy as np
 import pytest
+from benchmarks.rivals import OTFLinUCB, RidgeRival, ThompsonByHand, VowpalWabbit
+from benchmarks.rivals.ridge import Regression
 
 import belated as bl
 from belated.linear.choice import Choice
 from belated.linear.reward import Reward
-from belated.linear.rivals import OTFLinUCB, RidgeRival, ThompsonByHand, VowpalWabbit
-from belated.linear.rivals.ridge import Regression
 
 CHOICE = Choice(actions=3, features=2)
 RIVALS = {

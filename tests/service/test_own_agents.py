@@ -49,7 +49,7 @@ def test_a_linear_agent_in_one_file_of_its_own_is_served(tmp_path):
     assert agent.b[0].any()
 
 
-@pytest.mark.parametrize("kind", ["thompson_sampling", "ucb1", "posterior_sampling"])
+@pytest.mark.parametrize("kind", ["thompson_sampling", "posterior_sampling"])
 def test_agents_of_the_library_are_served(tmp_path, kind):
     arms = {"name": "arms", "problem": {"states": 1, "actions": 2, "horizon": 1}, "agent": kind}
     table = config(tmp_path, learners=[arms], limits={"snapshot": 15})

@@ -156,9 +156,9 @@ WRONG = [
     ({"learners": [{**SHOP, "name": "../shop"}]}, "lower-case letters"),
     ({"learners": [{**SHOP, "nme": 1}]}, "did you mean 'name'"),
     (
-        {"learners": [{**SHOP, "agent": "poold"}]},
+        {"learners": [{**SHOP, "agent": "dorm"}]},
         "agent",
-    ),  # the kind exists only where the lab is imported
+    ),
     ({"learners": [{"name": "m", "actions": 2, "default": 1.0}]}, "default must be left out"),
     ({"learners": [{"name": "m", "actions": ["a", "a"]}]}, "actions must differ"),
     ({"learners": [{"name": "m", "actions": 2, "features": {"age": "nmber"}}]}, "age"),

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks.rivals import DilatedBonus
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,6 @@ import belated as bl
 import oracles
 from belated.core.arrays import frozen
 from belated.tabular.kernels import delay_adapted
-from belated.tabular.rivals.dilated_bonus import DilatedBonus
 from belated.tabular.trial import Trial
 from belated.testing import Step, drive
 from settings import Setting

@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks import rivals
 from hypothesis import given
 from hypothesis import strategies as st
 
 import belated as bl
 import oracles
 from belated.core.quantiles import Quantiles
-from belated.tabular import rivals
 from registry import AGENTS
 
 WORLD = oracles.random_world(np.random.default_rng(0), 3, 4, 2)
@@ -18,9 +18,9 @@ ARMS = bl.environments.bandit([0.2, 0.6, 0.9])
 RIVALS = {
     "q-learning": (WORLD, rivals.QLearning),
     "actor-critic": (WORLD, rivals.ActorCritic),
-    "posterior sampling": (WORLD, rivals.PosteriorSampling),
+    "posterior sampling": (WORLD, bl.PosteriorSampling),
     "ucb1": (ARMS, rivals.UCB1),
-    "thompson sampling": (ARMS, rivals.ThompsonSampling),
+    "thompson sampling": (ARMS, bl.ThompsonSampling),
     "exp3": (ARMS, rivals.Exp3),
 }
 MADE = {name: (WORLD, lambda make=make: make(WORLD)) for name, make in AGENTS.items()} | {

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from benchmarks import rivals
+from benchmarks.rivals.poold import Poold, imported
 
 import belated as bl
 from belated import testing
 from belated.config import AGENTS
-from belated.lab.poold import Poold, imported
-from belated.tabular import rivals
 
 poold_is_here = pytest.mark.skipif(
     importlib.util.find_spec("poold") is None, reason="poold is not installed"
@@ -20,7 +20,8 @@ poold_is_here = pytest.mark.skipif(
 
 
 def kind(name, **given):
-    return lambda told: AGENTS.kinds[name](told, **given)
+    maker = AGENTS.kinds.get(name) or getattr(rivals, name)
+    return lambda told: maker(told, **given)
 
 
 ANY = {
@@ -115,7 +116,7 @@ def test_feedback_changes_what_is_played(world, make):
 @cases
 def test_rivals_print_as_the_call_that_makes_them(world, make):
     agent = fresh(world, make)
-    again = eval(repr(agent), {"Problem": bl.Problem, "Poold": Poold, **vars(rivals)})
+    again = eval(repr(agent), {"Problem": bl.Problem, **vars(rivals), **vars(bl)})
     assert repr(again) == repr(agent)
     assert type(again) is type(agent)
 
@@ -206,7 +207,7 @@ def check_share(agent, reports, chance):
     assert played == pytest.approx(chance, abs=4 * 0.5 / np.sqrt(8000))
 
 
-@pytest.mark.parametrize("make", [rivals.ThompsonSampling, rivals.PosteriorSampling])
+@pytest.mark.parametrize("make", [bl.ThompsonSampling, bl.PosteriorSampling])
 def test_sampling_plays_an_arm_as_often_as_it_is_best(make):
     reports = [(0, 1.0), (0, 0.0), (0, 0.5), (1, 0.25)]
     chance = smaller((2.5, 2.5), (1.25, 1.75))
@@ -214,7 +215,7 @@ def test_sampling_plays_an_arm_as_often_as_it_is_best(make):
 
 
 def test_posterior_means_of_transitions_and_costs():
-    agent = rivals.PosteriorSampling(EASY.problem, pooled=True, seed=1)
+    agent = bl.PosteriorSampling(EASY.problem, pooled=True, seed=1)
     seen, _ = observed(agent, EASY, 40)
     H, S, A = EASY.problem.shape
     counts, sums, visits = np.full((H, S, A, S), 1 / S), np.ones((S, A)), np.full((S, A), 2.0)
@@ -233,14 +234,14 @@ def test_posterior_means_of_transitions_and_costs():
 
 
 def test_forgetting_discounts_costs():
-    agent = rivals.PosteriorSampling(bl.Problem(1, 2, 1), forget=0.5, seed=2)
+    agent = bl.PosteriorSampling(bl.Problem(1, 2, 1), forget=0.5, seed=2)
     # arm 0: cost 1 with weight 1/4 and cost 0 with weight 1; arm 1: cost 1/2 with weight 1/2
     chance = smaller((1.25, 2.0), (1.25, 1.25))
     check_share(agent, [(0, 1.0), (1, 0.5), (0, 0.0)], chance)
 
 
 def test_seeds_of_samplers():
-    for make in (rivals.ThompsonSampling, rivals.PosteriorSampling):
+    for make in (bl.ThompsonSampling, bl.PosteriorSampling):
         runs = [
             drive(FOUR_ARMS, make(FOUR_ARMS.problem, seed=seed), [2] * 30) for seed in (0, 0, 1)
         ]
@@ -360,7 +361,7 @@ def test_poold_names_the_extra(monkeypatch):
 
 def test_what_does_not_fit_is_refused():
     problem = bl.Problem(2, 2, 3)
-    for make in (rivals.UCB1, rivals.ThompsonSampling, rivals.Exp3, Poold):
+    for make in (rivals.UCB1, bl.ThompsonSampling, rivals.Exp3, Poold):
         with pytest.raises(ValueError, match=r"problem must have states = 1 .* is for arms"):
             make(problem)
     for make, keywords in (
@@ -369,9 +370,9 @@ def test_what_does_not_fit_is_refused():
         (rivals.QLearning, {"optimistic": 1}),
         (rivals.ActorCritic, {"learning_rate": -1}),
         (rivals.ActorCritic, {"critic_rate": 2}),
-        (rivals.PosteriorSampling, {"forget": 0}),
-        (rivals.PosteriorSampling, {"seed": -1}),
-        (rivals.PosteriorSampling, {"pooled": "yes"}),
+        (bl.PosteriorSampling, {"forget": 0}),
+        (bl.PosteriorSampling, {"seed": -1}),
+        (bl.PosteriorSampling, {"pooled": "yes"}),
     ):
         with pytest.raises(ValueError, match=f"{next(iter(keywords))} must be"):
             make(problem, **keywords)

@@ -8,8 +8,9 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from belated.config.file import File
 from belated.config.part import Part, as_part, parts_in
@@ -49,12 +50,10 @@ def make(key: str, made: Part, registry: Registry, *given: object) -> Any:
     """
     own = is_own(made.kind)
     maker = _imported(key, made, registry) if own else registry.kinds[made.kind]
-    handed = given
     if own:
         check_parameters(key, made, maker, len(given))
-    else:
-        parameters = inspect.signature(maker).parameters.values()
-        handed = given[: sum(p.kind is p.POSITIONAL_ONLY for p in parameters)]
+    parameters = inspect.signature(maker).parameters.values()
+    handed = given if own else given[: sum(p.kind is p.POSITIONAL_ONLY for p in parameters)]
     values = {}
     for name, value in made.parameters:
         within = registry.inside(name)
@@ -92,7 +91,7 @@ def _inner(key: str, value: Any, registry: Registry, waits: bool, given: tuple[o
 
 
 def _imported(key: str, made: Part, registry: Registry) -> Maker:
-    """The function behind `module:function`; the current directory is searched too."""
+    """The function behind `module:function`."""
     if made.function is not None:
         return made.function
     if is_session(made.kind):
@@ -100,21 +99,27 @@ def _imported(key: str, made: Part, registry: Registry) -> Maker:
             f"{key}.kind {made.kind!r} is a function of the session that ran this; give the "
             "function to lab.run again, or put it into a module"
         )
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.append(here)
-    module, _, name = made.kind.partition(":")
+    return imported(f"{key}.kind", made.kind, registry.kinds)
+
+
+def imported(key: str, name: str, known: Iterable[str]) -> Maker:
+    """The function that `module:function` names; the current directory is searched too.
+
+    known: the other names that are allowed, for the message.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    module, _, function = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
+        found = getattr(importlib.import_module(module), function)
     except (Exception, SystemExit) as error:  # importing runs code that may raise anything
         raise ValueError(
-            f"{key}.kind must be one of {quoted(registry.kinds)}, or a module:function that can "
-            f"be imported, got {made.kind!r}: {_raised(error)}"
+            f"{key} must be one of {quoted(known)}, or a module:function that can "
+            f"be imported, got {name!r}: {_raised(error)}"
         ) from None
     if not callable(found):
-        raise ValueError(f"{key}.kind must name a function, got {made.kind!r}")
-    maker: Maker = found
-    return maker
+        raise ValueError(f"{key} must name a function, got {name!r}")
+    return cast(Maker, found)
 
 
 def _raised(error: BaseException) -> str:

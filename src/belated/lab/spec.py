@@ -20,9 +20,7 @@ from belated.core import checks
 from belated.core.contract import PATHS, Information
 from belated.lab import sweep
 from belated.lab.names import check_different, check_line, check_name, slug
-from belated.lab.poold import Poold
 from belated.lab.sweep import Axes, Select, Variant
-from belated.linear.rivals import OTFLinUCB, RidgeRival, ThompsonByHand, VowpalWabbit
 from belated.linear.sampler import LinearSampler
 
 INFORMATION = ("full", "bandit")
@@ -31,15 +29,8 @@ AGAINST = ("episodes", "total_delay", SCORE)
 SELECT_CASES = ("each", "together")
 REGISTRIES = {"environment": kinds.ENVIRONMENTS, "costs": kinds.COSTS, "delays": kinds.DELAYS}
 """The kinds of the parts that make a scene, by key."""
-DECIDERS = {
-    "linear_sampler": from_constructor(LinearSampler, "silence"),
-    "otf_lin_ucb": from_constructor(OTFLinUCB),
-    "ridge": from_constructor(RidgeRival, "silence"),
-    "thompson_by_hand": from_constructor(ThompsonByHand),
-    "vowpal_wabbit": from_constructor(VowpalWabbit, "silence"),
-}
-"""Agents for decisions with features, which know the outcome that silence stands for."""
-kinds.AGENTS.kinds.update(DECIDERS, poold=from_constructor(Poold))  # most of these cannot be saved
+kinds.AGENTS.kinds["linear_sampler"] = from_constructor(LinearSampler, "silence")
+"""The learner of decisions with features knows the outcome that silence stands for."""
 MOST_EPISODES = 10**8
 MOST_RUNS = 10**6
 

@@ -4,10 +4,10 @@ import importlib.util
 
 import numpy as np
 import pytest
+from benchmarks.rivals.poold import imported
 
 import belated as bl
 import oracles
-from belated.lab.poold import imported
 
 
 def dorm_plus(losses, delay):

@@ -5,21 +5,28 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from belated.config.build import imported
 from belated.config.part import Part, shown
+from belated.config.registry import is_own
 from belated.core import checks
-from belated.lab.catalogue import bandit_feedback, decisions, paper, suite
+from belated.lab.catalogue import paper
 from belated.lab.spec import Experiment
 
 EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
-    make.__name__.replace("_", "-"): make
-    for room in (paper, bandit_feedback, suite, decisions)
-    for make in room.EXPERIMENTS
+    make.__name__.replace("_", "-"): make for make in paper.EXPERIMENTS
 }
 """The function that makes each experiment, by name: that of the function, with dashes."""
 
 
 def named(name: str) -> Experiment:
-    """An experiment by its name. Its title and remarks are not part of it: see `words`."""
+    """An experiment by its name, or the one that a `module:function` returns.
+
+    The title and the remarks of a named one are not part of it: see `words`.
+    """
+    if is_own(name):
+        made: Experiment = imported("experiment", name, EXPERIMENTS)()
+        checks.instance("experiment", made, Experiment)
+        return made
     return dataclasses.replace(
         EXPERIMENTS[checks.choice("experiment", name, EXPERIMENTS)](), title="", about=""
     )

@@ -11,10 +11,12 @@ import math
 import numpy as np
 
 from belated.core.arrays import Floats
+from belated.saving import register
 from belated.tabular.problem import Problem
 from belated.tabular.rivals.base import ArmsRival, greedy
 
 
+@register
 class UCB1(ArmsRival):
     """The arm with the smallest lower confidence bound on its cost, from the observed plays.
 

@@ -19,12 +19,12 @@ import math
 from collections import deque
 
 import numpy as np
+from benchmarks.rivals.decisions import DecisionRival, greedy
+from benchmarks.rivals.ridge import Regression
 
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.linear.choice import Choice
-from belated.linear.rivals.base import DecisionRival, greedy
-from belated.linear.rivals.ridge import Regression
 
 
 class OTFLinUCB(DecisionRival):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from benchmarks.parts import arms, late, switches
+
 from belated.config.part import Part, part
-from belated.lab.catalogue.common import arms, late, switches
 from belated.lab.spec import SCORE, Case, Experiment, Learner
 from belated.lab.sweep import Select
 
@@ -24,15 +25,16 @@ SELECTED: tuple[str, ...] = (
     "UCBVI, radius_scale = 0.03",
     "Lazy UCBVI, radius_scale = 0.03",
 )
-"""The settings that `belated run bandit-feedback-tuning` selected."""
+"""The settings that `belated run benchmarks.bandit_feedback:bandit_feedback_tuning` selected."""
 SELECTED_ARMS: tuple[str, ...] = (
     "Zimmert-Seldin, scale = 100",
     "DAPO, scale = 100",
     "FTRL, scale = 10",
     "delayed EXP3, scale = 100",
 )
-"""The settings that `belated run delayed-bandits-tuning` selected."""
+"""The settings that `belated run benchmarks.bandit_feedback:delayed_bandits_tuning` selected."""
 
+RIVALS = "benchmarks.rivals"
 TUNING_SEED = 100
 """The first seed on which factors are tried; those reported begin at 0."""
 
@@ -43,7 +45,7 @@ UCBVI = part(
     costs=part("averaged", pooled=True),
 )
 LAZY = part("lazy", agent=UCBVI, alpha=1.0)
-DILATED = part("dilated_bonus", transitions="known")
+DILATED = part(f"{RIVALS}:dilated_bonus", transitions=part("known"))
 ANYTIME = part("oppo", transitions="known")
 RECOMMENDED = Learner("recommended", part("recommended"))
 
@@ -188,8 +190,8 @@ def delayed_bandits() -> Experiment:
     )
     rivals = (
         Learner("Thompson sampling", part("thompson_sampling")),
-        Learner("UCB1", part("ucb1")),
-        Learner("EXP3", part("exp3")),
+        Learner("UCB1", part(f"{RIVALS}:ucb1")),
+        Learner("EXP3", part(f"{RIVALS}:exp3")),
     )
     long = part("fixed", delay=200)
     lost = part("lost", probability=0.2, otherwise=late(20))
@@ -274,12 +276,3 @@ def zimmert_seldin() -> Part:
 
 def _chosen(tuning: Experiment, names: Iterable[str]) -> tuple[Learner, ...]:
     return tuple(tuning.learner(name) for name in names)
-
-
-EXPERIMENTS = (
-    bandit_feedback,
-    bandit_feedback_theory,
-    bandit_feedback_tuning,
-    delayed_bandits,
-    delayed_bandits_tuning,
-)

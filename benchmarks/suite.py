@@ -9,11 +9,13 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 
+from benchmarks import bandit_feedback as later
+from benchmarks.parts import arms, late, switches
+
 from belated.config.part import Part, part
-from belated.lab.catalogue import bandit_feedback as later
-from belated.lab.catalogue.common import arms, late, switches
 from belated.lab.spec import SCORE, Case, Experiment, Learner
 
+RIVALS = later.RIVALS
 EPISODES = 2000
 QUICK = (
     "noise",
@@ -29,7 +31,7 @@ QUICK = (
 QUICK_LATER = ("noise", "20 arms, flights")
 """The cases of the quick suite in which algorithms of later papers are run."""
 
-Q = part("q_learning", learning_rate=0.3, epsilon=0.05)
+Q = part(f"{RIVALS}:q_learning", learning_rate=0.3, epsilon=0.05)
 UCBVI = part("ucbvi", transitions=part("bonus", scale=0.3), costs=part("averaged", pooled=True))
 RECOMMENDED = Learner("recommended", part("recommended"))
 PSRL = Learner("PSRL", part("posterior_sampling"), "bandit")
@@ -41,10 +43,10 @@ AGENTS = (
     Learner("Q-learning", Q, "bandit"),
     Learner(
         "Q-learning, optimistic",
-        part("q_learning", learning_rate=0.3, epsilon=0.05, optimistic=True),
+        part(f"{RIVALS}:q_learning", learning_rate=0.3, epsilon=0.05, optimistic=True),
         "bandit",
     ),
-    Learner("actor-critic", part("actor_critic"), "bandit"),
+    Learner("actor-critic", part(f"{RIVALS}:actor_critic"), "bandit"),
     Learner("UCBVI, bonus 0.3", UCBVI, "bandit"),
     Learner("guarantee", part("recommended", aim="guarantee")),
 )
@@ -140,13 +142,18 @@ def suite_tuning() -> Experiment:
         *(
             Learner(
                 f"Q{', optimistic' if hopeful else ''}, {rate} {epsilon}",
-                part("q_learning", learning_rate=rate, epsilon=epsilon, optimistic=hopeful),
+                part(
+                    f"{RIVALS}:q_learning", learning_rate=rate, epsilon=epsilon, optimistic=hopeful
+                ),
             )
             for hopeful in (False, True)
             for rate, epsilon in pairs
         ),
         *(
-            Learner(f"actor-critic, {a} {b}", part("actor_critic", learning_rate=a, critic_rate=b))
+            Learner(
+                f"actor-critic, {a} {b}",
+                part(f"{RIVALS}:actor_critic", learning_rate=a, critic_rate=b),
+            )
             for a, b in rates
         ),
         *(
@@ -405,6 +412,3 @@ def _better(K: int, seed: int) -> Part:
 
 def _goals(size: int | tuple[int, int], goals: tuple[tuple[int, int], ...], every: int) -> Part:
     return part("moving_goal", size=size, goals=goals, every=every)
-
-
-EXPERIMENTS = (suite, suite_strongest, suite_quick, suite_tuning, paper_grid_bandit)

@@ -11,11 +11,11 @@ from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
+from benchmarks.rivals.decisions import DecisionRival, Join, PendingDecision
 
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.linear.choice import Choice
-from belated.linear.rivals.base import DecisionRival, Join, PendingDecision
 
 RULES = ("epsilon", "squarecb")
 

@@ -13,11 +13,13 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.stored import Array
+from belated.saving import register
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
 from belated.tabular.rivals.base import Rival, greedy
 
 
+@register
 class QLearning(Rival):
     """Epsilon-greedy Q-learning with a constant learning rate.
 

@@ -7,10 +7,10 @@ cells: the cell of a visitor is the pattern of signs. Amounts count as successes
 from __future__ import annotations
 
 import numpy as np
+from benchmarks.rivals.decisions import DecisionRival
 
 from belated.core.arrays import Floats
 from belated.linear.choice import Choice
-from belated.linear.rivals.base import DecisionRival
 
 DRAWS = 64
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+from benchmarks.rivals.decisions import DecisionRival, Join, greedy
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.linear.choice import Choice
-from belated.linear.rivals.base import DecisionRival, Join, greedy
 
 Rule = Literal["epsilon", "ucb", "thompson"]
 RULES = ("epsilon", "ucb", "thompson")

@@ -17,6 +17,7 @@ from belated.core.arrays import Floats, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
 from belated.core.stored import Array, Distributions, Field
+from belated.saving import register
 from belated.tabular.problem import Problem, check_arms
 from belated.tabular.rivals.base import LARGEST_SUM
 
@@ -24,6 +25,7 @@ SMALLEST_WEIGHT = 1e-100
 """The smallest probability that a cost is divided by, so that sums of estimates stay finite."""
 
 
+@register
 class Exp3(Learner[Floats]):
     """Exponential weights over importance-weighted costs.
 

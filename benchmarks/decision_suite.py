@@ -10,9 +10,11 @@ import dataclasses
 import importlib.util
 from typing import Any
 
+from benchmarks.parts import late
+
 from belated.config.part import Part, part
-from belated.lab.catalogue.common import late
 from belated.lab.spec import SCORE, Case, Experiment, Learner
+from belated.lab.task import RUN
 
 EPISODES, TUNING_EPISODES = 2000, 1500
 OURS = "recommended"
@@ -94,7 +96,7 @@ KIND = {"VW": "vowpal_wabbit", "greedy": "ridge", "LinUCB": "ridge", "OTFLinUCB"
 def rival(name: str, setting: int) -> Part:
     """A rival with one of its settings."""
     kind = KIND[name.replace(",", " ").split()[0]]
-    return part(kind, **TRIED[name][setting])
+    return part(f"benchmarks.rivals:{kind}", seed=RUN, **TRIED[name][setting])
 
 
 def decisions() -> Experiment:
@@ -273,6 +275,3 @@ def has_data() -> bool:
 
 def _conversions(actions: int = 4, features: int = 6, **given: Any) -> Part:
     return part("conversions", actions=actions, features=features, seed="run", **given)
-
-
-EXPERIMENTS = (decisions, decisions_quick, decisions_tuning)

@@ -19,10 +19,12 @@ from __future__ import annotations
 import numpy as np
 
 from belated.core.arrays import Floats
+from belated.saving import register
 from belated.tabular.counts import ConfidenceSet
 from belated.tabular.dapo import DAPO
 
 
+@register
 class DilatedBonus(DAPO):
     """Policy optimization with dilated bonuses, for copies in `Parallel` or `Bold`.
 
