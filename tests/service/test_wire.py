@@ -10,9 +10,10 @@ import pytest
 import uvicorn
 
 import limits
+from belated.service import connection
 from belated.service import gate as tokens
 from belated.service.config import from_table
-from belated.service.run import listener
+from belated.service.run import bound, listener
 from serving import SHOP, config
 
 TOKEN, HASH = tokens.new()
@@ -35,8 +36,10 @@ def port(tmp_path_factory):
     token = {"name": "a", "sha256": HASH, "learners": ["shop"], "verbs": ["begin", "feedback"]}
     table = config(tmp_path_factory.mktemp("wire"), learners=[SHOP], limits={"body": LIMIT},
                    tokens=[token])  # fmt: skip
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(listener(from_table(table), 0))
+    settings = listener(from_table(table), 0)
+    listening = bound(settings)
+    listening.listen()
+    server = uvicorn.Server(settings)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     found = listening.getsockname()[1]
@@ -153,7 +156,41 @@ def test_long_and_broken_heads_are_refused(port):
     assert alive(port)
 
 
+def test_a_head_without_an_end_is_refused_while_it_comes(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=limits.LIMIT) as wire:
+        wire.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ")
+        for _ in range(9):
+            wire.sendall(b"y" * 8192)
+        assert wire.recv(65536).startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_head_must_come_in_time(port, monkeypatch):
+    """The server closes the connection of a client that sends a byte of a head now and then."""
+    monkeypatch.setattr(connection, "PATIENCE", 0.05)
+    for begun in (b"", b"GET / HTTP/1.1\r\nHost:"):
+        with socket.create_connection(("127.0.0.1", port), timeout=limits.LIMIT) as wire:
+            wire.sendall(begun)
+            assert wire.recv(1) == b""
+
+
+def test_a_request_with_two_lengths_is_refused_whatever_its_method(port):
+    for method in ("GET", "DELETE", "POST"):
+        both = ("Content-Length: 5", "Transfer-Encoding: chunked")
+        assert head(port, method, "/healthz", MINE, KIND, *both, body=b"0\r\n\r\n")[0] == 400
+
+
 def test_answers_carry_no_name_of_a_server(port):
     status, answer = posted(port, "/v1/learners/shop/episodes", json.dumps({"key": "k"}).encode())
     assert status == 200
     assert "server:" not in answer.lower().partition("\r\n\r\n")[0]
+
+
+def test_no_answer_waits_for_the_acknowledgement_of_its_head(tmp_path):
+    """Without TCP_NODELAY on its connections a server sends the body 40 ms after the head."""
+    listening = bound(uvicorn.Config(None, host="127.0.0.1", port=0))
+    listening.listen()
+    with listening, socket.create_connection(listening.getsockname()) as client:
+        accepted, _ = listening.accept()
+        with accepted, client:
+            assert accepted.proto == socket.IPPROTO_TCP  # event loops look at it
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -2,6 +2,7 @@
 
 One learner, from a request to its agent:
 
+    connection  limits on the head of a request
     gate        limits and tokens, before a request is read
     fast_path   the learners of a server; answers well-formed requests
     app         HTTP: the documented routes, which answer all other requests
