@@ -1,9 +1,7 @@
 """Former faults of the service: contradictions, lost keys, missed deadlines, damaged pages."""
 
 import asyncio
-import json
 import re
-import shutil
 import socket
 import sqlite3
 import subprocess
@@ -334,32 +332,3 @@ def test_a_range_that_is_not_that_of_the_learner_is_invalid(tmp_path):
         assert "that of the learner, [0.0, 10.0]" in told.json()["why"]
         assert feed(client, episode=0, step=0, reward=8, range=[0, 10]) == "taken"
         assert feed(client, episode=1, rewards=[8]) == "taken"
-
-
-def test_a_log_with_a_contradiction_gives_the_same_learner(tmp_path):
-    """Earlier releases took an end and then a path that ends elsewhere; replay takes both."""
-    table = config(tmp_path, learners=[ROBOT])
-    with InProcess(table) as client:
-        robot = Robot(client)
-        assert robot.feed(path=PATH) == "taken"
-        assert robot.feed(costs=[0.25, 0.75]) == "taken"
-    whole, rows = restored(table, "robot", snapshots=False)
-    copy = {**table, "storage": str(tmp_path / "copy")}
-    shutil.copytree(tmp_path / "data", copy["storage"])
-    from belated.service.wire import checksum
-
-    path = Path(copy["storage"]) / "robot.sqlite"
-    with sqlite3.connect(path) as db:
-        db.execute("DELETE FROM events")
-        db.execute("DELETE FROM snapshots")
-        events = [json.loads(row.written) for row in rows]
-        events.insert(2, {"do": "feedback", "at": events[1]["at"],
-                          "records": [{"episode": 0, "end": 1}]})  # fmt: skip
-        before = 0
-        for number, event in enumerate(events, 1):
-            written = json.dumps(event, separators=(",", ":"))
-            before = checksum(before, written)
-            db.execute("INSERT INTO events VALUES (?, 2, ?, ?)", (number, written, before))
-    db.close()
-    found, _ = restored(copy, "robot")
-    assert fingerprint(found.pupil.agent) == fingerprint(whole.pupil.agent)

@@ -1,12 +1,10 @@
 """A log that is kept short: nothing that matters is lost, wherever the server stops."""
 
 import contextlib
-import json
 import shutil
 import sqlite3
 import threading
 from collections import Counter
-from pathlib import Path
 
 import httpx
 import numpy as np
@@ -17,7 +15,7 @@ from belated.service import recovery as replay
 from belated.service import snapshot, storage
 from belated.service import wire as log
 from belated.service.episodes import Books
-from belated.service.storage import Row, SQLiteStorage
+from belated.service.storage import SQLiteStorage
 from belated.service.wire import LogError
 from belated.service.worker import Pupil
 from limits import LIMIT, until
@@ -33,9 +31,6 @@ from serving import (
     learner,
     restored,
 )
-
-DATA = Path(__file__).parent.parent / "data"
-SHORT = {"number": 10, "terms": {"deadline_episodes": 2, "grace": 10}}
 
 
 class NeverStopped:
@@ -220,52 +215,3 @@ def test_kills_while_the_log_is_shortened_lose_nothing(tmp_path):
     never.follow(outside[n] for n in sorted(outside))
     never.check_same(found)
     print(f"{found.number} events, {len(rows)} of them kept")
-
-
-def test_a_file_of_the_first_layout_is_taken_over(tmp_path):
-    """Its snapshots were in one piece; they are dropped, as its log was never shortened."""
-    path = tmp_path / "data" / "robot.sqlite"
-    path.parent.mkdir()
-    rows, before = [], 0
-    for i, line in enumerate((DATA / "service_log_1.jsonl").read_text().splitlines()):
-        before = log.checksum(before, line)
-        rows.append((i + 1, 1, line, before))
-    with sqlite3.connect(path) as db:
-        db.executescript(
-            "CREATE TABLE events (number INTEGER PRIMARY KEY, format INTEGER NOT NULL, "
-            "written TEXT NOT NULL, checksum INTEGER NOT NULL);"
-            "CREATE TABLE snapshots (number INTEGER PRIMARY KEY, content BLOB NOT NULL);"
-            "INSERT INTO snapshots VALUES (12, 'old'); PRAGMA user_version = 1;"
-        )
-        db.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
-    db.close()
-    table = config(tmp_path, learners=[ROBOT])
-    found, kept = restored(table, "robot")
-    assert (found.snapshot, found.number, len(kept)) == (0, 12, 12)
-    with InProcess(table) as client:
-        assert client.get("/v1/learners/robot").json()["begun"] == 3
-    assert restored(table, "robot")[0].snapshot == 12
-    other = {**ROBOT, "deadline_episodes": 5, "grace": 5}
-    with pytest.raises(LogError, match="must stay as it was"):
-        restored({**table, "learners": [other]}, "robot")
-
-
-def test_a_shortened_learner_of_an_older_release_is_read(tmp_path):
-    """A snapshot and the log after it, as an old release wrote them; all later ones read them."""
-    storage = SQLiteStorage(tmp_path / "data" / "robot.sqlite")
-    lines = (DATA / "service_short_2.jsonl").read_text().splitlines()
-    storage.append([Row(*json.loads(line)) for line in lines])
-    content = (DATA / "service_short_2.snapshot").read_bytes()
-    storage.add_piece(SHORT["number"], 0, content, last=True)
-    storage.close()
-    table = config(tmp_path, learners=[{**ROBOT, **SHORT["terms"]}])
-    found, rows = restored(table, "robot")
-    assert [row.number for row in rows] == [1, *range(SHORT["number"] + 1, found.number + 1)]
-    assert found.snapshot == SHORT["number"]
-    assert (found.books.begun, list(found.books.open)) == (5, [1, 2, 4])
-    assert found.books.keys == {"a": 0, "b": 1}
-    assert found.books.counts()["overdue"] == 2
-    with InProcess(table) as client:
-        again = {"episode": 0, "costs": [0.25, 0.5]}
-        answer = client.post("/v1/learners/robot/feedback", json=again).json()
-        assert answer["outcome"] == "duplicate"

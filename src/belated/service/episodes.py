@@ -77,8 +77,7 @@ class Terms:
     that has not reported by then; None: the episode is forgotten. grace: the time by which this is
     postponed; with a default, only outcomes that happened in time are accepted in the meantime.
     first: the number of the first episode. start: digest of the file that the agent was loaded
-    from. ends: whether episodes of one step wait for their last state, as in logs of format 2.
-    dated: whether the agent uses the times of arrival. rewards: the range of rewards.
+    from. dated: whether the agent uses the times of arrival. rewards: the range of rewards.
     """
 
     problem: Any
@@ -91,7 +90,6 @@ class Terms:
     remember: int = REMEMBER
     first: int = 0
     start: str | None = None
-    ends: bool = False
     dated: bool = False
     rewards: tuple[float, float] | None = None
 
@@ -713,7 +711,7 @@ class Books:
     def _is_built_without_end(self, episode: int) -> bool:
         """Whether the path of an open episode of one step was made from its decision."""
         entry = self.open.get(episode)
-        one = self.problem.horizon == 1 and not self.terms.ends
+        one = self.problem.horizon == 1
         return entry is not None and one and len(entry.decided) == 1 and entry.end is None
 
     def _built(self, episode: int) -> Trajectory | None:

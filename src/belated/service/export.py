@@ -12,9 +12,8 @@ One row per decision, oldest first, whether its episode was begun in the same re
     outcome, events       the sum of the outcomes so far, also late ones, and the number of records
     reported              the time of the first outcome
 
-An outcome is that of the step. Logs of version 0.2 do not contain propensities. The log is read
-twice: for the outcomes, of which two numbers per decision are kept, and for the decisions, which
-are passed on as they are read.
+An outcome is that of the step. The log is read twice: for the outcomes, of which two numbers per
+decision are kept, and for the decisions, which are passed on as they are read.
 """
 
 from __future__ import annotations

@@ -55,8 +55,7 @@ def restore(storage: Storage, terms: Terms, make: Callable[[], Agent]) -> Restor
     asked = terms
     for row in checked(storage.events(0), 0, 0):
         made = log.read(row.written, row.format)
-        if isinstance(made, Made):  # a learner of an earlier release keeps its first configuration
-            terms = replace(terms, ends=bool(made.terms.get("ends", terms.ends)))
+        if isinstance(made, Made):
             terms, fresh = _as_made(terms, fresh, made.terms)
         _check_same(made, described(terms, fresh))
         break

@@ -15,12 +15,11 @@ from belated.core.arrays import Floats
 from belated.core.contract import check_is_agent
 from belated.core.inbox import Inbox
 from belated.core.ledger import read_record
-from belated.service.episodes import BUCKETS, NOBODY, Books, Call, Entry, LearnerTotals, Terms
+from belated.service.episodes import BUCKETS, Books, Call, Entry, LearnerTotals, Terms
 from belated.service.storage import Piece
 from belated.service.worker import Pupil
 
 FORMAT = 3
-READ = (2, FORMAT)
 PIECE = 2**20
 """The number of bytes that are written at once, so that no event waits long for the disk."""
 KNOWN = ("began", "end", "path", "heard", "action", "holdout", "total", "reports")
@@ -75,7 +74,7 @@ def _pieces(chunks: list[bytes | memoryview]) -> Iterator[Piece]:
 def read(content: bytes, terms: Terms) -> tuple[int, int, Books, Pupil]:
     """Number and checksum of the last event, the books and the pupil."""
     saved: Any = saving.from_bytes(content, "a snapshot")
-    if isinstance(saved, dict) and saved.get("format") not in READ:
+    if isinstance(saved, dict) and saved.get("format") != FORMAT:
         raise ValueError(f"a snapshot must have format {FORMAT}, got {saved.get('format')!r}")
     stored.exact(saved, *NAMES)
     check_is_agent("agent", saved["agent"])
@@ -121,8 +120,6 @@ def kept_books(terms: Terms, saved: stored.State) -> Books:
     """The books that wrote the state, with these terms."""
     names = ("problem", "begun", "inbox", "now", "open", "known", "policies", "chosen")
     more = ("decisions", "closed_ends", "keys", "old_keys", "history", "delays", "tally")
-    if isinstance(saved, dict) and "known" not in saved:
-        saved = _earlier(saved)
     read = stored.exact(saved, *names, *more)
     problem = read["problem"]
     if problem != terms.problem:
@@ -146,11 +143,7 @@ def kept_books(terms: Terms, saved: stored.State) -> Books:
     for at, cost, late in _rows("history", read["history"], 3):
         made.history.append((at, cost, bool(late)))
     made.delays = stored.array("delays", read["delays"], np.int64, (BUCKETS,)).tolist()
-    if read["tally"] is not None:
-        made.tally = LearnerTotals.from_state(read["tally"])
-    else:
-        for entry in made.open.values():
-            made.tally.begin(entry)
+    made.tally = LearnerTotals.from_state(read["tally"])
     made.count_open()
     return made
 
@@ -220,42 +213,3 @@ def _rows(name: str, value: object, width: int) -> list[list[float]]:
     stored.finite(name, rows)
     found: list[list[float]] = rows.tolist()
     return found
-
-
-class Recorder:
-    """The stand-in for the agent in snapshots of version 0.2."""
-
-    def __init__(self, state: stored.State) -> None:
-        self._state = stored.exact(state, "problem", "information", "uses_paths", "ledger")
-
-    def state(self) -> stored.State:
-        """The problem, the open episodes and the agent's interests."""
-        return self._state
-
-    @classmethod
-    def from_state(cls, state: stored.State) -> Recorder:
-        """The inverse of `state`."""
-        return cls(state)
-
-
-saving.register(Recorder, "service.Recorder")
-
-
-def _earlier(saved: stored.State) -> stored.State:
-    """A state of version 0.2, which had no sums and several tables, in today's form."""
-    kept = dict(saved)
-    inbox = dict(kept.pop("inbox"))
-    if not isinstance(inbox.get("agent"), Recorder):
-        raise ValueError("the snapshot must be of a learner of the service")
-    before = inbox.pop("agent").state()
-    ledger = before["ledger"]
-    ends = dict(kept.pop("ends").tolist())
-    came = {item["number"]: item for item in ledger["open"]}
-    rows = []
-    for number, began in zip(kept["open"].tolist(), kept.pop("opened").tolist(), strict=True):
-        entry = came[number]
-        told = (entry["path_came"], entry["costs_came"])
-        rows.append((began, ends.get(number, -1), *told, NOBODY, 0.0, 0.0, entry["costs_came"]))
-    known = np.array(rows, dtype=np.float64).reshape(-1, len(KNOWN))
-    fixed = {"problem": before["problem"], "begun": ledger["begun"], "inbox": inbox}
-    return {**kept, **fixed, "known": known, "chosen": [], "tally": None}

@@ -54,11 +54,6 @@ CREATE TABLE snapshots (
     PRIMARY KEY (number, place)
 );
 """
-STEPS = {
-    0: EVENTS + SNAPSHOTS,
-    1: "DROP TABLE snapshots;" + SNAPSHOTS,  # those were in one piece; the log was never shortened
-}
-"""The migrations from every older layout to this one."""
 
 
 class StorageError(Exception):
@@ -171,8 +166,9 @@ class SQLiteStorage:
             self._db.close()
             raise StorageError(f"{path} is damaged: {' '.join(found.split())}")
         layout = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if layout in STEPS:
-            self._db.executescript(f"BEGIN;{STEPS[layout]}PRAGMA user_version = {LAYOUT};COMMIT;")
+        if layout == 0:
+            made = f"BEGIN;{EVENTS}{SNAPSHOTS}PRAGMA user_version = {LAYOUT};COMMIT;"
+            self._db.executescript(made)
         elif layout != LAYOUT:
             self._db.close()
             raise StorageError(f"{path} has layout {layout}; this release reads {LAYOUT}")

@@ -16,8 +16,7 @@ whether the deadline was met.
 
 An event is a frozen record with everything that its effect depends on: the clock, the draw of an
 action, and for a new episode the number of calls that the agent had learned from. It is written as
-JSON with the number of its format. A format never changes: a new one gets the next number, and
-`UPGRADES` converts the old one.
+JSON with the number of its format. A format never changes: a new one gets the next number.
 """
 
 from __future__ import annotations
@@ -328,28 +327,6 @@ FORMAT = 4
 """The number of the format that is written."""
 
 
-def _with_grace(values: dict[str, Any]) -> dict[str, Any]:
-    """Upgrade to format 2, which has a grace; before there was none."""
-    if values["do"] != "made":
-        return values
-    return {**values, "terms": {"first": 0, "start": None, "grace": None, **values["terms"]}}
-
-
-def _with_ends(values: dict[str, Any]) -> dict[str, Any]:
-    """Upgrade to format 3, which has decisions in one request; before, paths waited for an end."""
-    if values["do"] != "made":
-        return values
-    return {**values, "terms": {**values["terms"], "ends": True}}
-
-
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    1: _with_grace,
-    2: _with_ends,
-    3: dict,  # format 4 has the probability of an action
-}
-"""Functions from the fields of an event of this format to those of the next."""
-
-
 class LogError(Exception):
     """A log that cannot be read."""
 
@@ -495,15 +472,13 @@ def load(written: str) -> Any:
 
 def read(written: str, format: int, record: Callable[[Any], Any] = parse) -> Event:
     """The event of a text that was written in this format. record: reads a record."""
-    if not 1 <= format <= FORMAT:
+    if format != FORMAT:
         raise LogError(
             f"the log has events of format {format}, written by another release; "
-            f"this release reads formats 1 to {FORMAT}"
+            f"this release reads format {FORMAT} only"
         )
     try:
         values = load(written)
-        for older in range(format, FORMAT):
-            values = UPGRADES[older](values)
         kind = KINDS[values.pop("do")]
         if kind is Chosen:
             values["choices"] = tuple(Drawn(*choice) for choice in values["choices"])
