@@ -42,15 +42,6 @@ def test_an_import_leaves_slow_packages_alone(tmp_path):
     assert not (SLOW | {"numpy", "numba", "scipy"}) & set(run(code, tmp_path))
 
 
-def test_an_agent_is_made_without_numba(tmp_path):
-    code = """
-import belated as bl, json, sys
-bl.recommend(bl.Problem(3, 2, 4)), bl.DelayedOPPO, bl.LinearSampler, bl.simulate
-print(json.dumps(sorted(sys.modules)))
-"""
-    assert not {"numba", "scipy"} & set(run(code, tmp_path))
-
-
 def test_names_compile_nothing_and_import_what_they_need(tmp_path):
     counted = run("import belated as bl; bl.simulate, bl.DelayedOPPO" + COUNT, tmp_path)
     assert counted["compiled"] == 0

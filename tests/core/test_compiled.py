@@ -1,85 +1,87 @@
-"""Kernels are compiled when one of them is first called, in any thread."""
+"""Kernels of earlier sources are never run, whatever the dates of the files."""
 
-import importlib
 import os
 import re
+import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
 import belated
-from belated.core.compiled import discard_old
+from belated.core.compiled import DIGEST, digest_of, discard_stale
 
 INNER = """
 from belated.core.compiled import njit
 
-@njit()
-def twice(x):
-    return 2 * x
+@njit(cache=True)
+def times(x):
+    return {factor} * x
 """
 OUTER = """
-from inner_kernels import twice
+from inner_kernels import times
 from belated.core.compiled import njit
 
-@njit()
+@njit(cache=True)
 def plus_one(x):
-    return twice(x) + 1
-
-@njit()
-def both(x):
-    return plus_one(x) + twice(x)
+    return times(x) + 1
+"""
+CALL = """
+import pathlib
+from belated.core import compiled
+compiled.PACKAGE = pathlib.Path.cwd()
+import outer_kernels
+print(outer_kernels.plus_one(5))
 """
 
 
-def test_threads_may_call_first_at_once(tmp_path, monkeypatch):
-    """The kernels call kernels of their own module and of another one."""
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "inner_kernels.py").write_text(INNER)
+def called(folder):
+    """The result of the outer kernel in a new process."""
+    env = {**os.environ, "PYTHONPATH": str(folder)}
+    done = subprocess.run(  # noqa: PLW1510 - the message is in the assertion
+        [sys.executable, "-c", CALL], cwd=folder, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def test_a_changed_file_with_an_older_date_is_compiled_again(tmp_path):
+    inner = tmp_path / "inner_kernels.py"
+    inner.write_text(INNER.format(factor=2))
     (tmp_path / "outer_kernels.py").write_text(OUTER)
-    importlib.invalidate_caches()
-    outer = importlib.import_module("outer_kernels")
-    inner = sys.modules["inner_kernels"]
-    both, plus_one, twice = outer.both, outer.plus_one, inner.twice
-    with ThreadPoolExecutor(6) as pool:
-        calls = [pool.submit(kernel, 5) for kernel in (both, plus_one, twice) * 2]
-        assert [call.result() for call in calls] == [21, 11, 10] * 2
-    assert (both.__name__, both(1), outer.both(1)) == ("both", 5, 5)
-    assert outer.both is not both  # the module now holds numba's own function
+    assert called(tmp_path) == 11
+    inner.write_text(INNER.format(factor=3))
+    os.utime(inner, (50.0, 50.0))
+    assert called(tmp_path) == 16
 
 
-def test_nobody_else_imports_numba():
-    """A kernel that numba makes directly cannot call one that is not compiled yet."""
+def test_kernels_of_the_same_sources_stay(tmp_path):
+    (tmp_path / "one.py").write_text("@njit(cache=True)")
+    (tmp_path / "plain.py").write_text("")
+    before = digest_of(tmp_path)
+    discard_stale(tmp_path, before)
+    index = tmp_path / "one.nbi"
+    index.write_text("")
+    (tmp_path / "plain.py").write_text("changed = 1")
+    digest_of.cache_clear()
+    discard_stale.cache_clear()
+    assert digest_of(tmp_path) == before
+    discard_stale(tmp_path, before)
+    assert index.exists()
+    assert (tmp_path / DIGEST).read_text() == before
+
+
+def test_a_cache_without_a_digest_is_emptied(tmp_path):
+    (tmp_path / "one.nbi").write_text("")
+    discard_stale(tmp_path, "new")
+    assert not list(tmp_path.glob("*.nbi"))
+    discard_stale(tmp_path / "nowhere", "new")
+
+
+def test_kernels_are_made_in_one_way():
+    """Only then a digest lies beside every cache."""
     package = Path(belated.__file__).parent
     importing = {
         file.name
         for file in package.rglob("*.py")
         if re.search(r"^(from|import) numba", file.read_text(), re.MULTILINE)
     }
-    assert not importing
-
-
-@pytest.mark.parametrize(
-    ("edited", "left"), [(150.0, {"new.nbi", "old.nbc"}), (1e12, {"new.nbi", "old.nbi", "old.nbc"})]
-)
-def test_kernels_older_than_any_file_with_kernels_are_compiled_again(tmp_path, edited, left):
-    """Also those whose own file has not changed; a file from the future says nothing."""
-    cache = tmp_path / "room" / "__pycache__"
-    cache.mkdir(parents=True)
-    for path, when in (
-        (tmp_path / "caller.py", 50.0),
-        (tmp_path / "room" / "called.py", edited),
-        (tmp_path / "plain.py", 300.0),
-        (cache / "old.nbi", 100.0),
-        (cache / "old.nbc", 100.0),
-        (cache / "new.nbi", 200.0),
-    ):
-        path.write_text("" if path.stem == "plain" else "@njit(cache=True)")
-        os.utime(path, (when, when))
-    discard_old(tmp_path)
-    assert {path.name for path in cache.iterdir()} == left
-
-
-def test_a_package_without_files_is_left_alone(tmp_path):
-    discard_old(tmp_path / "nowhere")
+    assert importing == {"compiled.py"}

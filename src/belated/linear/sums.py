@@ -16,7 +16,7 @@ import math
 from typing import Any, NamedTuple
 
 from belated.core.arrays import Floats, Ints
-from belated.core.compiled import before_compiling, njit
+from belated.core.compiled import njit
 
 PER_LEVEL = 3
 """The number of blocks of one width above which the two oldest are merged."""
@@ -131,7 +131,6 @@ def part(array: Any, first: int, shape: tuple[int, ...]) -> Any:
     return array[first : first + math.prod(shape)].reshape(shape)
 
 
-@before_compiling
 def _without_references() -> None:
     """Compile `part` without reference counts: the array outlives every call that gets it."""
     from numba import carray, types  # type: ignore[attr-defined]  # noqa: PLC0415
@@ -152,6 +151,9 @@ def _without_references() -> None:
             return carray(start(array[first:]), shape)  # type: ignore[call-arg]
 
         return found
+
+
+_without_references()
 
 
 def parts_of(floats: Floats, whole: Ints) -> State:
