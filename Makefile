@@ -1,4 +1,4 @@
-# make demo: a small run and a figure.  make test: the gate.  make quick: most of it.
+# make demo: mails whose purchases come late, then the paper's experiment.  make test: the gate.  make quick: most of it.
 # make test-all: the gate, and whatever takes long or needs large packages.
 #
 # make test PYTHON=python3.12 makes and uses .venv-3.12; without PYTHON it is python3 and .venv.
@@ -43,8 +43,8 @@ PLAIN := tests/tabular/kernels tests/tabular/parts tests/tabular/oreps tests/tab
 .PHONY: demo serve test tests kernels collection test-all all-tests test-browser quick minimum lint coverage bench docs clean
 
 demo: $(LAB)
-	$(BIN)/belated run demo
 	$(BIN)/python examples/mailer.py --seeds 2
+	$(BIN)/belated run demo
 
 serve: $(SERVICE)
 	$(BIN)/belated serve $(SERVE)

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from belated.tabular.world import World as World
     from belated.tabular.zimmert_seldin import ZimmertSeldin as ZimmertSeldin
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = sorted([*TOP, *MODULES])  # noqa: PLE0605
 
