@@ -68,12 +68,3 @@ def test_the_promised_names_are_there_and_at_most_48_are_shown():
     assert set(PROMISED.split()) <= set(dir(bl))
     for name in dir(bl):
         assert getattr(bl, name) is not None
-
-
-@pytest.mark.parametrize("name", names.MOVED)
-def test_a_name_that_moved_says_where_it_is(name):
-    with pytest.raises(AttributeError, match=r"is now belated\.") as refusal:
-        getattr(bl, name)
-    home, _, last = str(refusal.value).rpartition("is now ")[2].rpartition(".")
-    pytest.importorskip("gymnasium" if "gymnasium" in home else "numpy")
-    assert hasattr(import_module(home), last)

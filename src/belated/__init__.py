@@ -4,7 +4,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from belated.names import MODULES, MOVED, TOP
+from belated.names import MODULES, TOP
 
 if TYPE_CHECKING:
     from belated import costs as costs
@@ -75,8 +75,6 @@ def __getattr__(name: str) -> object:
     _register()
     if name in TOP:
         value = getattr(import_module(f"belated.{TOP[name]}"), name)
-    elif name in MOVED:
-        raise AttributeError(f"belated.{name} is now {MOVED[name]}")
     else:
         try:
             value = import_module(f"belated.{name}")

@@ -118,34 +118,6 @@ MODULES = (
 )
 """Public modules."""
 
-MOVED = {
-    **{name: f"belated.parts.{name}" for name in PARTS},
-    **{name: f"belated.wrappers.{name}" for name in WRAPPERS},
-    **{
-        name: f"belated.planning.{name}"
-        for name in (
-            "best_policy",
-            "occupancy",
-            "occupancy_from",
-            "policy_from",
-            "policy_values",
-            "transitions_from",
-        )
-    },
-    "Advice": "belated.advice.Advice",
-    "GymRun": "belated.gymnasium.GymRun",
-    "LateRewards": "belated.gymnasium.LateRewards",
-    "Ledger": "belated.core.ledger.Ledger",
-    "Mixture": "belated.tabular.mixture.Mixture",
-    "Record": "belated.core.contract.Record",
-    "Restartable": "belated.tabular.doubling.Restartable",
-    "gym_loop": "belated.gymnasium.gym_loop",
-    "register": "belated.saving.register",
-    "saved_configuration": "belated.saving.saved_configuration",
-    "write_diagnostics": "belated.watching.write_diagnostics",
-}
-"""Names that were at the top in version 0.2.0, and their new places."""
-
 
 def kind(name: str) -> str:
     """The name of an agent or a part in files: `q_learning` for `QLearning`."""

@@ -13,14 +13,12 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
-from belated.core.checks import explained
 from belated.core.contract import PATHS, Agent, check_is_agent, nested
 from belated.core.delays import DelayLine, DelayModel, as_delays, missing_feedback, total_delay
 from belated.core.delays import none as no_delays
 from belated.core.delays.seen import Happened, SeeingModel
 from belated.core.delays.steps import PerStep, StepDelaysOf, of_episodes, of_paths
 from belated.core.inbox import Inbox
-from belated.core.memory import check_room
 from belated.core.records import Episode, altered
 from belated.core.score import score, verdict
 from belated.deciding import decided
@@ -29,7 +27,6 @@ from belated.tabular.costs import CostProcess, expected
 from belated.tabular.kernels import planning
 from belated.tabular.planning import best_policy, occupancy
 from belated.tabular.policies import checked
-from belated.tabular.problem import Problem
 from belated.tabular.records import Costs, Record, StepCost, Trajectory, suffered
 from belated.tabular.world import World
 
@@ -89,7 +86,6 @@ class Best:
         return found
 
 
-@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """The result of a simulation, episode by episode. Values are exact, by dynamic programming.
@@ -264,15 +260,6 @@ def _seeded(
     return np.random.default_rng(paths), process, np.random.default_rng(delays)
 
 
-def record_bytes(process: CostProcess, problem: Problem, information: str, episodes: int) -> int:
-    """The size of the records of one episode; equal cost functions are shared."""
-    path = 8 * (2 * problem.horizon + 1)
-    same = process.at(0) is process.at(min(1, episodes - 1))
-    if information == "full" and not same:
-        return path + 8 * math.prod(process.shape)
-    return path + 8 * problem.horizon
-
-
 def drive(
     agent: Agent, play: Play, delays: Ints, *, paths: str, progress: Progress | None = None
 ) -> None:
@@ -312,7 +299,6 @@ def drive(
         agent.observe(now + line.release(k))
 
 
-@explained
 def simulate(
     world: World | DecisionWorld,
     agent: Agent,
@@ -377,10 +363,6 @@ def simulate(
         else drawn_delays(delays, episodes, delays_rng, process)
     )
     check_steps(agent, drawn)
-
-    if seeing is None:
-        size = record_bytes(process, world.problem, agent.information, episodes)
-        check_room(agent, of_episodes(drawn), size)
 
     mdp = world.mdp
     rows = mdp.transitions.rows

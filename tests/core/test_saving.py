@@ -370,24 +370,6 @@ def test_other_files_and_other_objects(tmp_path):
     assert not (tmp_path / "wrong").exists()
 
 
-@pytest.mark.parametrize("read", [bl.load, bl.saving.saved_configuration])
-def test_a_file_of_the_first_format_is_refused_by_name(read):
-    """data/format1.belated was written by belated 0.1.0."""
-    with pytest.raises(bl.SavedFileError, match=r"format version 1, written by belated 0\.1;"):
-        read(DATA / "format1.belated")
-
-
-FORMAT_2 = sorted(path.stem for path in (DATA / "format2").glob("*.belated"))
-
-
-@pytest.mark.parametrize("name", FORMAT_2)
-def test_files_of_0_2_are_read_and_continue_bit_for_bit(name):
-    """data/format2 was written by belated 0.2.0, with the policies that it played next."""
-    agent = bl.load(DATA / "format2" / f"{name}.belated")
-    expected = json.loads((DATA / "format2" / "later.json").read_text())[name]
-    assert [agent.begin_episode().policy.ravel().tolist() for _ in range(2)] == expected
-
-
 def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     before = saved(tmp_path)
 

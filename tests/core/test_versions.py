@@ -10,9 +10,8 @@ import pytest
 
 import belated as bl
 import recorded
-from belated.core import memory, saving, versions
+from belated.core import saving, versions
 from belated.core.versions import Choices, KeptPolicy, RowsDifference, Versions, whole
-from belated.lab import experiment, run
 from belated.parts import Bonus, Softmax
 from registry import AGENTS
 
@@ -218,47 +217,6 @@ def test_a_forged_difference_is_refused(name, value, why):
         KeptPolicy((2, 3, 2)).read("policy", {**GOOD, name: value})
 
 
-def test_the_estimate_counts_open_episodes_and_records():
-    problem = bl.Problem(states=10, actions=2, horizon=5)
-    agent = bl.DelayedOPPO(problem, transitions=Bonus(), update=Softmax(0.2))
-    delays = np.array([3, 3, bl.NEVER, 3, 3, 3, 3, 3])
-    certain, most = memory.needed(agent, delays, 1000)
-    assert certain == 4000  # an episode and the three before it
-    assert most == certain + 5 * memory.open_bytes(agent)  # and the one that is lost
-    assert memory.open_bytes(agent) >= 8 * 5 * 10 * 2
-    assert memory.open_bytes(bl.Inbox(agent)) == memory.open_bytes(agent)
-
-
-def test_a_run_that_cannot_fit_is_refused_in_one_sentence(monkeypatch):
-    world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
-    agent = bl.DelayedOPPO(world.problem, transitions=Bonus(), update=Softmax(0.2))
-    monkeypatch.setattr(memory, "available", lambda: 1000)
-    with pytest.raises(ValueError, match=r"delays must leave fewer episodes open.* GB of memory"):
-        bl.simulate(world, agent, delays=bl.delays.fixed(20), episodes=50)
-    monkeypatch.setattr(memory, "available", lambda: 4000)
-    with pytest.warns(UserWarning, match="21 open episodes may take up to"):
-        bl.simulate(world, agent, delays=bl.delays.fixed(20), episodes=50)
-
-
-def test_an_experiment_that_cannot_fit_is_refused_before_it_runs(monkeypatch, tmp_path):
-    monkeypatch.setattr(memory, "available", lambda: 10_000)
-    planned = experiment(
-        environment={"kind": "gridworld", "size": 3, "horizon": 4},
-        agents={"oppo": {"kind": "oppo"}},
-        delays={"kind": "fixed", "delay": 200},
-        episodes=300,
-        seeds=2,
-    )
-    with pytest.raises(ValueError, match="open episodes in 2 runs"):
-        run(planned, tmp_path / "out", jobs=2)
-    assert not (tmp_path / "out").exists()
-
-
-def test_what_the_system_says_is_a_number_or_nothing():
-    found = memory.available()
-    assert found is None or found > 0
-
-
 BIG = """
 import json, resource, sys
 sys.path[:0] = [sys.argv[1], sys.argv[1] + "/.."]
@@ -275,9 +233,6 @@ print(json.dumps([found, peak]))
 @pytest.mark.long
 def test_a_thousand_open_policies_of_a_large_grid_fit_into_a_gigabyte(request):
     """S = 2,500, A = 4, H = 50, fixed delay 1,000: 4 GB of policies if all are kept."""
-    room = memory.available()
-    if room is not None and room < 8e9:
-        pytest.skip("the run that keeps everything needs 6 GB")
     found = {}
     for what in ("rows", "everything"):
         place = str(request.path.parent)

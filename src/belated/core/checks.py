@@ -1,12 +1,9 @@
 """Checks at the border: one sentence that names the argument, the value and what is allowed."""
 
 import difflib
-import functools
-import inspect
 import math
 import operator
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -19,7 +16,6 @@ MOST = 2**53
 """The largest count of anything: floats represent every whole number up to here exactly."""
 ROOM = 2**30
 """The largest number of entries in one array of a world or a run: 8 GiB."""
-Item = TypeVar("Item", bound=Callable[..., Any])
 
 
 def show(value: object) -> str:
@@ -275,50 +271,3 @@ def costs(
     elif not np.all(np.isfinite(array)):
         raise ValueError(f"{name} must be finite, got {show(array[~np.isfinite(array)][0])}")
     return frozen(array)
-
-
-def explained(item: Item) -> Item:
-    """Make a call with an unknown argument fail with that name and the closest one that exists.
-
-    A successful call costs one more function call; the arguments are inspected only after a call
-    has failed.
-    """
-    if isinstance(item, type):
-        item.__init__ = _calling(item.__init__)  # type: ignore[misc]
-        return item
-    made: Item = _calling(item)
-    return made
-
-
-def _calling(function: Any) -> Any:
-    if hasattr(function, "_explained"):
-        return function
-
-    @functools.wraps(function)
-    def called(*given: Any, **named: Any) -> Any:
-        try:
-            return function(*given, **named)
-        except TypeError:
-            wrong = _wrong(function, given, named)
-            if wrong is None:
-                raise
-        raise TypeError(wrong)
-
-    called._explained = True  # type: ignore[attr-defined]
-    return called
-
-
-def _wrong(function: Any, given: tuple[Any, ...], named: dict[str, Any]) -> str | None:
-    """What is wrong with the names of the arguments; None if all of them exist."""
-    parameters = inspect.signature(function).parameters.values()
-    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    unknown = [name for name in named if name not in known]
-    if not unknown or any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return None
-    name = function.__name__
-    if name == "__init__":
-        name, known = type(given[0]).__name__, known[1:]
-    close = difflib.get_close_matches(unknown[0], known, n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
-    takes = ", ".join(known) or "no arguments"
-    return f"{name} has no argument {unknown[0]!r}{hint}; it takes {takes}"

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 
 from belated.core import checks
-from belated.core.checks import explained
 from belated.core.records import Decision, Episode, Notes, chance
 from belated.core.rewards import Scale
 
@@ -230,12 +229,6 @@ class Deciding:
     """
 
     seed: int = 0
-
-    def __init_subclass__(cls, **given: Any) -> None:
-        """Make the constructor of every agent name an unknown argument in its error."""
-        super().__init_subclass__(**given)
-        if "__init__" in vars(cls):
-            explained(cls)
 
     def decide(
         self: Any,

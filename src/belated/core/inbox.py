@@ -40,7 +40,6 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from belated.core import checks, stored
-from belated.core.checks import explained
 from belated.core.contract import Agent, Information, Key, Wrapper, call, check_inside
 from belated.core.ledger import in_a_list, is_record, newest, read_record
 from belated.core.records import Episode, FeedbackError
@@ -67,7 +66,6 @@ Facts = dict[Key, Any]
 """What is remembered of an episode; never changed once it is stored."""
 
 
-@explained
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of one record.
@@ -93,7 +91,6 @@ class Outcome:
     used: bool = False
 
 
-@explained
 @dataclass(frozen=True, slots=True)
 class Report:
     """What became of a batch.
@@ -643,11 +640,6 @@ class Inbox(Wrapper):
         given = ("deadline", "default", "grace", "remember", "hold", "rewards", "clip")
         names = ("open", "closed", "crowded", "kept_from", "due_from", "now", "began", "counts")
         more = ("agent", "timed", "told", "held", "pathless", "untold", "aside")
-        if isinstance(state, dict) and "hold" not in state:  # of version 0.2
-            off = dict.fromkeys(("hold", "clip", "told"), False)
-            state = {**off, "rewards": None, "held": [], "pathless": [], **state}
-        if isinstance(state, dict):
-            state = {"aside": _written({}), **state}  # version 0.2 did not remember it
         read = stored.exact(state, *given, *names, *more)
         timed, told = checks.flag("timed", read["timed"]), checks.flag("told", read["told"])
         now = -math.inf if read["now"] is None else checks.real("now", read["now"], -math.inf)
@@ -688,8 +680,6 @@ class Inbox(Wrapper):
 
     def _read(self, saved: object) -> dict[int, Facts]:
         """The inverse of `_written`; checks that a record can report every fact."""
-        if isinstance(saved, dict) and "paths" in saved:
-            saved = _earlier(saved, self.agent.begun)
         read = stored.exact(saved, "numbers", "steps", "costs", "texts")
         numbers = stored.array("numbers", read["numbers"], np.int64, (None,))
         stored.within("numbers", numbers, self.agent.begun)
@@ -743,20 +733,3 @@ def _written(known: dict[int, Facts]) -> stored.State:
         "costs": np.array([value for _, _, value in steps], dtype=np.float64),
         "texts": [list(pair) for pair in pairs if not isinstance(pair[1], int)],
     }
-
-
-def _earlier(saved: stored.State, begun: int) -> stored.State:
-    """What version 0.2 remembered: digests of paths, and costs as rows or digests."""
-    read = stored.exact(saved, "numbers", "paths", "costs")
-    places = range(len(stored.array("numbers", read["numbers"], np.int64, (None,))))
-    known: list[Facts] = [{} for _ in places]
-    stored.within("numbers", read["numbers"], begun)
-    rows = read["costs"] if isinstance(read["costs"], list) else read["costs"].tolist()
-    for facts, path, costs in zip(known, stored.items("paths", read["paths"]), rows, strict=True):
-        if path is not None:
-            facts["path"] = path
-        if isinstance(costs, list):
-            facts.update((h, cost) for h, cost in enumerate(costs) if not math.isnan(cost))
-        elif costs is not None:
-            facts["costs"] = costs
-    return {**_written(dict(enumerate(known))), "numbers": read["numbers"]}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, get_type_hints
+from typing import Any, Generic, NamedTuple, Self, TypeVar, get_type_hints
 
 import numpy as np
 
@@ -55,12 +55,8 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
         problem: the problem that the agent was made for.
         information: whether it sees whole cost functions ("full") or suffered costs ("bandit").
         uses_paths: whether it uses trajectories at all.
-        dropped: arguments of earlier releases that no longer exist, with the value used today.
-        added: arguments that earlier releases did not have, with the value used then.
     """
 
-    dropped: ClassVar[Mapping[str, object]] = {}
-    added: ClassVar[Mapping[str, object]] = {}
     information: Information = "bandit"
     uses_paths: bool = True
 
@@ -94,11 +90,6 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
         """The diagnostics of the ledger."""
         return self._ledger.diagnostics()
 
-    @property
-    def open_bytes(self) -> int:
-        """The largest memory that an open episode takes, in bytes."""
-        return stored.size(self._remembered())
-
     def configuration(self) -> dict[str, Any]:
         """The arguments of this agent."""
         return {"problem": self.problem, **self._arguments}
@@ -121,8 +112,6 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
         if not isinstance(state, dict) or "configuration" not in state:
             raise ValueError("a state must have the field configuration")
         arguments = state["configuration"]
-        if isinstance(arguments, dict):
-            arguments = stored.current(cls, arguments)
         agent = cls(**stored.exact(arguments, *given))
         others = {name: value for name, value in state.items() if name != "configuration"}
         if "seed" in others and "seed" not in given:

@@ -306,8 +306,6 @@ class Ledger(Generic[Memory]):
     def restore(self, saved: stored.State, read: Callable[[Any], Memory]) -> None:
         """Continue from a saved state. read: the inverse of `write` of `state`."""
         names = ("begun", "forgotten", "delays", "policy", "paths", "recent", "noted", "open")
-        if isinstance(saved, dict) and "noted" not in saved:
-            saved = _earlier(saved)
         fields = stored.exact(saved, *names)
         self.begun = stored.count("begun", fields["begun"])
         self.forgotten = checks.integer("forgotten", fields["forgotten"], 0, self.begun)
@@ -467,21 +465,6 @@ def _written(entry: Open[Memory], write: Callable[[Memory], Any]) -> stored.Stat
         "costs_came": entry.costs_came,
         "settled": entry.settled,
     }
-
-
-def _earlier(saved: stored.State) -> stored.State:
-    """A state of version 0.2, which had no notes, in today's form."""
-    flags = ("path_came", "costs_came", "settled")
-    found = []
-    for item in stored.items("open", saved.get("open")):
-        entry = stored.exact(item, "number", "memory", "states", "actions", "costs", *flags)
-        number, costs = entry["number"], entry["costs"]
-        path = {"states": entry["states"], "actions": entry["actions"]}
-        kept = {name: entry[name] for name in ("number", "memory", *flags)}
-        kept["path"] = None if entry["states"] is None else {"episode": number, "path": path}
-        kept["outcomes"] = [] if costs is None else [{"episode": number, "costs": costs}]
-        found.append({**kept, "facts": None, "notes": []})
-    return {**saved, "noted": [], "open": found}
 
 
 def _plain(observation: Any) -> Any:

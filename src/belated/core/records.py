@@ -15,7 +15,6 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.checks import explained
 
 if TYPE_CHECKING:
     from belated.core.contract import Problem
@@ -94,7 +93,6 @@ class Notes:
         self.void = self.void or not same
 
 
-@explained
 class Episode:
     """An episode to play.
 
@@ -236,7 +234,6 @@ class Episode:
         return twin
 
 
-@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """The decision in a problem of one step.

@@ -31,7 +31,6 @@ import numpy.typing as npt
 
 from belated import names
 from belated.core import checks, files, stored
-from belated.core.checks import explained
 from belated.core.contract import Agent, check_is_agent
 
 MARK = b"belated\n"
@@ -92,7 +91,6 @@ def _name_of(cls: type) -> str | None:
     return next((name for name, own in _OWN.items() if own is cls), None)
 
 
-@explained
 def save(agent: Agent, path: str | os.PathLike[str]) -> None:
     """Write an agent, open episodes included, to a file: complete, or not at all.
 
@@ -111,7 +109,6 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
     files.write(Path(path), to_bytes(agent))
 
 
-@explained
 def load(path: str | os.PathLike[str]) -> Agent:
     """Read an agent back; it continues bit for bit. Raises `SavedFileError` on any other file.
 
@@ -240,9 +237,8 @@ def _parsed(content: bytes, path: str) -> tuple[dict[str, Any], memoryview]:
         raise SavedFileError(f"{path} is not a saved agent")
     _, version, digest, length = HEAD.unpack_from(content)
     if version != VERSION:
-        written = "belated 0.1" if version == 1 else "another release"
         raise SavedFileError(
-            f"{path} has format version {version}, written by {written}; "
+            f"{path} has format version {version}, written by another release; "
             f"this release reads version {VERSION}"
         )
     checked = memoryview(content)[HEAD.size - 8 :]  # header length, and all after it
@@ -354,7 +350,7 @@ class _Reader:
 
     def _made(self, cls: Any, fields: Any, depth: int) -> Any:
         """The dataclass with these fields."""
-        state = stored.current(cls, self._fields(fields, depth))
+        state = self._fields(fields, depth)
         return cls(**stored.exact(state, *(field.name for field in _saved(cls))))
 
     def _fields(self, value: Any, depth: int) -> dict[str, Any]:

@@ -13,7 +13,6 @@ range is refused before it is used.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -399,33 +398,6 @@ class Learned(Declared):
 
         def __getattr__(self, name: str) -> Any: ...
         def __setattr__(self, name: str, value: Any) -> None: ...
-
-
-def size(field: Any) -> int:
-    """The approximate number of bytes of a declared value."""
-    if hasattr(field, "shape"):
-        lengths = [max(n) if isinstance(n, tuple) else n or 0 for n in field.shape]
-        return math.prod(lengths) * np.dtype(getattr(field, "dtype", np.float64)).itemsize
-    if isinstance(field, Several):
-        return sum(map(size, field.fields.values()))
-    if isinstance(field, Each):
-        return sum(map(size, field.fields))
-    return size(field.field) if isinstance(field, Maybe) else 8
-
-
-def current(cls: Any, given: State) -> State:
-    """The fields of a state that an earlier release wrote, in today's form.
-
-    A class names in `dropped` the fields that it had, each with the only value that today's code
-    still corresponds to, and in `added` the fields that it lacked, each with the value used then.
-    """
-    gone = getattr(cls, "dropped", {})
-    kept = {
-        name: value
-        for name, value in given.items()
-        if not (name in gone and type(value) is type(gone[name]) and value == gone[name])
-    }
-    return {**getattr(cls, "added", {}), **kept}
 
 
 def exact(state: object, *names: str) -> State:

@@ -42,10 +42,9 @@ from belated.core.contract import Agent, check_fresh
 from belated.core.delays import NEVER, DelayModel
 from belated.core.delays.seen import SeeingModel
 from belated.core.delays.steps import of_episodes
-from belated.core.memory import check_room
 from belated.lab.spec import Experiment, Learner, Scene, Task
 from belated.linear.world import DecisionWorld
-from belated.simulation import Run, check_steps, delays_in, record_bytes, simulate
+from belated.simulation import Run, check_steps, delays_in, simulate
 from belated.tabular.planning import occupancy
 from belated.tabular.world import World
 
@@ -185,10 +184,7 @@ def _rehearse(experiment: Experiment, case: str, runs: int) -> None:
         with _in(f"sweep, {learner.name!r}" if swept else ""):
             fresh = agent_of(experiment, learner, world, delays, case, seed)
             if isinstance(world, World) and isinstance(delays, np.ndarray):
-                costs, information = world.costs.seeded(0), fresh.information
-                size = record_bytes(costs, world.problem, information, scene.episodes)
                 check_steps(fresh, delays)
-                check_room(fresh, of_episodes(delays), size, runs=runs)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats
-from belated.core.checks import explained
 from belated.core.contract import Key
 from belated.core.records import FeedbackError
 from belated.linear.features import LARGEST, Features, Scaling
@@ -20,7 +19,6 @@ from belated.linear.trial import Trial
 MOST_FEATURES = 2**16
 
 
-@explained
 class Choice:
     """The problem of a learner of decisions.
 

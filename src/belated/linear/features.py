@@ -11,7 +11,6 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats
-from belated.core.checks import explained
 
 LARGEST = 1e12
 """The largest feature: sums of its square still tell what is added to them."""
@@ -21,7 +20,6 @@ FIRST = 100
 """The number of first vectors that determine the scale, which is then fixed."""
 
 
-@explained
 class Features:
     """The conversion of named values to a vector.
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from belated.core import checks
-from belated.core.checks import explained
 from belated.core.records import FeedbackError, altered
 
 LARGEST = 1e30
@@ -16,7 +15,6 @@ EVENT = "event"
 """The key of the one event without a name; the others begin with "="."""
 
 
-@explained
 @dataclass(frozen=True, slots=True)
 class Reward:
     """An outcome of a decision, or a part of it, in any unit.

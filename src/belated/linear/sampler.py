@@ -20,7 +20,6 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints
-from belated.core.checks import explained
 from belated.core.contract import Information, call
 from belated.core.records import Decision, Episode, FeedbackError, Notes, decided
 from belated.linear import exposure as exposures
@@ -53,7 +52,6 @@ _FIELDS = (
 )
 
 
-@explained
 class LinearSampler:
     """A learner for decisions with features, late outcomes and silence.
 

@@ -42,7 +42,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -163,7 +162,6 @@ class DAPO(Learner[PolicyAndSet]):
         20
     """
 
-    dropped: ClassVar = {"ties": "together"}
     _gap = 2.0  # the factor of H (upper - lower) in the bonus
     _total: Floats  # (H, S, A)
     _policy: Floats  # (H, S, A)

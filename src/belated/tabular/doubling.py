@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Protocol
 
 from belated.core import checks, stored
 from belated.core.contract import AGENT, PATHS, Agent, Wrapper, call
@@ -110,7 +110,6 @@ class Doubling(Around, Wrapper):
 
     reads_delays = True
     arguments: ClassVar[tuple[str, ...]] = ("paths", "weight", "literal")
-    dropped: ClassVar[Mapping[str, object]] = {"largest": False, "totals": None, "delay_phase": 0}
 
     agent: Restartable
     phase: int  # e
@@ -161,16 +160,6 @@ class Doubling(Around, Wrapper):
             _skipped=begun,
             _forgotten=begun,
         )
-
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The agent that wrote the state."""
-        if isinstance(state, dict) and state.get("largest") is True:
-            raise ValueError(
-                "Doubling(largest=True) of belated 0.2 is oreps.doubling.DoublingFTRL now; its "
-                "files are not read"
-            )
-        return super().from_state(state)
 
     def restored(self) -> None:
         """Check that the agent inside can be restarted with the parameters of the phase."""

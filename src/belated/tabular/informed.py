@@ -280,12 +280,6 @@ class InformedPlanner(Learner[Suggested]):
     def _memory(self, policy: Floats) -> Suggested:
         return self._now
 
-    @property
-    def open_bytes(self) -> int:
-        """The largest memory of an open episode, in bytes: three policies and the predictions."""
-        played: int = 8 * self.problem.policy_size
-        return super().open_bytes + played
-
     def _suggested(self, played: Floats, matched: Floats, planned: Floats) -> Suggested:
         """The memory of an episode; of a large policy, the rows that differ from the mixture."""
         assert self._said is not None

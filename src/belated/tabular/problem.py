@@ -10,7 +10,6 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats, frozen
-from belated.core.checks import explained
 from belated.core.contract import Information, Key
 from belated.core.records import FeedbackError, Notes, in_table
 from belated.core.rewards import Scale
@@ -36,7 +35,6 @@ def start_distribution(start: object, states: int) -> int | tuple[float, ...]:
     return tuple(float(p) for p in array)
 
 
-@explained
 @dataclass(frozen=True, slots=True)
 class Problem:
     """States, actions, steps and the start; never the transitions.

@@ -11,7 +11,6 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
-from belated.core.checks import explained
 from belated.core.records import FeedbackError, Notes, altered
 
 UNKNOWN = -1
@@ -42,7 +41,6 @@ class _Recorded:
         return self  # it is immutable, and copies of its arrays would be writable
 
 
-@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Trajectory(_Recorded):
     """The path of an episode, copied and made read-only.
@@ -118,7 +116,6 @@ class Trajectory(_Recorded):
         return _timed({"episode": self.episode, "path": path}, self.at)
 
 
-@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Costs(_Recorded):
     """The costs of an episode, in [0, 1], copied and made read-only.
@@ -169,7 +166,6 @@ class Costs(_Recorded):
         return _timed({"episode": self.episode, "costs": self.values.copy()}, self.at)
 
 
-@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class StepCost(_Recorded):
     """The cost, in [0, 1], of one step of an episode, counted from 0; for an `Inbox`.
@@ -243,13 +239,6 @@ def read(value: object) -> Trajectory | Costs | StepCost:
         made = StepCost(number, given["step"], given["cost"], at)
         made.check()
         return made
-    if set(given) == {"states", "actions", "costs"}:  # as version 0.2 wrote it
-        whole = given["costs"] is None
-        return (
-            Trajectory(number, given["states"], given["actions"])
-            if whole
-            else Costs(number, given["costs"])
-        )
     path = given.pop("path", None)
     if not given and isinstance(path, dict) and {"states", "actions"} <= set(path):
         chances = path.get("probabilities")

@@ -9,11 +9,9 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Bools, Floats, Indices, frozen
-from belated.core.checks import explained
 from belated.tabular.kernels.planning import Rows
 
 
-@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Transitions:
     """The successors of every (step, state, action) and their probabilities, padded.

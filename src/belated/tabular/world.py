@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.checks import explained
 from belated.core.records import unchecked
 from belated.tabular import policies
 from belated.tabular.costs import CostProcess, fixed
@@ -19,7 +18,6 @@ from belated.tabular.records import Trajectory
 from belated.tabular.transitions import Transitions
 
 
-@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class MDP:
     """True dynamics.
@@ -77,7 +75,6 @@ class MDP:
         return unchecked(Trajectory, episode, states, actions, None, None)
 
 
-@explained
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class World:
     """An MDP and a cost process: everything that is hidden from the learner.

@@ -8,7 +8,6 @@ from operator import itemgetter
 from typing import Generic, Protocol, TypeVar
 
 from belated.core import checks
-from belated.core.checks import explained
 from belated.core.delays.arithmetic import NEVER
 
 
@@ -26,7 +25,6 @@ R = TypeVar("R", bound=Numbered)
 _BY_EPISODE = itemgetter(1, 2)  # sort key: the episode, then the order of arrival
 
 
-@explained
 class DelayLine(Generic[R]):
     """A queue of records: a record of episode k with delay d comes out of `release(k + d)`.
 

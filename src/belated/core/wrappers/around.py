@@ -52,14 +52,13 @@ class Around(stored.Declared):
     def from_state(cls, state: stored.State) -> Self:
         """The agent that wrote the state."""
         names = (cls.inside, *cls.arguments)
-        now = stored.current(cls, state)
-        given = stored.exact({name: now[name] for name in names if name in now}, *names)
+        given = stored.exact({name: state[name] for name in names if name in state}, *names)
         inside = given.pop(cls.inside)
         several = isinstance(inside, list)
         agents = [stored.made(agent) for agent in inside] if several else stored.made(inside)
         made: Any = cls.__new__(cls)
         made._wrap(agents, *given.values(), fresh=False)
-        made.restore({name: value for name, value in now.items() if name not in names})
+        made.restore({name: value for name, value in state.items() if name not in names})
         return made  # type: ignore[no-any-return]
 
 

@@ -12,14 +12,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from belated.core import stored
-from belated.core.checks import explained
 from belated.core.contract import Agent, call
 from belated.core.ledger import listed
 from belated.core.records import Decision, Episode
 from belated.core.wrappers.around import Around
 
 
-@explained
 class Locked(Around):
     """An agent whose calls wait for each other, so that threads can share it.
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import copy
 import heapq
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any
 
 from belated.core import checks, stored
 from belated.core.contract import Agent, Information, check_inside, check_is_agent
@@ -42,7 +42,6 @@ class Copied(Around, Ledgered):
     """
 
     inside = "template"
-    dropped: ClassVar[Mapping[str, object]] = {"share_model": False}
     reads_delays = True
 
     agents: list[Agent]
@@ -71,13 +70,6 @@ class Copied(Around, Ledgered):
             _ledger=OpenEpisodes(ledger, turn),
         )
         self.agents = [copy.deepcopy(template)]
-
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The agent that wrote the state; belated 0.2 stored the copies in a separate table."""
-        if isinstance(state, dict) and isinstance(copies := state.get("copies"), dict):
-            state = {**copies, **{name: item for name, item in state.items() if name != "copies"}}
-        return super().from_state(state)
 
     def configuration(self) -> dict[str, Any]:
         """The arguments of this agent; an agent stands for the function that makes it."""

@@ -45,7 +45,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -160,8 +160,6 @@ class DelayedOREPS(Learner[bool]):
         >>> run.diagnostics['begun']
         20
     """
-
-    added: ClassVar[Mapping[str, object]] = {"last_step": None, "next_costs": False}
 
     information: Information = "full"
     _last: Projection | None  # None: the first measure is still to be computed

@@ -44,7 +44,6 @@ class DoublingFTRL(Doubling):
     """
 
     arguments: ClassVar[tuple[str, ...]] = ("totals", "literal")
-    dropped: ClassVar[Mapping[str, object]] = {}
 
     delay_phase: int  # f
 

@@ -24,7 +24,6 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats, frozen, same_memory
-from belated.core.checks import explained
 from belated.core.stored import Array, Distributions, Each, Flag, Inside, Learned
 from belated.tabular.parts.costs import CostsPart
 from belated.tabular.parts.update import Arrival, Outlook, UpdatePart
@@ -39,7 +38,6 @@ LEAST_WEIGHT = 0.01
 """The smallest weight of a member, relative to the best one."""
 
 
-@explained
 @dataclass(frozen=True, slots=True, init=False)
 class Blend:
     """Several updates, weighted by what each would have cost: `Blend(RegretMatching(), ...)`.

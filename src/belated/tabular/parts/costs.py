@@ -17,7 +17,6 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.checks import explained
 from belated.core.contract import Information
 from belated.core.stored import Array, Learned, Real
 from belated.tabular.parts.transitions import Model
@@ -112,7 +111,6 @@ class Unlearned:
         """Nothing depends on the phase."""
 
 
-@explained
 @dataclass(frozen=True, slots=True)
 class Revealed(Unlearned):
     """Full information: the feedback is the whole cost function of an episode.
@@ -140,7 +138,6 @@ REVEALED = Revealed()
 """The default for `costs`."""
 
 
-@explained
 @dataclass(frozen=True, slots=True)
 class Weighted(Unlearned):
     """Bandit feedback, any costs: a suffered cost is divided by the probability of observing it.
@@ -213,7 +210,6 @@ def importance_weighted(
     return frozen(costs)
 
 
-@explained
 @dataclass(frozen=True, slots=True)
 class Averaged:
     """Bandit feedback, costs from fixed distributions: observed means minus a deviation.

@@ -19,7 +19,6 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Bools, Floats, frozen
-from belated.core.checks import explained
 from belated.core.stored import Array, Count, Learned, Maybe, Real
 from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
@@ -64,7 +63,6 @@ def no_exploration(part: ExplorePart | None) -> ExplorePart:
     return UniformShare(0.0) if part is None else part
 
 
-@explained
 @dataclass(frozen=True, slots=True)
 class UniformShare:
     """A share of uniform play in every state, so that every action is observed again and again.
@@ -110,7 +108,6 @@ class UniformShare:
         """Nothing depends on the phase."""
 
 
-@explained
 @dataclass(frozen=True, slots=True)
 class FewVisits:
     """Explicit exploration: play uniformly in states with too few observed visits.
@@ -130,7 +127,6 @@ class FewVisits:
     """
 
     slot: ClassVar[str] = "explore"
-    dropped: ClassVar[Mapping[str, bool]] = {"use_costs": False}
     needs: ClassVar[Mapping[tuple[str, str], str]] = {
         ("transitions", "counts"): "it needs unknown transitions; known ones are not explored"
     }

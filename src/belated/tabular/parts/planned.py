@@ -20,7 +20,6 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.checks import explained
 from belated.core.stored import Array, Distributions, Flag, Learned, Real
 from belated.tabular.parts.costs import CostsPart
 from belated.tabular.parts.update import Arrival, Outlook
@@ -28,7 +27,6 @@ from belated.tabular.problem import Problem
 from belated.tabular.tuning import Parameters
 
 
-@explained
 @dataclass(frozen=True, slots=True)
 class Planned:
     """The best policy for the predicted costs minus bonus / sqrt(n).

@@ -24,7 +24,6 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.checks import explained
 from belated.core.contract import Information
 from belated.core.stored import Array, Learned
 from belated.tabular.kernels import memories
@@ -48,7 +47,6 @@ class Lesson(NamedTuple):
     error: Floats  # (H,)
 
 
-@explained
 @dataclass(frozen=True, slots=True)
 class Predicted:
     """Bandit feedback, any costs: a prediction, corrected along the path.

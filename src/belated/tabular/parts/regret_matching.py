@@ -36,7 +36,6 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.checks import explained
 from belated.core.stored import Array, Distributions, Flag, Learned, Real
 from belated.tabular.kernels import matching
 from belated.tabular.parts.costs import CostsPart
@@ -48,7 +47,6 @@ NEWEST = 0.25
 """The weight of the newest regrets in the hints."""
 
 
-@explained
 @dataclass(frozen=True, slots=True)
 class RegretMatching:
     """Play in proportion to positive regrets; there is nothing to tune.

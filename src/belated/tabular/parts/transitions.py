@@ -7,7 +7,6 @@ A model evaluates a policy in its own optimistic (or exact) way.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, Self
 
@@ -15,7 +14,6 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen, one_hot
-from belated.core.checks import explained
 from belated.core.contract import Information
 from belated.core.stored import Count, Declared, Inside, Learned, State, exact, items
 from belated.tabular.counts import (
@@ -130,7 +128,6 @@ SETS = ("newest", "printed", "doubled")
 """The counts that confidence sets are computed from."""
 
 
-@explained
 @dataclass(frozen=True, slots=True)
 class Confidence:
     """Unknown transitions: the most favourable ones of a confidence set.
@@ -158,7 +155,6 @@ class Confidence:
 
     slot: ClassVar[str] = "transitions"
     gives: ClassVar[tuple[str, ...]] = ("upper bounds", "counts")
-    added: ClassVar[Mapping[str, str]] = {"sets": "newest"}
 
     radius_scale: float = 1.0
     delta: float = 0.1
@@ -202,7 +198,6 @@ CONFIDENCE = Confidence()
 """The default for unknown transitions in the paper's agents."""
 
 
-@explained
 @dataclass(frozen=True, slots=True)
 class Bonus:
     """Unknown transitions: observed frequencies, and costs reduced by scale / sqrt(visits).
@@ -231,7 +226,6 @@ class Bonus:
         return FrequencyModel(problem, self.scale, Bonuses(last=True, free=True, clip=True))
 
 
-@explained
 @dataclass(frozen=True, slots=True)
 class Observed:
     """Unknown transitions: observed frequencies, and costs reduced by bonus / sqrt(visits).

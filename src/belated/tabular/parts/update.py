@@ -18,7 +18,6 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.checks import explained
 from belated.core.stored import Array, Count, Distributions, Flag, Learned, Maybe, Real
 from belated.tabular.kernels import weights
 from belated.tabular.parts.costs import CostsPart
@@ -117,7 +116,6 @@ class UpdatePart(Protocol):
         ...
 
 
-@explained
 @dataclass(frozen=True, slots=True)
 class Softmax:
     """Exponential weights: softmax(-eta * sum of Q), the paper's update.
