@@ -1,6 +1,7 @@
 """How the documentation is built: sphinx-build -W docs out/docs."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import belated
@@ -21,7 +22,9 @@ myst_enable_extensions = ["dollarmath"]
 html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = f"belated {release}"
-html_static_path = ["_static"]
+# STIX Two Math, so that formulas look the same in every browser, with or without the internet.
+MATH_FONT = Path(find_spec("ziamath").origin).parent / "fonts" / "STIXTwoMath-Regular.ttf"
+html_static_path = ["_static", str(MATH_FONT)]
 html_css_files = ["style.css"]
 exclude_patterns = ["_build", "_static"]
 default_role = "code"

@@ -76,6 +76,23 @@ def test_pages_hold_their_formulas_and_load_nothing_from_elsewhere(html):
     assert formulas > 1000
 
 
+@pytest.mark.long
+def test_pages_bring_their_own_font_for_mathematics(html):
+    css = text(html / "_static" / "style.css")
+    (file,) = re.findall(r'@font-face [^}]*"STIX Two Math"[^}]*url\("([^"]+)"\)', css)
+    assert re.search(r'^math \{ font-family: "STIX Two Math"', css, re.MULTILINE)
+    tables = (html / "_static" / file).read_bytes()[12:512]
+    assert b"MATH" in tables  # OpenType's table of the sizes of mathematics
+
+
+def test_the_first_displays_of_the_derivation_fit_their_column():
+    """A display of 46 em holds about 90 letters; names of commands and braces take no room."""
+    first = re.findall(r"^\$\$\n(.*?)^\$\$", text(DOCS / "derivation.md"), re.MULTILINE | re.DOTALL)
+    for display in first[:5]:
+        lines = re.sub(r"\\q?quad", "    ", re.sub(r"\\(?!q)[a-zA-Z]+|[{}^_\\]", "", display))
+        assert len(" ".join(lines.split())) < 90, display
+
+
 MEASURE = r"""(() => {
   const seen = [...document.querySelectorAll("math")].map(m => m.getBoundingClientRect());
   const fractions = [...document.querySelectorAll("mfrac")];
