@@ -191,6 +191,33 @@ def test_the_means_over_tables_of_one_step():
         assert told == pytest.approx(means, abs=0.00501)
 
 
+def bandit_policies(nudge, episodes=600):
+    """What Delayed OPPO plays if the first cost is smaller by this share; draws are by episode."""
+    world = bl.environments.random_mdp(states=6, actions=3, horizon=5, seed=1)
+    agent = bl.DelayedOPPO(
+        world.problem,
+        transitions=world.mdp.transitions,
+        costs=bl.parts.Weighted(exploration=0.01),
+        update=bl.parts.Softmax(learning_rate=0.2),
+    )
+    line, played = bl.DelayLine(), []
+    for k in range(episodes):
+        played.append(agent.begin_episode().policy)
+        path = world.mdp.play(played[k], np.random.default_rng(k), k)
+        costs = world.costs.at(k)[0, path.states[:-1], path.actions]
+        line.push([path, bl.Costs(k, costs * (1 - nudge if k == 0 else 1))], 5)
+        agent.observe(line.release(k))
+    return np.array(played)
+
+
+def test_rounding_grows_in_bandit_runs():
+    """docs/notes.md: single long runs cannot be compared between implementations."""
+    apart = np.abs(bandit_policies(0.0) - bandit_policies(1e-15)).max(axis=(1, 2, 3))
+    assert 0 < apart[99] < 1e-13
+    assert 1e-9 < apart[299] < 1e-6
+    assert apart[-1] > 0.1
+
+
 @pytest.mark.long
 def test_what_dapo_leaves_of_the_gap():
     """docs/algorithms/dapo.md: four problems, delays of 0 and 20 episodes."""
