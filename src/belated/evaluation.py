@@ -26,8 +26,9 @@ from belated.core.arrays import Floats, Ints
 from belated.linear.exposure import HISTOGRAM, POOLED, unit_edges
 from belated.linear.logs import DecisionLog
 from belated.linear.reward import LARGEST
+from belated.sequences import Contest, Interval
 
-__all__ = ["DecisionLog", "Value", "shares", "value"]
+__all__ = ["Contest", "DecisionLog", "Interval", "Value", "follow", "shares", "value"]
 
 LEAST_SHARE = 0.05
 METHODS = ("ratio", "doubly robust")
@@ -199,3 +200,53 @@ def _model(log: DecisionLog, r: Floats, silence: float | None, actions: int) -> 
             b = x[mine].T @ (r[mine] - mean * share[mine])
             q[half == fold, a] = mean + x[half == fold] @ np.linalg.solve(V, b)
     return q
+
+
+def follow(
+    contest: Contest,
+    log: DecisionLog,
+    window: float | None,
+    *,
+    silence: float | None = 0.0,
+    probabilities: Floats | None = None,
+    policies: Floats | None = None,
+) -> None:
+    """Let a contest take what has become final in a growing log since the last call.
+
+    Args:
+        contest: lines that are compared; new ones for a new window.
+        log: all decisions so far.
+        window: the age at which an outcome is final; later reports do not count. None only if
+            all report: then a decision is final when it and all before it have reported.
+        silence: the outcome of decisions that do not report; None if all report.
+        probabilities: (n, A) of all actions, in place of those of the log.
+        policies: (n, L, A), if the lines are policies.
+    """
+    checks.instance("contest", contest, Contest)
+    checks.instance("log", log, DecisionLog)
+    if window is not None:
+        window = checks.real("window", window, 0.0)
+        end = int(np.searchsorted(log.decided, log.until - window, side="right"))
+    elif silence is None:
+        waiting = np.flatnonzero(~log.came)
+        end = int(waiting[0]) if len(waiting) else len(log)
+    else:
+        raise ValueError("window must be the age at which an outcome is final, got None")
+    if end < contest.decisions:
+        raise ValueError(f"log must begin with the {contest.decisions} decisions seen, got {end}")
+    new = slice(contest.decisions, end)
+    came = log.came[new]
+    if window is not None:
+        came = came & (log.reported[new] - log.decided[new] <= window)
+    if silence is None and not came.all():
+        raise ValueError(
+            f"silence must be a number: {(~came).sum()} decisions have not reported within "
+            f"the window {window}"
+        )
+    contest.extend(
+        log.actions[new],
+        (log.probabilities if probabilities is None else probabilities)[new],
+        np.where(came, log.rewards[new], silence or 0.0),
+        log.x[new] if contest.features else None,
+        None if policies is None else policies[new],
+    )

@@ -1,0 +1,376 @@
+"""Confidence sequences: intervals that stay valid however often, and whenever, somebody looks.
+
+Decision k shows the outcome r_k of action a_k, which was played with probability p_k. With a model
+q fitted on the decisions before it,
+
+    phi_k(a)   q(x_k, a) + 1[a_k = a] (r_k - q(x_k, a)) / p_k                     score of a line
+    y_k        u_k (phi_k(a) - phi_k(b)),  u_k fixed before x_k is seen
+    S, V, H    sum y_k,  sum y_k^2,  sum u_k
+
+S - sum_k u_k E[phi_k(a) - phi_k(b)] is a martingale, whatever the allocation and whatever changes
+for all lines alike. The wealth of a bet against "a is no better than b" is
+
+    exact        gamma-exponential mixture of exp(lam S + (log(1 - lam) + lam) V), where |y| <= 1
+                 (Howard, Ramdas, McAuliffe & Sekhon 2021, Proposition 9)
+    asymptotic   half-normal mixture of exp(lam S - lam^2 V / 2)
+                 (Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2024)
+
+and exceeds 1/alpha at some time with probability alpha at most. If outcomes are within R of each
+other and q among them, then |phi_k(a) - phi_k(b)| <= R / min(p_k), so u_k = min(p_k) / R makes the
+exact form possible. Without features p_k is known before the decision; with features u_k must not
+depend on it, because it depends on x_k, and the least probability of any decision takes its place.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import gammainc, gammaln, log_ndtr
+
+from belated.core import checks
+from belated.core.arrays import Floats, Ints
+
+TUNED = 25.0
+"""The variance, in squares of a typical outcome, at which intervals are narrowest."""
+ENOUGH = 20.0
+"""The effective number of outcomes from which asymptotic intervals begin."""
+FIRST, GROWTH = 50, 1.05
+"""The model is fitted anew after so many decisions, and whenever the log has grown so much."""
+CELLS = 10**6
+MANY = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate with an interval that is valid at every look.
+
+    Attributes:
+        value: the estimate.
+        low: the lower end.
+        high: the upper end.
+        exact: whether the level holds for every sample size, or only for large ones.
+    """
+
+    value: float
+    low: float
+    high: float
+    exact: bool
+
+
+def log_wealth(total: Floats | float, spread: Floats | float, rho: float, *, exact: bool) -> Floats:
+    """The log wealth of bets that a martingale which has come to `total` rises.
+
+    Args:
+        total: S less its expectation.
+        spread: V.
+        rho: the spread at which the bets are best.
+        exact: whether each step is at least -1; otherwise the bets are those of the normal limit.
+    """
+    s, v = np.maximum(np.asarray(total, dtype=float), 0.0), np.asarray(spread, dtype=float)
+    a = v + rho
+    if not exact:
+        found: Floats = 0.5 * np.log(4.0 * rho / a) + s * s / (2.0 * a) + log_ndtr(s / np.sqrt(a))
+        return found
+    z = s + a
+    prior = rho * math.log(rho) - gammaln(rho) - np.log(gammainc(rho, rho))
+    found = prior + gammaln(a) + np.log(gammainc(a, z)) - a * np.log(z) + s + v
+    return found
+
+
+def radius(spread: float, rho: float, alpha: float, *, exact: bool) -> float:
+    """The total whose wealth is 1/alpha: the martingale exceeds it with probability alpha."""
+
+    def lacking(total: float) -> float:
+        return float(log_wealth(total, spread, rho, exact=exact)) + math.log(alpha)
+
+    high = 4.0 * math.sqrt((spread + rho) * math.log(1.0 / alpha))
+    while lacking(high) < 0.0:
+        high *= 2.0
+    return float(brentq(lacking, 0.0, high, xtol=1e-9 * high))
+
+
+class Contest:
+    """Lines that are compared at every look, in the order of the decisions.
+
+    >>> contest = Contest(2, bounds=(0.0, 1.0))
+    >>> contest.extend([0, 1, 0], np.full((3, 2), 0.5), [1.0, 0.0, 0.0])
+    >>> contest.winner() is None, contest.exact
+    (True, True)
+
+    Args:
+        lines: the number of lines: actions, or policies that choose among them.
+        features: the number of features of a decision.
+        actions: the number of actions, if the lines are policies.
+        level: the probability that no interval of a kind is ever wrong; it is split over the lines.
+        bounds: the smallest and the largest possible outcome, if they are known.
+        least: the smallest probability that any action of any decision has. It is needed for exact
+            intervals with features, or where only the probabilities of chosen actions are known.
+    """
+
+    def __init__(
+        self,
+        lines: int,
+        features: int = 0,
+        *,
+        actions: int | None = None,
+        level: float = 0.95,
+        bounds: tuple[float, float] | None = None,
+        least: float | None = None,
+    ) -> None:
+        self.lines = checks.integer("lines", lines, 2)
+        self.features = checks.integer("features", features, 0)
+        self.actions = self.lines if actions is None else checks.integer("actions", actions, 1)
+        self.level = checks.real("level", level, 0.5, 0.9999)
+        self.bounds = None if bounds is None else _bounds(bounds)
+        self.least = None if least is None else checks.real("least", least, 1e-12, 1.0)
+        self.decisions = 0
+        L, A, d = self.lines, self.actions, self.features + 1
+        self._whole = True  # whether all probabilities of every decision were given
+        self._of_policies = actions is not None
+        self._S, self._V, self._H = np.zeros((3, L, L))
+        self._T, self._U, self._N = np.zeros((3, L))  # sums of u phi, squares, and u, per line
+        self._gram, self._target = np.zeros((A, d, d)), np.zeros((A, d))
+        self._coefficients: Floats = np.zeros((A, d))
+        self._mean, self._total = 0.0, 0.0
+        self._square = np.full(L, float(A))  # recent mean square of the importance weights
+        self._weights = np.array([float(FIRST), *np.full(L, float(FIRST * A))])  # n, sums of w^2
+        self._moments = np.zeros(2)  # sums of squares and fourth powers of the residuals
+        self._rho = TUNED if self.bounds is not None else 0.0
+        self._next = FIRST
+
+    @property
+    def exact(self) -> bool:
+        """Whether the level holds for every sample size."""
+        return self.bounds is not None and (self._by_decision or self.least is not None)
+
+    @property
+    def _by_decision(self) -> bool:
+        """Whether the weight of a decision may depend on its own probabilities."""
+        return self._whole and not self.features and not self._of_policies
+
+    def extend(
+        self,
+        actions: object,
+        probabilities: object,
+        outcomes: object,
+        x: object = None,
+        policies: object = None,
+    ) -> None:
+        """Take the next decisions whose outcomes are final.
+
+        Args:
+            actions: (n,).
+            probabilities: (n, A) of all actions, 0 for those that could not be played, or (n,) of
+                the chosen ones.
+            outcomes: (n,).
+            x: features, (n, d).
+            policies: (n, L, A), if the lines are policies.
+        """
+        a = checks.whole_numbers("actions", actions, 0, self.actions - 1)
+        n = len(a)
+        if not n:
+            return
+        p = checks.floats("probabilities", probabilities, "(n,) or (n, A)", (1, 2))
+        r = checks.floats("outcomes", outcomes, "(n,)", (1,))
+        rows = np.zeros((n, 0)) if x is None else checks.numbers("x", x, "(n, d)")
+        for name, given, shape in (
+            ("probabilities", p, (n, self.actions)[: p.ndim]),
+            ("outcomes", r, (n,)),
+            ("x", rows, (n, self.features)),
+        ):
+            if given.shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got shape {given.shape}")
+        if not (np.isfinite(r).all() and np.isfinite(rows).all()):
+            raise ValueError("outcomes and x must be finite, got a number that is not")
+        played = p if p.ndim == 1 else p[np.arange(n), a]
+        if not 0.0 < played.min() <= played.max() <= 1.0 + 1e-9:
+            raise ValueError("probabilities of chosen actions must be above 0 and at most 1")
+        if self.least is not None and played.min() < self.least * (1.0 - 1e-9):
+            raise ValueError(f"least is {self.least:g}, but an action had {played.min():g}")
+        if self.bounds is not None and not self.bounds[0] <= r.min() <= r.max() <= self.bounds[1]:
+            raise ValueError(
+                f"outcomes must be within bounds {self.bounds}, got {r.min():g} to {r.max():g}"
+            )
+        if self._of_policies:
+            pi = checks.floats("policies", policies, "(n, L, A)", (3,))
+            if pi.shape != (n, self.lines, self.actions):
+                raise ValueError(
+                    f"policies must have shape {(n, self.lines, self.actions)}, got {pi.shape}"
+                )
+            checks.distributions("policies", pi)
+        else:
+            pi = np.zeros((n, 0, 0))
+        if p.ndim == 1:
+            if self.decisions and self._by_decision:
+                raise ValueError("probabilities must be (n, A) as before, got (n,)")
+            self._whole = False
+        most = max(CELLS // self.lines**2, 1)
+        start = 0
+        while start < n:
+            stop = min(n, start + most, start + self._next - self.decisions)
+            part = slice(start, stop)
+            self._take(a[part], p[part], played[part], r[part], rows[part], pi[part])
+            start = stop
+
+    def _take(self, a: Ints, p: Floats, played: Floats, r: Floats, x: Floats, pi: Floats) -> None:
+        """Add decisions to the sums; all of them use the model and the weights of the past."""
+        n, each = len(a), np.arange(len(a))
+        X = np.column_stack([x, np.ones(n)])
+        q = self._mean + X @ self._coefficients.T  # (n, A)
+        if self.bounds is not None:
+            q = np.clip(q, *self.bounds)
+        residual = r - q[each, a]
+        phi, chance = q, np.zeros((n, self.actions))
+        phi[each, a] += residual / played
+        chance[each, a] = 1.0 / played
+        if self._of_policies:
+            phi = np.einsum("nla,na->nl", pi, phi)
+            chance = np.einsum("nla,na->nl", pi, chance)
+        if self.bounds is not None or self.decisions >= FIRST:  # else nothing is known of the scale
+            self._add(phi, r, *self._unit(a, p))
+            self._moments += [(residual**2).sum(), (residual**4).sum()]
+
+        self.decisions += n
+        self._total += float(r.sum())
+        self._weights += [n, *(chance**2).sum(axis=0)]
+        for action in np.unique(a):
+            mine = a == action
+            self._gram[action] += X[mine].T @ X[mine]
+            self._target[action] += X[mine].T @ r[mine]
+        if self.decisions == self._next:
+            self._fit()
+
+    def _add(self, phi: Floats, r: Floats, u: Floats, alone: Floats) -> None:
+        """Add scores (n, L), with weights for pairs and for lines alone, to the sums."""
+        y = u * (phi[:, :, None] - phi[:, None, :])
+        self._S += y.sum(axis=0)
+        self._V += (y * y).sum(axis=0)
+        self._H += np.broadcast_to(u, y.shape).sum(axis=0)
+        seen = phi if self._alone_weighted else r[:, None]
+        self._T += (alone * seen).sum(axis=0)
+        self._U += ((alone * (seen - self._centre())) ** 2).sum(axis=0)
+        self._N += np.broadcast_to(alone, phi.shape).sum(axis=0)
+
+    @property
+    def _alone_weighted(self) -> bool:
+        """Whether values need weights: with features, lines are played for different visitors."""
+        return bool(self.features) or self._of_policies
+
+    def _centre(self) -> Floats:
+        """What is expected of each line before a decision, (L,)."""
+        expected = self._mean + (0.0 if self._alone_weighted else self._coefficients[:, 0])
+        within = (-math.inf, math.inf) if self.bounds is None else self.bounds
+        centre: Floats = np.clip(np.broadcast_to(expected, self.lines), *within)
+        return centre
+
+    def _unit(self, a: Ints, p: Floats) -> tuple[Floats, Floats]:
+        """The weights u: of each pair, (n, L, L), and of each line, (n, L); n may be 1."""
+        scale = 1.0 if self.bounds is None else 1.0 / (self.bounds[1] - self.bounds[0])
+        if self.exact:
+            single = np.full(self.lines, 0.0 if self.least is None else self.least)
+            pairs = np.full((1, self.lines, self.lines), single[0])
+        else:
+            single = 1.0 / self._square
+            pairs = 2.0 / (self._square[:, None] + self._square)[None]
+        alone = single[None]
+        if self._by_decision:
+            pairs = np.minimum(p[:, :, None], p[:, None, :])
+        elif p.ndim == 2 and not self._of_policies:  # what could not be played is not compared
+            could = p > 0.0
+            pairs, alone = pairs * (could[:, :, None] & could[:, None, :]), alone * could
+        if not self._alone_weighted:
+            alone = (a[:, None] == np.arange(self.lines)).astype(float)
+        return pairs * scale, alone * scale
+
+    def _fit(self) -> None:
+        """Fit the model on all decisions so far; the next ones use it."""
+        counts = self._gram[:, -1, -1]
+        self._mean = self._total / self.decisions
+        squares = self._gram.diagonal(axis1=1, axis2=2).sum(axis=0) / self.decisions
+        ridge = np.diag(np.maximum(squares, 1e-12))
+        target = self._target - self._mean * self._gram[:, -1]
+        solved = np.linalg.solve(self._gram + ridge, target[..., None])[..., 0]
+        self._coefficients = np.asarray(solved, dtype=np.float64)
+        self._coefficients[counts == 0.0] = 0.0
+        self._square = self._weights[1:] / self._weights[0]
+        self._weights *= 0.5
+        squares, fourth = self._moments
+        if not self._rho and squares**2 >= ENOUGH * fourth > 0.0:
+            self._rho = TUNED * fourth / squares
+        self._next = max(self._next + FIRST, math.ceil(self._next * GROWTH))
+
+    # Answers
+
+    def difference(self, line: int, other: int) -> Interval:
+        """The value of a line less that of another, with both ends at the level."""
+        S, V, H = (float(sums[line, other]) for sums in (self._S, self._V, self._H))
+        return self._interval(S, V, H, self.lines, self.exact)
+
+    def value(self, line: int) -> Interval:
+        """The value of a line per decision. It assumes that outcomes do not change over time."""
+        T, U, N = float(self._T[line]), float(self._U[line]), float(self._N[line])
+        exact = self.exact or (self.bounds is not None and not self._alone_weighted)
+        found = self._interval(T, U, N, 2 * self.lines, exact)
+        low, high = (-math.inf, math.inf) if self.bounds is None else self.bounds
+        return Interval(found.value, max(found.low, low), min(found.high, high), exact)
+
+    def _interval(
+        self, total: float, spread: float, weight: float, split: int, exact: bool
+    ) -> Interval:
+        found = total / weight if weight > 0.0 else math.nan
+        if not (self._rho and weight > 0.0):
+            return Interval(found, -math.inf, math.inf, exact)
+        error = radius(spread, self._rho, (1.0 - self.level) / split, exact=exact) / weight
+        return Interval(found, found - error, found + error, exact)
+
+    def winner(self, among: object = None) -> int | None:
+        """The line that is better than all others (of these), or None while that is not sure."""
+        lines = list(range(self.lines)) if among is None else list(among)  # type: ignore[call-overload]
+        if not self._rho or len(lines) < 2:
+            return None
+        wealth = log_wealth(self._S, self._V, self._rho, exact=self.exact)
+        sure = wealth >= math.log(self.lines / (1.0 - self.level))
+        found = [a for a in lines if all(sure[a, b] for b in lines if b != a)]
+        return found[0] if found else None
+
+    def still(self, line: int, gaps: Floats, shares: Floats) -> float:
+        """About how many more decisions make it sure that a line wins; infinite if never.
+
+        Args:
+            line: the line that leads.
+            gaps: (L,) by how much it is better than each line.
+            shares: (L,) the share of the decisions that plays each line from now on.
+        """
+        scale = 1.0 if self.bounds is None else 1.0 / (self.bounds[1] - self.bounds[0])
+        square = self._moments[0] / max(self.decisions, 1) * scale**2
+        enough = math.log(self.lines / (1.0 - self.level))
+        longest = 0.0
+        for other in np.flatnonzero(np.isfinite(gaps) & (np.arange(self.lines) != line)):
+            p, q = float(shares[line]), float(shares[other])
+            u = min(p, q) if self._by_decision or self.least is None else self.least
+            if not (self._rho and u > 0.0 and gaps[other] > 0.0):
+                return math.inf
+            S, V = float(self._S[line, other]), float(self._V[line, other])
+            rise, spread = u * gaps[other] * scale, u * u * square * (1.0 / p + 1.0 / q)
+
+            def lacking(
+                n: float, S: float = S, V: float = V, rise: float = rise, spread: float = spread
+            ) -> float:
+                total, variance = S + n * rise, V + n * spread
+                return enough - float(log_wealth(total, variance, self._rho, exact=self.exact))
+
+            if lacking(MANY) > 0.0:
+                return math.inf
+            if lacking(0.0) > 0.0:
+                longest = max(longest, float(brentq(lacking, 0.0, MANY, xtol=1.0)))
+        return longest
+
+
+def _bounds(given: tuple[float, float]) -> tuple[float, float]:
+    low, high = (checks.real("bounds", end, -math.inf) for end in given)
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(f"bounds must be two finite numbers that rise, got {checks.show(given)}")
+    return low, high
