@@ -1,4 +1,4 @@
-"""What `recommend` learns in 2,500 episodes, beside posterior sampling and version 0.2.0's agents.
+"""What `recommend` learns in 2,500 episodes, beside posterior sampling.
 
 python benchmarks/practice.py               all tables, to benchmarks/PRACTICE.md; half an hour
 python benchmarks/practice.py bandit full   some scores only: bandit, deep, full, deep_full, lost
@@ -20,7 +20,6 @@ import numpy as np
 from rich.progress import track
 
 import belated as bl
-from belated.tabular.parts.predicted import KEEP
 from belated.tabular.rivals import PosteriorSampling
 
 HERE = Path(__file__).parent
@@ -137,40 +136,15 @@ DEEP: dict[Callable[[np.random.Generator, int], Case], str] = {
 Make = Callable[[bl.Problem, int, int], bl.Agent]
 
 
-def earlier(problem: bl.Problem, total_delay: int, seed: int) -> bl.Agent:
-    """What version 0.2.0 recommended under bandit feedback."""
-    share = min(0.04, max(0.01, 0.1 / problem.horizon))
-    plans = (bl.parts.Planned(), bl.parts.Planned(keep=0.9))
-    return bl.DelayedOPPO(
-        problem,
-        transitions=bl.parts.Observed(),
-        costs=bl.parts.Predicted(),
-        update=bl.parts.Blend(bl.parts.RegretMatching(), *plans),
-        explore=bl.parts.UniformShare(share),
-    )
-
-
-def earlier_full(problem: bl.Problem, total_delay: int, seed: int) -> bl.Agent:
-    """What version 0.2.0 recommended under full information."""
-    plans = (bl.parts.Planned(keep=keep) for keep in KEEP)
-    return bl.DelayedOPPO(
-        problem,
-        transitions=bl.parts.Observed(),
-        costs=bl.parts.Revealed(),
-        update=bl.parts.Blend(bl.parts.RegretMatching(), *plans),
-    )
-
-
 def recommended(information: str) -> Make:
     return lambda problem, D, seed: bl.recommend(problem, information=information, seed=seed)
 
 
 BANDIT: dict[str, Make] = {
     "recommend": recommended("bandit"),
-    "0.2.0": earlier,
     "PSRL": lambda problem, D, seed: PosteriorSampling(problem, seed=seed),
 }
-FULL: dict[str, Make] = {"recommend": recommended("full"), "0.2.0": earlier_full}
+FULL: dict[str, Make] = {"recommend": recommended("full")}
 
 
 def once(key: str, compute: Callable[[], float]) -> float:

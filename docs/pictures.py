@@ -262,44 +262,6 @@ def changing(episodes: int, every: int, seed: int) -> bl.World:
     return bl.World(world.mdp, bl.costs.sequence((rng.random(means.shape) < means).astype(float)))
 
 
-def predicted(path: Path) -> None:
-    """Three ways to use suffered costs, with one update."""
-
-    def using(costs: object) -> MakeAgent:
-        return lambda problem, p, d: bl.DelayedOPPO(
-            problem,
-            transitions=p,
-            costs=costs,
-            update=bl.parts.RegretMatching(),
-            explore=bl.parts.UniformShare(0.02),
-        )
-
-    agents = {
-        "Predicted()": using(bl.parts.Predicted()),
-        "Averaged(scale=0.1)": using(bl.parts.Averaged(scale=0.1)),
-        "Weighted(0.1)": using(bl.parts.Weighted(0.1)),
-    }
-    learning(path, changing(2100, 700, 3), bl.delays.geometric(10), 2100, agents, smooth=3)
-
-
-def blend(path: Path) -> None:
-    """Three members, each alone, and their blend."""
-
-    def updated(update: object) -> MakeAgent:
-        return lambda problem, p, d: bl.DelayedOPPO(
-            problem, transitions=bl.parts.Observed(), update=update
-        )
-
-    members = bl.parts.RegretMatching(), bl.parts.Planned(), bl.parts.Planned(keep=0.98)
-    agents = {
-        "Blend of the three": updated(bl.parts.Blend(*members)),
-        "RegretMatching()": updated(members[0]),
-        "Planned()": updated(members[1]),
-        "Planned(keep=0.98)": updated(members[2]),
-    }
-    learning(path, changing(2000, 1000, 5), bl.delays.geometric(20), 2000, agents, smooth=3)
-
-
 def dapo(path: Path) -> None:
     """DAPO and OPPO under bandit feedback, with the theory's rates and with ten times them."""
 
@@ -432,7 +394,7 @@ def main(folder: Path) -> None:
 
 
 LEARNING = (
-    oppo, regret_matching, predicted, blend, oreps, ucbvi, skipping, doubling, parallel, pipeline,
+    oppo, regret_matching, oreps, ucbvi, skipping, doubling, parallel, pipeline,
     dapo, ftrl, uob_reps, zimmert_seldin, lazy,
 )  # fmt: skip
 

@@ -7,19 +7,13 @@ from pathlib import Path
 import belated as bl
 from belated.parts import (
     Averaged,
-    Blend,
     Bonus,
     Confidence,
     FewVisits,
-    Observed,
-    Planned,
-    Predicted,
     RegretMatching,
     Softmax,
-    UniformShare,
     Weighted,
 )
-from belated.tabular.mixture import Mixture
 from belated.tabular.oreps.doubling import DoublingFTRL
 
 sys.path.append(str(Path(__file__).parents[1]))  # for the rivals, where pytest has not added it
@@ -89,26 +83,6 @@ AGENTS: dict[str, Callable[[bl.World], bl.Agent]] = {
     "practice full known": lambda w: bl.recommend(w.problem, information="full", **known(w)),
     "practice bandit": lambda w: bl.recommend(w.problem, information="bandit"),
     "practice bandit known": lambda w: bl.recommend(w.problem, information="bandit", **known(w)),
-    "predicted exploring": lambda w: bl.DelayedOPPO(
-        w.problem,
-        transitions=Observed(1.0),
-        costs=Predicted(0.05),
-        update=Blend(Softmax(0.3), Planned(keep=0.98), RegretMatching()),
-        explore=FewVisits(1),
-    ),
-    "predicted confidence": lambda w: bl.DelayedOPPO(
-        w.problem,
-        transitions=NARROW,
-        costs=Predicted(),
-        update=Softmax(),
-        explore=UniformShare(0.1),
-    ),
-    "mixture": lambda w: Mixture(
-        bl.DelayedOPPO(w.problem, update=RegretMatching(), **known(w)),
-        bl.DelayedOPPO(w.problem, update=Softmax(1.0), **known(w)),
-        bl.DelayedOREPS(w.problem, learning_rate=0.3, **known(w)),
-        **known(w),
-    ),
     "skipping practice bandit": lambda w: bl.wrappers.Skipping(
         bl.recommend(w.problem, information="bandit"), 4
     ),

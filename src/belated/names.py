@@ -31,17 +31,12 @@ RIVALS = {
 
 PARTS = {
     "Averaged": "tabular.parts.costs",
-    "Blend": "tabular.parts.blend",
     "Bonus": "tabular.parts.transitions",
     "Confidence": "tabular.parts.transitions",
     "FewVisits": "tabular.parts.explore",
-    "Observed": "tabular.parts.transitions",
-    "Planned": "tabular.parts.planned",
-    "Predicted": "tabular.parts.predicted",
     "RegretMatching": "tabular.parts.regret_matching",
     "Revealed": "tabular.parts.costs",
     "Softmax": "tabular.parts.update",
-    "UniformShare": "tabular.parts.explore",
     "Weighted": "tabular.parts.costs",
 }
 """Parts of `DelayedOPPO`, public as `belated.parts`."""
@@ -66,7 +61,6 @@ SAVED = {
     "DoublingFTRL": "tabular.oreps.doubling",
     "Features": "linear.features",
     "Inbox": "core.inbox",
-    "Mixture": "tabular.mixture",
     "Problem": "tabular.problem",
     "Transitions": "tabular.transitions",
 }

@@ -100,13 +100,12 @@ KINDS = {
     ),
     "transitions": (
         agent_parts.TRANSITIONS,
-        {"known": {}, "confidence": {}, "bonus": {"scale": 2.0}, "observed": {}},
+        {"known": {}, "confidence": {}, "bonus": {"scale": 2.0}},
     ),
     "cost part": (
         agent_parts.COST_PARTS,
         {
             "averaged": {"pooled": True},
-            "predicted": {"exploration": 0.2},
             "revealed": {},
             "weighted": {"exploration": 0.1},
         },
@@ -114,16 +113,11 @@ KINDS = {
     "update": (
         agent_parts.UPDATES,
         {
-            "blend": {"updates": ["regret_matching", part("softmax", scale=2.0)]},
-            "planned": {"bonus": 0.5},
             "regret_matching": {"hints": False},
             "softmax": {"learning_rate": 0.3},
         },
     ),
-    "explore": (
-        agent_parts.EXPLORES,
-        {"few_visits": {"max_delay": "realised"}, "uniform_share": {"share": 0.1}},
-    ),
+    "explore": (agent_parts.EXPLORES, {"few_visits": {"max_delay": "realised"}}),
 }
 DECISIONS = ("linear_sampler",)
 WORLDS = (*scenes.DECISIONS, "of_world")

@@ -22,7 +22,7 @@ KEYS = ("path", *range(H))
 def bandit():
     return bl.DelayedOPPO(
         WORLD.problem,
-        transitions=bl.parts.Observed(),
+        transitions=bl.parts.Bonus(0.3),
         costs=bl.parts.Averaged(),
         update=bl.parts.Softmax(0.5),
     )

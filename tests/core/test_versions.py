@@ -99,7 +99,7 @@ def test_rows_that_are_never_looked_at_are_not_kept(by_difference):
     np.testing.assert_array_equal(flat[[0, 4]], given.reshape(-1, 3)[[0, 4]])
 
 
-KNOWING = ("known", "mixture")
+KNOWING = ("known",)
 """Names of agents that know the transitions, and need no row that cannot be reached."""
 
 

@@ -75,23 +75,21 @@ def test_the_files_of_the_page_can_be_built():
 def test_whole_parts_lists_and_own_cases():
     cased = dataclasses.replace(
         SWEPT,
-        agents=(Learner("B", part("oppo", update=part("blend", updates=["softmax", "planned"]))),),
-        cases=(Case("late", delays=part("lost", probability=0.1, otherwise=part("none"))),),
+        agents=(Learner("B", part("oppo", update="softmax")),),
+        cases=(Case("late", delays=part("by_action", models=["none", "none"])),),
         sweep={
-            "agents.b.update.updates.1.bonus": [0.1, 0.3],
-            "delays.otherwise": ["none", {"kind": "fixed", "delay": 3}],
+            "agents.b.update": ["softmax", "regret_matching"],
+            "delays.models.1": ["none", {"kind": "fixed", "delay": 3}],
         },
         select=None,
     )
-    assert cased.learners[1].agent.values["update"].values["updates"] == (
-        part("softmax"),
-        part("planned", bonus=0.3),
-    )
+    assert cased.learners[1].agent.values["update"] == part("regret_matching")
     assert cased.case_names() == [
-        "late, delays.otherwise = none",
-        "late, delays.otherwise = fixed (delay = 3)",
+        "late, delays.models.1 = none",
+        "late, delays.models.1 = fixed (delay = 3)",
     ]
-    assert cased.scene(cased.case_names()[1]).delays.values["otherwise"] == part("fixed", delay=3)
+    delays = cased.scene(cased.case_names()[1]).delays
+    assert delays.values["models"] == (part("none"), part("fixed", delay=3))
     assert toml.loads(toml.dumps(cased)) == cased
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import belated as bl
 import oracles
-from belated.parts import Blend, Bonus, Confidence, Revealed, Softmax, Weighted
+from belated.parts import Bonus, Confidence, Revealed, Softmax, Weighted
 from belated.tabular.kernels.weights import softmax
 from belated.tabular.parts.costs import importance_weighted
 from belated.tabular.trial import check_policy, feedback
@@ -107,8 +107,6 @@ def arguments(item):
     """The arguments of an agent or a part, or the items of a list, by name."""
     if isinstance(item, list | tuple):
         return dict(enumerate(item))
-    if isinstance(item, Blend):
-        return {"updates": item.updates}
     if hasattr(item, "configuration"):
         return item.configuration()
     if dataclasses.is_dataclass(item) and not isinstance(item, bl.Problem | bl.Transitions):
@@ -132,10 +130,6 @@ def remade(item, path, value):
     given[path[0]] = remade(given[path[0]], path[1:], value)
     if isinstance(item, list | tuple):
         return [*given.values()]
-    if isinstance(item, Blend):
-        return Blend(*given["updates"])
-    if isinstance(item, bl.tabular.mixture.Mixture):
-        return bl.tabular.mixture.Mixture(*given.pop("agents"), **given)
     if isinstance(item, bl.wrappers.Parallel | bl.wrappers.Bold):
         agent = given.pop("agent")
         return type(item)(lambda: agent, **given)

@@ -5,16 +5,7 @@ import json
 import numpy as np
 import pytest
 
-import belated as bl
 import recorded
-from belated.parts import (
-    Blend,
-    Observed,
-    Planned,
-    Predicted,
-    RegretMatching,
-    UniformShare,
-)
 
 STORED = json.loads(recorded.FILE.read_text())
 CASES = [
@@ -38,9 +29,9 @@ CHANGED = {
         *("skipping practice bandit", "parallel practice full", "bold practice bandit"),
         *("pipeline practice full", "inbox practice bandit", "inbox grace"),
     ),
-    "weights by regret matching+": ("mixture",),
-    "an option that is gone": (  # use_costs, share_model, ties
+    "an option or an agent that is gone": (  # use_costs, share_model, ties, Blend, Mixture
         *("oppo bonus full exploring", "parallel bonus full", "dapo known in turn"),
+        *("predicted exploring", "predicted confidence", "mixture"),
     ),
 }
 """Entries whose policies are not those of 0.2.0, by the reason; CHANGELOG.md has the table."""
@@ -55,24 +46,3 @@ def test_no_other_policy_has_moved_since_0_2():
     }
     assert len(BEFORE) == 63
     assert moved == expected
-
-
-def recommended_by_0_2(world, information, *, known):
-    """The agent that `recommend` composed in 0.2.0."""
-    given = {"transitions": world.mdp.transitions if known else Observed(0.3)}
-    plans = [RegretMatching(), Planned(keep=1.0), Planned(keep=0.98), Planned(keep=0.9)]
-    if information == "bandit":
-        plans = [RegretMatching(), Planned(), Planned(keep=0.9)]
-        share = UniformShare(0.1 / world.problem.horizon)
-        given |= {"costs": Predicted(0.1), "explore": share}
-    return bl.DelayedOPPO(world.problem, update=Blend(*plans), **given)
-
-
-@pytest.mark.parametrize("known", [False, True])
-@pytest.mark.parametrize("information", ["full", "bandit"])
-def test_the_default_of_0_2_still_plays_its_policies(information, known):
-    """Policies changed because the default did, not because its parts did."""
-    world = recorded.worlds()["per step"][0]
-    found = recorded.record(world, lambda w: recommended_by_0_2(w, information, known=known))
-    name = f"per step: practice {information}{' known' if known else ''}"
-    np.testing.assert_allclose(found["values"], BEFORE[name], atol=1e-9)

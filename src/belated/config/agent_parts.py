@@ -7,14 +7,11 @@ from typing import Any
 
 from belated.config.briefing import Told, in_numbers
 from belated.config.registry import Maker, Registry, by_name, like
-from belated.tabular.parts.blend import Blend
 from belated.tabular.parts.costs import Averaged, Revealed, Weighted
-from belated.tabular.parts.explore import FewVisits, UniformShare
-from belated.tabular.parts.planned import Planned
-from belated.tabular.parts.predicted import Predicted
+from belated.tabular.parts.explore import FewVisits
 from belated.tabular.parts.regret_matching import RegretMatching
-from belated.tabular.parts.transitions import Bonus, Confidence, Observed
-from belated.tabular.parts.update import Softmax, UpdatePart
+from belated.tabular.parts.transitions import Bonus, Confidence
+from belated.tabular.parts.update import Softmax
 from belated.tabular.transitions import Transitions
 
 
@@ -34,15 +31,10 @@ def weighted(told: Told, /, exploration: float | None = None) -> Weighted:
     return Weighted(exploration=exploration)
 
 
-def blend(updates: tuple[UpdatePart, ...]) -> Blend:
-    """Several updates, weighted by what each would have cost."""
-    return Blend(*updates)
-
-
-def _registry(*makers: Maker, same: tuple[str, ...] = ()) -> Registry:
+def _registry(*makers: Maker) -> Registry:
     named = by_name(*makers).items()
     kinds = {name: _from_class(m) if isinstance(m, type) else m for name, m in named}
-    return Registry(kinds, same=same)
+    return Registry(kinds)
 
 
 def _from_class(part: type) -> Maker:
@@ -52,10 +44,10 @@ def _from_class(part: type) -> Maker:
     return like(part, made, inspect.signature(part).parameters.values())
 
 
-TRANSITIONS = _registry(known, Confidence, Bonus, Observed)
-COST_PARTS = _registry(Revealed, weighted, Averaged, Predicted)
-UPDATES = _registry(Softmax, RegretMatching, Planned, blend, same=("updates",))
-EXPLORES = _registry(FewVisits, UniformShare)
+TRANSITIONS = _registry(known, Confidence, Bonus)
+COST_PARTS = _registry(Revealed, weighted, Averaged)
+UPDATES = _registry(Softmax, RegretMatching)
+EXPLORES = _registry(FewVisits)
 PARTS = {
     "transitions": TRANSITIONS,
     "costs": COST_PARTS,

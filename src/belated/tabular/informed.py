@@ -46,7 +46,7 @@ from belated.tabular.kernels.planning import Rows
 from belated.tabular.parts.costs import REVEALED
 from belated.tabular.parts.pending import Pending
 from belated.tabular.parts.regret_matching import RegretMatching
-from belated.tabular.parts.transitions import FrequencyModel, KnownModel, Observed, matching
+from belated.tabular.parts.transitions import FrequencyModel, KnownModel, matching
 from belated.tabular.parts.update import Arrival, Outlook
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
@@ -64,6 +64,8 @@ TOLL = 0.1
 """The cost per step added for regret matching+, so that the plan wins ties."""
 LEAN = 0.2
 """Optimism, in standard deviations of the next value."""
+BONUS = 0.3
+"""The scale of the bonus in the Q of regret matching+."""
 NEW = 0.01
 """The prior weight of an unvisited next state in every visited row, in visits."""
 LEAST_WEIGHT = 0.01
@@ -152,7 +154,7 @@ class InformedPlanner(Learner[Suggested]):
         self._model: KnownModel | FrequencyModel = (
             KnownModel(problem, transitions)
             if transitions is not None
-            else Observed().start(problem, REVEALED)
+            else FrequencyModel(problem, BONUS, free=False)
         )
         T = len(self._rows.successors)
         self._trust = deep_planning.Trust(
@@ -222,7 +224,7 @@ class InformedPlanner(Learner[Suggested]):
         self._pending.give_up(self.begun)
         missing = self._waiting.begin()
         coming = min(float(missing), self._waiting.mean_delay)
-        outlook = Outlook(missing, coming, self._model, REVEALED, None)
+        outlook = Outlook(missing, coming)
         matched = frozen(self._match.policy(self._matched, outlook))
         if self._said is None:
             said = np.empty(self._means.shape)

@@ -83,13 +83,13 @@ class DelayedOPPO(Learner[PlayedPolicy]):
 
     Args:
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
-        transitions: the true `Transitions`, or the treatment of unknown ones: `Confidence()`,
-            `Bonus()` or `Observed()`.
+        transitions: the true `Transitions`, or the treatment of unknown ones: `Confidence()`
+            or `Bonus()`.
         costs: `Revealed()` under full information; under bandit feedback `Weighted(exploration)`
-            or `Predicted()` for any costs, or `Averaged()` for costs from fixed distributions.
-        update: how the policy follows from the feedback: `Softmax(learning_rate)`,
-            `RegretMatching()`, `Planned()` or a `Blend(...)` of several.
-        explore: `FewVisits(...)` for explicit exploration, `UniformShare(...)`, or None.
+            for any costs, or `Averaged()` for costs from fixed distributions.
+        update: how the policy follows from the feedback: `Softmax(learning_rate)` or
+            `RegretMatching()`.
+        explore: `FewVisits(...)` for explicit exploration, or None.
 
     Example:
         >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
@@ -153,12 +153,15 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         paths, entries = self._ledger.take(records)
         self._model.learn(paths, self.begun)
         ready = [
-            (entry, self._cost_part.learn(self._costs, entry.path, entry.costs.values))
+            entry
             for entry in entries
             if entry.costs is not None and not (self._waits_for_paths and entry.path is None)
         ]
-        for entry, lesson in ready:
-            self._learn(entry, lesson)
+        for entry in ready:
+            assert entry.costs is not None
+            self._cost_part.learn(self._costs, entry.path, entry.costs.values)
+        for entry in ready:
+            self._learn(entry)
             self._waiting.arrive(entry.number)
             self._ledger.settle(entry)
         self._let_go()
@@ -208,7 +211,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
     def _next_policy(self) -> Floats:
         missing = self._waiting.begin()
         coming = min(float(missing), self._waiting.mean_delay)
-        outlook = Outlook(missing, coming, self._model, self._cost_part, self._costs)
+        outlook = Outlook(missing, coming)
         policy = frozen(self._update_part.policy(self._update, outlook))
         mask = self._explore_part.mask(self._explore)
         self._now = PlayedPolicy(self._versions.keep(policy), mask, self._model.arrived)
@@ -229,11 +232,8 @@ class DelayedOPPO(Learner[PlayedPolicy]):
             },
         )
 
-    def _learn(self, entry: Open[PlayedPolicy], lesson: object = None) -> None:
-        """Update by an episode, unless it met its mask, is too late or belongs to an earlier phase.
-
-        lesson: what the cost part returned when it learned from the episode.
-        """
+    def _learn(self, entry: Open[PlayedPolicy]) -> None:
+        """Update by an episode, unless it met its mask, is too late or of an earlier phase."""
         played, costs = entry.memory, entry.costs
         too_late = is_past(entry.number, self.begun - 1, self._threshold)
         if played is None or costs is None or too_late:
@@ -249,7 +249,6 @@ class DelayedOPPO(Learner[PlayedPolicy]):
             lambda: frozen(self._explore_part.mixed(policy, played.mask)),
             model,
             self.begun,
-            lesson,
         )
         estimate = frozen(self._cost_part.estimate(self._costs, seen))
         self._update_part.learn(self._update, Arrival(policy, estimate, model))

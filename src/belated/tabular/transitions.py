@@ -29,7 +29,7 @@ class Transitions:
         (1, 2, 1, 2)
     """
 
-    gives: ClassVar[tuple[str, ...]] = ("plans", "upper bounds")
+    gives: ClassVar[tuple[str, ...]] = ("upper bounds",)
 
     successors: Indices
     probabilities: Floats

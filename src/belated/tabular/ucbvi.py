@@ -32,7 +32,6 @@ from belated.core.learner import Learner
 from belated.core.ledger import Open
 from belated.core.stored import Distributions, Field, Flag, Inside
 from belated.tabular.kernels import optimism, planning
-from belated.tabular.kernels.optimism import Bonuses
 from belated.tabular.oppo_tuning import Stochastic
 from belated.tabular.parts.composition import judge
 from belated.tabular.parts.costs import Averaged
@@ -123,12 +122,7 @@ class DelayedUCBVI(Learner[bool]):
         self._model: KnownModel | FrequencyModel = (
             KnownModel(problem, matching(problem, transitions))
             if isinstance(transitions, Transitions)
-            else FrequencyModel(
-                problem,
-                1.0,
-                Bonuses(last=True, free=True, clip=True),
-                getattr(transitions, "delta", 0.1),
-            )
+            else FrequencyModel(problem, 1.0, delta=getattr(transitions, "delta", 0.1))
         )
         self._cost_part, self._explore_part = costs, no_exploration(explore)
         self._costs = costs.start(problem)

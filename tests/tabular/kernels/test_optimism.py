@@ -13,7 +13,6 @@ import oracles
 from belated.core.arrays import frozen
 from belated.tabular.kernels.optimism import (
     FEW,
-    Bonuses,
     Box,
     Frequencies,
     Scratch,
@@ -23,6 +22,7 @@ from belated.tabular.kernels.optimism import (
     sort_values,
     with_bonus,
 )
+from belated.tabular.parts.transitions import FrequencyModel
 
 
 def dense_bounds(box, S):
@@ -222,21 +222,13 @@ def test_upper_occupancy_bounds_every_member_of_the_set(seed):
         assert np.all(reach >= occupancy[np.arange(H), path[:H]] - 1e-12)
 
 
-PARTS = {  # the part, its costs, and: bonus of the last step, unseen rows are free, clipped
-    "bonus": (bl.parts.Bonus, bl.parts.Revealed(), 1, True, True),
-    "observed, full": (bl.parts.Observed, bl.parts.Revealed(), 0, False, True),
-    "observed, bandit": (bl.parts.Observed, bl.parts.Predicted(), 1, False, False),
-}
-
-
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("free", [True, False])
 @given(st.integers(0, 10_000), st.floats(0, 2), st.booleans())
-def test_the_bonus_backup_is_its_formula(name, seed, scale, homogeneous):
-    part, kind, last, free, clip = PARTS[name]
+def test_the_bonus_backup_is_its_formula(free, seed, scale, homogeneous):
     rng = np.random.default_rng(seed)
     H, S, A = 4, 5, 3
     world = bl.environments.random_mdp(S, A, H, homogeneous=homogeneous, seed=seed)
-    dynamics = part(scale).start(world.problem, kind)
+    dynamics = FrequencyModel(world.problem, scale, free=free)
     T = 1 if homogeneous else H
     counts = np.zeros((T, S, A, S))
     uniform = np.full((H, S, A), 1 / A)
@@ -253,15 +245,14 @@ def test_the_bonus_backup_is_its_formula(name, seed, scale, homogeneous):
     V = np.zeros(S)
     for h in reversed(range(H)):
         t = min(h, T - 1)
-        bonus = scale * (last if h == H - 1 else 1)
+        bonus = 0.0 if h == H - 1 and not free else scale
         Q = costs[0] - bonus / np.sqrt(np.maximum(n[t], 1)) + pbar[t] @ V
-        Q = np.clip(Q, 0, H - h) if clip else Q
+        Q = np.clip(Q, 0, H - h)
         Q[(n[t] == 0) & free] = 0
         np.testing.assert_allclose(total[h], Q, atol=1e-12)
         V = (policy[h] * Q).sum(-1)
-    bonuses = Bonuses(bool(last), free, clip)
     read_only = (frozen(costs), frozen(policy))
-    first = with_bonus(dynamics.model.frequencies, bonuses, *read_only, total)
+    first = with_bonus(dynamics.model.frequencies, free, *read_only, total)
     np.testing.assert_allclose(first, V, atol=1e-12)
     steps = [pbar[min(h, T - 1)] for h in range(H)]
     plain, _ = oracles.values(steps, oracles.per_step(costs, H), policy)

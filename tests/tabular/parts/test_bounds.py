@@ -1,4 +1,4 @@
-"""Bounds that hold on every run, at every K: regret matching+, the anytime rule, mixtures.
+"""Bounds that hold on every run, at every K: regret matching+, the anytime rule.
 
 Full information, known transitions; costs random, chosen against the policy that is played, or in
 the blocks of the lower bound; delays of every kind, lost feedback included.
@@ -12,7 +12,6 @@ import pytest
 
 import belated as bl
 import oracles
-from belated.tabular.mixture import Mixture
 
 KINDS = ["random", "adaptive", "blocks", "one arm"]
 DELAYS = ["none", "geometric", "fixed", "reversed", "lost", "bursts", "huge"]
@@ -249,82 +248,6 @@ class Noting:
         self.agent.observe(records)
         waiting = self.agent._waiting
         self.notes.append((waiting.total, waiting.given_up, waiting.late, self.coming))
-
-
-@pytest.mark.parametrize("delay", DELAYS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_mixture_is_as_good_as_its_best_member_on_every_interval(kind, delay):
-    rng = np.random.default_rng([8, DELAYS.index(delay), KINDS.index(kind)])
-    H, S, A, K = 3, 2, 2, 100
-    mdp, delays = problem_of(rng, H, S, A), delays_of(delay, K, rng)
-    p, start = oracles.dense(mdp), mdp.problem.start_probabilities
-
-    def members():
-        known = {"transitions": mdp.transitions}
-        return [
-            bl.DelayedOPPO(mdp.problem, update=update, **known)
-            for update in (bl.parts.RegretMatching(), bl.parts.Softmax(0.01), bl.parts.Softmax(2.0))
-        ]
-
-    agent = Weighing(Mixture(*members(), transitions=mdp.transitions))
-    functions, values = play(mdp, agent, kind, delays, rng)
-    alone = np.zeros((3, K))  # every member learns as if it had played
-    for i, member in enumerate(members()):
-        line = bl.DelayLine()
-        for k in range(K):
-            policy = member.begin_episode().policy
-            alone[i, k] = start @ oracles.values(p, functions[k], policy)[0][0]
-            line.push([bl.Costs(k, functions[k])], int(delays[k]))
-            member.observe(line.release(k))
-    due = np.arange(K) + delays
-    for k in range(K):
-        came = due[: k + 1] <= k
-        terms = 2 * (came.sum() + 2 * delays[: k + 1][came].sum())  # (N - 1) (K' + 2 D')
-        best = alone[:, : k + 1].sum(1).min()
-        bound = H * math.sqrt(terms) + H * np.sum(~came)
-        assert values[: k + 1].sum() - best <= bound + 1e-9
-    order = [j for k in range(K) for j in range(k + 1) if due[j] == k]  # the order of arrivals
-    regrets = np.array([agent.weights[j] @ alone[:, j] - alone[:, j] for j in order])
-    total = np.vstack([np.zeros(3), np.cumsum(regrets, axis=0)])
-    for last in range(1, len(order) + 1):
-        bound = H * math.sqrt(2 * (last + 2 * delays[order[:last]].sum()))
-        assert np.max(total[last] - total[:last]) <= bound + 1e-9  # every interval that ends here
-
-
-class Weighing:
-    """Notes the weights of a mixture, episode by episode."""
-
-    def __init__(self, agent):
-        self.agent, self.weights, self.information = agent, [], "full"
-
-    def begin_episode(self):
-        self.weights.append(self.agent.weights())
-        return self.agent.begin_episode()
-
-    def observe(self, records):
-        self.agent.observe(records)
-
-
-def test_the_value_of_a_mixture_is_the_mean_of_its_members():
-    rng = np.random.default_rng(3)
-    world = oracles.random_world(rng, 4, 3, 2, start=(0.2, 0.3, 0.5))
-    known = {"transitions": world.mdp.transitions}
-    agent = Mixture(
-        bl.DelayedOPPO(world.problem, update=bl.parts.Softmax(1.0), **known),
-        bl.DelayedOREPS(world.problem, learning_rate=1.0, **known),
-        bl.DelayedOPPO(world.problem, update=bl.parts.RegretMatching(), **known),
-        **known,
-    )
-    p, start = oracles.dense(world.mdp), world.problem.start_probabilities
-    for k in range(20):
-        weights = agent.weights()
-        episode = agent.begin_episode()
-        _, members = next(e.memory for e in agent._ledger if e.number == k)
-        costs = rng.random((4, 3, 2))
-        each = [start @ oracles.values(p, costs, policy)[0][0] for policy in members]
-        mixed = start @ oracles.values(p, costs, episode.policy)[0][0]
-        np.testing.assert_allclose(mixed, weights @ each, atol=1e-12)
-        agent.observe([bl.Costs(k, costs)])
 
 
 @pytest.mark.parametrize(("name", "factor"), [("anytime", 3), ("exp3", 4)])

@@ -10,20 +10,14 @@ import belated as bl
 from belated import DelayedOPPO, DelayedOREPS, DelayedUCBVI
 from belated.parts import (
     Averaged,
-    Blend,
     Bonus,
     Confidence,
     FewVisits,
-    Observed,
-    Planned,
-    Predicted,
     RegretMatching,
     Revealed,
     Softmax,
-    UniformShare,
     Weighted,
 )
-from belated.tabular.mixture import Mixture
 
 PROBLEM = bl.Problem(3, 2, 4)
 ARMS = bl.Problem(1, 2, 1)
@@ -61,38 +55,9 @@ REFUSED = {
         oppo(transitions=Bonus(), **BANDIT),
         r"costs=Weighted\(...\) cannot go with transitions=Bonus\(scale=1.0\)",
     ),
-    "weights with frequencies": (
-        oppo(transitions=Observed(), **BANDIT),
-        r"costs=Weighted\(...\) cannot go with transitions=Observed\(bonus=0.3\)",
-    ),
-    "planning over a confidence set": (
-        oppo(update=Planned()),
-        r"update=Planned\(...\) cannot go with transitions=Confidence\(",
-    ),
-    "planning for weights": (
-        oppo(transitions=KNOWN, costs=Weighted(0.1), update=Planned()),
-        r"update=Planned\(...\) cannot go with costs=Weighted\(.*Revealed\(\) or Predicted\(\)",
-    ),
-    "no learning rate in a blend": (
-        oppo(costs=Weighted(0.1), update=Blend(Softmax(), RegretMatching())),
-        r"^update=Softmax\(learning_rate\) must be given .* horizon 4",
-    ),
-    "a blend of one": (
-        lambda: Blend(Softmax()),
-        "Blend takes at least two updates, each an argument, got 1",
-    ),
-    "a blend of classes": (lambda: Blend(Softmax(), Planned), r"updates\[1\] must be a part"),
     "doubling without a step size": (
-        lambda: bl.wrappers.Doubling(DelayedOPPO(PROBLEM, transitions=KNOWN, update=Planned())),
-        "update=Planned.* has no step size for a new phase",
-    ),
-    "a mixture of one": (
-        lambda: Mixture(DelayedOPPO(PROBLEM, transitions=KNOWN), transitions=KNOWN),
-        "Mixture takes at least two agents, got 1",
-    ),
-    "a mixture that needs paths": (
-        lambda: Mixture(DelayedOPPO(PROBLEM), DelayedOPPO(PROBLEM), transitions=KNOWN),
-        r"agents\[0\] must see full information and know the transitions",
+        lambda: bl.wrappers.Doubling(DelayedOPPO(PROBLEM, update=RegretMatching())),
+        "update=RegretMatching.* has no step size for a new phase",
     ),
     "exploring what is known": (
         oppo(transitions=KNOWN, explore=FewVisits(3)),
@@ -200,7 +165,6 @@ def test_one_step_from_one_state_has_an_anytime_rule(parts):
 
 def test_information_follows_from_the_costs():
     for costs, information in (
-        (Predicted(), "bandit"),
         (Revealed(), "full"),
         (Averaged(), "bandit"),
         (Weighted(0.1), "bandit"),
@@ -226,16 +190,8 @@ PARTS = {
     "Softmax(learning_rate=0.1, scale=2.0)": Softmax(0.1, 2.0),
     "FewVisits(threshold=3.0, max_delay=None)": FewVisits(3),
     "FewVisits(threshold=None, max_delay=3.0)": FewVisits(max_delay=3),
-    "Observed(bonus=0.3)": Observed(),
-    "Predicted(exploration=0.1)": Predicted(),
     "RegretMatching(hints=True)": RegretMatching(),
     "RegretMatching(hints=False)": RegretMatching(hints=False),
-    "Planned(bonus=0.3, keep=None)": Planned(),
-    "Planned(bonus=0.3, keep=0.9)": Planned(keep=0.9),
-    "UniformShare(share=0.02)": UniformShare(),
-    "Blend(RegretMatching(hints=True), Planned(bonus=0.3, keep=None))": Blend(
-        RegretMatching(), Planned()
-    ),
 }
 
 
@@ -265,11 +221,7 @@ def test_a_part_is_a_value(text, part):
         (Softmax(np.float32(0.5), np.int32(2)), Softmax(0.5, 2.0)),
         (FewVisits(np.int64(3)), FewVisits(3.0)),
         (FewVisits(max_delay=np.uint8(3)), FewVisits(max_delay=3.0)),
-        (Observed(np.float32(0.5)), Observed(0.5)),
-        (Predicted(np.int64(1)), Predicted(1.0)),
         (RegretMatching(np.True_), RegretMatching(True)),
-        (Planned(np.float32(0.5), np.float64(0.9)), Planned(0.5, 0.9)),
-        (UniformShare(np.float32(0.5)), UniformShare(0.5)),
     ],
     ids=repr,
 )

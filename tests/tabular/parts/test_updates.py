@@ -1,4 +1,4 @@
-"""Regret matching+, planning and blends: special cases, other packages, and odd inputs."""
+"""Regret matching+: special cases, other packages, and odd inputs."""
 
 import importlib.util
 
@@ -8,6 +8,8 @@ from benchmarks.rivals.poold import imported
 
 import belated as bl
 import oracles
+from belated.tabular.records import suffered
+from twins import Counting
 
 
 def dorm_plus(losses, delay):
@@ -72,43 +74,11 @@ def test_hints_react_sooner_to_a_change_under_delay():
     assert cost[1] < cost[0] - 5
 
 
-def test_a_blend_follows_its_better_member():
-    losses = np.tile([0.2, 0.8], (300, 1))
-    good, bad = bl.parts.Softmax(1.0), bl.parts.Softmax(0.0)
-    A = 2
-    world = bl.World(
-        bl.environments.bandit(np.zeros(A)).mdp, bl.costs.sequence(losses[:, None, None, :])
-    )
-    agent = bl.DelayedOPPO(
-        world.problem, transitions=world.mdp.transitions, update=bl.parts.Blend(bad, good)
-    )
-    run = bl.simulate(world, agent, delays=bl.delays.fixed(5), episodes=300)
-    assert run.diagnostics["weight_1"] > 0.99
-    assert run.values[-1] < 0.21
-
-
-def test_a_blend_of_equals_plays_as_each_of_them():
-    rng = np.random.default_rng(5)
-    world = oracles.random_world(rng, 3, 3, 2)
-    agents = [
-        bl.DelayedOPPO(world.problem, transitions=bl.parts.Observed(), update=update)
-        for update in (
-            bl.parts.RegretMatching(),
-            bl.parts.Blend(bl.parts.RegretMatching(), bl.parts.RegretMatching()),
-        )
-    ]
-    runs = [bl.simulate(world, a, delays=bl.delays.fixed(3), episodes=40) for a in agents]
-    np.testing.assert_allclose(runs[0].values, runs[1].values, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "update",
-    [bl.parts.RegretMatching(), bl.parts.Blend(bl.parts.RegretMatching(), bl.parts.Softmax(1))],
-)
+@pytest.mark.parametrize("update", [bl.parts.RegretMatching(), bl.parts.Softmax(1)])
 @pytest.mark.parametrize("values", [0.0, 1.0, 1e-300, 5e-324])
 def test_equal_and_tiny_costs_leave_distributions(update, values):
     problem = bl.Problem(2, 3, 2)
-    agent = bl.DelayedOPPO(problem, transitions=bl.parts.Observed(), update=update)
+    agent = bl.DelayedOPPO(problem, transitions=bl.parts.Bonus(0.3), update=update)
     for k in range(30):
         policy = agent.begin_episode().policy
         np.testing.assert_allclose(policy.sum(-1), 1.0, atol=1e-12)
@@ -117,87 +87,93 @@ def test_equal_and_tiny_costs_leave_distributions(update, values):
         agent.observe([bl.Trajectory(k, [0, 1, 0], [0, k % 3]), bl.Costs(k, costs)])
 
 
-def test_planning_finds_the_best_policy_of_what_it_saw():
-    rng = np.random.default_rng(2)
-    world = oracles.random_world(rng, 3, 3, 2)
-    agent = bl.DelayedOPPO(
-        world.problem, transitions=world.mdp.transitions, update=bl.parts.Planned(bonus=0.0)
-    )
-    functions = rng.random((10, 3, 3, 2))
-    for k in range(10):
-        agent.begin_episode()
-        agent.observe([bl.Costs(k, functions[k])])
-    best, _ = bl.planning.best_policy(world.mdp, functions.mean(0))
-    np.testing.assert_array_equal(agent.begin_episode().policy, best)
-
-
-def test_blends_are_values():
-    one, two = (bl.parts.Blend(bl.parts.RegretMatching(), bl.parts.Softmax(0.5)) for _ in range(2))
-    assert one == two
-    assert hash(one) == hash(two)
-    assert repr(one) == ("Blend(RegretMatching(hints=True), Softmax(learning_rate=0.5, scale=1.0))")
-    with pytest.raises(ValueError, match="at least two"):
-        bl.parts.Blend(bl.parts.Softmax())
-    with pytest.raises(ValueError, match=r"updates\[1\] must be a part such as"):
-        bl.parts.Blend(bl.parts.Softmax(), bl.parts.Softmax)
-
-
-@pytest.mark.parametrize(
-    ("parts", "words"),
-    [
-        ({"transitions": bl.parts.Confidence()}, "Planned.*Confidence"),
-        (
-            {"transitions": bl.parts.Observed(), "costs": bl.parts.Averaged()},
-            "cannot go with costs=Averaged",
-        ),
-    ],
-)
-def test_planning_refuses_what_it_cannot_plan_with(parts, words):
-    for update in (
-        bl.parts.Planned(),
-        bl.parts.Blend(bl.parts.RegretMatching(), bl.parts.Planned()),
-    ):
-        with pytest.raises(ValueError, match=words):
-            bl.DelayedOPPO(bl.Problem(2, 2, 2), update=update, **parts)
-
-
-def test_the_uniform_share_is_played():
-    problem = bl.Problem(2, 4, 2)
-    agent = bl.DelayedOPPO(
-        problem,
-        transitions=bl.parts.Observed(),
-        update=bl.parts.Planned(),
-        explore=bl.parts.UniformShare(0.2),
-    )
-    agent.begin_episode()
-    agent.observe([bl.Trajectory(0, [0, 1, 0], [0, 0]), bl.Costs(0, np.ones((2, 2, 4)))])
-    policy = agent.begin_episode().policy
-    np.testing.assert_allclose(policy.min(-1), 0.05)
-    np.testing.assert_allclose(policy.max(-1), 0.85)
-
-
 def test_doubling_is_refused_where_no_parameter_follows_the_phases():
     problem = bl.Problem(2, 2, 2)
-    for update in (
-        bl.parts.RegretMatching(),
-        bl.parts.Blend(bl.parts.RegretMatching(), bl.parts.Planned()),
-    ):
-        agent = bl.DelayedOPPO(problem, transitions=bl.parts.Observed(), update=update)
-        with pytest.raises(ValueError, match="no step size for a new phase"):
-            bl.wrappers.Doubling(agent)
+    agent = bl.DelayedOPPO(problem, update=bl.parts.RegretMatching())
+    with pytest.raises(ValueError, match="no step size for a new phase"):
+        bl.wrappers.Doubling(agent)
 
 
-def test_plans_have_the_speeds_of_the_memories():
-    problem = bl.Problem(2, 2, 2)
-    with pytest.raises(ValueError, match=r"Planned\(keep\) must be one of 1.0, 0.98, 0.9 or None"):
-        bl.DelayedOPPO(
-            problem,
-            transitions=bl.parts.Observed(),
-            costs=bl.parts.Predicted(),
-            update=bl.parts.Planned(keep=0.5),
-        )
-    bl.DelayedOPPO(problem, transitions=bl.parts.Observed(), update=bl.parts.Planned(keep=0.5))
-    with pytest.raises(ValueError, match=r"updates\[1\] must not be a Blend"):
-        bl.parts.Blend(
-            bl.parts.Softmax(), bl.parts.Blend(bl.parts.Softmax(), bl.parts.RegretMatching())
-        )
+class Twin:
+    """Regret matching+, dense. known: the transitions (H, S, A, S); None for those of `Bonus`."""
+
+    def __init__(self, problem, known, hints):
+        H, S, A = problem.shape
+        self.problem, self.known, self.hints = problem, known, hints
+        self.n = np.zeros((1 if problem.homogeneous else H, S, A, S))
+        self.counting, self.open = Counting(A), {}
+        self.R, self.m = np.zeros((H, S, A)), np.zeros((H, S, A))
+
+    def begin(self, k):
+        _, coming = self.counting.begin(k)
+        z = np.maximum(self.R + (1 + coming if self.hints else 0) * self.m, 0)
+        mass = z.sum(-1, keepdims=True)
+        self.open[k] = np.where(mass > 0, z / np.where(mass > 0, mass, 1), 1 / z.shape[2])
+        return self.open[k]
+
+    def q(self, costs, policy):
+        H, S, A = self.problem.shape
+        n = self.n.sum(-1)
+        V, Q = np.zeros(S), np.zeros((H, S, A))
+        for h in reversed(range(H)):
+            t = min(h, len(n) - 1)
+            if self.known is not None:
+                Q[h] = costs[h] + self.known[h] @ V
+            else:
+                pbar = self.n[t] / np.maximum(n[t], 1)[..., None]
+                Q[h] = np.clip(costs[h] - 0.3 / np.sqrt(np.maximum(n[t], 1)) + pbar @ V, 0, H - h)
+                Q[h][n[t] == 0] = 0
+            V = (policy[h] * Q[h]).sum(-1)
+        return Q
+
+    def observe(self, batch, k):
+        """batch: (episode, path, costs), oldest first."""
+        steps = np.minimum(np.arange(self.problem.horizon), len(self.n) - 1)
+        for _, path, _ in batch:
+            np.add.at(self.n, (steps, path.states[:-1], path.actions, path.states[1:]), 1)
+        for j, path, costs in batch:
+            policy = self.open.pop(j)
+            given = (
+                np.broadcast_to(costs, policy.shape) if costs.ndim == 3 else np.zeros(policy.shape)
+            )
+            if costs.ndim == 1:
+                at = (np.arange(len(costs)), path.states[:-1], path.actions)
+                start = self.problem.start_probabilities
+                reach = oracles.occupancy(self.known, policy, start).sum(-1)
+                given[at] = costs / (reach[at[:2]] * policy[at] + 0.1)
+            Q = self.q(given, policy)
+            r = (policy * Q).sum(-1, keepdims=True) - Q
+            self.R = np.maximum(self.R + r, 0)
+            self.m = self.m + 0.25 * (r - self.m)
+            self.counting.arrive(j, k)
+
+
+@pytest.mark.parametrize("hints", [True, False])
+@pytest.mark.parametrize("setting", ["full known", "full unknown", "bandit known"])
+@pytest.mark.parametrize("shape", [(4, 3, 3, True), (3, 4, 2, False), (1, 1, 4, True)], ids=str)
+def test_policies_equal_those_of_a_dense_twin(shape, setting, hints):
+    H, S, A, homogeneous = shape
+    rng = np.random.default_rng([H, S, A])
+    start = (0.5, 0.5, *[0.0] * (S - 2)) if S > 1 else None
+    world = oracles.random_world(rng, H, S, A, homogeneous, start)
+    full, known = setting.startswith("full"), setting.endswith(" known")
+    agent = bl.DelayedOPPO(
+        world.problem,
+        transitions=world.mdp.transitions if known else bl.parts.Bonus(0.3),
+        costs=bl.parts.Revealed() if full else bl.parts.Weighted(0.1),
+        update=bl.parts.RegretMatching(hints=hints),
+    )
+    twin = Twin(world.problem, oracles.dense(world.mdp) if known else None, hints)
+    delays = oracles.random_delays(rng, 70, lost=0.15, largest=12)
+    line = bl.DelayLine()
+    for k in range(70):
+        policy = agent.begin_episode().policy
+        np.testing.assert_allclose(policy, twin.begin(k), atol=1e-9)
+        path = world.mdp.play(policy, rng, k)
+        costs = world.costs.at(k % 40)
+        line.push([path, bl.Costs(k, costs if full else suffered(costs, path))], int(delays[k]))
+        batch = line.release(k)
+        agent.observe(batch)
+        paths = {r.episode: r for r in batch if isinstance(r, bl.Trajectory)}
+        given = {r.episode: r.values for r in batch if isinstance(r, bl.Costs)}
+        twin.observe([(j, paths[j], given[j]) for j in sorted(given)], k)

@@ -42,20 +42,6 @@ class Frequencies(NamedTuple):
     deviation: Floats
 
 
-class Bonuses(NamedTuple):
-    """How costs are reduced by the deviation.
-
-    last: whether they are reduced at the last step too.
-    free: whether a row without visits costs nothing; otherwise it counts as one visit, and the
-        episode ends there.
-    clip: whether Q is clipped to [0, steps left].
-    """
-
-    last: bool
-    free: bool
-    clip: bool
-
-
 class Scratch(NamedTuple):
     """The sorted next values: order, rank (S,), prefix, buckets (S + 1,), keys (W,); `scratch`."""
 
@@ -319,34 +305,34 @@ def upper_occupancy(
 
 @njit(cache=True)
 def with_bonus(
-    seen: Frequencies, bonus: Bonuses, costs: Floats, policy: Floats, total: Floats
+    seen: Frequencies, free: bool, costs: Floats, policy: Floats, total: Floats
 ) -> Floats:
     """Evaluate a policy on observed frequencies with costs reduced by a bonus.
 
-    Q = costs - deviation + p V, clipped or not. costs: (1 or H, S, A);
-    policy: (H, S, A). total: (H, S, A), to which Q is added. Returns the values (S,) of step 0.
+    Q = costs - deviation + p V, clipped to [0, steps left]. free: whether Q of a row without visits
+    is 0; otherwise it counts as one visit, the episode ends there, and the last step has no bonus.
+    costs: (1 or H, S, A); policy: (H, S, A). total: (H, S, A), to which Q is added. Returns the
+    values (S,) of step 0.
     """
     successors, probabilities, visits, deviation = seen
     H, S, A = policy.shape
     V = np.zeros((H + 1, S))
-    free = bonus.free
     none = np.zeros((S, A))
     for h in range(H - 1, -1, -1):
         t = min(h, successors.shape[0] - 1)
         succ, prob, count, less = successors[t], probabilities[t], visits[t], deviation[t]
-        if h == H - 1 and not bonus.last:
+        if h == H - 1 and not free:
             less = none
         cost, weights = costs[min(h, costs.shape[0] - 1)], policy[h]
         after, now, add = V[h + 1], V[h], total[h]
-        # Q of H - h steps that cost at most 1 each
-        low, high = (0.0, float(H - h)) if bonus.clip else (-np.inf, np.inf)
+        high = float(H - h)  # steps left, each of which costs at most 1
         for s in range(S):
             value = 0.0
             for a in range(A):
                 # Q = c - deviation + p V(h + 1), clipped; a free row without visits has Q = 0
                 if not free or count[s, a] > 0:
                     q = plus_next(cost[s, a] - less[s, a], prob, succ, after, s, a)
-                    q = min(max(q, low), high)
+                    q = min(max(q, 0.0), high)
                     add[s, a] += q
                     value += weights[s, a] * q
             now[s] = value

@@ -5,10 +5,8 @@
     unset    a method: missing settings that are required in this composition
 
     word             parts that offer it
-    plans            transitions that have a best policy for given costs
     upper bounds     transitions with upper bounds on the probability of a state
     counts           transitions that are counted, so that rare states are known
-    predicts         costs that are known, or predicted, before an episode is played
 
 Your own parts need not declare anything; then they are not checked.
 """
@@ -23,18 +21,12 @@ from belated.tabular.problem import Problem
 from belated.tabular.transitions import Transitions
 
 SUCH = {
-    "transitions": "Confidence(), Bonus() or Observed(), or Transitions",
-    "costs": "Revealed(), Weighted(), Averaged() or Predicted()",
+    "transitions": "Confidence() or Bonus(), or Transitions",
+    "costs": "Revealed(), Weighted() or Averaged()",
     "update": "Softmax() or RegretMatching()",
-    "explore": "FewVisits(...), UniformShare() or None",
+    "explore": "FewVisits(...) or None",
 }
 """Examples of parts, for messages."""
-
-
-def members(part: Any) -> tuple[Any, ...]:
-    """The members of a part: the updates of a `Blend`, or the part itself."""
-    found: tuple[Any, ...] = getattr(part, "updates", (part,))
-    return found
 
 
 def judge(problem: Problem, parts: Mapping[str, Any]) -> None:
@@ -45,20 +37,18 @@ def judge(problem: Problem, parts: Mapping[str, Any]) -> None:
             has = ("information", "weighted", "averaged") if name == "costs" else ()
             checks.part(name, part, SUCH[name], has)
     for name, part in parts.items():
-        for member in members(part):
-            for (other, word), why in getattr(member, "needs", {}).items():
-                given = getattr(parts[other], "gives", None)
-                if given is not None and word not in given:
-                    raise ValueError(
-                        f"{name}={type(member).__name__}(...) cannot go with "
-                        f"{other}={checks.show(parts[other])}: {why}"
-                    )
+        for (other, word), why in getattr(part, "needs", {}).items():
+            given = getattr(parts[other], "gives", None)
+            if given is not None and word not in given:
+                raise ValueError(
+                    f"{name}={type(part).__name__}(...) cannot go with "
+                    f"{other}={checks.show(parts[other])}: {why}"
+                )
     unset = [
-        f"{name}={type(member).__name__}({setting})"
+        f"{name}={type(part).__name__}({setting})"
         for name, part in parts.items()
-        for member in members(part)
-        if hasattr(member, "unset")
-        for setting in member.unset(problem, parts["costs"])
+        if hasattr(part, "unset")
+        for setting in part.unset(problem, parts["costs"])
     ]
     if unset:
         raise ValueError(

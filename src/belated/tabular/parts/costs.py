@@ -37,7 +37,6 @@ class Observation(NamedTuple):
         played: returns the policy (H, S, A) that was played, exploration included.
         model: the model of the transitions, now or when the episode began.
         begun: the number of episodes begun so far.
-        lesson: what `learn` returned for this record.
     """
 
     values: Floats
@@ -45,7 +44,6 @@ class Observation(NamedTuple):
     played: Callable[[], Floats]
     model: Model
     begun: int
-    lesson: object
 
 
 class CostsPart(Protocol):
@@ -79,11 +77,8 @@ class CostsPart(Protocol):
         """What the part learns: a `stored.Learned`, or any object if it is never saved."""
         ...
 
-    def learn(self, learned: Any, path: Trajectory | None, values: Floats) -> object:
-        """Learn from one record; all records of a batch precede the first `estimate`.
-
-        The returned value becomes the `lesson` of the observation.
-        """
+    def learn(self, learned: Any, path: Trajectory | None, values: Floats) -> None:
+        """Learn from one record; all records of a batch precede the first `estimate`."""
         ...
 
     def estimate(self, learned: Any, seen: Observation) -> Floats:
@@ -123,7 +118,6 @@ class Revealed(Unlearned):
     """
 
     slot: ClassVar[str] = "costs"
-    gives: ClassVar[tuple[str, ...]] = ("predicts",)
 
     information: ClassVar[Information] = "full"
     weighted: ClassVar[bool] = False
@@ -156,11 +150,9 @@ class Weighted(Unlearned):
     """
 
     slot: ClassVar[str] = "costs"
-    gives: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[Mapping[tuple[str, str], str]] = {
         ("transitions", "upper bounds"): (
-            "importance weights need the upper bounds of Confidence(); Predicted() and Averaged() "
-            "do without"
+            "importance weights need the upper bounds of Confidence(); Averaged() does without"
         )
     }
 
@@ -230,7 +222,6 @@ class Averaged:
     """
 
     slot: ClassVar[str] = "costs"
-    gives: ClassVar[tuple[str, ...]] = ()
 
     pooled: bool = False
     scale: float = 1.0

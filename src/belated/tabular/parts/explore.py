@@ -1,9 +1,7 @@
-"""Exploration: uniform play in some states, or with some probability.
+"""Exploration: uniform play in some states.
 
 `FewVisits` is explicit exploration: it plays uniformly in the states with too few observed visits,
-and an episode that passed through such a state does not update the policy. `UniformShare` mixes
-every policy with the uniform one, so that improvements are noticed in actions that the policy would
-not play.
+and an episode that passed through such a state does not update the policy.
 
 A part is a frozen setting. What it learns is a plain object that `start` makes and that is passed
 to every method.
@@ -60,31 +58,13 @@ class ExplorePart(Protocol):
 
 def no_exploration(part: ExplorePart | None) -> ExplorePart:
     """The part itself; a part without exploration if it is None."""
-    return UniformShare(0.0) if part is None else part
+    return NoExploration() if part is None else part
 
 
-@dataclass(frozen=True, slots=True)
-class UniformShare:
-    """A share of uniform play in every state, so that every action is observed again and again.
+class NoExploration:
+    """Every policy is played as it is."""
 
-    Attributes:
-        share: the weight of the uniform policy, from 0 to 1.
-
-    Example:
-        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
-        >>> agent = bl.DelayedOPPO(world.problem, explore=bl.parts.UniformShare(0.1))
-        >>> agent.information
-        'full'
-    """
-
-    slot: ClassVar[str] = "explore"
-
-    share: float = 0.02
-
-    needs_paths: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        checks.fix(self, "share", checks.real("share", self.share, 0.0, 1.0))
+    needs_paths = False
 
     def start(self, problem: Problem, model: Model) -> Learned:
         """Nothing: there is nothing to learn."""
@@ -95,10 +75,8 @@ class UniformShare:
         return None
 
     def mixed(self, policy: Floats, mask: Bools | None) -> Floats:
-        """The mixture of the policy and the uniform one."""
-        if self.share == 0.0:
-            return policy
-        return frozen((1.0 - self.share) * policy + self.share / policy.shape[2])
+        """The policy itself."""
+        return policy
 
     def met(self, mask: Bools | None, path: Trajectory | None) -> bool:
         """Never."""

@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats, Ints, frozen, one_hot
+from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
 from belated.core.stored import Count, Declared, Inside, Learned, State, exact, items
 from belated.tabular.counts import (
@@ -25,7 +25,6 @@ from belated.tabular.counts import (
     log_term_of_means,
 )
 from belated.tabular.kernels import optimism, planning
-from belated.tabular.kernels.optimism import Bonuses
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
 from belated.tabular.transitions import Transitions
@@ -74,10 +73,6 @@ class Model(Protocol):
 
     def value(self, costs: Floats, policy: Floats) -> float:
         """Expected cost of an episode of a policy."""
-        ...
-
-    def best(self, costs: Floats) -> Floats:
-        """A policy (H, S, A) of smallest cost, with values clipped to [0, steps left]."""
         ...
 
     def reach(self, policy: Floats, states: Ints) -> Floats:
@@ -214,7 +209,7 @@ class Bonus:
     """
 
     slot: ClassVar[str] = "transitions"
-    gives: ClassVar[tuple[str, ...]] = ("plans", "counts")
+    gives: ClassVar[tuple[str, ...]] = ("counts",)
 
     scale: float = 1.0
 
@@ -223,37 +218,7 @@ class Bonus:
 
     def start(self, problem: Problem, costs: CostsKind) -> FrequencyModel:
         """A fresh model."""
-        return FrequencyModel(problem, self.scale, Bonuses(last=True, free=True, clip=True))
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """Unknown transitions: observed frequencies, and costs reduced by bonus / sqrt(visits).
-
-    This is the variant for practice. Unlike in `Bonus`, an unvisited row is not free: it counts as
-    visited once, and the episode ends there. The last step has no next state, so it has a bonus
-    under bandit feedback only, where its costs are uncertain; and Q is clipped under full
-    information only, since estimates of costs are only right on average. It has no guarantee.
-
-    Example:
-        >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
-        >>> agent = bl.DelayedOPPO(world.problem, transitions=bl.parts.Observed())
-        >>> agent.information
-        'full'
-    """
-
-    slot: ClassVar[str] = "transitions"
-    gives: ClassVar[tuple[str, ...]] = ("plans", "counts")
-
-    bonus: float = 0.3
-
-    def __post_init__(self) -> None:
-        checks.fix(self, "bonus", checks.real("bonus", self.bonus, 0.0))
-
-    def start(self, problem: Problem, costs: CostsKind) -> FrequencyModel:
-        """A fresh model."""
-        full = costs.information == "full"
-        return FrequencyModel(problem, self.bonus, Bonuses(last=not full, free=False, clip=full))
+        return FrequencyModel(problem, self.scale)
 
 
 class KnownModel(Learned):
@@ -286,10 +251,6 @@ class KnownModel(Learned):
     def value(self, costs: Floats, policy: Floats) -> float:
         """The true value of the policy."""
         return float(planning.start_value(self._rows, costs, policy, self._start))
-
-    def best(self, costs: Floats) -> Floats:
-        """The greedy policy."""
-        return _greedy(self._rows, costs, self._problem)
 
     def reach(self, policy: Floats, states: Ints) -> Floats:
         """The true probability of states[h] at step h, (H,)."""
@@ -382,10 +343,6 @@ class ConfidenceModel(Declared):
             first = optimism.confident(self.set.box, no_costs, policy, NO_TOTAL, last, h)
             largest[h] = -(start @ first)
         return np.minimum(largest, 1.0)
-
-    def best(self, costs: Floats) -> Floats:
-        """Raise: `Planned` does not plan over a confidence set."""
-        raise ValueError("a confidence set does not plan; use Observed() or known transitions")
 
     def cost_width(self, begun: int) -> float:
         """radius_scale * sqrt(L / 2)."""
@@ -544,15 +501,19 @@ class DoubledModel(ConfidenceModel):
 
 
 class FrequencyModel(Declared):
-    """Observed frequencies, with costs reduced by a bonus."""
+    """Observed frequencies, with costs reduced by a bonus.
+
+    free: whether an unvisited row costs nothing. If not, it counts as visited once and the episode
+    ends there, and the last step has no bonus.
+    """
 
     def __init__(
-        self, problem: Problem, scale: float, bonuses: Bonuses, delta: float = 0.1
+        self, problem: Problem, scale: float, *, free: bool = True, delta: float = 0.1
     ) -> None:
         self._problem = problem
         self.delta = delta
         self._scale = scale
-        self._bonuses = bonuses
+        self._free = free
         self.counts = Counts(problem)
         self.model = EmpiricalModel(self.counts, scale)
         self.declare(counts=Inside(self.counts))
@@ -580,16 +541,12 @@ class FrequencyModel(Declared):
 
     def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
         """Add Q = costs - bonus + p V."""
-        optimism.with_bonus(self.model.frequencies, self._bonuses, costs, policy, total)
+        optimism.with_bonus(self.model.frequencies, self._free, costs, policy, total)
 
     def value(self, costs: Floats, policy: Floats) -> float:
         """The value under the observed frequencies, without a bonus."""
         start = self._problem.start_probabilities
         return float(planning.start_value(self._rows, costs, policy, start))
-
-    def best(self, costs: Floats) -> Floats:
-        """The greedy policy under the observed frequencies."""
-        return _greedy(self._rows, costs, self._problem)
 
     def reach(self, policy: Floats, states: Ints) -> Floats:
         """The probability of states[h] at step h under the observed frequencies, (H,)."""
@@ -604,11 +561,6 @@ class FrequencyModel(Declared):
     def restored(self) -> None:
         """Compute the frequencies from the counts."""
         self.model.refresh(np.arange(self.counts.visits.size))
-
-
-def _greedy(rows: planning.Rows, costs: Floats, problem: Problem) -> Floats:
-    actions, _ = planning.best(rows, costs, problem.horizon, True)
-    return one_hot(actions, problem.actions)
 
 
 def model_of(

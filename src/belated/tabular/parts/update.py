@@ -58,10 +58,6 @@ class Arrival:
         else:
             total += self._q
 
-    def value_of(self, policy: Floats) -> float:
-        """The value of another policy for these costs under the model."""
-        return self.model.value(self.costs, policy)
-
 
 class Outlook(NamedTuple):
     """What an update may use for its next policy.
@@ -69,16 +65,10 @@ class Outlook(NamedTuple):
     Attributes:
         missing: the number of earlier episodes whose costs have not arrived and are not overdue.
         coming: the number of reports on their way; at most `missing`.
-        model: the model of the transitions.
-        costs: the cost part.
-        learned_costs: what the cost part has learned.
     """
 
     missing: int
     coming: float
-    model: Model
-    costs: CostsPart
-    learned_costs: Any
 
 
 class UpdatePart(Protocol):
