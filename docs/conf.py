@@ -34,6 +34,7 @@ autodoc_typehints = "signature"
 autodoc_mock_imports = ["stable_baselines3", "torch"]  # documents the extra sb3 without it
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
+napoleon_use_ivar = True  # attributes are described once, where the class names them
 pygments_style = "tango"
 
 
