@@ -15,8 +15,8 @@ def normal(y, mean, variance):
 class InformedTwin:
     """known: dense transitions (H, S, A, S) or None."""
 
-    def __init__(self, problem, known=None, changing=True):
-        self.problem, self.known = problem, known
+    def __init__(self, problem, known=None, changing=True, seed=0):
+        self.problem, self.known, self.seed = problem, known, seed
         self.keeps = KEEPS if changing else KEEPS[:1]
         H, S, A = problem.shape
         self.sums = [np.zeros((H, S, A)) for _ in self.keeps]
@@ -91,7 +91,8 @@ class InformedTwin:
         lean = np.maximum(self.R + ahead * self.hint, 0)
         total = lean.sum(2, keepdims=True)
         matched = np.where(total > 0, lean / np.where(total > 0, total, 1), 1 / A)
-        planned = self.plan()
+        draws = np.random.Generator(np.random.Philox(key=self.seed, counter=(0, 0, 0, k)))
+        planned = self.plan(draws.random(self.problem.shape[:2]))
         w = np.exp(self.log_weights)
         w /= w.sum()
         reach = [self.reach(matched), self.reach(planned)]
@@ -116,7 +117,7 @@ class InformedTwin:
         self.total += 1 + missing
         return min(missing, np.mean(self.delays) if self.delays else math.inf)
 
-    def plan(self):
+    def plan(self, draws):
         H, S, A = self.problem.shape
         score = self.g[:, None, None] + self.local
         score -= score.max(0)
@@ -132,7 +133,9 @@ class InformedTwin:
                     mean, deviation = self.next_value(h, s, a, V, pend[h, s, a])
                     Q[s, a] = costs[h, s, a] + mean - 0.2 * deviation
             Q = np.clip(Q, 0, H - h)
-            policy[h, np.arange(S), Q.argmin(1)] = 1
+            for s in range(S):
+                best = np.flatnonzero(Q[s] <= Q[s].min() + 1e-9)
+                policy[h, s, best[int(draws[h, s] * len(best))]] = 1
             V = Q.min(1)
         return policy
 

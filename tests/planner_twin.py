@@ -110,10 +110,11 @@ class PlannerTwin:
         if probing:
             self.fruitless += 1
             self.probes.add(k)
-        lean, noise = 0.8, max(0.05, 0.3 / H)
+        lean, noise = 0.8, 0.0
         if probing:
             lean, noise = (1.5, 0.1) if H == 1 else (0.8, 1.0)
-        xi = noise * rng.standard_normal((S, A))
+        xi = noise * rng.standard_normal((S, A)) if noise else np.zeros((S, A))
+        draws = rng.random((H, S))
         self.fit()
         policy = np.zeros((H, S, A))
         self.said[k] = {}
@@ -133,7 +134,9 @@ class PlannerTwin:
                     e, variance = self.next_value(h, s, a, V)
                     Q[s, a] = M + e + (xi[s, a] - lean) * math.sqrt(u + variance)
             Q = np.clip(Q, 0, H - h)
-            policy[h, np.arange(S), Q.argmin(1)] = 1
+            for s in range(S):
+                best = np.flatnonzero(Q[s] <= Q[s].min() + 1e-9)
+                policy[h, s, best[int(draws[h, s] * len(best))]] = 1
             V = Q.min(1)
         if self.reported and not probing:
             self.reported, self.promising = False, H == 1 and self.better_actions(policy)

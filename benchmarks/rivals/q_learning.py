@@ -14,9 +14,10 @@ from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.stored import Array
 from belated.saving import register
+from belated.tabular.policies import greedy
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
-from belated.tabular.rivals.base import Rival, greedy
+from belated.tabular.rivals.base import Rival
 
 
 @register

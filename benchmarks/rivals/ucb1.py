@@ -12,8 +12,9 @@ import numpy as np
 
 from belated.core.arrays import Floats
 from belated.saving import register
+from belated.tabular.policies import greedy
 from belated.tabular.problem import Problem
-from belated.tabular.rivals.base import ArmsRival, greedy
+from belated.tabular.rivals.base import ArmsRival
 
 
 @register

@@ -70,8 +70,9 @@ def test_policies_under_full_information_equal_those_of_a_literal_twin(
         world.problem,
         transitions=world.mdp.transitions if known else None,
         changing=changing,
+        seed=3,
     )
-    twin = InformedTwin(world.problem, oracles.dense(world.mdp) if known else None, changing)
+    twin = InformedTwin(world.problem, oracles.dense(world.mdp) if known else None, changing, 3)
     K = 40
     delays = oracles.random_delays(rng, K, lost=0.15, largest=12)
     delays[0] = 0  # without any costs all plans are equally good, up to rounding
@@ -93,6 +94,78 @@ def test_policies_under_full_information_equal_those_of_a_literal_twin(
             {r.episode: r.values for r in batch if isinstance(r, bl.Costs)},
             k,
         )
+
+
+def test_the_first_plan_is_drawn_anew_at_every_step():
+    """Where nothing is known all actions are equally good."""
+    problem = bl.Problem(states=3, actions=4, horizon=5)
+    for agent in (bl.DelayedPlanner(problem, seed=7), InformedPlanner(problem, seed=7)):
+        rng = np.random.Generator(np.random.Philox(key=7, counter=[0, 0, 0, 0]))
+        if agent.information == "bandit":
+            rng.random()  # whether it is a probe
+        actions = (4 * rng.random((5, 3))).astype(int)
+        policy = agent.begin_episode().policy
+        share = 1.0 if agent.information == "bandit" else 0.625  # half of it is uniform
+        np.testing.assert_allclose(np.take_along_axis(policy, actions[..., None], 2), share)
+
+
+class UCBVI:
+    """Optimistic value iteration with a bonus, a variance term, and ties broken at random."""
+
+    def __init__(self, problem, seed):
+        self.problem, self.rng = problem, np.random.default_rng(seed)
+        _, S, A = problem.shape
+        self.counts, self.costs, self.paths = np.zeros((S, A, S)), np.zeros((S, A)), {}
+
+    def begin_episode(self):
+        H, S, A = self.problem.shape
+        n = self.counts.sum(2)
+        p, mean = self.counts / np.maximum(n, 1)[..., None], self.costs / np.maximum(n, 1)
+        policy, V = np.zeros((H, S, A)), np.zeros(S)
+        for h in reversed(range(H)):
+            deviation = np.sqrt(np.maximum(p @ V**2 - (p @ V) ** 2, 0))
+            Q = mean + p @ V - 0.2 * (1 + deviation) / np.sqrt(np.maximum(n, 1))
+            Q = np.where(n > 0, np.clip(Q, 0, H - h), 0)
+            ties = Q + 1e-9 * self.rng.random((S, A))
+            policy[h, np.arange(S), ties.argmin(1)] = 1
+            V = Q.min(1)
+        return bl.Episode(0, policy)
+
+    def observe(self, records):
+        for record in records:
+            if isinstance(record, bl.Trajectory):
+                path = self.paths[record.episode] = record
+                np.add.at(self.counts, (path.states[:-1], path.actions, path.states[1:]), 1)
+            else:
+                path = self.paths.pop(record.episode)
+                np.add.at(self.costs, (path.states[:-1], path.actions), record.values)
+
+
+def test_a_maze_is_learned_as_soon_as_by_ucbvi():
+    """Without slip; scores of six runs of 150 episodes, with a margin of 0.02.
+
+    With noise that is the same at every step the planner is behind by more than that.
+    """
+    walls = [(1, 1), (1, 2), (1, 3), (3, 0), (3, 1), (3, 3), (3, 4), (4, 3)]
+    world = bl.environments.gridworld(6, walls=walls, slip=0.0, horizon=24, absorbing_goal=True)
+    costs = world.costs.at(0)
+    best = bl.planning.best_policy(world.mdp, costs)[1]
+
+    def score(seed, agent):
+        rng, line, total = np.random.default_rng(seed), bl.DelayLine(), 0.0
+        for k in range(150):
+            policy = agent.begin_episode().policy
+            V, _ = bl.planning.policy_values(world.mdp, policy, costs)
+            total += V[0, 0] - best
+            path = world.mdp.play(policy, rng, k)
+            suffered = bl.Costs(k, costs[0, path.states[:-1], path.actions])
+            line.push([path, suffered], int(rng.integers(0, 10)))
+            agent.observe(line.release(k))
+        return total / 150 / (24 - best)
+
+    ours = [score(seed, bl.DelayedPlanner(world.problem, seed=seed)) for seed in range(6)]
+    theirs = [score(seed, UCBVI(world.problem, seed)) for seed in range(6)]
+    assert np.mean(ours) < np.mean(theirs) + 0.02
 
 
 def test_probes_become_fewer_while_they_find_nothing(monkeypatch):
@@ -136,7 +209,7 @@ def test_a_plan_for_average_costs_does_not_walk_in_a_lucky_loop():
 
 def test_a_promising_probe_is_followed_by_others():
     """With the twin; an arm that nobody plays becomes better."""
-    rng = np.random.default_rng(4)
+    rng = np.random.default_rng(9)
     problem = bl.Problem(states=1, actions=5, horizon=1)
     agent, twin = bl.DelayedPlanner(problem, seed=1), PlannerTwin(problem, seed=1)
     promising = []

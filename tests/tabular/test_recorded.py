@@ -29,6 +29,7 @@ CHANGED = {
         *("skipping practice bandit", "parallel practice full", "bold practice bandit"),
         *("pipeline practice full", "inbox practice bandit", "inbox grace"),
     ),
+    "ties at random": ("ucbvi", "ucbvi known", "ucbvi bonus", "lazy ucbvi"),
     "an option or an agent that is gone": (  # use_costs, share_model, ties, Blend, Mixture
         *("oppo bonus full exploring", "parallel bonus full", "dapo known in turn"),
         *("predicted exploring", "predicted confidence", "mixture"),

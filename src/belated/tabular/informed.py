@@ -20,7 +20,8 @@ Feedback contains whole cost functions, so only transitions need exploration: th
 that were never visited. As long as some state was never visited, a row that was visited n times
 leads there with probability of the order NEW / n: otherwise the only way to a state could be given
 up after a few failures. With known transitions the plan is the best policy for the expected costs.
-The agent is deterministic. There is no regret bound.
+Among equally good actions one is drawn for every step and state, anew in every episode, by a
+counter-based generator. There is no regret bound.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ import numpy as np
 from belated.core import checks, versions
 from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
-from belated.core.learner import Learner
+from belated.core.learner import Learner, generator
 from belated.core.ledger import Open
 from belated.core.stored import Array, Distributions, Field, Inside, Learned, Maybe, Real, Several
 from belated.core.versions import Kept, KeptPolicy
@@ -112,6 +113,7 @@ class InformedPlanner(Learner[Suggested]):
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
         transitions: the true dynamics, if they are known.
         changing: whether costs may change. If not, nothing is forgotten.
+        seed: the seed of the draws that break ties.
 
     Example:
         >>> from belated.tabular.informed import InformedPlanner
@@ -137,32 +139,33 @@ class InformedPlanner(Learner[Suggested]):
         *,
         transitions: Transitions | None = None,
         changing: bool = True,
+        seed: int = 0,
     ) -> None:
         checks.instance("problem", problem, Problem)
         if transitions is not None:
             checks.instance("transitions", transitions, Transitions)
             matching(problem, transitions)
         changing = checks.flag("changing", changing)
+        self._seed = checks.integer("seed", seed, 0, 2**64 - 1)
         self.uses_paths = transitions is None
-        super().__init__(problem, transitions=transitions, changing=changing)
+        super().__init__(problem, transitions=transitions, changing=changing, seed=self._seed)
         H, S, A = problem.shape
         self._plans = versions.Versions()
         self._keep = np.array(KEEP if changing else KEEP[:1])
         M = len(self._keep)
-        known = transitions is not None
         self._transitions = transitions
         self._model: KnownModel | FrequencyModel = (
             KnownModel(problem, transitions)
             if transitions is not None
             else FrequencyModel(problem, BONUS, free=False)
         )
-        T = len(self._rows.successors)
+        shape, known = self._rows.successors.shape[:3], transitions is not None
         self._trust = deep_planning.Trust(
-            np.full((T, S, A), float(known)), np.zeros((T, S, A)), np.zeros((T, S, A))
+            np.full(shape, float(known)), np.zeros(shape), np.zeros(shape)
         )
         self._match = RegretMatching()
         self._matched: Learned = self._match.start(problem, REVEALED)
-        self._pending = Pending((T, S, A))
+        self._pending = Pending(shape)
         self._waiting = Waiting(problem)
         self._said: Floats | None = None  # the current predictions, if computed
         self.declare(
@@ -234,9 +237,8 @@ class InformedPlanner(Learner[Suggested]):
         played = self._mixed(matched, planned)
         self._now = self._suggested(played, matched, planned)
         if self.uses_paths:
-            visits = np.zeros(self._pending.totals[0].shape)
+            visits, cells = np.zeros(self._trust.near.shape), np.zeros(self.problem.shape[1:])
             start = self.problem.start_probabilities
-            cells = np.zeros(visits.shape[1:])
             deep_planning.expected_visits(self._rows, self._trust, played, start, visits, cells)
             self._pending.put_in(self.begun, frozen(visits))
         return played
@@ -262,6 +264,7 @@ class InformedPlanner(Learner[Suggested]):
             deep_planning.exactly(costs),
             np.zeros((S, A)),
             np.full((S, A), LEAN),
+            generator(self._seed, self.begun).random((H, S)),
             policy,
         )
         return frozen(policy)
@@ -274,8 +277,7 @@ class InformedPlanner(Learner[Suggested]):
 
     def _mixed(self, matched: Floats, planned: Floats) -> Floats:
         """The policy of the mixture of both occupancy measures."""
-        mixed = np.empty(self.problem.shape)
-        start = self.problem.start_probabilities
+        mixed, start = np.empty(self.problem.shape), self.problem.start_probabilities
         mixing.mix(self._rows, matched, planned, self._mixing()[0], start, mixed)
         return frozen(mixed)
 

@@ -8,7 +8,7 @@
            one: use only the memory that forgets slowly, and more optimism or more noise
     4      Q = cost + next value - (lean - xi) * deviation, clipped to [0, steps left], backwards;
            the deviation includes the cost and the next value                    (deep_planning)
-    5      play the best action everywhere; remember the predictions of the memories
+    5      play the best action everywhere, a random one of several; remember the predictions
     6      compute the expected visits of the plan: they are pending, and count as visits in line 4
            until they arrive or are overdue
     7  when path and costs of an episode have arrived:
@@ -17,9 +17,10 @@
     10     if there is one step: a probe was promising if other actions are better than the planned
            ones for the memory that forgets slowly, with the slowest one as its prior mean
 
-xi(s, a) is drawn anew for every episode, N(0, noise^2), by a counter-based generator keyed by the
-agent's seed and the number of the episode. Pending visits, not noise, make the plans of open
-episodes differ.
+Ties are broken at random at every (h, s), and in probes xi(s, a) is N(0, noise^2), by a
+counter-based generator keyed by the agent's seed and the number of the episode. Noise that is drawn
+once per cell would repeat one action at every step where nothing is known; random ties walk at
+random. Pending visits, not noise, make the plans of open episodes differ.
 
 The pooled memories are discounted by the factors `KEEP` per arrival, and one more memory is kept
 per step: so the agent learns how fast costs change and whether they depend on the step. Ties go to
@@ -71,10 +72,10 @@ GAIN = 0.01
 
 
 def optimism(horizon: int, *, probing: bool) -> tuple[float, float]:
-    """`lean`, in standard deviations, and the standard deviation of xi."""
+    """`lean`, in standard deviations, and the standard deviation of xi, which only probes have."""
     if probing:
         return (1.5, 0.1) if horizon == 1 else (0.8, 1.0)
-    return 0.8, max(0.05, 0.3 / horizon)
+    return 0.8, 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,22 +166,19 @@ class DelayedPlanner(Learner[Said]):
         if transitions is not None:
             checks.instance("transitions", transitions, Transitions)
             matching(problem, transitions)
-        seed = checks.integer("seed", seed, 0, 2**64 - 1)
+        self._seed = checks.integer("seed", seed, 0, 2**64 - 1)
         changing = checks.flag("changing", changing)
-        super().__init__(problem, transitions=transitions, changing=changing, seed=seed)
-        H, S, A = problem.shape
-        known = transitions is not None
-        self._seed = seed
+        super().__init__(problem, transitions=transitions, changing=changing, seed=self._seed)
         self._transitions = transitions
         self._keep = np.array(KEEP if changing else KEEP[:1])
-        self._probes = probe_rate(H) if changing else 0.0
-        self._counts = None if known else Counts(problem)
+        self._probes = probe_rate(problem.horizon) if changing else 0.0
+        self._counts = Counts(problem) if transitions is None else None
         self._model = None if self._counts is None else EmpiricalModel(self._counts, 0.0)
-        T = self._rows.successors.shape[0]
+        shape, known = self._rows.successors.shape[:3], transitions is not None
         self._trust = deep_planning.Trust(
-            np.full((T, S, A), float(known)), np.zeros((T, S, A)), np.zeros((T, S, A))
+            np.full(shape, float(known)), np.zeros(shape), np.zeros(shape)
         )
-        self._pending = Pending((T, S, A), (S, A))
+        self._pending = Pending(shape, shape[1:])
         self.declare(
             _memories=_declared(problem, len(self._keep)),
             _fruitless=Count(),
@@ -255,9 +253,10 @@ class DelayedPlanner(Learner[Said]):
         row_visits, cell_visits = self._pending.totals
         if self._counts is not None:
             deep_planning.trust(self._counts.visits, row_visits, self._trust)
-        policy = np.zeros((H, S, A))
-        leans = lean - noise * rng.standard_normal((S, A))
-        deep_planning.plan(self._rows, self._trust, costs, cell_visits, leans, policy)
+        policy, draws = np.zeros((H, S, A)), np.empty((H, S))
+        leans = lean - noise * rng.standard_normal((S, A)) if noise else np.full((S, A), lean)
+        rng.random(out=draws)
+        deep_planning.plan(self._rows, self._trust, costs, cell_visits, leans, draws, policy)
         rows, cells = np.zeros(row_visits.shape), np.zeros((S, A))
         start = self.problem.start_probabilities
         deep_planning.expected_visits(self._rows, self._trust, policy, start, rows, cells)

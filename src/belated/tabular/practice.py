@@ -33,5 +33,5 @@ def practical(
         seed: the seed of the agent's own draws, if it draws.
     """
     if information == "full":
-        return InformedPlanner(problem, transitions=transitions, changing=changing)
+        return InformedPlanner(problem, transitions=transitions, changing=changing, seed=seed)
     return DelayedPlanner(problem, transitions=transitions, changing=changing, seed=seed)

@@ -11,11 +11,12 @@ feedback. The optimistic algorithm here is UCBVI with Hoeffding bonuses: Azar, O
     4          Q_h = c - (H - h) w / sqrt(m) + p V_{h+1}, m observed transitions with frequencies p
     5          Q_h is clipped to [0, H - h + 1], and 0 in unvisited rows
     6          V_h = min over a of Q_h
-    7      play greedily in Q, uniformly in states to be explored
+    7      play greedily in Q, ties at random; uniformly in states to be explored
 
 The factor w is radius_scale * sqrt(L / 2) for `Confidence`, with L = ln(2 H S A K / delta), and the
 scale of `Bonus`. With radius_scale = 1 no Q is above the true optimal one, with probability
-1 - delta. Known transitions have no second term. `Averaged.scale` multiplies the first.
+1 - delta. Known transitions have no second term. `Averaged.scale` multiplies the first. The papers
+leave ties open, and their bounds hold for every rule.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from belated.tabular.parts.transitions import (
     KnownModel,
     matching,
 )
+from belated.tabular.policies import greedy
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
@@ -173,23 +175,24 @@ class DelayedUCBVI(Learner[bool]):
         return Flag()
 
     def _planned(self) -> Floats:
-        H, _, A = self.problem.shape
+        H, S, A = self.problem.shape
         if isinstance(self._part, Transitions):
             width = self._model.cost_width(self.begun)
             costs = self._cost_part.lowered(self._costs, width)
-            t = self._part
-            actions, _ = planning.best(t.rows, costs, H, False)
+            actions, _ = planning.best(self._part.rows, costs, H, False)
+            Q = np.zeros((H, S, A))
+            planning.evaluate(self._part.rows, costs, one_hot(actions, A), Q)
         else:
             assert isinstance(self._model, FrequencyModel)
             width = self._width(self._part)
-            actions, _ = optimism.plan(
+            Q = optimism.plan(
                 self._model.model.frequencies,
                 width,
                 self._cost_part.lowered(self._costs, width),
                 self._costs.visits,
                 H,
             )
-        return frozen(one_hot(actions, A))
+        return greedy(Q)
 
     def _width(self, part: Confidence | Bonus) -> float:
         if isinstance(part, Bonus):

@@ -14,6 +14,9 @@ PRIOR = 0.05
 QUANTUM = 2.0**20
 """Expected visits are whole multiples of 1 / QUANTUM, so that sums of them are exact."""
 
+ROUNDING = 1e-9
+"""Values that differ by less are equal."""
+
 
 class Trust(NamedTuple):
     """Weights of a row: next value = near * observed mean + far * mean over all states.
@@ -77,12 +80,19 @@ def trust(visits: Ints, pending: Floats, made: Trust) -> None:
 
 @njit(cache=True)
 def plan(
-    rows: Rows, trusted: Trust, costs: PlannedCosts, pending: Floats, lean: Floats, policy: Floats
+    rows: Rows,
+    trusted: Trust,
+    costs: PlannedCosts,
+    pending: Floats,
+    lean: Floats,
+    draws: Floats,
+    policy: Floats,
 ) -> None:
     """Backward induction: Q = cost + next value - lean * deviation, clipped to [0, steps left].
 
-    pending: (S, A), pending visits. lean: (S, A), optimism in standard deviations. policy:
-    (H, S, A), all 0; the best action of every state gets 1, ties go to the smallest action.
+    pending: (S, A), pending visits. lean: (S, A), optimism in standard deviations. draws: (H, S),
+    uniform on [0, 1). policy: (H, S, A), all 0; the best action of every state and step gets 1.
+    If n actions are equally good, it is number floor(draw * n) of them.
     """
     successors, probabilities = rows
     near, far, spread = trusted
@@ -97,6 +107,7 @@ def plan(
             certain[s, a] = u / (1.0 + u * pending[s, a] / costs.noise[s, a])
     after = np.zeros(S)
     now = np.zeros(S)
+    values = np.empty(A)
     for h in range(H - 1, -1, -1):
         t = min(h, T - 1)
         succ, prob = successors[t], probabilities[t]
@@ -109,8 +120,6 @@ def plan(
         square /= S
         left = float(H - h)
         for s in range(S):
-            lowest = np.inf
-            chosen = 0
             for a in range(A):
                 # stage 3: the cost of the row and its variance, with the memory kept per step
                 q, u = costs.cost[s, a], certain[s, a]
@@ -135,12 +144,16 @@ def plan(
                     u += max(second - first * first, 0.0) * spread[t, s, a]
                 # stage 5: Q = cost + E V(h + 1) - lean sqrt(u), clipped; V is the least Q
                 q += first - lean[s, a] * math.sqrt(u)
-                q = min(max(q, 0.0), left)
-                better = q < lowest
-                chosen = a if better else chosen
-                lowest = q if better else lowest
-            now[s] = lowest
-            policy[h, s, chosen] = 1.0
+                values[a] = min(max(q, 0.0), left)
+            now[s] = values.min()
+            # stage 6: one of the best actions, up to rounding
+            best = values <= now[s] + ROUNDING
+            rank = int(draws[h, s] * best.sum())
+            for a in range(A):
+                if best[a]:
+                    if rank == 0:
+                        policy[h, s, a] = 1.0
+                    rank -= 1
         now, after = after, now
 
 

@@ -341,35 +341,27 @@ def with_bonus(
 
 
 @njit(cache=True)
-def plan(
-    seen: Frequencies, width: float, costs: Floats, observed: Ints, horizon: int
-) -> tuple[Ints, Floats]:
-    """Optimistic value iteration on observed frequencies; ties go to the smallest action.
+def plan(seen: Frequencies, width: float, costs: Floats, observed: Ints, horizon: int) -> Floats:
+    """Optimistic value iteration on observed frequencies.
 
     Q_h = costs - (steps after h) * width / sqrt(visits) + p V_{h+1}, clipped to [0, steps left],
     and 0 in unvisited rows. costs, observed: (1 or H, S, A), the lowered mean costs and the number
-    of observed costs. Returns the greedy actions (H, S) and V (H + 1, S).
+    of observed costs. Returns Q (H, S, A).
     """
     successors, probabilities, visits, deviation = seen
     _, S, A, W = successors.shape
     V = np.zeros((horizon + 1, S))
-    actions = np.zeros((horizon, S), dtype=np.int64)
+    Q = np.zeros((horizon, S, A))
     for h in range(horizon - 1, -1, -1):
         t = min(h, successors.shape[0] - 1)
         c = min(h, costs.shape[0] - 1)
         left = horizon - h
         for s in range(S):
-            lowest = np.inf
-            # Q of every action, and the least of them
             for a in range(A):
-                q = 0.0  # of an unvisited row
                 if visits[t, s, a] > 0 and observed[c, s, a] > 0:
                     q = costs[c, s, a] - (left - 1) * (width * deviation[t, s, a])
                     for w in range(W):
                         q += probabilities[t, s, a, w] * V[h + 1, np.uint32(successors[t, s, a, w])]
-                    q = min(max(q, 0.0), left)
-                if q < lowest:
-                    lowest = q
-                    actions[h, s] = a
-            V[h, s] = lowest
-    return actions, V
+                    Q[h, s, a] = min(max(q, 0.0), left)
+            V[h, s] = Q[h, s].min()
+    return Q

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats, frozen
+from belated.core.arrays import Floats
 from belated.core.learner import Learner
 from belated.core.ledger import Open
 from belated.core.stored import LARGEST_FLOAT, Array, Field, Flag
@@ -60,12 +60,6 @@ class ArmsRival(Rival):
     def _learn_from(self, path: Trajectory, costs: Floats) -> None:
         self._sums[path.actions[0]] += costs[0]
         self._visits[path.actions[0]] += 1.0
-
-
-def greedy(values: Floats) -> Floats:
-    """The uniform distribution over the smallest values of the last axis, read-only."""
-    least = values == values.min(axis=-1, keepdims=True)
-    return frozen(least / least.sum(axis=-1, keepdims=True))
 
 
 SEEDS = 2**63 - 1

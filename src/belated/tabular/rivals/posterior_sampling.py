@@ -17,9 +17,10 @@ from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.learner import generator
 from belated.core.stored import Array
+from belated.tabular.policies import greedy
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
-from belated.tabular.rivals.base import SEEDS, Rival, greedy
+from belated.tabular.rivals.base import SEEDS, Rival
 
 
 class PosteriorSampling(Rival):
