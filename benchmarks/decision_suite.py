@@ -147,6 +147,28 @@ def decisions_quick() -> Experiment:
     )
 
 
+def delay_em() -> Experiment:
+    """The cases of the suite that list their actions, with expectation maximisation as a rival."""
+    whole = decisions()
+    listed = _of("Thompson by hand", whole.cases) or ()
+    cases = tuple(case for case in whole.cases if case.name in listed)
+    agents = [
+        Learner(OURS, part("recommended")),
+        *(
+            Learner(f"EM, {method}", part("benchmarks.rivals:delay_em", seed=RUN, method=method))
+            for method in ("bootstrap", "exponential")
+        ),
+    ]
+    return dataclasses.replace(
+        whole,
+        name="delay-em",
+        title="Decisions with late outcomes: expectation maximisation",
+        about="Rivals that ask how probable a success to come is; settings as in their papers.",
+        cases=cases,
+        agents=tuple(agents),
+    )
+
+
 def decisions_tuning() -> Experiment:
     """The settings of the rivals, on other worlds and seeds."""
     cases = tuning_cases()

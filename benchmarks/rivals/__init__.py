@@ -1,9 +1,10 @@
 """Other people's methods, as agents, and their kinds: `kind = "benchmarks.rivals:q_learning"`.
 
-Each learns from feedback when it arrives; none of them takes delays into account.
+Each learns from feedback when it arrives; of these, `DelayEM` alone takes delays into account.
 """
 
 from benchmarks.rivals.actor_critic import ActorCritic
+from benchmarks.rivals.delay_em import DelayEM
 from benchmarks.rivals.dilated_bonus import DilatedBonus
 from benchmarks.rivals.exp3 import Exp3
 from benchmarks.rivals.otf_lin_ucb import OTFLinUCB
@@ -24,6 +25,7 @@ q_learning = from_constructor(QLearning)
 ucb1 = from_constructor(UCB1)
 
 # for decisions with features
+delay_em = from_constructor(DelayEM)
 otf_lin_ucb = from_constructor(OTFLinUCB)
 ridge = from_constructor(RidgeRival, "silence")
 thompson_by_hand = from_constructor(ThompsonByHand)
@@ -32,6 +34,7 @@ vowpal_wabbit = from_constructor(VowpalWabbit, "silence")
 __all__ = [
     "UCB1",
     "ActorCritic",
+    "DelayEM",
     "DilatedBonus",
     "Exp3",
     "OTFLinUCB",

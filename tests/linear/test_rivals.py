@@ -4,7 +4,9 @@ import importlib.util
 
 import numpy as np
 import pytest
-from benchmarks.rivals import OTFLinUCB, RidgeRival, ThompsonByHand, VowpalWabbit
+from benchmarks import decision_suite
+from benchmarks.rivals import DelayEM, OTFLinUCB, RidgeRival, ThompsonByHand, VowpalWabbit
+from benchmarks.rivals.delay_em import to_come, weighted_survival
 from benchmarks.rivals.ridge import Regression
 
 import belated as bl
@@ -19,6 +21,8 @@ RIVALS = {
     "Thompson": lambda: RidgeRival(CHOICE, rule="thompson", scale=0.5, join="at once"),
     "OTFLinUCB": lambda: OTFLinUCB(CHOICE, window=4),
     "by hand": lambda: ThompsonByHand(CHOICE),
+    "EM, bootstrap": lambda: DelayEM(CHOICE, samples=4),
+    "EM, exponential": lambda: DelayEM(CHOICE, method="exponential", bits=1),
 }
 if importlib.util.find_spec("vowpalwabbit") is not None:
     RIVALS["Vowpal Wabbit"] = lambda: VowpalWabbit(CHOICE, rule="squarecb")
@@ -128,3 +132,51 @@ def test_vowpal_wabbit_is_told_whole_decisions():
     assert sum(":" in line.split("|")[0] for line in learned[0]) == 1
     with pytest.raises(ValueError, match="join must be one of 'arrival', 'window'"):
         VowpalWabbit(CHOICE, join="at once")
+
+
+def test_the_weight_of_a_silent_decision_is_bayes_rule():
+    """P(success | silent) by counting: of 1,000 decisions 300 succeed, 120 of them later."""
+    assert to_come(np.array([0.3]), np.array([0.4]))[0] == pytest.approx(120.0 / (700.0 + 120.0))
+
+
+def test_weighted_survival_is_kaplan_meier_by_the_definition():
+    rng = np.random.default_rng(2)
+    delays, ages = rng.integers(1, 9, 30).astype(float), rng.integers(1, 9, 20).astype(float)
+    weights = rng.random(20)
+    for t in (0.5, 3.0, 8.0):
+        expected = 1.0
+        for s in np.unique(delays[delays <= t]):
+            at_risk = (delays >= s).sum() + weights[ages >= s].sum()
+            expected *= 1.0 - (delays == s).sum() / at_risk
+        found = weighted_survival(delays, ages, weights, np.array([t]))[0]
+        assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("method", ["bootstrap", "exponential"])
+def test_expectation_maximisation_corrects_rates_for_what_is_still_to_come(method):
+    """Half of the successes are still to come; the rate of 0.3 is found within 0.05."""
+    rng = np.random.default_rng(3)
+    agent = DelayEM(Choice(actions=1), method=method, samples=8)
+    waiting = {}
+    for k in range(2000):
+        number = agent.decide().number
+        if rng.random() < 0.3:
+            waiting.setdefault(k + int(rng.geometric(1 / 600)), []).append(Reward(number, 1.0))
+        agent.observe(waiting.pop(k, []))
+    agent._fit()
+    if method == "bootstrap":
+        assert agent._theta[:, 0, -1].mean() == pytest.approx(0.3, abs=0.08)
+    else:
+        wins, fails = agent._counts[:, 0, 0]
+        assert wins / (wins + fails) == pytest.approx(0.3, abs=0.05)
+    assert len(agent._delays) / 2000 < 0.25  # what has come by now
+
+
+def test_the_experiment_of_expectation_maximisation_has_cases_and_rivals():
+    experiment = decision_suite.delay_em()
+    assert [agent.name for agent in experiment.agents] == [
+        "recommended",
+        "EM, bootstrap",
+        "EM, exponential",
+    ]
+    assert "rare conversions" in [case.name for case in experiment.cases]
