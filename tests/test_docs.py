@@ -142,6 +142,14 @@ def test_code_runs(page, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("program", sorted(DOCS.glob("proof_*.py")), ids=name)
+def test_proofs_hold_with_numbers(program, tmp_path):
+    done = run(sys.executable, "-W", "error", program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("bound") >= 2
+
+
+@pytest.mark.long
 def test_the_files_of_the_lab_can_be_run(tmp_path):
     page = text(DOCS / "lab.md")
     (tmp_path / "mine.py").write_text(BLOCK.findall(page)[0], encoding="utf-8")
