@@ -4,8 +4,8 @@ With w_k = pi(a_k | x_k) / p_k, r_k the outcome that has arrived so far, F_k the
 decision k under the delays of its action, and q a model of the outcome::
 
     ratio           sum_k w_k r_k / sum_k w_k F_k
-    doubly robust   mean_k [ sum_a pi(a | x_k) q(x_k, a)
-                             + w_k (r_k - F_k q(x_k, a_k)) / max(F_k, 0.05) ]
+    doubly robust   mean_k sum_a pi(a | x_k) q(x_k, a)
+                    + sum_k w_k (r_k - F_k q(x_k, a_k)) / sum_k w_k F_k
 
 Inverse propensity weighting that treats silence as failure is biased towards 0 by the outcomes that
 have not arrived yet, and against actions that report late. Intervals are bootstrap percentiles;
@@ -30,7 +30,6 @@ from belated.sequences import Contest, Interval
 
 __all__ = ["Contest", "DecisionLog", "Interval", "Value", "follow", "shares", "value"]
 
-LEAST_SHARE = 0.05
 METHODS = ("ratio", "doubly robust")
 
 
@@ -46,12 +45,15 @@ class Value:
         high: the upper end of its interval.
         effective: the effective sample size: the number of decisions of the policy itself that
             would be as informative. Intervals from fewer than about 30 are unreliable.
+        estimated: whether the log had no propensities, so that they were estimated: then the value
+            is right only if that model is, and its interval does not know the error of it.
     """
 
     value: float
     low: float
     high: float
     effective: float
+    estimated: bool = False
 
 
 def value(
@@ -89,7 +91,7 @@ def value(
     effective = float(w.sum() ** 2 / max((w * w).sum(), 1e-300))
     exposed = log.came if silence is None else shares(log, pi.shape[1], None, silence)
     if not (w * exposed).any():  # nothing has reported, or nothing that the policy would do
-        return Value(math.nan, -math.inf, math.inf, effective)
+        return Value(math.nan, -math.inf, math.inf, effective, log.estimated)
     q = _model(log, r, silence, pi.shape[1]) if method == "doubly robust" else None
     rng = np.random.default_rng(seed)
     estimates = [
@@ -98,7 +100,8 @@ def value(
     ]
     point = _estimate(log, pi, w, r, q, silence, np.ones(len(log), dtype=np.int64))
     low, high = np.quantile(estimates, [(1 - level) / 2, (1 + level) / 2])
-    return Value(point + offset, float(low) + offset, float(high) + offset, effective)
+    ends = float(low) + offset, float(high) + offset
+    return Value(point + offset, *ends, effective, log.estimated)
 
 
 def _even(n: int) -> Floats:
@@ -174,15 +177,13 @@ def _estimate(
     counts: Ints,
 ) -> float:
     """The value on a sample that contains decision k counts_k times."""
-    share = shares(log, pi.shape[1], counts, silence)
+    share = log.came if silence is None else shares(log, pi.shape[1], counts, silence)
+    total = (counts * w * share).sum()
     if q is None:
-        exposed = log.came if silence is None else share
-        total = (counts * w * exposed).sum()
         return float((counts * w * r).sum() / total) if total > 0.0 else 0.0
     chosen = q[np.arange(len(log)), log.actions]
-    seen = log.came if silence is None else share
-    parts = (pi * q).sum(1) + w * (r - seen * chosen) / np.maximum(share, LEAST_SHARE)
-    return float((counts * parts).sum() / counts.sum())
+    model = (counts * (pi * q).sum(1)).sum() / counts.sum()
+    return float(model + (counts * w * (r - share * chosen)).sum() / max(total, 1e-300))
 
 
 def _model(log: DecisionLog, r: Floats, silence: float | None, actions: int) -> Floats:
@@ -224,6 +225,8 @@ def follow(
     """
     checks.instance("contest", contest, Contest)
     checks.instance("log", log, DecisionLog)
+    if log.estimated:
+        raise ValueError("log must have the propensities that were played, got estimated ones")
     if window is not None:
         window = checks.real("window", window, 0.0)
         end = int(np.searchsorted(log.decided, log.until - window, side="right"))

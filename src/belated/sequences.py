@@ -27,7 +27,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import gammainc, gammaln, log_ndtr
 
 from belated.core import checks
@@ -82,6 +81,7 @@ def log_wealth(total: Floats | float, spread: Floats | float, rho: float, *, exa
 
 def radius(spread: float, rho: float, alpha: float, *, exact: bool) -> float:
     """The total whose wealth is 1/alpha: the martingale exceeds it with probability alpha."""
+    from scipy.optimize import brentq  # noqa: PLC0415 - slow to import
 
     def lacking(total: float) -> float:
         return float(log_wealth(total, spread, rho, exact=exact)) + math.log(alpha)
@@ -344,6 +344,8 @@ class Contest:
             gaps: (L,) by how much it is better than each line.
             shares: (L,) the share of the decisions that plays each line from now on.
         """
+        from scipy.optimize import brentq  # noqa: PLC0415 - slow to import
+
         scale = 1.0 if self.bounds is None else 1.0 / (self.bounds[1] - self.bounds[0])
         square = self._moments[0] / max(self.decisions, 1) * scale**2
         enough = math.log(self.lines / (1.0 - self.level))

@@ -128,3 +128,55 @@ def test_bad_logs_get_one_sentence():
     log = DecisionLog([0, 1], [0.5, 0.5], [1.0, None])
     with pytest.raises(ValueError, match="policy must have shape"):
         evaluation.value(log, np.ones((2, 1)))
+
+
+def test_propensities_of_a_log_without_features_are_shares():
+    log = DecisionLog([0, 1, 1, 1], None, [1.0, 0.0, 1.0, 0.0])
+    np.testing.assert_allclose(log.probabilities, [0.25, 0.75, 0.75, 0.75])
+    assert log.estimated
+    assert evaluation.value(log, [[0.0, 1.0]] * 4, method="ratio", samples=10).estimated
+    with pytest.raises(ValueError, match="log must have the propensities that were played"):
+        evaluation.follow(evaluation.Contest(2), log, 0.0)
+    assert len(DecisionLog(np.zeros(0, dtype=int), None, [])) == 0
+
+
+def test_propensities_are_those_of_a_logistic_regression():
+    """The truth is such a model; 4,000 decisions find its probabilities within 0.03 on average."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((4000, 2)) * [1.0, 50.0]
+    logits = x @ np.array([[0.8, 0.0], [-0.5, 0.02], [0.0, 0.0]]).T
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    actions = (rng.random(4000)[:, None] > np.cumsum(p, axis=1)).sum(axis=1)
+    log = DecisionLog(actions, None, np.zeros(4000), x=x)
+    assert np.abs(log.probabilities - p[np.arange(4000), actions]).mean() < 0.03
+    # the constants are free, so every action has its share over all
+    whole = 1.0 / log.probabilities
+    assert whole[actions == 0].sum() / 4000 == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_value_without_propensities_corrects_for_who_got_which_action():
+    """The log prefers action 0 for the first kind: means by action are wrong, the value is not."""
+    rng = np.random.default_rng(1)
+    kind = rng.integers(0, 2, 8000)
+    actions = (rng.random(8000) > np.where(kind == 0, 0.8, 0.2)).astype(int)
+    outcomes = (rng.random(8000) < np.where(kind == 0, 0.6, 0.2)).astype(float)
+    log = DecisionLog(actions, None, outcomes, x=kind[:, None].astype(float))
+    found = evaluation.value(log, [[1.0, 0.0]] * 8000, method="ratio", silence=None, samples=20)
+    assert outcomes[actions == 0].mean() > 0.5
+    assert found.value == pytest.approx(0.4, abs=0.02)
+    assert found.estimated
+
+
+def test_the_ratio_is_self_normalised_weighting_and_models_agree_with_many_actions():
+    """As the Open Bandit Pipeline's SNIPW: 80 items at random, 0.4 % clicks."""
+    rng = np.random.default_rng(2)
+    n, A = 10_000, 80
+    rates, policy = rng.gamma(2.0, 0.002, A), rng.dirichlet(np.ones(A))
+    items = rng.integers(0, A, n)
+    clicks = (rng.random(n) < rates[items]).astype(float)
+    log = DecisionLog(items, np.full(n, 1.0 / A), clicks)
+    w = policy[items] * A
+    pi = np.tile(policy, (n, 1))
+    ratio, robust = (evaluation.value(log, pi, method=m, samples=10) for m in evaluation.METHODS)
+    assert ratio.value == pytest.approx((w * clicks).sum() / w.sum(), rel=1e-9)
+    assert robust.value == pytest.approx(ratio.value, rel=0.05)

@@ -21,7 +21,8 @@ class DecisionLog:
 
     Args:
         actions: the action of each decision, (n,), in the order of the decisions.
-        probabilities: its propensity, (n,).
+        probabilities: its propensity, (n,); None if nobody wrote it down: then it is estimated,
+            by the share of the action, or by `propensities` where there are features.
         rewards: its outcome, (n,); NaN or None if it has not reported yet.
         x: features, (n, d); None if there are none.
         decided: the times of the decisions, (n,); None: time is the number of the decision.
@@ -43,14 +44,19 @@ class DecisionLog:
     ) -> None:
         self.actions: Ints = checks.whole_numbers("actions", actions, 0)
         n = len(self.actions)
-        self.probabilities = _column("probabilities", probabilities, n)
-        if n and not (self.probabilities.min() > 0.0 and self.probabilities.max() <= 1.0 + 1e-9):
-            raise ValueError("probabilities must be above 0 and at most 1, got one that is not")
-        self.rewards = _column("rewards", rewards, n, largest=reward.LARGEST, missing=True)
+        self.estimated = probabilities is None
         given = np.zeros((n, 0)) if x is None else checks.numbers("x", x, f"({n}, d)")
         if given.ndim != 2 or len(given) != n:
             raise ValueError(f"x must have shape ({n}, d), got shape {given.shape}")
         self.x = _within("x", given, features.LARGEST)
+        self.probabilities = (
+            propensities(self.actions, self.x)
+            if probabilities is None
+            else _column("probabilities", probabilities, n)
+        )
+        if n and not (self.probabilities.min() > 0.0 and self.probabilities.max() <= 1.0 + 1e-9):
+            raise ValueError("probabilities must be above 0 and at most 1, got one that is not")
+        self.rewards = _column("rewards", rewards, n, largest=reward.LARGEST, missing=True)
         self.clocked = decided is not None
         self.decided = np.arange(float(n)) if decided is None else _column("decided", decided, n)
         if (np.diff(self.decided) < 0.0).any():
@@ -71,6 +77,39 @@ class DecisionLog:
 
     def __len__(self) -> int:
         return len(self.actions)
+
+
+def propensities(actions: Ints, x: Floats) -> Floats:
+    """The probabilities of the chosen actions, (n,), under a multinomial logistic regression.
+
+    Features are standardised, and their weights have a ridge of 1; the constants have none, so that
+    every action gets its share over all. This assumes that the log's policy did not change, and saw
+    nothing but these features.
+    """
+    from scipy.optimize import minimize  # noqa: PLC0415 - slow to import
+    from scipy.special import logsumexp  # noqa: PLC0415
+
+    n, A = len(actions), int(actions.max(initial=0)) + 1
+    scale = np.where(x.std(axis=0) > 0.0, x.std(axis=0), 1.0) if n else 1.0
+    X = np.column_stack([(x - x.mean(axis=0)) / scale if n else x, np.ones(n)])
+    chosen = np.eye(A)[actions]
+
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        theta = flat.reshape(A, -1)
+        logits = X @ theta.T
+        normal = logsumexp(logits, axis=1)
+        slope = (np.exp(logits - normal[:, None]) - chosen).T @ X
+        slope[:, :-1] += theta[:, :-1]
+        value = float(normal.sum() - (logits * chosen).sum() + 0.5 * (theta[:, :-1] ** 2).sum())
+        return value, slope.ravel()
+
+    start = np.zeros((A, X.shape[1]))
+    start[:, -1] = np.log(np.maximum(chosen.mean(axis=0), 1e-12)) if n else 0.0
+    best = start
+    if x.shape[1]:
+        best = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B").x.reshape(A, -1)
+    logits = X @ best.T
+    return frozen(np.exp(logits - logsumexp(logits, axis=1)[:, None])[np.arange(n), actions])
 
 
 def _column(
