@@ -6,8 +6,6 @@ Exit codes: 0 success, 1 some runs failed, 2 wrong input; 130 interrupted (`__ma
 from __future__ import annotations
 
 import dataclasses
-import gc
-import importlib
 import os
 import signal
 import sys
@@ -24,7 +22,6 @@ from belated.core import checks
 
 if TYPE_CHECKING:
     from belated.lab.figures.style import Drawing, Layout
-    from belated.lab.run import Done
     from belated.lab.spec import Experiment
     from belated.lab.tables import Table
 
@@ -170,13 +167,15 @@ def run(
         episodes: Episodes per run, instead of the experiment's.
         jobs: Number of runs at once; all cores by default.
         engine: local (processes on this machine), ray (the cluster at RAY_ADDRESS, else one
-            that is started here), or here (this process, one run after the other).
+            that is started here), dask (the one at DASK_SCHEDULER_ADDRESS), or here (this
+            process, one run after the other).
         out_dir: Directory for the results; out/NAME by default.
         only: An agent to run now, leaving the others for another time; may be given again.
         no_own_code: Refuse a file that names code of its own (module:function).
     """
     with _uninterrupted():
         from belated.lab.names import slug  # noqa: PLC0415
+        from belated.lab.run import execute  # noqa: PLC0415
         from belated.lab.spec import own_code  # noqa: PLC0415
 
     with _input():
@@ -187,7 +186,7 @@ def run(
         directory = out_dir or Path("out") / slug(chosen.name)
         if jobs is None:
             jobs = 1 if engine == "here" else _cores()
-        done = _with_progress(chosen, directory, jobs, engine, source, only)
+        done = execute(chosen, directory, jobs=jobs, engine=engine, source=source, only=only)
     for outcome in done.failed:
         err.print(f"failed: {outcome.task.name}: {outcome.reason}", style="red")
     if done.found:
@@ -431,38 +430,6 @@ def _changed(experiment: Experiment, seeds: int | None, episodes: int | None) ->
             )
         changes["episodes"] = episodes
     return dataclasses.replace(experiment, **changes)  # type: ignore[arg-type]
-
-
-def _with_progress(
-    experiment: Experiment,
-    directory: Path,
-    jobs: int,
-    engine: str,
-    source: str,
-    only: Sequence[str] | None,
-) -> Done:
-    from belated.lab.progress import bar  # noqa: PLC0415
-    from belated.lab.run import execute  # noqa: PLC0415
-
-    with bar(_printable(experiment.name), err) as shown:
-        return execute(
-            experiment,
-            directory,
-            jobs=jobs,
-            engine=engine,
-            source=source,
-            only=only,
-            begun=shown.begun,
-            meanwhile=_prepare,
-            progress=lambda outcome: shown.advance(),
-        )
-
-
-def _prepare() -> None:
-    """Import the packages for figures, which takes half a second, while workers are busy."""
-    with _uninterrupted():
-        importlib.import_module("belated.lab.figures.curves")
-    gc.freeze()  # these objects stay until the end; collecting them is slow
 
 
 def _print(table: Table) -> None:

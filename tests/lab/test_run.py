@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import types
 
 import matplotlib as mpl
 import numpy as np
@@ -42,23 +41,18 @@ def described(**changes):
     }
 
 
-def test_functions_are_run_in_this_process_with_a_note(capsys):
-    result = run(**described())
-    note = capsys.readouterr().err
-    assert "in this process, one after the other" in note
-    assert note.count("\n") == 1
-    rows = result.rows
+def test_functions_describe_an_experiment():
+    rows = run(**described(), engine="here").rows
     assert len(rows) == 2 * 2 * 12
     np.testing.assert_allclose(rows["value"], 2.0)  # four steps, each 0.5 whatever is done
     assert set(rows["delay"]) == {2}
-    with pytest.raises(ValueError, match=r'engine must be "here" or "ray", since workers cannot'):
-        run(**described(), engine="local")
 
 
 def test_a_function_is_swept_like_a_kind(capsys):
     result = run(
         **described(costs=None, agents={"mine": known}),
         sweep={"agents.mine.rate": [0.1, 5.0], "environment.length": [2, 5]},
+        engine="here",
     )
     rates = result.rows["rate"].unique(maintain_order=True).to_list()
     assert rates == [0.1, 5.0]
@@ -75,10 +69,10 @@ def test_a_changed_function_is_another_specification(tmp_path, capsys):
     def agent(rate):
         return lambda told: known(told, rate)
 
-    run(experiment(**described(agents={"a": agent(0.1)})), tmp_path)
-    run(experiment(**described(agents={"a": agent(0.1)})), tmp_path)
+    run(experiment(**described(agents={"a": agent(0.1)})), tmp_path, engine="here")
+    run(experiment(**described(agents={"a": agent(0.1)})), tmp_path, engine="here")
     with pytest.raises(ValueError, match=r"another specification .agents differs"):
-        run(experiment(**described(agents={"a": agent(0.2)})), tmp_path)
+        run(experiment(**described(agents={"a": agent(0.2)})), tmp_path, engine="here")
     read = Results(tmp_path)  # without the functions
     assert "test_run:" in read.experiment.agents[0].agent.kind
     with pytest.raises(ValueError, match="is a function of the session that ran this"):
@@ -130,7 +124,7 @@ def test_failed_runs_raise_and_the_others_are_kept(tmp_path, capsys):
     with pytest.raises(
         RunsFailed, match=r"1 of 2 runs failed, the first, a/seed-1: Arith.*luck"
     ) as e:
-        run(experiment(**given), tmp_path)
+        run(experiment(**given), tmp_path, engine="here")
     assert [outcome.task.seed for outcome in e.value.failed] == [1]
     assert Results(tmp_path, experiment(**given)).rows["seed"].unique().to_list() == [0]
 
@@ -168,7 +162,7 @@ def test_what_is_wrong_is_said_in_one_line():
 
 
 def test_results_show_table_and_curves(capsys):
-    result = run(**described(costs=None))
+    result = run(**described(costs=None), engine="here")
     assert "py" in repr(result)
     page = result._repr_html_()
     assert "<table>" in page
@@ -194,7 +188,9 @@ def test_plots_are_axes_to_adjust(capsys, tmp_path):
 
     from belated import lab
 
-    result = run(**described(costs=None), sweep={"agents.oppo.update.scale": [0.5, 2]})
+    result = run(
+        **described(costs=None), sweep={"agents.oppo.update.scale": [0.5, 2]}, engine="here"
+    )
     axes = lab.plot.cost(result, block=3)
     assert len(axes.lines[0].get_xdata()) == 4
     axes.figure.savefig(tmp_path / "x.pdf")
@@ -206,20 +202,3 @@ def test_plots_are_axes_to_adjust(capsys, tmp_path):
     with pytest.raises(ValueError, match="case must be one of"):
         lab.plot.cost(result, "x")
     plt.close("all")
-
-
-def test_a_notebook_shows_how_far_it_is(monkeypatch, capsys):
-    shown = []
-
-    class Handle:
-        def update(self, bar):
-            shown.append(repr(bar))
-
-    ipython = types.ModuleType("IPython")
-    ipython.get_ipython = lambda: types.SimpleNamespace(kernel=object())
-    display = types.ModuleType("IPython.display")
-    display.display = lambda bar, display_id: Handle()
-    monkeypatch.setitem(sys.modules, "IPython", ipython)
-    monkeypatch.setitem(sys.modules, "IPython.display", display)
-    run(**described(agents={"a": known}))
-    assert shown == ["py: 0 of 2 runs", "py: 1 of 2 runs", "py: 2 of 2 runs"]

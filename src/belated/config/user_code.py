@@ -1,4 +1,4 @@
-"""Your own functions as kinds: their names, and whether they can be sent to workers.
+"""Your own functions as kinds: their names.
 
 The name of a function that can be imported is `module:function`, as in a file. Any other (of a
 script, a notebook cell, or inside another function) also has a fingerprint, such as
@@ -12,8 +12,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
-import pickle
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -39,22 +37,6 @@ def brief(kind: str) -> str:
     """A kind in titles and names: the function without its module."""
     name = kind.partition(MARK)[0].rpartition(":")[2].rpartition(".")[2]
     return "of a function" if name == "<lambda>" else name
-
-
-def portable(function: Callable[..., Any]) -> bool:
-    """Whether the function can be sent to a worker process.
-
-    A worker imports the script that started it, but not a notebook or a prompt.
-    """
-    if getattr(function, "__module__", "") == "__main__" and not hasattr(
-        sys.modules["__main__"], "__file__"
-    ):
-        return False
-    try:
-        pickle.dumps(function)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        return False
-    return True
 
 
 def _importable(function: object, module: str, name: str) -> bool:

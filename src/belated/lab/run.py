@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -11,14 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from belated.config.part import Part, parts_in, read
-from belated.config.user_code import portable
+from belated.config.part import Part, read
 from belated.core import checks, files
 from belated.lab import spec, store, task
 from belated.lab.catalogue import named
-from belated.lab.engines import cluster, here, local
-from belated.lab.engines.outcome import Attempt
-from belated.lab.progress import bar
+from belated.lab.engine import ENGINES, Attempt, outcomes
+from belated.lab.progress import shown
 from belated.lab.results import Results
 from belated.lab.spec import Experiment, Learner
 
@@ -89,7 +86,7 @@ def run(
     /,
     *,
     jobs: int = 1,
-    engine: str | None = None,
+    engine: str = "local",
     only: Sequence[str] | None = None,
     **described: Any,
 ) -> Results:
@@ -103,9 +100,8 @@ def run(
         directory: the directory for the results; by default a temporary one, which is removed with
             the returned value.
         jobs: the number of simultaneous runs.
-        engine: "local" (processes on this machine), "ray" (a cluster) or "here" (this process).
-            The default is local, or here if a function cannot be sent to another process, such as
-            one of a notebook cell; a note on the error output then says so.
+        engine: "local" (processes on this machine), "here" (this process), "ray" or "dask" (a
+            cluster).
         only: the names of the agents to run now; the others are left for a later call.
         described: see `what`.
 
@@ -116,51 +112,26 @@ def run(
         raise ValueError("run takes an experiment, or keywords that describe one, not both")
     found = named(what) if isinstance(what, str) else what or experiment(**described)
     checks.instance("experiment", found, Experiment, ", e.g. lab.named('paper-grid')")
-    stuck = unportable(found) if engine is None else []
-    if stuck:
-        print(
-            f"belated: the runs are made in this process, one after the other, since {stuck[0]} "
-            "cannot be handed to other processes; put it into a module to use them.",
-            file=sys.stderr,
-        )
-        engine, jobs = "here", 1
-    if directory is not None:
-        return _run(found, Path(directory), jobs, engine or LOCAL, only)
-    temporary = tempfile.mkdtemp(prefix="belated-")
+    place = Path(tempfile.mkdtemp(prefix="belated-") if directory is None else directory)
     try:
-        results = _run(found, Path(temporary), jobs, engine or LOCAL, only)
+        done = execute(found, place, jobs=jobs, engine=engine, only=only)
+        if done.failed:
+            first = done.failed[0]
+            raise RunsFailed(
+                f"{len(done.failed)} of {len(found.tasks())} runs failed, the first, "
+                f"{first.task.name}: {first.reason}",
+                done.failed,
+            )
+        results = Results(place, found)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if directory is None:
+            shutil.rmtree(place, ignore_errors=True)
         raise
-    weakref.finalize(results, shutil.rmtree, temporary, ignore_errors=True)
+    if directory is None:
+        weakref.finalize(results, shutil.rmtree, place, ignore_errors=True)
     return results
 
 
-def _run(
-    found: Experiment, directory: Path, jobs: int, engine: str, only: Sequence[str] | None
-) -> Results:
-    with bar(found.name) as shown:
-        done = execute(
-            found,
-            directory,
-            jobs=jobs,
-            engine=engine,
-            only=only,
-            begun=shown.begun,
-            progress=lambda outcome: shown.advance(),
-        )
-    if done.failed:
-        first = done.failed[0]
-        raise RunsFailed(
-            f"{len(done.failed)} of {len(found.tasks())} runs failed, the first, "
-            f"{first.task.name}: {first.reason}",
-            done.failed,
-        )
-    return Results(directory, found)
-
-
-ENGINES = {"local": local.opened, "ray": cluster.opened, "here": here.opened}
-LOCAL = "local"
 MOST_JOBS = 4096
 
 
@@ -184,71 +155,36 @@ def execute(
     directory: str | Path,
     *,
     jobs: int = 1,
-    engine: str = LOCAL,
+    engine: str = "local",
     source: str = "",
     only: Sequence[str] | None = None,
-    begun: Callable[[int], None] | None = None,
-    meanwhile: Callable[[], object] | None = None,
-    progress: Callable[[Attempt], None] | None = None,
 ) -> Done:
     """Run an experiment in a directory, or continue one that was stopped.
 
-    Runs that fail are returned, not raised.
+    Runs that fail are returned, not raised. The arguments are those of `run`.
 
-    Args:
-        experiment: the experiment to run.
-        directory: the directory for the results.
-        jobs: the number of simultaneous runs.
-        engine: "local" (processes on this machine), "ray" (a cluster) or "here" (in this process,
-            one run after the other).
-        source: the file of the experiment, for error messages.
-        only: the names of the agents to run now; None for all.
-        begun: called with the number of runs to do, before the first is started.
-        meanwhile: called once after runs have been given to workers.
-        progress: called with every outcome.
+    source: the file of the experiment, for error messages.
     """
-    checks.instance("experiment", experiment, Experiment, ", e.g. lab.named('paper-grid')")
     directory = Path(directory)
     checks.choice("engine", engine, ENGINES)
     checks.integer("jobs", jobs, 1, MOST_JOBS)
-    if engine == LOCAL and (stuck := unportable(experiment)):
-        raise ValueError(
-            f'engine must be "here" or "ray", since workers cannot be given {stuck[0]}, which is '
-            'not in a module or a script; got "local"'
-        )
+    if engine == "here" and jobs > 1:
+        raise ValueError(f'jobs must be 1 with the engine "here", got {jobs}')
     left = store.unfinished(directory, experiment)
     names = [learner.name for learner in experiment.learners]
     chosen = names if only is None else [checks.choice("only", name, names) for name in only]
     tasks = [one for one in left if one.learner in chosen]
+    task.rehearse(experiment, source)
+    store.open_for(directory, experiment)
     failed: list[Attempt] = []
-    with ENGINES[engine](experiment, min(jobs, len(tasks))) as perform:
-        task.rehearse(experiment, source, 1 if engine == "ray" else jobs)  # while workers start
-        store.open_for(directory, experiment)
-        if begun is not None:
-            begun(len(tasks))
-        outcomes = perform(tasks)
-        if meanwhile is not None:
-            meanwhile()
-        for outcome in outcomes:
-            if outcome.result is not None:
-                store.keep(directory, outcome.task, outcome.result)
-            else:
-                failed.append(outcome)
-                store.keep_failure(directory, outcome.task, outcome.trace or outcome.reason)
-            if progress is not None:
-                progress(outcome)
+    found = outcomes(experiment, tasks, min(jobs, len(tasks)), engine)
+    for outcome in shown(experiment.name, found, len(tasks)):
+        if outcome.result is not None:
+            store.keep(directory, outcome.task, outcome.result)
+        else:
+            failed.append(outcome)
+            store.keep_failure(directory, outcome.task, outcome.trace or outcome.reason)
     if not failed:
         files.sweep(directory)
     total = len(experiment.tasks())
     return Done(total - len(left), len(tasks) - len(failed), tuple(failed))
-
-
-def unportable(experiment: Experiment) -> list[str]:
-    """The kinds of the functions that cannot be sent to processes on this machine."""
-    scenes = [experiment.scene(case) for case in experiment.case_names()]
-    parts = [learner.agent for learner in experiment.learners]
-    parts += [p for scene in scenes for p in (scene.environment, scene.costs, scene.delays) if p]
-    found = [one for part in parts for one in parts_in(part)]
-    return list(
-        dict.fromkeys(one.kind for one in found if one.function and not portable(one.function))
-    )

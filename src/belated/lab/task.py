@@ -160,18 +160,17 @@ def _seeded(made: Part, registry: Registry, seeds: _Seeds, *, always: bool = Fal
     return made.replaced("seed", seeds()) if made.values.get("seed", wanted) == RUN else made
 
 
-def rehearse(experiment: Experiment, source: str = "", runs: int = 1) -> None:
+def rehearse(experiment: Experiment, source: str = "") -> None:
     """Build everything once, so that a wrong value is found before anything is run.
 
-    source: the file of the experiment, for error messages. runs: the number of simultaneous runs on
-    this machine; their open episodes must fit into its memory.
+    source: the file of the experiment, for error messages.
     """
     for case in experiment.case_names():
         with _in(source), _in(f"case {case!r}" if case else ""):
-            _rehearse(experiment, case, runs)
+            _rehearse(experiment, case)
 
 
-def _rehearse(experiment: Experiment, case: str, runs: int) -> None:
+def _rehearse(experiment: Experiment, case: str) -> None:
     scene = experiment.scene(case)
     seed = experiment.first_seed
     world = world_of(scene, seed)
