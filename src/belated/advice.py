@@ -35,6 +35,7 @@ from belated.linear.advice import explained, recommended
 from belated.linear.choice import Choice
 from belated.linear.sampler import LinearSampler
 from belated.onehot import TableSampler
+from belated.sequences import needed
 from belated.tabular.doubling import Doubling
 from belated.tabular.oppo import DelayedOPPO
 from belated.tabular.oppo_tuning import Arms, BanditFeedback, FullInformation, oppo_full
@@ -49,6 +50,8 @@ from belated.tabular.tuning import Parameters, Setting
 from belated.tabular.ucbvi import DelayedUCBVI, UCBVISetting
 
 WIDTH = 88
+POWER = 0.8416
+"""The normal quantile of 80 %."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,8 +107,10 @@ def advise(problem: Problem | Choice, **known: Any) -> Advice:
 
     For a `Choice`: `silence`, the outcome of decisions that never report, 0 by default, or None if
     all report; `changes`, whether outcomes may change over time; `floor`, the probability that is
-    divided equally among the actions; `seed`. For a `Problem`: the keywords of
-    `belated.advice.tabular`.
+    divided equally among the actions; `seed`. `prove_within`, a number of decisions, asks for the
+    floor, or for a first phase of equal shares, that proves by then that the best action is better
+    by `difference`, where a share `rate` of the decisions reports and a report is about `amount`.
+    For a `Problem`: the keywords of `belated.advice.tabular`.
 
     Example:
         >>> advice = bl.advise(bl.Problem(states=3, actions=2, horizon=4), information='bandit')
@@ -130,8 +135,15 @@ def decisions(
     changes: bool = True,
     floor: float = 0.01,
     seed: int = 0,
+    prove_within: int | None = None,
+    difference: float | None = None,
+    rate: float | None = None,
+    amount: float = 1.0,
 ) -> Advice:
     """The learner for a choice; see `advise`."""
+    plan: tuple[str, ...] = ()
+    if prove_within is not None:
+        floor, plan = _proof(choice, prove_within, difference, rate, amount)
     given: dict[str, Any] = {"silence": silence, "changes": changes, "floor": floor, "seed": seed}
 
     def make() -> Any:
@@ -139,7 +151,46 @@ def decisions(
 
     call = repr(make())  # checks the arguments
     reason, notes = explained(choice, **given)
-    return Advice("LinearSampler", call, reason, notes, make)
+    return Advice("LinearSampler", call, reason, (*plan, *notes), make)
+
+
+def _proof(
+    choice: Choice, prove_within: object, difference: object, rate: object, amount: object
+) -> tuple[float, tuple[str, ...]]:
+    """The floor, or the first phase of equal shares, that proves a difference; see `advise`."""
+    within = checks.integer("prove_within", prove_within, 1, checks.MOST)
+    if choice.actions is None or choice.actions < 2:
+        raise ValueError("prove_within must be None unless there are two listed actions or more")
+    size = checks.real("amount", amount, 0.0, above=True)
+    gap = checks.real("difference", difference, 0.0, above=True) / size
+    r = checks.real("rate", rate, 0.0, 1.0, above=True)
+    K, square = choice.actions, r * (1.0 - r)
+
+    def decisions(floor: float) -> float:
+        loser = floor / K
+        return needed(gap, square, (1.0 - floor + loser, loser), 0.05 / K, luck=POWER)
+
+    phase = math.ceil(min(decisions(1.0), 1e15))
+    if phase > within:
+        raise ValueError(
+            f"prove_within must be at least {phase:,} for a difference of {difference:g}: so many "
+            f"decisions prove it with equal shares, got {within:,}"
+        )
+    floor = next(f / 100.0 for f in range(1, 101) if decisions(f / 100.0) <= within)
+    lost, phased = floor * within, phase + 0.01 * (within - phase)
+    each = (K - 1) / K * gap * size
+    rest = "The answer is agent.verdict(window=..., bounds=...); four proofs of five come in time."
+    if phased < lost:
+        return 1.0, (
+            f"Equal shares (floor=1) prove a difference of {difference:g} within about {phase:,} "
+            f"decisions; then agent.change(floor=0.01). That costs about {phased * each:.3g}; a "
+            f"floor of {floor:g} all the time costs {lost * each:.3g}. {rest}",
+        )
+    return floor, (
+        f"A floor of {floor:g} proves a difference of {difference:g} within {within:,} decisions. "
+        f"That costs about {lost * each:.3g}; equal shares for {phase:,} decisions first cost "
+        f"{phased * each:.3g}. {rest}",
+    )
 
 
 def tabular(

@@ -341,34 +341,66 @@ class Contest:
 
         Args:
             line: the line that leads.
-            gaps: (L,) by how much it is better than each line.
+            gaps: (L,) by how much it is better than each line; not finite for lines to leave out.
             shares: (L,) the share of the decisions that plays each line from now on.
         """
-        from scipy.optimize import brentq  # noqa: PLC0415 - slow to import
-
         scale = 1.0 if self.bounds is None else 1.0 / (self.bounds[1] - self.bounds[0])
-        square = self._moments[0] / max(self.decisions, 1) * scale**2
-        enough = math.log(self.lines / (1.0 - self.level))
+        square = float(self._moments[0]) / max(self.decisions, 1) * scale**2
         longest = 0.0
         for other in np.flatnonzero(np.isfinite(gaps) & (np.arange(self.lines) != line)):
-            p, q = float(shares[line]), float(shares[other])
-            u = min(p, q) if self._by_decision or self.least is None else self.least
-            if not (self._rho and u > 0.0 and gaps[other] > 0.0):
-                return math.inf
-            S, V = float(self._S[line, other]), float(self._V[line, other])
-            rise, spread = u * gaps[other] * scale, u * u * square * (1.0 / p + 1.0 / q)
-
-            def lacking(
-                n: float, S: float = S, V: float = V, rise: float = rise, spread: float = spread
-            ) -> float:
-                total, variance = S + n * rise, V + n * spread
-                return enough - float(log_wealth(total, variance, self._rho, exact=self.exact))
-
-            if lacking(MANY) > 0.0:
-                return math.inf
-            if lacking(0.0) > 0.0:
-                longest = max(longest, float(brentq(lacking, 0.0, MANY, xtol=1.0)))
+            found = needed(
+                float(gaps[other]) * scale,
+                square,
+                (float(shares[line]), float(shares[other])),
+                (1.0 - self.level) / self.lines,
+                least=None if self._by_decision else self.least,
+                rho=self._rho,
+                exact=self.exact,
+                begun=(float(self._S[line, other]), float(self._V[line, other])),
+            )
+            longest = max(longest, found)
         return longest
+
+
+def needed(
+    gap: float,
+    square: float,
+    shares: tuple[float, float],
+    alpha: float,
+    *,
+    least: float | None = None,
+    rho: float = TUNED,
+    exact: bool = True,
+    begun: tuple[float, float] = (0.0, 0.0),
+    luck: float = 0.0,
+) -> float:
+    """How many decisions prove that a line is better than another; infinite if none do.
+
+    Args:
+        gap: by how much it is better, where outcomes are within 1.
+        square: the variance of an outcome.
+        shares: the shares of the decisions that play the two lines.
+        alpha: the probability of a wrong proof.
+        least: the weight of a decision; by default the smaller share.
+        rho: see `log_wealth`.
+        exact: see `log_wealth`.
+        begun: S and V so far.
+        luck: by how many standard deviations the outcomes may be worse than expected.
+    """
+    from scipy.optimize import brentq  # noqa: PLC0415 - slow to import
+
+    u = min(shares) if least is None else least
+    if not (rho > 0.0 and gap > 0.0 and u > 0.0 and min(shares) > 0.0):
+        return math.inf
+    spread = u * u * square * (1.0 / shares[0] + 1.0 / shares[1])
+
+    def lacking(n: float) -> float:
+        total = begun[0] + n * u * gap - luck * math.sqrt(n * spread)
+        return -math.log(alpha) - float(log_wealth(total, begun[1] + n * spread, rho, exact=exact))
+
+    if lacking(MANY) > 0.0:
+        return math.inf
+    return float(brentq(lacking, 0.0, MANY, xtol=1.0)) if lacking(0.0) > 0.0 else 0.0
 
 
 def _bounds(given: tuple[float, float]) -> tuple[float, float]:

@@ -1,0 +1,196 @@
+"""Which line wins: a verdict that says how sure it is.
+
+One definition throughout: the value of an action is its expected outcome for all visitors, with
+features averaged over the visitors that came, given everything that has reported so far. `leads`
+and `at_stake` are about this posterior at this moment; `difference` and `winner` are confidence
+sequences over the decisions whose outcomes are final, so that they stay valid at every look.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from belated.core.arrays import Floats
+from belated.linear.life import ActionRow, Z
+from belated.sequences import Contest, Interval
+
+DRAWS = 4096
+HARDLY = 50.0
+"""Lines hardly differ if this many times the decisions so far are needed to be sure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Still:
+    """What it takes until a winner can be expected.
+
+    Attributes:
+        decisions: more decisions, at the present allocation.
+        equal: more decisions, if every action gets an equal share from now on.
+        time: the time of these decisions and of the window, by the clock; NaN without one.
+        equal_time: the same for equal shares.
+    """
+
+    decisions: float
+    equal: float
+    time: float
+    equal_time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Which action wins. It prints as a sentence.
+
+    Attributes:
+        leader: the action that is best with the highest probability; None if nothing has reported.
+        leads: that probability, at this moment.
+        difference: its value less that of the runner-up, over the decisions whose outcomes are
+            final, with an interval that is valid at every look; None without a window.
+        at_stake: the upper end of what is lost per decision if everybody gets the leader from now
+            on, with a probability of `level` at this moment.
+        winner: the action that is better than every other one, at `level` however often somebody
+            looks; None until that is sure.
+        still: what it takes until a winner can be expected; None if there is one, if the actions
+            hardly differ, or without a window.
+        level: the confidence level.
+        sentence: all of this in words.
+    """
+
+    leader: str | None
+    leads: float
+    difference: Interval | None
+    at_stake: float
+    winner: str | None
+    still: Still | None
+    level: float
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def at_stake(rows: Sequence[ActionRow], leader: int, level: float) -> float:
+    """The quantile of what the best of these actions has more than the leader."""
+    mean = np.array([row.mean for row in rows])
+    error = np.array([(row.high - row.low) / (2.0 * Z) for row in rows])
+    if not np.isfinite(error).all():
+        return math.inf
+    rng = np.random.default_rng(0)  # a fixed seed, so that answers repeat
+    drawn = mean + error * rng.standard_normal((DRAWS, len(rows)))
+    return float(np.quantile(drawn.max(axis=1) - drawn[:, leader], level))
+
+
+def verdict(
+    rows: Sequence[ActionRow],
+    contest: Contest | None,
+    *,
+    level: float = 0.95,
+    shares: Floats | None = None,
+    pace: float = math.nan,
+    window: float = 0.0,
+    unit: str = "",
+    per: str = "decision",
+    time: str = "",
+) -> Verdict:
+    """The verdict.
+
+    Args:
+        rows: the table.
+        contest: the confidence sequences, or None.
+        level: the confidence level of what is at stake.
+        shares: (A,) the present allocation; by default that of all decisions so far.
+        pace: decisions per unit of time.
+        window: the time until an outcome is final.
+        unit: the unit of outcomes, such as "euros".
+        per: what a decision is, such as "mail".
+        time: the unit of time, such as "days".
+    """
+    active = [a for a, row in enumerate(rows) if not row.retired]
+    order = sorted(active, key=lambda a: (-rows[a].leads, -rows[a].mean))
+    if len(active) == 1:
+        name = rows[active[0]].action
+        return Verdict(name, 1.0, None, 0.0, None, None, level, f"{name} is the only action.")
+    if not any(row.reports for row in rows):
+        return Verdict(None, 0.0, None, math.inf, None, None, level, "Nothing has reported yet.")
+    first, second = order[:2]
+    if rows[first].leads == rows[order[-1]].leads:
+        sentence = "Too early to tell which action leads."
+        return Verdict(None, rows[first].leads, None, math.inf, None, None, level, sentence)
+    stake = at_stake([rows[a] for a in active], active.index(first), level)
+    found = Verdict(
+        rows[first].action, rows[first].leads, None, max(stake, 0.0), None, None, level, ""
+    )
+    amount = f"{_rounded(found.at_stake)} {unit}".strip()
+    most = f"at most {amount} a {per}" if found.at_stake else f"nothing ({_percent(level)})"
+    words = [
+        f"{found.leader} leads ({_percent(found.leads)}).",
+        f"Giving everybody {found.leader} now costs {most}.",
+    ]
+    if contest is None:
+        words.append(
+            "Say window=..., the age at which an outcome is final, to see if that is sure."
+        )
+        return replace(found, sentence=" ".join(words))
+    difference = contest.difference(first, second)
+    best = contest.winner(active)
+    if best is not None:
+        winner = rows[best].action
+        how = "exact" if contest.exact else "asymptotic"
+        sure = f"{winner} wins: that is sure at every look ({_percent(contest.level)}, {how})."
+        words = [sure, *(words[1:] if best == first else words)]
+        return replace(found, difference=difference, winner=winner, sentence=" ".join(words))
+    plays = np.array([row.plays for row in rows], dtype=float)
+    gaps = np.full(len(rows), -math.inf)
+    gaps[active] = [rows[first].mean - rows[a].mean for a in active]
+    equal = np.where(np.isfinite(gaps), 1.0 / len(active), 0.0)
+    present = plays / plays.sum() if shares is None else shares
+    needed = [contest.still(first, gaps, share) for share in (present, equal)]
+    still = None
+    if min(needed) <= HARDLY * max(plays.sum(), 1000.0):
+        now, later = (n / pace + window if pace > 0.0 else math.nan for n in needed)
+        still = Still(needed[0], needed[1], now, later)
+        words.append(f"Too early to be sure: {_needed(still, per, time)}.")
+    else:
+        words.append("Too early to be sure, and the actions hardly differ.")
+    return replace(found, difference=difference, still=still, sentence=" ".join(words))
+
+
+def _needed(still: Still, per: str, time: str) -> str:
+    """How much more it takes, in words."""
+    told = []
+    for n, span, where in (
+        (still.decisions, still.time, "at this allocation"),
+        (still.equal, still.equal_time, "with equal shares"),
+    ):
+        if not math.isfinite(n):
+            told.append(f"no end in sight {where}")
+        elif math.isnan(span):
+            told.append(f"about {_rounded(n):,} more {per}s {where}")
+        else:
+            told.append(f"about {_span(span, time)} {where}")
+    return ", ".join(told)
+
+
+def _span(span: float, time: str) -> str:
+    """A time in words; days become weeks where that reads better."""
+    if not time:
+        return f"a time of {_rounded(span):,}"
+    if time == "days" and span >= 14.0:
+        return f"{_rounded(span / 7.0):,} weeks"
+    return f"{_rounded(span):,} {time}"
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.0f} %"
+
+
+def _rounded(value: float) -> int | float:
+    """The number rounded to two digits."""
+    if not (math.isfinite(value) and value > 0.0):
+        return value if value > 0.0 else 0
+    digits = 1 - math.floor(math.log10(value))
+    near = round(value, digits)
+    return int(near) if near == int(near) else near
