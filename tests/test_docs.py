@@ -31,7 +31,7 @@ def name(page):
 
 
 def run(*command, cwd):
-    env = {**os.environ, "MPLBACKEND": "Agg"}
+    env = {**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT)}  # benchmarks are there
     return subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
