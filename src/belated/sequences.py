@@ -106,8 +106,9 @@ class Contest:
         actions: the number of actions, if the lines are policies.
         level: the probability that no interval of a kind is ever wrong; it is split over the lines.
         bounds: the smallest and the largest possible outcome, if they are known.
-        least: the smallest probability that any action of any decision has. It is needed for exact
-            intervals with features, or where only the probabilities of chosen actions are known.
+        least: the smallest probability that any action of any decision can have, unless `extend`
+            says more. It is needed for exact intervals with features, or where only the
+            probabilities of chosen actions are known.
     """
 
     def __init__(
@@ -127,6 +128,7 @@ class Contest:
         self.bounds = None if bounds is None else _bounds(bounds)
         self.least = None if least is None else checks.real("least", least, 1e-12, 1.0)
         self.decisions = 0
+        self._floor = self.least  # that of the newest decision
         L, A, d = self.lines, self.actions, self.features + 1
         self._whole = True  # whether all probabilities of every decision were given
         self._of_policies = actions is not None
@@ -158,6 +160,7 @@ class Contest:
         outcomes: object,
         x: object = None,
         policies: object = None,
+        least: object = None,
     ) -> None:
         """Take the next decisions whose outcomes are final.
 
@@ -168,6 +171,8 @@ class Contest:
             outcomes: (n,).
             x: features, (n, d).
             policies: (n, L, A), if the lines are policies.
+            least: (n,) the smallest probability that any action of a decision could have, whatever
+                its features were; by default the same for all.
         """
         a = checks.whole_numbers("actions", actions, 0, self.actions - 1)
         n = len(a)
@@ -188,8 +193,13 @@ class Contest:
         played = p if p.ndim == 1 else p[np.arange(n), a]
         if not 0.0 < played.min() <= played.max() <= 1.0 + 1e-9:
             raise ValueError("probabilities of chosen actions must be above 0 and at most 1")
-        if self.least is not None and played.min() < self.least * (1.0 - 1e-9):
-            raise ValueError(f"least is {self.least:g}, but an action had {played.min():g}")
+        floor = np.full(n, self.least or 0.0)
+        if least is not None:
+            if self.least is None:
+                raise ValueError("least must be given to the contest, too: the smallest of all")
+            floor = checks.floats("least", least, "(n,)", (1,))
+        if floor.shape != (n,) or (played < floor * (1.0 - 1e-9)).any():
+            raise ValueError("least must be at most the probability of every chosen action")
         if self.bounds is not None and not self.bounds[0] <= r.min() <= r.max() <= self.bounds[1]:
             raise ValueError(
                 f"outcomes must be within bounds {self.bounds}, got {r.min():g} to {r.max():g}"
@@ -212,10 +222,20 @@ class Contest:
         while start < n:
             stop = min(n, start + most, start + self._next - self.decisions)
             part = slice(start, stop)
-            self._take(a[part], p[part], played[part], r[part], rows[part], pi[part])
+            self._take(a[part], p[part], played[part], r[part], rows[part], pi[part], floor[part])
             start = stop
+        self._floor = float(floor[-1]) if self.least is not None else None
 
-    def _take(self, a: Ints, p: Floats, played: Floats, r: Floats, x: Floats, pi: Floats) -> None:
+    def _take(
+        self,
+        a: Ints,
+        p: Floats,
+        played: Floats,
+        r: Floats,
+        x: Floats,
+        pi: Floats,
+        floor: Floats,
+    ) -> None:
         """Add decisions to the sums; all of them use the model and the weights of the past."""
         n, each = len(a), np.arange(len(a))
         X = np.column_stack([x, np.ones(n)])
@@ -230,7 +250,7 @@ class Contest:
             phi = np.einsum("nla,na->nl", pi, phi)
             chance = np.einsum("nla,na->nl", pi, chance)
         if self.bounds is not None or self.decisions >= FIRST:  # else nothing is known of the scale
-            self._add(phi, r, *self._unit(a, p))
+            self._add(phi, r, *self._unit(a, p, floor))
             self._moments += [(residual**2).sum(), (residual**4).sum()]
 
         self.decisions += n
@@ -266,16 +286,14 @@ class Contest:
         centre: Floats = np.clip(np.broadcast_to(expected, self.lines), *within)
         return centre
 
-    def _unit(self, a: Ints, p: Floats) -> tuple[Floats, Floats]:
+    def _unit(self, a: Ints, p: Floats, floor: Floats) -> tuple[Floats, Floats]:
         """The weights u: of each pair, (n, L, L), and of each line, (n, L); n may be 1."""
         scale = 1.0 if self.bounds is None else 1.0 / (self.bounds[1] - self.bounds[0])
         if self.exact:
-            single = np.full(self.lines, 0.0 if self.least is None else self.least)
-            pairs = np.full((1, self.lines, self.lines), single[0])
+            pairs, alone = floor[:, None, None], floor[:, None]
         else:
-            single = 1.0 / self._square
             pairs = 2.0 / (self._square[:, None] + self._square)[None]
-        alone = single[None]
+            alone = 1.0 / self._square[None]
         if self._by_decision:
             pairs = np.minimum(p[:, :, None], p[:, None, :])
         elif p.ndim == 2 and not self._of_policies:  # what could not be played is not compared
@@ -353,7 +371,7 @@ class Contest:
                 square,
                 (float(shares[line]), float(shares[other])),
                 (1.0 - self.level) / self.lines,
-                least=None if self._by_decision else self.least,
+                least=None if self._by_decision or not self.exact else self._floor,
                 rho=self._rho,
                 exact=self.exact,
                 begun=(float(self._S[line, other]), float(self._V[line, other])),

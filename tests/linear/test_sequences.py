@@ -262,7 +262,7 @@ def test_only_what_is_final_counts():
         ({"actions": [0, 2]}, "actions must be from 0 to 1"),
         ({"probabilities": [0.5, 0.0]}, "above 0 and at most 1"),
         ({"probabilities": [0.5, 0.5, 0.5]}, "probabilities must have shape (2,)"),
-        ({"probabilities": [0.5, 0.05]}, "least is 0.1, but an action had 0.05"),
+        ({"probabilities": [0.5, 0.05]}, "least must be at most the probability of every chosen"),
         ({"outcomes": [0.0, 2.0]}, "outcomes must be within bounds (0.0, 1.0)"),
         ({"outcomes": [0.0, math.nan]}, "must be finite"),
         ({"x": [[1.0], [2.0]]}, "x must have shape (2, 0)"),
@@ -288,3 +288,16 @@ def test_bad_arguments_are_one_sentence():
     whole.extend([0], [[0.5, 0.5]], [1.0])
     with pytest.raises(ValueError, match=r"probabilities must be \(n, A\) as before"):
         whole.extend([0], [0.5], [1.0])
+
+
+def test_a_floor_that_changes_counts_for_its_own_decisions():
+    """Equal shares, then a floor of 2 %: the weights of the first half stay 1/2."""
+    actions, _, outcomes = columns(7, 2000, [0.1, 0.3], [0.5, 0.5])
+    least = np.repeat([0.5, 0.01], 1000)
+    changed = Contest(2, bounds=(0.0, 1.0), least=0.01)
+    changed.extend(actions, np.full(2000, 0.5), outcomes, least=least)
+    half = Contest(2, bounds=(0.0, 1.0), least=0.5)
+    half.extend(actions[:1000], np.full(1000, 0.5), outcomes[:1000])
+    assert changed.exact
+    assert changed.winner() == half.winner() == 1
+    assert changed._H[0, 1] == pytest.approx(0.5 * 1000 + 0.01 * 1000)

@@ -24,9 +24,9 @@ class ActionRow:
         plays: the number of decisions for it.
         reports: the number of these that have reported.
         exposed: the sum of the exposures of these decisions.
-        mean: outcome per decision, not clipped, corrected for outcomes to come.
-        low: the lower end of its 95 % interval.
-        high: the upper end of its 95 % interval.
+        mean: its expected outcome for all visitors, corrected for outcomes to come.
+        low: the lower end of its 95 % interval, at this moment.
+        high: the upper end of its 95 % interval, at this moment.
         leads: the probability that it is the best one for all visitors together.
         retired: whether it is no longer played.
     """
@@ -165,9 +165,9 @@ def table(
     retired: set[int],
 ) -> list[ActionRow]:
     """A row per action. overall: mean and error for all visitors, where there are features."""
-    mean, error = means(exposed, raw, hits)
+    mean, error = means(exposed, raw, hits) if overall is None else overall
     active = [a for a in range(len(names)) if a not in retired]
-    leads = leading(*((mean, error) if overall is None else overall), active)
+    leads = leading(mean, error, active)
     return [
         ActionRow(
             names[a],

@@ -158,6 +158,17 @@ def verdict(
     return replace(found, difference=difference, still=still, sentence=" ".join(words))
 
 
+def varying(row: ActionRow, level: float) -> Verdict:
+    """The verdict where the actions vary, so that the row is about all of them."""
+    sentence = "Nothing has reported yet."
+    if row.reports:
+        sentence = (
+            f"The actions vary, so none of them leads; the mean outcome of a decision is "
+            f"{row.mean:.3g}, from {row.low:.3g} to {row.high:.3g}."
+        )
+    return Verdict(None, 0.0, None, math.inf, None, None, level, sentence)
+
+
 def _needed(still: Still, per: str, time: str) -> str:
     """How much more it takes, in words."""
     told = []
