@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import re
 from pathlib import Path
 
 import numpy as np
@@ -65,11 +64,10 @@ def test_toml_there_and_back_in_any_spelling():
 
 
 def test_the_files_of_the_page_can_be_built():
-    page = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text(encoding="utf-8")
-    found = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    found = sorted((Path(__file__).parents[2] / "examples" / "lab").glob("step_sizes*.toml"))
     assert len(found) == 2
-    for text in found:
-        rehearse(toml.loads(text))
+    for file in found:
+        rehearse(toml.loads(file.read_text(encoding="utf-8")))
 
 
 def test_whole_parts_lists_and_own_cases():
