@@ -22,9 +22,8 @@ import uvicorn
 from service_server import Connection, Server, ready
 
 from belated.service.config import load
+from belated.service.learner import Learner
 from belated.service.run import SWITCH, listener
-from belated.service.supervisor import Live
-from belated.service.wire import parse
 
 BASE = "/v1/learners/shop"
 POINTS = 25
@@ -96,20 +95,19 @@ def over(connection: Connection) -> Ask:
     return ask
 
 
-def within(live: Live) -> Ask:
+def within(learner: Learner) -> Ask:
     """Ask as a request does once it is read."""
 
     async def ask(path: str, body: dict) -> dict:
-        session = live.session
-        while session.learning.waiting > BEHIND:
+        while learner.waiting > BEHIND:
             await asyncio.sleep(0.01)
         if path == "episodes":
-            return {"episode": (await session.begin(body["key"]))[0]}
+            return {"episode": (await learner.ask(lambda s: s.begin(body["key"]), 0))[0]}
         if path == "decide":
-            await session.decide(**body)
+            await learner.ask(lambda s: s.decide(**body), 1)
             return {}
-        outcomes = await session.feed([parse(record) for record in body["records"]])
-        return {"outcomes": [{"outcome": outcome.kind} for outcome in outcomes]}
+        outcomes = await learner.ask(lambda s: s.feed(body["records"]), 1)
+        return {"outcomes": [{"outcome": outcome.outcome} for outcome in outcomes]}
 
     return ask
 
@@ -139,8 +137,8 @@ async def serve(path: Path, episodes: int) -> None:
     while not live.ready:
         await asyncio.sleep(0.01)
     shop = Shop("inside")
-    books, enough = live.session.books, path.with_name(ENOUGH)
-    until = lambda: books.begun >= episodes or enough.exists()  # noqa: E731
+    agent, enough = live.session.runner.agent, path.with_name(ENOUGH)
+    until = lambda: agent.begun >= episodes or enough.exists()  # noqa: E731
     await crowd(shop, [within(live)] * INSIDE, until)
     print(f"inside: {shop.begun} {shop.lost} {shop.late}", flush=True)
     await serving

@@ -55,7 +55,6 @@ features = {{ customer = {KINDS} }}
 agent = {{ kind = "linear_sampler", silence = 0.0, holdout = {HOLDOUT} }}
 deadline_seconds = {DEADLINE}
 grace = {GRACE}
-remember = 20000
 """
 SERVE = """
 import sys

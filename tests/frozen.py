@@ -11,12 +11,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import polars as pl
 
 import belated as bl
 from belated.onehot import TableSampler
+from belated.service.session import Clock
 from serving import SHOP, InProcess, config
 
 FILE = Path(__file__).parent / "data" / "frozen.json"
@@ -169,10 +171,14 @@ ASKED = [
 
 
 def conversation(directory):
-    """Status and answer of every request; times and sentences of errors are left out."""
+    """Status and answer of every request; times and sentences of errors are left out.
+
+    The clock stands still: probabilities depend on how old decisions are.
+    """
     table = config(Path(directory), learners=[SHOP, MAIL])
     told = []
-    with InProcess(table) as client:
+    standing = mock.patch.object(Clock, "__call__", return_value=1_000_000.0)
+    with standing, InProcess(table) as client:
         for method, path, body in ASKED:
             sent = {} if body is None else {"json": body}
             answer = client.request(method, f"/v1/learners/{path}", **sent)

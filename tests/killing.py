@@ -2,18 +2,15 @@
 
 import asyncio
 import json
-from collections import defaultdict
 
 from belated.client import AsyncClient, ServiceError
 from limits import LIMIT
-from serving import ROBOT, SHOP, books_fingerprint, fingerprint, restored
+from serving import ROBOT, SHOP, same_from_snapshot_and_rows
 
-REMEMBER = 100_000
 MAIL = {"name": "mail", "actions": ["plain", "question"], "features": 2, "holdout": 0.1}
-LEARNERS = [{**one, "remember": REMEMBER} for one in (SHOP, ROBOT, MAIL)]
+LEARNERS = [SHOP, ROBOT, MAIL]
 SHAPES = {"shop": (1, 1), "robot": (2, 3), "mail": (1, None)}
 """Steps and states of each learner; None stands for features instead of states."""
-DOES = ("begin", "decide", "feedback")
 GONE = (None, 429, 503)
 """The statuses that a client may get while a server dies; None stands for no answer."""
 
@@ -28,6 +25,7 @@ class Load:
 
     def __init__(self, rng, patience=0.0, connect=lambda: None, workers=8):
         self.begun = {}  # (learner, key): episode
+        self.asked = {}  # (learner, key): features
         self.decided = {}  # (learner, episode, step): (state, action)
         self.fed = {}  # (learner, text of the record): record
         self._numbers = set()
@@ -111,6 +109,7 @@ class Load:
         keys = [f"k{self._keys + 1 + i}" for i in range(3)]
         self._keys += 3
         asked = [{"features": self._rng.normal(size=2).tolist(), "key": key} for key in keys]
+        self.asked |= {(name, one["key"]): one["features"] for one in asked}
         for made in await client.decide_many(asked):
             assert (name, made.episode) not in self._numbers
             self._numbers.add((name, made.episode))
@@ -129,12 +128,12 @@ class Load:
             self.fed[name, json.dumps(record, sort_keys=True)] = record
 
     def acknowledged(self, name):
-        """What was acknowledged of a learner, under the keys that `enter` uses for its log."""
-        return {
-            "begin": {key: episode for (n, key), episode in self.begun.items() if n == name},
-            "decide": {(e, h): made for (n, e, h), made in self.decided.items() if n == name},
-            "feedback": {text: record for (n, text), record in self.fed.items() if n == name},
-        }
+        """What was acknowledged of a learner: episodes by key, decisions, and values of facts."""
+        return (
+            {key: episode for (n, key), episode in self.begun.items() if n == name},
+            {(e, h): made for (n, e, h), made in self.decided.items() if n == name},
+            {fact(record): value(record) for (n, _), record in self.fed.items() if n == name},
+        )
 
     async def check(self, url):
         """Check that the server knows the newest acknowledged requests and some older ones."""
@@ -142,7 +141,7 @@ class Load:
 
         async def begun(name, key, episode):
             if SHAPES[name][1] is None:
-                made = await clients[name].decide(features=[0.0, 0.0], key=key)
+                made = await clients[name].decide(features=self.asked[name, key], key=key)
                 assert (made.episode, made.created) == (episode, False)
                 assert self.decided[name, episode, 0] == (None, made.action)
             else:
@@ -175,54 +174,53 @@ class Load:
         return [items[i] for i in older] + items[-40:]
 
 
-class Audit:
-    """The logs of the learners, read beside the servers as they grow.
+def fact(record):
+    """The episode and the name in the tables of what a record reports."""
+    name = "end" if "end" in record else f"={record.get('event')}"
+    return record["episode"], f"step {record['step']}" if "step" in record else name
 
-    rows: gives the rows of a learner after a number.
+
+def value(record):
+    return next(record[name] for name in ("cost", "end", "reward") if name in record)
+
+
+class Audit:
+    """The tables of the learners, read beside the servers.
+
+    read: gives the rows of a statement for a learner.
     """
 
-    def __init__(self, rows):
-        self._rows = rows
-        self._last = dict.fromkeys(SHAPES, 0)
-        self._logged = {name: {do: defaultdict(list) for do in DOES} for name in SHAPES}
+    def __init__(self, read):
+        self._read = read
 
     def check(self, load):
         """Check that all that was acknowledged is there once; returns the numbers of records."""
-        told = {name: load.acknowledged(name) for name in SHAPES}
-        for name, logged in self._logged.items():
-            for row in self._rows(name, self._last[name]):
-                assert row.number == self._last[name] + 1
-                self._last[name] = row.number
-                enter(logged, json.loads(row.written))
-            for do in DOES:
-                for key, value in told[name][do].items():
-                    assert logged[do][key] == [value], (name, do, key)
-            for do in ("begin", "decide"):  # no other event is there twice
-                assert all(len(values) == 1 for values in logged[do].values()), (name, do)
-        return {name: len(acknowledged["feedback"]) for name, acknowledged in told.items()}
+        kept = {}
+        for name in SHAPES:
+            begun, decided, fed = load.acknowledged(name)
+            episodes = self._read(name, "SELECT key, number FROM episodes")
+            assert len(episodes) == len({key for key, _ in episodes})
+            assert sorted(number for _, number in episodes) == list(range(len(episodes)))
+            assert begun.items() <= dict(episodes).items(), name
+            rows = self._read(name, "SELECT number, step, observation, action FROM decisions")
+            made = {(n, h): (seen if load_state(name) else None, a) for n, h, seen, a in rows}
+            for place, (state, action) in decided.items():
+                seen = None if state is None else str(state)
+                assert made[place] == (seen, action), (name, place)
+            rows = self._read(name, "SELECT number, fact, value FROM outcomes")
+            told = {(number, fact): value for number, fact, value in rows}
+            assert fed.items() <= told.items(), name
+            kept[name] = len(fed)
+        return kept
 
 
-def enter(logged, event):
-    """Note the event of a log under its natural key."""
-    if event["do"] == "begin":
-        logged["begin"][event["key"]].append(event["episode"])
-    elif event["do"] == "decide":
-        made = event["state"], event["action"]
-        logged["decide"][event["episode"], event["step"]].append(made)
-    elif event["do"] == "choose":
-        for episode, key, _, _, action, *_ in event["choices"]:
-            logged["begin"][key].append(episode)
-            logged["decide"][episode, 0].append((None, action))
-    elif event["do"] == "feedback":
-        for record in event["records"]:
-            logged["feedback"][json.dumps(record, sort_keys=True)].append(record)
+def load_state(name):
+    """Whether decisions of a learner have states."""
+    return SHAPES[name][1] is not None
 
 
 def same_as_never_stopped(table, name):
-    """Check that the learner equals one that gets its whole log; returns the number of events."""
-    stopped, rows = restored(table, name)  # from the snapshot that the last server left
-    never, _ = restored(table, name, snapshots=False)  # from the log alone, without a stop
-    assert stopped.snapshot == len(rows) > 0
-    assert fingerprint(stopped.pupil.agent) == fingerprint(never.pupil.agent)
-    assert books_fingerprint(stopped.books) == books_fingerprint(never.books)
-    return len(rows)
+    """Check that the learner equals one that gets all its rows; returns the number of requests."""
+    stopped, _ = same_from_snapshot_and_rows(table, name)
+    assert stopped.snapshot == stopped.seq > 0
+    return stopped.seq

@@ -16,11 +16,10 @@ import tomli_w
 import uvicorn
 
 from belated.core import saving
-from belated.service import snapshot
 from belated.service.config import from_table
 from belated.service.recovery import restore
 from belated.service.run import application, opener
-from belated.service.storage import Taken
+from belated.service.tables import Taken
 from limits import FULL, LIMIT, until
 
 SHOP = {
@@ -98,42 +97,45 @@ def learner(table, name):
     return next(item for item in from_table(table).learners if item.name == name)
 
 
-class WithoutSnapshots:
-    """A storage that shows only its log."""
-
-    def __init__(self, storage):
-        self._storage = storage
-
-    def events(self, after):
-        return self._storage.events(after)
-
-    def snapshots(self):
-        return iter(())
-
-
 def claimed(table, name):
-    """The storage of a stopped learner; a database may notice a moment later that it stopped."""
+    """The tables of a stopped learner; a database may notice a moment later that it stopped."""
 
     def opened():
         with suppress(Taken):
-            return opener(from_table(table), learner(table, name))()
+            return opener(from_table(table), learner(table, name))(True)
 
     return until(opened, "the learner stays taken")
 
 
+TABLES = {
+    "episodes": "number", "decisions": "number, step", "outcomes": "number, fact", "changes": "seq"
+}  # fmt: skip
+
+
 def restored(table, name, *, snapshots=True):
-    """A stopped learner, restored and with nothing left to learn, and the rows of its log."""
+    """A stopped learner, restored and with nothing left to learn, and the rows of its tables."""
     made = learner(table, name)
-    storage = claimed(table, name)
+    db = claimed(table, name)
     try:
-        source = storage if snapshots else WithoutSnapshots(storage)
-        found = restore(source, made.terms(), made.fresh)
-        rows = list(storage.events(0))
+        found = restore(db, name, made.terms(), made.fresh, snapshots=snapshots)
+        rows = {
+            table: db.all(f"SELECT * FROM {table} WHERE learner = ? ORDER BY {order}", name)
+            for table, order in TABLES.items()
+        }
     finally:
-        storage.close()
-    assert found.differing == 0
-    found.pupil.learn_up_to(found.pupil.learned + len(found.pupil.waiting))
+        db.close()
+    assert found.runner.differing == 0
+    found.runner.learn_all()
     return found, rows
+
+
+def same_from_snapshot_and_rows(table, name):
+    """Check that a learner is the same from its snapshot and from all its rows; returns both."""
+    stopped, rows = restored(table, name)
+    never, _ = restored(table, name, snapshots=False)
+    assert fingerprint(stopped.runner.agent) == fingerprint(never.runner.agent)
+    assert stopped.runner.version == never.runner.version
+    return stopped, rows
 
 
 def fingerprint(item):
@@ -151,14 +153,6 @@ def fingerprint(item):
         return [plain(item) for item in value] if isinstance(value, list) else value
 
     return json.dumps(plain(root), sort_keys=True)
-
-
-def books_fingerprint(books):
-    """The fingerprint of books without their counts: refused records are not in the log."""
-    state = snapshot.written(books)
-    state["inbox"] = {k: v for k, v in state["inbox"].items() if k not in ("counts", "now")}
-    state.pop("now")
-    return fingerprint(state)
 
 
 def full():
@@ -186,7 +180,7 @@ class InProcess:
         self._client = httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
     def ready(self):
-        why = [live.why for live in self.app.state.server.learners.values()]
+        why = [one.why for one in self.app.state.server.learners.values()]
         until(lambda: self.request("GET", "/readyz").status_code == 200, why, pause=0.005)
 
     def request(self, method, path, **options):

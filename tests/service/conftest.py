@@ -16,4 +16,9 @@ def clock(monkeypatch):
     def step(seconds):
         ahead[0] += seconds
 
-    return SimpleNamespace(step=step)
+    class Steps(SimpleNamespace):
+        @property
+        def days(self):
+            return int(ahead[0] // 86_400)
+
+    return Steps(step=step)

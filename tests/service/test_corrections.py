@@ -1,6 +1,5 @@
-"""Former faults of the service: contradictions, lost keys, missed deadlines, damaged pages."""
+"""Former faults of the service: contradictions, damaged pages, deep bodies, hanging clients."""
 
-import asyncio
 import re
 import socket
 import sqlite3
@@ -11,26 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from belated.service import session as sessions
 from belated.service.config import from_table
-from belated.service.storage import SQLiteStorage, StorageError
-from limits import FULL, LIMIT, until
-from serving import (
-    ROBOT,
-    SHOP,
-    InProcess,
-    books_fingerprint,
-    config,
-    fingerprint,
-    restored,
-    running,
-)
+from belated.service.tables import SQLiteTables, StorageError
+from limits import FULL, LIMIT
+from serving import ROBOT, SHOP, InProcess, config, running, same_from_snapshot_and_rows
 
 BASE = "/v1/learners/shop"
-
-
-def session_of(client, name="shop"):
-    return client.app.state.server.learners[name].session
 
 
 def begin(client, base=BASE, **body):
@@ -39,94 +24,6 @@ def begin(client, base=BASE, **body):
 
 def feed(client, base=BASE, **record):
     return client.post(f"{base}/feedback", json=record).json()["outcome"]
-
-
-class Script:
-    """A clock that gives these readings, then the last one for ever."""
-
-    def __init__(self, *readings):
-        self._readings = list(readings)
-
-    def __call__(self):
-        return self._readings.pop(0) if len(self._readings) > 1 else self._readings[0]
-
-
-def test_a_deadline_between_two_readings_of_the_clock_is_in_the_log(tmp_path):
-    """The time of an event is the reading at which deadlines were checked, not a later one."""
-    shop = {**SHOP, "deadline_seconds": 100.0}
-    del shop["deadline_episodes"]
-    table = config(tmp_path, learners=[shop], limits={"snapshot": 10_000})
-    with InProcess(table) as client:
-        session = session_of(client)
-        start = session.clock()
-        session.clock = Script(start)
-        for number in range(2):
-            begin(client)
-            client.post(f"{BASE}/decide", json={"episode": number, "step": 0, "state": 0})
-        assert feed(client, episode=1, costs=[0.25]) == "taken"
-        session.clock = Script(start + 100.0, start + 100.5, start + 99.0)
-        assert feed(client, episode=1, costs=[0.25]) == "duplicate"  # it is in no event
-        session.clock = Script(start + 100.2)
-        client.post(f"{BASE}/snapshot", json={})
-    stopped, rows = restored(table, "shop")
-    never, _ = restored(table, "shop", snapshots=False)
-    assert stopped.snapshot == len(rows)
-    assert stopped.books.counts() == never.books.counts()
-    assert fingerprint(stopped.pupil.agent) == fingerprint(never.pupil.agent)
-    assert books_fingerprint(stopped.books) == books_fingerprint(never.books)
-
-
-def test_books_with_calls_that_no_event_explains_are_given_up(tmp_path):
-    """A snapshot of such books would be wrong; the learner is read again from the log."""
-    table = config(tmp_path, learners=[SHOP])
-    with InProcess(table) as client:
-        begin(client)
-        session = session_of(client)
-        client._call(_do(lambda: session.books._calls.append(0)))
-        client.post(f"{BASE}/snapshot", json={})
-        live = client.app.state.server.learners["shop"]
-        until(lambda: live.session not in (session, None), "the learner is not read again")
-        assert client.get(BASE).json()["open"] == 1
-
-
-async def _do(function):
-    function()
-
-
-def test_a_key_that_is_let_go_while_its_answer_waits_is_answered(tmp_path):
-    """One closed episode is remembered; its key is evicted while a retry waits for the disk."""
-    table = config(tmp_path, learners=[{**SHOP, "remember": 1}])
-    with InProcess(table) as client:
-        session = session_of(client)
-        numbers = [begin(client, key=key) for key in ("a", "b")]
-        for number in numbers:
-            client.post(f"{BASE}/decide", json={"episode": number, "step": 0, "state": 0})
-        assert feed(client, episode=0, costs=[0.5]) == "taken"
-
-        async def retried():
-            asked = asyncio.create_task(session.begin("a"))
-            other = asyncio.create_task(session.feed([_costs(1)]))
-            slow = sessions.Committer.durable
-
-            async def durable(committer):
-                await asyncio.sleep(0.05)
-                await slow(committer)
-
-            sessions.Committer.durable = durable
-            try:
-                return await asyncio.gather(asked, other)
-            finally:
-                sessions.Committer.durable = slow
-
-        (number, created), (outcome,) = client._call(retried())
-        assert (number, created, outcome.kind) == (0, False, "taken")
-        assert "a" not in session.books.keys
-
-
-def _costs(episode):
-    from belated import Costs
-
-    return Costs(episode, [0.5])
 
 
 class Robot:
@@ -186,28 +83,7 @@ def test_path_end_and_decisions_must_agree(tmp_path):
         assert bad.batch({"path": {**PATH, "states": [0, 1, 7]}}, {"end": 1}) == [
             "invalid", "taken"
         ]  # fmt: skip
-    stopped, rows = restored(table, "robot")
-    never, _ = restored(table, "robot", snapshots=False)
-    assert stopped.snapshot == len(rows)
-    assert fingerprint(stopped.pupil.agent) == fingerprint(never.pupil.agent)
-    assert books_fingerprint(stopped.books) == books_fingerprint(never.books)
-
-
-def test_live_and_replayed_books_remember_the_same_keys(tmp_path):
-    """Duplicates are not in the log, so the order of a batch must not decide what is forgotten."""
-    shop = {**SHOP, "remember": 3, "deadline_episodes": 10_000}
-    table = config(tmp_path, learners=[shop], limits={"snapshot": 100_000})
-    with InProcess(table) as client:
-        for k in range(40):
-            begin(client, key=f"k{k}")
-            client.post(f"{BASE}/decide", json={"episode": k, "step": 0, "state": 0})
-        records = [{"episode": k, "costs": [0.5]} for k in (33, 1, 32, 16, 0, 17, 8, 24, 39)]
-        unlike = [{"episode": k, "costs": [7]} for k in (0, 8, 24, 33, 1)]  # invalid
-        client.post(f"{BASE}/feedback/batch", json={"records": [*unlike, *records]})
-        live = dict(session_of(client).books.keys)
-    never, _ = restored(table, "shop", snapshots=False)
-    assert list(live.items()) == list(never.books.keys.items())
-    assert len(live) == 40 - 9 + 3
+    same_from_snapshot_and_rows(table, "robot")
 
 
 def test_every_damaged_page_header_is_seen(tmp_path):
@@ -221,22 +97,22 @@ def test_every_damaged_page_header_is_seen(tmp_path):
         db.execute("PRAGMA journal_mode = DELETE")
     db.close()
     whole = path.read_bytes()
-    newest = SQLiteStorage(path)
-    rows = list(newest.events(0))
+    newest = SQLiteTables(path)
+    rows = newest.all("SELECT * FROM episodes ORDER BY number")
     newest.close()
     size, silent = 4096, []
     for page in range(1, len(whole) // size):
         for byte in range(12):
-            for bit in range(8) if FULL else range(page % 2, 8, 2):
+            for bit in range(8) if FULL else ((page + byte) % 8,):
                 damaged = bytearray(whole)
                 damaged[page * size + byte] ^= 1 << bit
                 path.write_bytes(damaged)
                 try:
-                    storage = SQLiteStorage(path)
+                    storage = SQLiteTables(path)
                 except StorageError:
                     continue
                 try:
-                    if list(storage.events(0)) != rows:
+                    if storage.all("SELECT * FROM episodes ORDER BY number") != rows:
                         silent.append((page, byte, bit))
                 except StorageError:
                     pass

@@ -1,27 +1,23 @@
 """Decisions over HTTP: one or many per request, feedback by key, the learner of the library."""
 
 import json
-import sqlite3
-from contextlib import closing
 
 import numpy as np
 import pytest
 
 import belated as bl
 from belated.client import Client
-from belated.service.worker import Learning
 from limits import LIMIT, until
 from serving import (
     SHOP,
     InProcess,
     Server,
-    books_fingerprint,
     config,
     fingerprint,
     learner,
-    restored,
     running,
 )
+from serving import same_from_snapshot_and_rows as same_after_every_way
 
 MAIL = {
     "name": "mail",
@@ -44,16 +40,6 @@ def decide(client, base=BASE, **body):
     answer = client.post(f"{base}/decide", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()
-
-
-def same_after_every_way(table, name):
-    """The learner is the same from its snapshot and from its log; returns it and the events."""
-    stopped, rows = restored(table, name)
-    never, _ = restored(table, name, snapshots=False)
-    assert stopped.snapshot > 0
-    assert fingerprint(stopped.pupil.agent) == fingerprint(never.pupil.agent)
-    assert books_fingerprint(stopped.books) == books_fingerprint(never.books)
-    return stopped, [json.loads(row.written) for row in rows]
 
 
 def test_a_decision_is_begun_made_and_logged_in_one_request(tmp_path):
@@ -93,9 +79,9 @@ def test_a_decision_is_begun_made_and_logged_in_one_request(tmp_path):
         assert client.post(f"{BASE}/episodes", json={}).status_code == 422
         step = client.post(f"{BASE}/decide", json={"episode": 0, "step": 0, "state": 0})
         assert step.status_code == 422
-    found, events = same_after_every_way(table, "mail")
-    assert [event["do"] for event in events] == ["made", "choose", "choose", *2 * ["feedback"]]
-    assert found.pupil.agent.begun == 2
+    found, rows = same_after_every_way(table, "mail")
+    assert [len(rows[name]) for name in ("episodes", "decisions", "outcomes")] == [2, 2, 2]
+    assert found.runner.agent.begun == 2
 
 
 def test_a_batch_of_decisions_is_whole_or_not_at_all(tmp_path):
@@ -118,33 +104,8 @@ def test_a_batch_of_decisions_is_whole_or_not_at_all(tmp_path):
         again = batch(asked[20:]).json()["decisions"]  # ten of them were made before
         assert [made["created"] for made in again] == [*10 * [False], *10 * [True]]
         assert [made["action"] for made in again[:10]] == [made["action"] for made in first[20:]]
-    _, events = same_after_every_way(table, "mail")
-    assert [len(event.get("choices", ())) for event in events] == [0, 30, 10]
-
-
-def test_a_batch_counts_towards_the_next_snapshot_by_its_size(tmp_path, monkeypatch):
-    """The event that reaches the limit asks for a snapshot before it is answered."""
-    asked, snapshot = [], Learning.snapshot
-    monkeypatch.setattr(Learning, "snapshot", lambda self: (asked.append(1), snapshot(self)))
-    table, found = config(tmp_path, learners=[MAIL], limits={"snapshot": 1000}), []
-    with InProcess(table) as client:
-        made = []
-        for size in (1000, 400, 599, 1):  # after the third, one is missing; the fourth adds it
-            body = {"decisions": [{"features": {"age": 30}}] * size}
-            made += client.post(f"{BASE}/decide/batch", json=body).json()["decisions"]
-            found.append(len(asked))
-        for size in (999, 1):
-            records = [{"episode": made.pop()["episode"], "reward": 1.0} for _ in range(size)]
-            client.post(f"{BASE}/feedback/batch", json={"records": records})
-            found.append(len(asked))
-    assert found == [1, 1, 1, 2, 2, 3]
-    with closing(sqlite3.connect(tmp_path / "data" / "mail.sqlite")) as db, db:
-        db.execute("DELETE FROM snapshots")  # as if the server had been killed before the first
-        db.execute("DELETE FROM events WHERE number > 3")  # 1,400 decisions are left
-    with InProcess(table) as client:
-        assert client.get(BASE).json()["begun"] == 1400
-        client.post(f"{BASE}/decide", json={"features": {"age": 30}})
-    assert len(asked) == 4
+    _, rows = same_after_every_way(table, "mail")
+    assert len({row[3] for row in rows["episodes"]}) == 2  # two requests
 
 
 def test_the_served_learner_is_the_one_of_the_library(tmp_path):
@@ -165,25 +126,32 @@ def test_the_served_learner_is_the_one_of_the_library(tmp_path):
             outcomes = client.post(f"{BASE}/feedback/batch", json={"records": records}).json()
             assert {one["outcome"] for one in outcomes["outcomes"]} == {"taken"}
             told += made
-    found, events = same_after_every_way(table, "mail")
+    found, rows = same_after_every_way(table, "mail")
     agent = learner(table, "mail").fresh()
-    calls, learned = [], 0  # an event says how many calls the agent had learned from
-    for event in events:
-        if event["do"] == "choose":
-            while calls and learned < event["learned"]:
-                agent.observe(*calls.pop(0))
-                learned += 1
-            for number, _, features, among, action, probability, _ in event["choices"]:
-                decision = agent.decide(features, among=among, now=event["now"])
-                assert (decision.number, decision.action) == (number, action)
-                assert decision.probability == probability
-                assert told[number]["action"] == action
-        elif event["do"] == "feedback":
-            batch = [bl.Reward(r["episode"], r["reward"], at=event["at"]) for r in event["records"]]
-            calls.append((batch, event["at"]))
+    calls, learned = [], 0  # a row says how many calls the agent had learned from
+    asked = {number: row for _, number, _, *row in rows["decisions"]}
+    happened = [(row[3], 0, row) for row in rows["episodes"]]
+    for row in rows["outcomes"]:
+        happened.append((row[-2], 1 + row[-1], row))
+    reports = {}
+    for seq, place, row in sorted(happened):
+        if place:
+            _, number, _, value, _, _, at, *_ = row
+            reports.setdefault(seq, []).append(bl.Reward(number, value, at=at))
+            if [batch for batch, _ in calls[-1:]] != [reports[seq]]:
+                calls.append((reports[seq], at))
+            continue
+        _, number, _, _, version, began, *_ = row
+        while calls and learned < version:
+            agent.observe(*calls.pop(0))
+            learned += 1
+        features, allowed, action, probability, _, _ = asked[number]
+        made = agent.decide(json.loads(features), among=json.loads(allowed), now=began)
+        assert (made.number, made.action, made.probability) == (number, action, probability)
+        assert told[number]["action"] == action
     for batch, at in calls:
         agent.observe(batch, at)
-    assert fingerprint(found.pupil.agent) == fingerprint(agent)
+    assert fingerprint(found.runner.agent) == fingerprint(agent)
 
 
 def test_states_of_one_step_need_no_end(tmp_path):
@@ -211,7 +179,7 @@ def test_states_of_one_step_need_no_end(tmp_path):
         until(lambda: not client.get(base).json()["waiting"])
         assert client.get(base).json()["counts"]["defaulted"] == 1
     found, _ = same_after_every_way(table, "cells")
-    assert found.pupil.agent.diagnostics()["used"] == 3
+    assert found.runner.agent.diagnostics()["used"] == 3
 
 
 def test_a_learner_of_several_steps_says_how_to_decide(tmp_path):
@@ -252,14 +220,15 @@ def test_the_client_decides_and_feeds_by_key(tmp_path):
 @pytest.mark.long
 def test_decisions_survive_a_kill(tmp_path):
     """Every answer holds after kill -9, and the learner equals one that never stopped."""
-    table = config(tmp_path, learners=[{**MAIL, "remember": 100_000}], limits={"snapshot": 60})
+    table = config(tmp_path, learners=[MAIL], limits={"snapshot": 60})
     rng = np.random.default_rng(2)
-    known = {}
+    known, asked_for = {}, {}
     rounds = 3
     for k in range(rounds):
         server = Server(tmp_path, table).ready()
         with Client(server.url, "mail", timeout=LIMIT) as mail:
             asked = [{"features": visitor(rng), "key": f"{k}-{i}"} for i in range(30)]
+            asked_for |= {one["key"]: one for one in asked}
             for made in mail.decide_many(asked):
                 known[made.key] = made
             for one in asked[:20]:
@@ -267,11 +236,11 @@ def test_decisions_survive_a_kill(tmp_path):
                 assert (again.action, again.created) == (known[one["key"]].action, False)
                 mail.feedback([{"key": one["key"], "reward": float(rng.integers(9))}])
             for key in rng.choice(list(known), 10):
-                assert mail.decide(key=key).episode == known[key].episode
+                assert mail.decide(**asked_for[key]).episode == known[key].episode
         server.kill()
     with running(tmp_path, table) as server, Client(server.url, "mail", timeout=LIMIT) as mail:
         for key, made in known.items():
-            again = mail.decide(key=key)
+            again = mail.decide(**asked_for[key])
             assert (again.action, again.probability) == (made.action, made.probability)
         assert mail.status()["begun"] == 30 * rounds
     same_after_every_way(table, "mail")

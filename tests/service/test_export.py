@@ -110,7 +110,7 @@ def test_a_warm_start_is_the_replay_of_the_log(tmp_path, kind):
     assert learn(warm, path) == 120
     assert warm.begun == 120
     assert not warm.open_episodes()
-    live = restored(table, "mail")[0].pupil.agent
+    live = restored(table, "mail")[0].runner.agent
     counts = [[(row.plays, row.reports) for row in agent.table()] for agent in (warm, live)]
     assert counts[0] == counts[1]
     asked = {"age": 30, "country": "se"}

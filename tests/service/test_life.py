@@ -7,21 +7,13 @@ import pytest
 
 from belated import Reward
 from belated.service.config import from_table
-from belated.service.wire import LogError
+from belated.service.recovery import TermsError
 from limits import until
-from serving import InProcess, books_fingerprint, config, fingerprint, restored
+from serving import InProcess, config, fingerprint, restored
+from serving import same_from_snapshot_and_rows as same
 
 MAIL = {"name": "mail", "actions": ["plain", "question"], "features": 2}
 BASE = "/v1/learners/mail"
-
-
-def same(table, name="mail"):
-    """The learner is the same from its snapshot and from its log; returns it and the events."""
-    stopped, rows = restored(table, name)
-    never, _ = restored(table, name, snapshots=False)
-    assert fingerprint(stopped.pupil.agent) == fingerprint(never.pupil.agent)
-    assert books_fingerprint(stopped.books) == books_fingerprint(never.books)
-    return stopped, [json.loads(row.written) for row in rows]
 
 
 def play(client, n, rng):
@@ -66,13 +58,13 @@ def test_actions_are_added_and_retired_while_a_learner_runs(tmp_path):
             ("plain", True), ("question", True), ("video", False)
         ]  # fmt: skip
         assert [row["probability"] for row in rows] == [0.0, 0.0, 1.0]
-    found, events = same(table)
-    assert [event["do"] for event in events].count("change") == 3
-    assert found.books.terms.problem.names == ("plain", "question", "video")
+    found, rows = same(table, "mail")
+    assert [what for _, _, what, *_ in rows["changes"]] == ["change"] * 3
+    assert found.runner.agent.problem.names == ("plain", "question", "video")
     with InProcess(table) as client:  # the file does not list the new action, and it stays
         play(client, 10, rng)
         assert client.get(BASE).json()["problem"]["names"] == ["plain", "question", "video"]
-    same(table)
+    same(table, "mail")
 
 
 def test_a_learner_with_states_keeps_its_actions(tmp_path):
@@ -93,24 +85,25 @@ def test_a_safe_change_of_the_configuration_is_an_event(tmp_path):
         "actions": ["simple", "question", "discount"],
         "holdout": 0.5,
         "agent": {"kind": "linear_sampler", "floor": 0.1},
-        "remember": 50,
     }
     table["learners"] = [changed]
     with InProcess(table) as client:
         assert client.get(BASE).json()["problem"]["names"] == changed["actions"]
         play(client, 25, rng)
         assert client.get(f"{BASE}/report").json()["holdout"]["share"] == 0.5
-    found, events = same(table)
-    (event,) = [event for event in events if event["do"] == "change"]
-    assert event["actions"] == changed["actions"]
-    assert event["settings"] == {"floor": 0.1, "holdout": 0.5, "remember": 50}
-    agent = found.pupil.agent
-    assert (agent.floor, agent.holdout, found.books.inbox.remember) == (0.1, 0.5, 50)
+    found, rows = same(table, "mail")
+    ((_, _, what, body, *_),) = rows["changes"]
+    assert (what, json.loads(body)) == (
+        "change",
+        {"actions": changed["actions"], "retire": None, "settings": {"floor": 0.1, "holdout": 0.5}},
+    )
+    agent = found.runner.agent
+    assert (agent.floor, agent.holdout) == (0.1, 0.5)
     assert found.wanted is None
     table["learners"] = [MAIL]  # put back: names, floor and holdout; the third action stays
     found, _ = restored(table, "mail")
-    assert found.wanted.actions == ["plain", "question", "discount"]
-    assert found.wanted.settings == {"floor": 0.01, "holdout": 0.0, "remember": 10_000}
+    assert found.wanted["actions"] == ["plain", "question", "discount"]
+    assert found.wanted["settings"] == {"floor": 0.01, "holdout": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -129,7 +122,7 @@ def test_any_other_change_is_refused_with_the_way_out(tmp_path, change, said):
     with InProcess(table) as client:
         play(client, 2, np.random.default_rng(0))
     table["learners"] = [{**MAIL, **change}]
-    with pytest.raises(LogError, match=said) as refused:
+    with pytest.raises(TermsError, match=said) as refused:
         restored(table, "mail")
     assert "another name" in str(refused.value)
     assert "belated extract" in str(refused.value)
@@ -187,10 +180,13 @@ def test_what_happened_before_the_deadline_is_in_time(tmp_path, monkeypatch, tim
         assert feed(key="k3", reward=1, time=moment(90)) == ("late", False)
         told = client.get(f"{BASE}/report").json()
         assert (told["pending"], told["overdue"], told["late"]) == (0, 0, 3)
-    found, events = same(table)
-    assert found.pupil.agent.diagnostics()["reports"] == 3  # what came within the grace
-    first = next(event for event in events if event["do"] == "feedback")
-    assert first["records"][0]["time"] == 1_000_090.0
+    found, rows = same(table, "mail")
+    assert found.runner.agent.diagnostics()["reports"] == 3  # what came within the grace
+    happened = {
+        (number, status): when for _, number, _, _, _, _, _, when, status, *_ in rows["outcomes"]
+    }
+    assert happened[0, "taken"] == 1_000_090.0
+    assert happened.keys() == {(0, "taken"), (1, "used"), (2, "used"), (3, "late")}
 
 
 def test_a_default_waits_for_what_happened_in_time(tmp_path, monkeypatch):
@@ -265,8 +261,10 @@ def test_while_a_default_waits_only_what_is_new_and_well_formed_is_late(tmp_path
         clock.now += 601.0
         assert client.get(base).json()["open"] == 0
         assert feed(step=1, cost=0.5) == "duplicate"
-    _, events = same(table, "walk")
-    assert sum(len(event["records"]) for event in events if event["do"] == "feedback") == 2
+    _, rows = same(table, "walk")
+    assert [(fact, status) for _, _, fact, *_, status, _, _ in rows["outcomes"]] == [
+        ("default", "default"), ("step 0", "taken"), ("step 1", "late")
+    ]  # fmt: skip
 
 
 def test_decisions_wait_a_day_for_what_happened_in_time(tmp_path, monkeypatch):
@@ -290,7 +288,7 @@ def test_decisions_wait_a_day_for_what_happened_in_time(tmp_path, monkeypatch):
             late = client.post(f"{base}/feedback", json=record).json()
             assert (late["outcome"], late["used"]) == ("late", False)
         found, _ = same(table, learner["name"])
-        assert found.pupil.agent.diagnostics()["reports"] == (expected == "taken")
+        assert found.runner.agent.diagnostics()["reports"] == (expected == "taken")
 
 
 def test_an_empty_batch_tells_the_agent_the_time(tmp_path, monkeypatch):
@@ -312,20 +310,20 @@ def test_an_empty_batch_tells_the_agent_the_time(tmp_path, monkeypatch):
         record = {"episode": 3, "reward": 1.0}
         assert client.post(f"{BASE}/feedback", json=record).json()["outcome"] == "taken"
         library.observe([Reward(3, 1.0, at=clock.now)], now=clock.now)
-        learned = client.app.state.server.learners["mail"].session._pupil
-        until(lambda: learned.learned == 1)
+        learned = client.app.state.server.learners["mail"].session.runner
+        until(lambda: learned.version == 1)
         clock.now += 86_400.0
         told = client.post(f"{BASE}/feedback/batch", json={"records": []})
         assert told.json() == {"outcomes": []}
-        until(lambda: learned.learned == 2)
+        until(lambda: learned.version == 2)
         library.observe([], now=clock.now)
         for _ in range(5):
             decide()
         nothing = client.post(f"{BASE}/feedback/batch", json={"records": [7]}).json()
         assert nothing["outcomes"][0]["outcome"] == "invalid"  # it does not even tell the time
-    found, events = same(table)
-    assert [event["records"] for event in events if event["do"] == "feedback"][1:] == [[]]
-    assert fingerprint(found.pupil.agent) == fingerprint(library)
+    found, rows = same(table, "mail")
+    assert [what for _, _, what, *_ in rows["changes"]] == ["time"]
+    assert fingerprint(found.runner.agent) == fingerprint(library)
     assert clock.now - start > 86_400.0
 
 

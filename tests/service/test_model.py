@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from serving import InProcess, books_fingerprint, fingerprint, full, restored
+from serving import InProcess, full, same_from_snapshot_and_rows
 
 H, S, A = 2, 2, 2
 LEARNER = {
@@ -184,10 +184,7 @@ class Model(RuleBasedStateMachine):
 
     def teardown(self):
         self.client.close()
-        stopped, _ = restored(self.table, "toy")
-        never, _ = restored(self.table, "toy", snapshots=False)
-        assert fingerprint(stopped.pupil.agent) == fingerprint(never.pupil.agent)
-        assert books_fingerprint(stopped.books) == books_fingerprint(never.books)
+        same_from_snapshot_and_rows(self.table, "toy")
         shutil.rmtree(self.directory)
 
 

@@ -33,7 +33,7 @@ def test_a_learner_moves_to_the_service_and_back(tmp_path, capsys):
     agent.observe([bl.Trajectory(30, [0, 0], [1])])
     agent.observe([bl.Costs(30, [0.5])])
     again, _ = restored(table, "shop")
-    assert fingerprint(again.pupil.agent) == fingerprint(agent)
+    assert fingerprint(again.runner.agent) == fingerprint(agent)
     file = tmp_path / "serve.toml"
     file.write_text(tomli_w.dumps(table))
     assert commands.main(["extract", str(file), "shop", str(tmp_path / "out.belated")]) == 0

@@ -1,174 +1,258 @@
-"""Answers follow the disk, and the agent is called in the order of the log."""
+"""Answers follow the disk, rows repeat the learner exactly, and keys are unique."""
 
-import copy
-import json
+import asyncio
+import contextlib
 import shutil
-import threading
-import time
+import sqlite3
 
-from belated.service import recovery as replay
-from belated.service import snapshot
-from belated.service import wire as log
-from belated.service.episodes import Books
-from belated.service.storage import SQLiteStorage
-from belated.service.worker import Pupil
-from limits import LIMIT, until
+import numpy as np
+import pytest
+
+from belated.service.learner import Learner
+from belated.service.tables import SQLiteTables
+from limits import until
 from serving import (
     ROBOT,
     SHOP,
     InProcess,
-    books_fingerprint,
     config,
     fingerprint,
-    learner,
+    full,
     restored,
+    same_from_snapshot_and_rows,
 )
 
+BASE = "/v1/learners/shop"
+MAIL = {"name": "mail", "actions": ["plain", "question", "discount"], "features": 2}
 
-def test_an_answer_is_sent_after_its_event_is_on_disk(tmp_path, monkeypatch):
+
+def test_an_answer_is_sent_after_its_rows_are_on_disk(tmp_path, monkeypatch):
     """The answer to a duplicate waits too: the first copy may not be on disk yet."""
-    stored, append = [], SQLiteStorage.append
+    transaction, stored = SQLiteTables.transaction, []
 
-    def slowly(storage, rows):
-        time.sleep(0.05)
-        append(storage, rows)
-        stored.extend(json.loads(row.written)["do"] for row in rows)
+    @contextlib.contextmanager
+    def watched(tables):
+        with transaction(tables):
+            yield
+        stored.append(tables.all("SELECT (SELECT count(*) FROM episodes), "
+                                 "(SELECT count(*) FROM outcomes)")[0])  # fmt: skip
 
-    base = "/v1/learners/shop"
     with InProcess(config(tmp_path, learners=[SHOP])) as client:
-        monkeypatch.setattr(SQLiteStorage, "append", slowly)
-        asked = [
-            ("begin", "POST", f"{base}/episodes", {}),
-            ("decide", "POST", f"{base}/decide", {"episode": 0, "step": 0, "state": 0}),
-            ("feedback", "POST", f"{base}/feedback", {"episode": 0, "costs": [0.5]}),
-            ("feedback", "POST", f"{base}/feedback", {"episode": 0, "costs": [0.5]}),
-            ("begin", "POST", f"{base}/episodes", {"key": "a"}),
-            ("begin", "POST", f"{base}/episodes", {"key": "a"}),
-            ("forget", "DELETE", f"{base}/episodes/1", None),
-        ]
-        for do, method, path, body in asked:
-            assert client.request(method, path, json=body).status_code == 200
-            assert do in stored
-        events = ["begin", "decide", "feedback", "begin", "forget"]
-        assert [do for do in stored if do != "made"] == events
+        monkeypatch.setattr(SQLiteTables, "transaction", watched)
+        client.post(f"{BASE}/episodes", json={"key": "a"})
+        assert stored[-1] == (1, 0)
 
         async def twice():
-            import asyncio
-
-            record = {"episode": 2, "costs": [0.5]}
-            pair = [client._client.post(f"{base}/feedback", json=record) for _ in range(2)]
+            record = {"episode": 0, "costs": [0.5]}
+            pair = [client._client.post(f"{BASE}/feedback", json=record) for _ in range(2)]
             answers = await asyncio.gather(*pair)
-            return [(answer.json()["outcome"], "feedback" in stored) for answer in answers]
+            return [(answer.json()["outcome"], stored[-1]) for answer in answers]
 
-        client.post(f"{base}/episodes", json={})
-        stored.clear()
-        assert sorted(client._call(twice())) == [("duplicate", True), ("taken", True)]
+        assert sorted(client._call(twice())) == [("duplicate", (1, 1)), ("taken", (1, 1))]
 
 
-def test_episodes_begin_before_what_waits_is_learned_and_replay_knows(tmp_path, monkeypatch):
-    """The agent learns one call per requested episode, so that more and more wait."""
-    learn, add_piece, go, kept = Pupil.learn, SQLiteStorage.add_piece, threading.Event(), [0]
-
-    def held(pupil):
-        until(lambda: go.is_set() or session.learning.asked, pause=0.001)
-        learn(pupil)
-
-    def noted(storage, number, place, content, *, last):
-        add_piece(storage, number, place, content, last=last)
-        if last:
-            kept.append(number)
-
-    table = config(tmp_path, learners=[ROBOT], limits={"snapshot": 55})
-    base = "/v1/learners/robot"
-    with InProcess(table) as client:
-        session = client.app.state.server.learners["robot"].session
-        monkeypatch.setattr(Pupil, "learn", held)
-        monkeypatch.setattr(SQLiteStorage, "add_piece", noted)
-        for k in range(40):
-            if k == 38:  # the second snapshot is asked for by event 110, of episode 36
-                until(lambda: kept[-1] >= 110, "no snapshot is made")
-            client.post(f"{base}/episodes", json={})
-            path = {"states": [0, k % 3, 0], "actions": [k % 2, 0]}
-            costs = [(k % 5) / 4, (k % 3) / 2]
-            for record in ({"path": path}, {"costs": costs}):
-                client.post(f"{base}/feedback", json={"episode": k, **record})
-        shutil.copytree(tmp_path / "data", tmp_path / "crashed")
-        go.set()
-    monkeypatch.setattr(Pupil, "learn", learn)
-    crashed = {**table, "storage": str(tmp_path / "crashed")}
-    stopped, rows = restored(table, "robot")
-    in_between, _ = restored(crashed, "robot")
-    never, _ = restored(table, "robot", snapshots=False)
-    begun = [e for row in rows if (e := json.loads(row.written))["do"] == "begin"]
-    assert [event["learned"] for event in begun][1:] == list(range(1, 40))  # others were waiting
-    assert 0 < in_between.snapshot < stopped.snapshot
-    assert never.pupil.learned == 80
-    for found in (stopped, in_between):
-        assert fingerprint(found.pupil.agent) == fingerprint(never.pupil.agent)
-        assert books_fingerprint(found.books) == books_fingerprint(never.books)
-
-
-def test_nobody_waits_while_a_snapshot_is_encoded(tmp_path, monkeypatch):
-    """The snapshot holds the learner as it was at the time of the request."""
-    encode, go, begun = snapshot.write, threading.Event(), threading.Event()
-
-    def slowly(moment):
-        begun.set()
-        assert go.wait(LIMIT)
-        return encode(moment)
-
-    monkeypatch.setattr(snapshot, "write", slowly)
+def test_a_key_begins_one_episode_whatever_asks_for_it(tmp_path):
+    """Requests with one key at the same time: one of them begins, and the others hear of it."""
     table = config(tmp_path, learners=[SHOP])
-    base = "/v1/learners/shop"
-
-    def play(k):
-        assert client.post(f"{base}/episodes", json={}).json() == {"episode": k, "created": True}
-        client.post(f"{base}/decide", json={"episode": k, "step": 0, "state": 0})
-        record = {"episode": k, "costs": [k / 9]}
-        assert client.post(f"{base}/feedback", json=record).json()["outcome"] == "taken"
-
     with InProcess(table) as client:
-        for k in range(4):
-            play(k)
-        client.post(f"{base}/snapshot", json={})
-        assert begun.wait(LIMIT)
-        for k in range(4, 8):
-            play(k)
-        until(lambda: client.get(base).json()["waiting"] == 0, pause=0.01)
-        assert client.get(base).json()["diagnostics"]["used"] == 8  # the agent learns, too
-        go.set()
-    storage = SQLiteStorage(tmp_path / "data" / "shop.sqlite")
-    kept = dict(storage.snapshots())
-    storage.close()
-    assert sorted(kept) == [13, 25]
-    made = learner(table, "shop")
-    never = replay.Restored(Books(made.terms()), Pupil(made.fresh()))
-    _, rows = restored(table, "shop")
-    for row in rows[:13]:
-        replay.happen(never, log.read(row.written, row.format))
-    _, _, books, _ = snapshot.read(kept[13], made.terms())
-    assert books_fingerprint(books) == books_fingerprint(never.books)
+
+        async def race(key):
+            asked = [("episodes", {"key": key}), ("decide", {"key": key, "state": 0})] * 3
+            sent = [client._client.post(f"{BASE}/{path}", json=body) for path, body in asked]
+            return await asyncio.gather(*sent)
+
+        for i in range(20):
+            answers = client._call(race(f"k{i}"))
+            good = {answer.json()["episode"] for answer in answers if answer.status_code == 200}
+            assert good == {i}
+            assert sorted(answer.status_code for answer in answers) == [200] * 3 + [409] * 3
+        told = client.get(BASE).json()
+        assert (told["begun"], told["open"]) == (20, 20)
 
 
-def test_a_copy_of_the_books_does_not_follow_them(tmp_path):
-    robot = {**ROBOT, "deadline_episodes": 3, "grace": 2, "remember": 3}
-    table = config(tmp_path, learners=[robot])
-    base = "/v1/learners/robot"
+def test_a_request_never_hears_the_error_of_another_with_its_key(tmp_path):
+    with InProcess(config(tmp_path, learners=[MAIL])) as client:
+
+        async def pair(key):
+            wrong = {"features": [1.0], "key": key}
+            right = {"features": [1.0, 2.0], "key": key}
+            sent = [client._client.post("/v1/learners/mail/decide", json=b) for b in (wrong, right)]
+            return [answer.status_code for answer in await asyncio.gather(*sent)]
+
+        for i in range(20):
+            assert client._call(pair(f"k{i}")) in ([422, 200], [409, 200])
+
+
+def test_a_used_key_with_another_body_says_what_differs(tmp_path):
+    with InProcess(config(tmp_path, learners=[MAIL])) as client:
+        asked = {"features": [1.0, 0.0], "key": "a"}
+        first = client.post("/v1/learners/mail/decide", json=asked).json()
+        again = client.post("/v1/learners/mail/decide", json={**asked, "features": [1, 0]}).json()
+        assert again == {**first, "created": False}
+        for change, said in (
+            ({"features": "garbage"}, "other features"),
+            ({"among": [0]}, "other among"),
+        ):
+            told = client.post("/v1/learners/mail/decide", json={**asked, **change})
+            assert (told.status_code, told.json()["outcome"]) == (409, "conflict")
+            assert told.json()["why"] == f"key 'a' was used before with {said}"
+
+
+class Mixed:
+    """Random requests to a robot with deadlines and to a mailer whose actions change."""
+
+    def __init__(self, client, seed):
+        self.client, self.rng = client, np.random.default_rng(seed)
+        self.begun = 0
+
+    def robot(self):
+        base, rng = "/v1/learners/robot", self.rng
+        episode = int(rng.integers(max(1, self.begun)))
+        kind = rng.integers(6)
+        if kind <= 1:
+            self.client.post(f"{base}/episodes", json={"key": f"k{rng.integers(10**9)}"})
+            self.begun += 1
+        elif kind == 2:
+            h = int(rng.integers(2))
+            body = {"episode": episode, "step": h, "state": 0 if h == 0 else int(rng.integers(3))}
+            self.client.post(f"{base}/decide", json=body)
+        elif kind == 5 and rng.random() < 0.2:
+            self.client.delete(f"{base}/episodes/{episode}")
+        else:
+            record = [
+                {"step": int(rng.integers(2)), "cost": float(rng.random())},
+                {"end": int(rng.integers(3))},
+                {"costs": rng.random(2).tolist()},
+                {"path": {"states": [0, 1, 2], "actions": [1, 0]}},
+            ][rng.integers(4)]
+            self.client.post(f"{base}/feedback", json={"episode": episode, **record})
+
+    def mail(self):
+        base, rng = "/v1/learners/mail", self.rng
+        kind = rng.integers(10)
+        if kind <= 3:
+            asked = [{"features": rng.normal(size=2).tolist()} for _ in range(rng.integers(1, 4))]
+            self.client.post(f"{base}/decide/batch", json={"decisions": asked})
+            self.begun += len(asked)
+        elif kind == 9 and rng.random() < 0.1:
+            self.client.post(f"{base}/actions", json={"name": f"n{rng.integers(10**9)}"})
+        elif kind == 8:
+            self.client.post(f"{base}/feedback/batch", json={"records": []})
+        else:
+            records = [
+                {"episode": int(rng.integers(max(1, self.begun))), "reward": float(rng.normal()),
+                 "event": f"e{rng.integers(3)}"}
+                for _ in range(rng.integers(1, 5))
+            ]  # fmt: skip
+            self.client.post(f"{base}/feedback/batch", json={"records": records})
+
+
+@pytest.mark.parametrize("name", ["robot", "mail"])
+def test_a_restart_after_any_request_gives_the_same_learner(tmp_path, name):
+    """The files are copied after every request, as a crash would leave them, and opened."""
+    robot = {**ROBOT, "deadline_episodes": 6, "default": 0.5}
+    made = {"robot": robot, "mail": MAIL}[name]
+    table = config(tmp_path, learners=[made], limits={"snapshot": 40})
+    requests = 2000 if full() else 60
     with InProcess(table) as client:
-        for k in range(10):
-            client.post(f"{base}/episodes", json={"key": f"k{k}"})
-            for h in range(2):
-                client.post(f"{base}/decide", json={"episode": k, "step": h, "state": 0})
-            for record in ({"step": 0, "cost": 0.5}, {"end": 1}, {"step": 1, "cost": k / 9}):
-                late = max(0, k - 2 * (k % 3))
-                client.post(f"{base}/feedback", json={"episode": late, **record})
-    _, rows = restored(table, "robot")
-    made = learner(table, "robot")
-    never = replay.Restored(Books(made.terms()), Pupil(made.fresh()))
-    copies = []
-    for row in rows:
-        replay.happen(never, log.read(row.written, row.format))
-        copies.append((copy.copy(never.books), fingerprint(snapshot.written(never.books))))
-    for copied, before in copies:
-        assert fingerprint(snapshot.written(copied)) == before
-    assert len({before for _, before in copies}) > 40
+        mixed = Mixed(client, 3)
+        session = client.app.state.server.learners[name].session
+        for i in range(requests):
+            getattr(mixed, name)()
+            until(lambda: session.runner.waiting == 0, pause=0.0005)
+
+            def agent(session):
+                session.runner.learn_all()
+                return fingerprint(session.runner.agent), session.seq
+
+            live, seq = client._call(client.app.state.server.learners[name].ask(agent))
+            copy = tmp_path / "copy"
+            shutil.rmtree(copy, ignore_errors=True)
+            copy.mkdir()
+            for suffix in ("sqlite", "sqlite-wal"):
+                shutil.copy(tmp_path / "data" / f"{name}.{suffix}", copy)
+            found, _ = restored({**table, "storage": str(copy)}, name)
+            assert fingerprint(found.runner.agent) == live, (i, seq)
+    same_from_snapshot_and_rows(table, name)
+
+
+def test_decisions_do_not_wait_for_what_is_reported_and_rows_know(tmp_path, monkeypatch):
+    """The agent learns only now and then, so rows of decisions have different versions."""
+    learn, steps = Learner._learn, []
+
+    def seldom(learner, session, **named):
+        steps.append(1)
+        if len(steps) % 3 == 0:
+            learn(learner, session, **named)
+
+    table = config(tmp_path, learners=[MAIL], limits={"snapshot": 25})
+    with InProcess(table) as client:
+        monkeypatch.setattr(Learner, "_learn", seldom)
+        mixed = Mixed(client, 4)
+        for _ in range(60):
+            mixed.mail()
+        shutil.copytree(tmp_path / "data", tmp_path / "crashed")
+    monkeypatch.setattr(Learner, "_learn", learn)
+    stopped, rows = same_from_snapshot_and_rows(table, "mail")
+    versions = [row[4] for row in rows["episodes"]]
+    assert versions == sorted(versions)
+    assert len(set(versions)) > 5
+    found, _ = restored({**table, "storage": str(tmp_path / "crashed")}, "mail")
+    assert fingerprint(found.runner.agent) == fingerprint(stopped.runner.agent)
+
+
+def test_memory_does_not_grow_with_open_episodes(tmp_path):
+    """Nothing of the session has an entry per episode: its parts are few, whatever is open."""
+    table = config(tmp_path, learners=[MAIL], limits={"open": 10_000})
+    with InProcess(table) as client:
+        session = client.app.state.server.learners["mail"].session
+
+        def sizes():
+            parts = {**vars(session), **vars(session.runner)}
+            return sum(len(part) for part in parts.values() if hasattr(part, "__len__"))
+
+        asked = [{"features": [0.0, 1.0], "key": f"k{i}"} for i in range(1000)]
+        client.post("/v1/learners/mail/decide/batch", json={"decisions": asked[:10]})
+        before = sizes()
+        client.post("/v1/learners/mail/decide/batch", json={"decisions": asked[10:]})
+        records = [{"key": one["key"], "reward": 1.0} for one in asked[:500]]
+        client.post("/v1/learners/mail/feedback/batch", json={"records": records})
+        until(lambda: session.runner.waiting == 0)
+        assert sizes() <= before + 5
+        assert client.get("/v1/learners/mail").json()["open"] == 1000
+
+
+def play(client, episodes, first=0):
+    """Play episodes; one in four never reports."""
+    for k in range(first, first + episodes):
+        episode = client.post(f"{BASE}/episodes", json={"key": f"k{k}"}).json()["episode"]
+        client.post(f"{BASE}/decide", json={"episode": episode, "step": 0, "state": 0})
+        if k % 4:
+            client.post(f"{BASE}/feedback", json={"episode": episode, "costs": [(k % 5) / 4]})
+
+
+def test_a_shortened_learner_goes_on_and_needs_a_whole_snapshot(tmp_path):
+    """Rows of episodes that were closed before both snapshots are deleted, and open ones stay."""
+    table = config(tmp_path, learners=[{**SHOP, "deadline_episodes": 10}],
+                   limits={"snapshot": 10, "log": 5})  # fmt: skip
+    whole = {**table, "storage": str(tmp_path / "whole"), "limits": {"snapshot": 10}}
+    for one in (table, whole):
+        with InProcess(one) as client:
+            play(client, 40)
+        with InProcess(one) as client:
+            play(client, 5, 40)
+    (short, few), (long, many) = (restored(one, "shop") for one in (table, whole))
+    assert fingerprint(short.runner.agent) == fingerprint(long.runner.agent)
+    assert len(few["episodes"]) < len(many["episodes"]) / 2
+    assert few["episodes"][-1][1] == 44
+    with InProcess(table) as client:
+        told = client.post(f"{BASE}/feedback", json={"episode": 1, "costs": [0.25]}).json()
+        assert (told["outcome"], told["used"]) == ("late", False)  # nothing is known of it
+        assert client.post(f"{BASE}/episodes", json={"key": "k44"}).json()["created"] is False
+    with sqlite3.connect(tmp_path / "data" / "shop.sqlite") as db:
+        db.execute("UPDATE snapshots SET content = substr(content, 1, 500)")
+    db.close()
+    from belated.service.recovery import TermsError
+
+    with pytest.raises(TermsError, match="needs a whole snapshot"):
+        restored(table, "shop")

@@ -5,22 +5,14 @@ import pytest
 
 import belated as bl
 from belated.service.config import from_table
-from belated.service.worker import Pupil
-from serving import InProcess, books_fingerprint, config, fingerprint, restored
+from belated.service.runner import AgentRunner
+from serving import InProcess, config, same_from_snapshot_and_rows
 
 OWN = {
     "name": "own",
     "problem": {"kind": "small_linear:Visits", "actions": 3, "features": 2},
     "agent": {"kind": "small_linear:Greedy", "epsilon": 0.3},
 }
-
-
-def same(table, name):
-    stopped, _ = restored(table, name)
-    never, _ = restored(table, name, snapshots=False)
-    assert fingerprint(stopped.pupil.agent) == fingerprint(never.pupil.agent)
-    assert books_fingerprint(stopped.books) == books_fingerprint(never.books)
-    return stopped.pupil.agent
 
 
 def test_a_linear_agent_in_one_file_of_its_own_is_served(tmp_path):
@@ -44,7 +36,7 @@ def test_a_linear_agent_in_one_file_of_its_own_is_served(tmp_path):
             told = client.get(f"{base}/report").json()
             assert sum(row["plays"] for row in told["actions"]) == told["begun"]
             assert client.get(f"{base}/decisions").text.count("\n") == 1 + told["begun"]
-    agent = same(table, "own")
+    agent = same_from_snapshot_and_rows(table, "own")[0].runner.agent
     assert agent.begun == 40
     assert agent.b[0].any()
 
@@ -61,7 +53,7 @@ def test_agents_of_the_library_are_served(tmp_path, kind):
             assert client.post(f"{base}/feedback", json=record).json()["outcome"] == "taken"
         told = client.get(f"{base}/report").json()
         assert told["actions"][0]["mean"] in (0.0, None)
-    same(table, "arms")
+    same_from_snapshot_and_rows(table, "arms")
 
 
 def test_a_policy_is_served_without_a_copy_and_as_a_wrapper_has_changed_it():
@@ -72,10 +64,10 @@ def test_a_policy_is_served_without_a_copy_and_as_a_wrapper_has_changed_it():
             return episode
 
     problem = bl.Problem(states=1, actions=2, horizon=1)
-    _, policy = Pupil(Second(problem)).begin()
+    _, policy = AgentRunner(Second(problem)).begin()
     assert np.array_equal(policy, [[[0.0, 1.0]]])
-    pupil = Pupil(bl.DelayedOPPO(problem))
-    (_, first), (_, second) = pupil.begin(), pupil.begin()
+    runner = AgentRunner(bl.DelayedOPPO(problem))
+    (_, first), (_, second) = runner.begin(), runner.begin()
     assert np.shares_memory(first, second)
     assert not first.flags.writeable
 

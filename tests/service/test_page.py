@@ -116,9 +116,9 @@ def test_what_docs_shows_names_every_answer(tmp_path):
     with InProcess(config(tmp_path, learners=[SHOP])) as client:
         paths = client.get("/openapi.json", timeout=LIMIT).json()["paths"]
     for path, model in (
-        ("decide", "DecisionBody"),
-        ("episodes", "BegunBody"),
-        ("feedback", "OutcomeBody"),
+        ("decide", "Decided"),
+        ("episodes", "Begun"),
+        ("feedback", "Outcome"),
     ):
         answer = paths["/v1/learners/{name}/" + path]["post"]["responses"]["200"]
         shown = answer["content"]["application/json"]["schema"]

@@ -1,10 +1,12 @@
 """PostgreSQL: one process drives a learner, another takes over, a restart loses nothing."""
 
 import asyncio
+import contextlib
 import re
 import shutil
 import signal
 import socket
+import sqlite3
 import tempfile
 import time
 import warnings
@@ -15,34 +17,22 @@ import numpy as np
 import psycopg
 import pytest
 
-from belated.service import snapshot, storage_postgres
-from belated.service import wire as log
-from belated.service.episodes import Books
-from belated.service.recovery import Restored, happen
-from belated.service.storage import Row, StorageError, Taken
-from belated.service.storage_postgres import PostgresStorage
-from belated.service.worker import Pupil
+from belated.service.tables import PostgresTables, StorageError, Taken
 from killing import LEARNERS, SHAPES, Audit, Load, same_as_never_stopped
 from limits import LIMIT, until
 from serving import (
     SHOP,
     InProcess,
     Server,
-    books_fingerprint,
-    claimed,
     config,
     fingerprint,
     full,
-    learner,
     restored,
+    same_from_snapshot_and_rows,
 )
 
 pytestmark = pytest.mark.slow
 BASE = "/v1/learners/shop"
-ROWS = (
-    "SELECT number, format, written, checksum FROM belated_events "
-    "WHERE learner = %s AND number > %s ORDER BY number"
-)
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +50,7 @@ def database():
 @pytest.fixture
 def table(database, tmp_path):
     with psycopg.connect(database.get_uri(), autocommit=True) as db:
-        for name in ("events", "pieces", "drivers"):
-            db.execute(f"DROP TABLE IF EXISTS belated_{name}")
+        db.execute("DROP SCHEMA IF EXISTS belated CASCADE")
     return config(tmp_path, learners=[SHOP], storage=database.get_uri())
 
 
@@ -91,7 +80,7 @@ def test_a_learner_is_kept_and_another_process_is_told_where(table):
         for i in range(10):
             assert feed(first, records, f"k{i}") == 200
         with pytest.raises(Taken) as found:
-            PostgresStorage(table["storage"], "shop")
+            PostgresTables(table["storage"], "shop")
         assert found.value.address == "http://first:1"
         with InProcess({**table, "url": "http://second:2"}) as second:
             told = second.post(f"{BASE}/feedback?x=1", json=records[0])
@@ -102,9 +91,8 @@ def test_a_learner_is_kept_and_another_process_is_told_where(table):
             check(second, records)
             assert feed(second, records, "more") == 200
         first.close = lambda: None
-    stopped, never = (restored(table, "shop", snapshots=s)[0] for s in (True, False))
+    stopped, _ = same_from_snapshot_and_rows(table, "shop")
     assert stopped.snapshot > 0
-    assert fingerprint(stopped.pupil.agent) == fingerprint(never.pupil.agent)
 
 
 def test_a_restarted_database_loses_nothing(database, table):
@@ -123,8 +111,7 @@ def test_a_restarted_database_loses_nothing(database, table):
             until(lambda: client.get(BASE).status_code == 200)
             check(client, records)
         assert len(records) >= 10
-    stopped, never = (restored(table, "shop", snapshots=s)[0] for s in (True, False))
-    assert fingerprint(stopped.pupil.agent) == fingerprint(never.pupil.agent)
+    same_from_snapshot_and_rows(table, "shop")
 
 
 def test_a_lost_connection_is_noticed_without_a_request(database, table):
@@ -189,16 +176,17 @@ def test_killed_processes_are_replaced_and_nothing_acknowledged_is_lost(
         url = f"http://127.0.0.1:{ports[i]}"
         return Server(directory, {**table, "port": ports[i], "url": url})
 
-    def rows(name, after):
+    def read(name, statement):
         with psycopg.connect(table["storage"], autocommit=True) as db:
-            return [Row._make(row) for row in db.execute(ROWS, (name, after))]
+            db.execute("SET search_path TO belated")
+            return db.execute(f"{statement} WHERE learner = %s", (name,)).fetchall()
 
     def drivers():
         with psycopg.connect(table["storage"], autocommit=True) as db:
-            return [address for (address,) in db.execute("SELECT address FROM belated_drivers")]
+            return [address for (address,) in db.execute("SELECT address FROM belated.drivers")]
 
     load = Load(rng, LIMIT, lambda: Anywhere(servers, rng), workers=4)
-    audit = Audit(rows)
+    audit = Audit(read)
     driving, took = 0, []
 
     async def replace(i):
@@ -298,67 +286,90 @@ def test_a_server_that_has_lost_its_learner_does_not_say_unknown(table, tmp_path
 
 def test_no_database_is_one_line():
     with pytest.raises(StorageError, match="does not answer"):
-        PostgresStorage("postgresql://nobody@127.0.0.1:1/x", "shop")
+        PostgresTables("postgresql://nobody@127.0.0.1:1/x", "shop")
 
 
-def test_a_log_is_kept_short_and_another_process_takes_over(table, monkeypatch):
-    """Two snapshots cover the deleted events: a stop between any two transactions is safe."""
-    monkeypatch.setattr(snapshot, "PIECE", 2000)
-    monkeypatch.setattr(storage_postgres, "SLICE", 7)
-    written, append = [], PostgresStorage.append
-
-    def noted(storage, rows):
-        append(storage, rows)
-        written.extend(rows)
-
-    monkeypatch.setattr(PostgresStorage, "append", noted)
+def test_a_short_learner_is_that_of_all_rows(table, database):
+    """Two snapshots cover the deleted rows; commits are on disk when they return."""
     short = {**table, "limits": {"snapshot": 12, "log": 5}}
     records = []
     for first in (0, 20):
         with InProcess(short) as client:
             for i in range(first, first + 20):
                 feed(client, records, f"k{i}")
-            check(client, records)
-    storage = claimed(table, "shop")
-    rows = list(storage.events(0))
-    assert len(list(storage.snapshots())) >= 2
-    storage.close()
-    assert [row.number for row in rows] == [1, *range(rows[1].number, len(written) + 1)]
-    assert 5 < len(rows) < len(written)
-    made = learner(table, "shop")
-    never = Restored(Books(made.terms()), Pupil(made.fresh()))
-    for row in written:
-        happen(never, log.read(row.written, row.format))
-    never.pupil.learn_up_to(never.pupil.learned + len(never.pupil.waiting))
-    found, _ = restored(short, "shop")
-    assert fingerprint(found.pupil.agent) == fingerprint(never.pupil.agent)
-    assert books_fingerprint(found.books) == books_fingerprint(never.books)
+            check(client, records[-3:])
+    found, rows = restored(short, "shop")
+    assert len(rows["episodes"]) < 30
+    with psycopg.connect(database.get_uri(), autocommit=True) as db:
+        db.execute("DROP SCHEMA belated CASCADE")
+    with InProcess(table) as client:
+        for i in range(40):
+            feed(client, [], f"k{i}")
+    never, rows = restored(table, "shop", snapshots=False)
+    assert len(rows["episodes"]) == 40
+    assert fingerprint(found.runner.agent) == fingerprint(never.runner.agent)
+    db = PostgresTables(table["storage"], "other")
+    assert db.all("SHOW synchronous_commit") == [("on",)]
+    db.close()
 
 
-def test_the_query_for_analysts_counts_plays_and_rewards(database, table):
-    """The query of the documentation, on the tables as the service writes them."""
-    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
-    (query,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
-    mail = {"name": "mail", "actions": ["plain", "question"], "features": 1}
-    made = []
+def test_hostile_texts_are_stored_or_refused(table):
+    """PostgreSQL has no NUL in texts; such a key must not stop the learner."""
+    mail = {"name": "mail", "actions": ["plain", "question"], "features": {"land": "category"}}
+    base = "/v1/learners/mail"
     with InProcess({**table, "learners": [mail]}) as client:
+        for key in ("a\0b", "\N{SNOWMAN}", "%s", "?", "'; DROP TABLE episodes; --"):
+            asked = {"features": {"land": "a\0b"}, "key": key}
+            first = client.post(f"{base}/decide", json=asked)
+            assert first.status_code == (422 if "\0" in key else 200)
+            record = {"key": key, "reward": 1.0, "event": key}
+            told = client.post(f"{base}/feedback", json=record)
+            assert told.status_code == (404 if "\0" in key else 200)
+        told = client.post(f"{base}/feedback", json={"episode": 0, "reward": 1, "event": "a\0b"})
+        assert (told.status_code, told.json()["field"]) == (422, "event")
+        assert client.get(base).json()["begun"] == 4
+
+
+QUERIES = re.findall(
+    r"```sql\n(.*?)```",
+    (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8"),
+    re.DOTALL,
+)
+
+
+@pytest.mark.parametrize("storage", ["postgres", "sqlite"])
+def test_the_queries_for_analysts_say_what_happened(table, tmp_path, storage):
+    """The queries of the documentation, on the tables as the service writes them."""
+    mail = {"name": "mail", "actions": ["plain", "question"], "features": 1}
+    table = {**table, "learners": [mail]}
+    if storage == "sqlite":
+        table["storage"] = str(tmp_path / "data")
+    made = []
+    with InProcess(table) as client:
         for i in range(12):
             asked = {"features": [float(i)], "key": f"k{i}"}
             made.append(client.post("/v1/learners/mail/decide", json=asked).json()["action"])
             for part in range(i % 3):
                 record = {"key": f"k{i}", "reward": 1.5, "event": f"e{part}"}
                 client.post("/v1/learners/mail/feedback", json=record)
-        exported = client.get("/v1/learners/mail/decisions").text
-    with psycopg.connect(table["storage"]) as db:
-        found = db.execute(query).fetchall()
+    if storage == "sqlite":
+        with contextlib.closing(sqlite3.connect(tmp_path / "data" / "mail.sqlite")) as db:
+            plays, days, waits = (db.execute(query).fetchall() for query in QUERIES)
+    else:
+        with psycopg.connect(table["storage"]) as db:
+            db.execute("SET search_path TO belated")
+            plays, days, waits = (db.execute(query).fetchall() for query in QUERIES)
     expected = [
         (
             action,
             made.count(action),
             sum(i % 3 > 0 for i, a in enumerate(made) if a == action),
-            sum(1.5 * (i % 3) for i, a in enumerate(made) if a == action),
+            sum(1.5 * (i % 3) for i, a in enumerate(made) if a == action) or None,
         )
         for action in sorted(set(made))
     ]
-    assert found == expected
-    assert exported.count("\n") == 13
+    assert plays == expected
+    assert [(number, reward) for number, *_, reward in days] == [
+        (i, 1.5 * (i % 3)) for i in range(12) if i % 3
+    ]
+    assert waits == [(4,)]

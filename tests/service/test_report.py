@@ -1,12 +1,9 @@
 """The report for people: its words, and its numbers, which equal sums by hand."""
 
-import json
-
 import numpy as np
 import pytest
 
-from belated.service.episodes import DAY, DAYS, Entry, LearnerTotals
-from serving import SHOP, InProcess, books_fingerprint, config, restored
+from serving import SHOP, InProcess, config
 
 MAIL = {
     "name": "mail",
@@ -65,10 +62,6 @@ def test_the_report_counts_what_was_decided_and_what_came(tmp_path):
     assert told["delays"]["count"] == 60
     assert told["delays"]["words"].startswith("half within ")
     assert {weight["action"] for weight in told["features"]} == {"plain", "question"}
-    stopped, _ = restored(table, "mail")
-    never, _ = restored(table, "mail", snapshots=False)
-    assert books_fingerprint(stopped.books) == books_fingerprint(never.books)
-    assert stopped.books.tally.actions[1].total == 3.0 * (actions == 1).sum()
 
 
 def test_an_action_that_never_reports_is_named(tmp_path):
@@ -111,23 +104,21 @@ def test_records_that_cannot_be_learned_from_are_a_warning(tmp_path):
     assert "waits for" in warning["text"]
 
 
-def test_a_tally_keeps_so_many_days_and_can_be_saved():
-    tally, entries = LearnerTotals(), []
-    for day in range(DAYS + 3):
-        entry = Entry(day * DAY)
-        tally.begin(entry)
-        entries.append(tally.act(entry, day % 2, 0.25))
-    assert len(tally.days) == DAYS
-    tally.hear(entries[0], 1e300, 5.0, 5.0)
-    heard = tally.hear(entries[DAYS], 2.0, DAYS * DAY + 60.0, 60.0)
-    tally.hear(heard, -0.5, DAYS * DAY + 90.0, 90.0)
-    day = tally.days[DAYS]
-    assert (day.all.reports, day.all.total, day.all.square) == (1.0, 1.5, 2.25)
-    assert (day.holdout.decisions, day.holdout.total) == (0.25, 0.375)
-    assert tally.delays.count == 2
-    again = LearnerTotals.from_state(tally.state())
-    assert json.dumps(again.state(), default=np.ndarray.tolist) == json.dumps(
-        tally.state(), default=np.ndarray.tolist
-    )
-    with pytest.raises(ValueError, match="days that are kept"):
-        LearnerTotals.from_state({**tally.state(), "plays": np.array([[1, 0, 1]])})
+def test_days_and_sums_are_those_of_the_decisions(tmp_path, clock):
+    """A refund on a later day counts on the day of its decision; sums survive a restart."""
+    table = config(tmp_path, learners=[MAIL])
+    for _ in range(2):
+        with InProcess(table) as client:
+            for key, reward, event in (("a", 2.0, "x"), ("b", None, None)):
+                asked = {"features": {"age": 30}, "key": f"{key}{clock.days}"}
+                client.post(f"{BASE}/decide", json=asked)
+                if reward is not None:
+                    record = {"key": asked["key"], "reward": reward, "event": event}
+                    client.post(f"{BASE}/feedback", json=record)
+            clock.step(86_400.0)
+            record = {"key": f"a{clock.days - 1}", "reward": -0.5, "event": "refund"}
+            assert client.post(f"{BASE}/feedback", json=record).json()["outcome"] == "taken"
+            told = client.get(f"{BASE}/report").json()
+    days = [(day["decisions"], day["reports"], day["so_far"]) for day in told["days"]]
+    assert days == [(2.0, 1.0, 0.75)] * 2
+    assert told["delays"]["count"] == 2

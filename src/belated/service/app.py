@@ -1,437 +1,272 @@
-"""The HTTP interface."""
+"""The HTTP interface: one table of operations, which OpenAPI and the routes are made from."""
 
 from __future__ import annotations
 
 import asyncio
 import io
+import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
 
+import msgspec
 import numpy as np
-from fastapi import Body, Depends, FastAPI, Path, Query, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, Response, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Route
 
 from belated import __version__
 from belated.core import checks
-from belated.service import export, metrics, page
+from belated.service import bodies, export, metrics, page
 from belated.service.errors import Refusal
-from belated.service.fast_path import (
-    LONGEST,
-    Answer,
-    Quick,
-    Server,
-    begun,
-    chose,
-    chose_many,
-    decided,
-    fed,
-    fed_many,
-    not_stored,
-    refused,
-    told,
-)
-from belated.service.gate import Gate, Verb
-from belated.service.report import report, silence_of, unit_of
-from belated.service.session import Session, Wanted
-from belated.service.storage import StorageError
+from belated.service.gate import NO_TOKEN, Gate, Token, Verb, holder
+from belated.service.learner import Learner
+from belated.service.reading import counted, described, open_episodes, totals
+from belated.service.report import look, report, silence_of, unit_of
+from belated.service.session import Session
+from belated.service.tables import StorageError
 from belated.service.wire import LARGEST_WHOLE, LONGEST_KEY
-
-RECORD = {
-    "summary": "the costs of all steps",
-    "value": {"episode": 0, "costs": [0.25]},
-}
-EXAMPLES: Any = {
-    "costs": RECORD,
-    "cost": {"summary": "of one step", "value": {"episode": 0, "step": 0, "cost": 0.25}},
-    "path": {
-        "summary": "where the episode went",
-        "value": {"episode": 0, "path": {"states": [0, 0], "actions": [1]}},
-    },
-    "end": {"summary": "the last state", "value": {"episode": 0, "end": 0}},
-    "reward": {
-        "summary": "a reward, turned into a cost",
-        "value": {"episode": 0, "step": 0, "reward": 7.5, "range": [0, 10]},
-    },
-}
-
 
 FIXED = (
     "the actions of this learner are fixed: its tables have one place per action from the "
     "beginning on; linear_sampler, with a model per action, can add and retire them"
 )
-NUMBER = re.compile(r"[0-9]{1,9}")
+LONGEST = 63
+"""The largest number of characters of the name of a learner."""
 LONGEST_JSON = 100_000
 """The largest policy that is written as JSON, during which other requests wait."""
-
-
-Whole = Annotated[int, Field(ge=0, le=LARGEST_WHOLE, strict=True)]
-Number = Annotated[int, Path(ge=0, le=LARGEST_WHOLE)]
-Name = Annotated[str, Path(max_length=LONGEST)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class BeginBody(_Strict):
-    """A new episode. key: your own key; the same key again returns the same episode."""
-
-    key: Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)] | None = None
-
-
-class ChooseBody(_Strict):
-    """A request for a decision of a learner of one step.
-
-    features: of the visitor, or one row per action; named ones as a table. state: in place of
-    features, for a learner with states. among: the allowed actions, by number or name. key: your
-    own key; the same key again returns the same decision.
-    """
-
-    features: Any = None
-    state: Whole | None = None
-    among: list[StrictInt | StrictStr] | None = None
-    key: Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)] | None = None
-
-    def asked(self) -> Wanted:
-        """The request for a session."""
-        if self.features is not None and self.state is not None:
-            why = "a decision must have features or a state, got both"
-            raise Refusal(422, why, outcome="invalid", field="state")
-        if self.state is None:
-            return Wanted(self.features, self.among, self.key, "features")
-        return Wanted(self.state, self.among, self.key, "state")
-
-
-class DecideBody(ChooseBody):
-    """A request for a decision in an episode, or in a new one.
-
-    episode, step, state: of an episode that has begun. Without an episode, one of one step begins.
-    """
-
-    episode: Whole | None = None
-    step: Whole | None = None
-
-
-class ChooseBatchBody(_Strict):
-    """Decisions, each as in /decide without an episode."""
-
-    decisions: list[ChooseBody]
-
-
-class BatchBody(_Strict):
-    """Records, each as in /feedback."""
-
-    records: list[Any]
-
-
-class ActionBody(_Strict):
-    """An action to add. name: required if and only if actions have names."""
-
-    name: Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)] | None = None
-
-
-class Action(BaseModel):
-    """An action. changed: False if nothing has changed."""
-
-    action: int
-    name: str
-    changed: bool
-
-
-class BegunBody(BaseModel):
-    """An episode. created: False if the key was used before."""
-
-    episode: int
-    created: bool
-
-
-class DecisionBody(BaseModel):
-    """An action and the probability with which it was drawn.
-
-    name: the name of the action, if actions have names. created: False if the key was used before.
-    """
-
-    episode: int
-    step: int
-    action: int
-    probability: float
-    name: str | None = None
-    created: bool | None = None
-
-
-class DecisionsBody(BaseModel):
-    """One decision per item of the request, in order."""
-
-    decisions: list[DecisionBody]
-
-
-class OutcomeBody(BaseModel):
-    """What became of a record: `status` is the HTTP status of the record alone.
-
-    used: whether the agent still learns from a late record. awaited: what the episode waits for
-    before the agent can learn from it: the path, costs, or steps.
-    """
-
-    outcome: Literal["taken", "duplicate", "late", "conflict", "unknown", "invalid"]
-    status: int
-    episode: int | None = None
-    part: str | int | None = None
-    field: str | None = None
-    why: str = ""
-    used: bool | None = None
-    awaited: list[str | int] | None = None
-
-
-class OutcomesBody(BaseModel):
-    """One outcome per record, in order."""
-
-    outcomes: list[OutcomeBody]
-
-
-class Refused(BaseModel):
-    """The reason of a refusal."""
-
-    why: str
-    outcome: str | None = None
-    field: str | None = None
-
-
-def _may(verb: Verb) -> Callable[..., Awaitable[Session]]:
-    async def found(request: Request, name: Name) -> Session:
-        server: Server = request.app.state.server
-        return server.find(request, name, verb)
-
-    return found
-
-
-MayBegin = Annotated[Session, Depends(_may("begin"))]
-MayFeed = Annotated[Session, Depends(_may("feedback"))]
-MayRead = Annotated[Session, Depends(_may("read"))]
-MayAdmin = Annotated[Session, Depends(_may("admin"))]
-COMMON: dict[int | str, dict[str, Any]] = {
-    status: {"model": Refused} for status in (307, 400, 401, 403, 404, 413, 415, 421, 422, 429, 503)
+COMMON = (307, 400, 401, 403, 404, 413, 415, 421, 422, 429, 503)
+"""The statuses of refusals that every operation may have."""
+NUMBER = re.compile(r"[0-9]{1,9}")
+PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
+FIELD = re.compile(r"field `(.*?)`")
+EXAMPLES = {
+    "reward": {
+        "summary": "a reward of a decision, by its key",
+        "value": {"key": "visitor 7", "reward": 12.5, "event": "order-17"},
+    },
+    "cost": {"summary": "of one step", "value": {"episode": 0, "step": 0, "cost": 0.25}},
+    "costs": {"summary": "the costs of all steps", "value": {"episode": 0, "costs": [0.25]}},
+    "path": {
+        "summary": "where the episode went",
+        "value": {"episode": 0, "path": {"states": [0, 0], "actions": [1]}},
+    },
+    "end": {"summary": "the last state", "value": {"episode": 0, "end": 0}},
 }
-CONFLICT: dict[int | str, dict[str, Any]] = {409: {"model": Refused}}
-CLOSED: dict[int | str, dict[str, Any]] = {410: {"model": Refused}}
 
 
-def make(server: Server, *, body: int = 2_000_000, hosts: frozenset[str] = frozenset()) -> FastAPI:
-    """The application. body: largest request, in bytes. hosts: allowed names; none means any."""
+class Answer(Response):
+    """A JSON response; numbers that are not finite become null."""
 
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        for live in server.learners.values():
-            live.start()
-        yield
-        for live in server.learners.values():
-            await live.stop()
+    media_type = "application/json"
 
-    app = FastAPI(
-        title="belated",
-        version=__version__,
-        description="Hand out decisions, take feedback whenever it comes.",
-        lifespan=lifespan,
-        default_response_class=Answer,
-        responses=COMMON,
-        docs_url=None,  # FastAPI's pages load scripts from other sites
-        redoc_url=None,
-        redirect_slashes=False,  # a redirection would use the `Host` of the request
-    )
-    app.state.server = server
-    app.add_exception_handler(Refusal, refused)
-    app.add_exception_handler(StorageError, not_stored)
-    app.add_exception_handler(RequestValidationError, _not_valid)
-    app.add_exception_handler(HTTPException, _plain)
-    app.add_middleware(Quick, server=server)
-    app.add_middleware(Gate, body=body, hosts=hosts, knows=server.knows)
-    _add_pages(app, server)
-    _add_learners(app, server)
-    _add_reading(app)
-    return app
+    def render(self, content: Any) -> bytes:
+        """The bytes."""
+        return msgspec.json.encode(content)
 
 
-async def _not_valid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"][1:])[:80] or str(first["loc"][0])
-    why = f"{field}: {first['msg']}, got {checks.show(first.get('input'))}"
-    if first["type"] == "json_invalid":  # its location is a character, not a field
-        why = f"body: no JSON from character {first['loc'][-1]} on: {first['ctx']['error']}"
-        field = "body"
-    return Answer({"outcome": "invalid", "field": field, "why": why}, 422)
+class Server:
+    """The learners of a server, and their access control."""
+
+    def __init__(
+        self, learners: list[Learner], tokens: tuple[Token, ...] = (), batch: int = 1000
+    ) -> None:
+        self.learners = {learner.name: learner for learner in learners}
+        self._tokens = tokens
+        self.batch = batch
+
+    def knows(self, header: str) -> bool:
+        """Whether an `Authorization` header is valid."""
+        return holder(header, self._tokens) is not None
+
+    def seen(self, request: Request) -> list[Learner]:
+        """The learners that the token of a request may read."""
+        token = self._holder(request)
+        return [one for one in self.learners.values() if token.opens(one.name, "read")]
+
+    def find(self, request: Request, verb: Verb) -> Learner:
+        """The learner of a request; raises `Refusal` if the token does not allow this."""
+        name = request.path_params["name"]
+        if not self._holder(request).opens(name, verb):
+            raise Refusal(403, f"this token does not allow {verb} of this learner")
+        if len(name) > LONGEST or name not in self.learners:
+            raise Refusal(404, "there is no such learner", outcome="unknown")
+        return self.learners[name]
+
+    def _holder(self, request: Request) -> Token:
+        token = holder(request.headers.get("authorization"), self._tokens)
+        if token is None:
+            raise Refusal(401, NO_TOKEN)
+        return token
+
+    def check_batch(self, name: str, items: list[Any]) -> None:
+        """Raise `Refusal` if a batch is too long. name: what its items are."""
+        if len(items) > self.batch:
+            why = f"a batch must have at most {self.batch} {name}, got {len(items)}"
+            raise Refusal(413, why, field=name)
 
 
-async def _plain(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return Answer({"why": str(error.detail)}, error.status_code, error.headers)
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request for a learner. body: decoded, if the operation has one."""
+
+    server: Server
+    learner: Learner
+    request: Request
+    body: Any = None
+
+    def whole(self, name: str, default: Any, low: int, high: int) -> Any:
+        """A whole number of the query."""
+        text = self.request.query_params.get(name)
+        if text is None:
+            return default
+        if not re.fullmatch(r"-?[0-9]{1,16}", text) or not low <= int(text) <= high:
+            why = f"{name} must be a whole number from {low} to {high}, got {checks.show(text)}"
+            raise Refusal(422, why, outcome="invalid", field=name)
+        return int(text)
+
+    def choice(self, name: str, *allowed: str) -> str:
+        """One of these words of the query; the first is the default."""
+        text = self.request.query_params.get(name, allowed[0])
+        if text not in allowed:
+            why = f"{name} must be one of {', '.join(allowed)}, got {checks.show(text)}"
+            raise Refusal(422, why, outcome="invalid", field=name)
+        return text
+
+    @property
+    def episode(self) -> int:
+        """The episode of the path."""
+        text = self.request.path_params["episode"]
+        if not re.fullmatch(r"[0-9]{1,16}", text) or int(text) > LARGEST_WHOLE:
+            why = f"episode must be a whole number, got {checks.show(text)}"
+            raise Refusal(422, why, outcome="invalid", field="episode")
+        return int(text)
 
 
-def _add_pages(app: FastAPI, server: Server) -> None:
-    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    async def index() -> Response:
-        return HTMLResponse(page.HTML, headers=page.HEADERS)
-
-    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
-    async def docs() -> Response:
-        return HTMLResponse(page.DOCS, headers=page.HEADERS)
-
-    @app.get("/healthz", tags=["operation"])
-    async def healthz() -> Response:
-        """Whether the process answers."""
-        return Answer({"ok": True})
-
-    @app.get("/readyz", tags=["operation"])
-    async def readyz() -> Response:
-        """Whether every learner runs, here or on another server."""
-        ready = all(live.ready or live.elsewhere for live in server.learners.values())
-        return Answer({"ready": ready}, 200 if ready else 503)
-
-    @app.get("/metrics", tags=["operation"])
-    async def metrics_(request: Request) -> Response:
-        """Metrics for Prometheus, of the learners that the token may read."""
-        token = server.holder(request)
-        seen = [live for live in server.learners.values() if token.opens(live.name, "read")]
-        if server.learners and not seen:
-            raise Refusal(403, "this token does not allow read")
-        return Response(metrics.text(seen), media_type="text/plain; version=0.0.4")
+async def begin(call: Call) -> Any:
+    """Begin an episode. A retry with the same key returns the same episode."""
+    key = None if call.body is None else call.body.key
+    return bodies.Begun(*await call.learner.ask(lambda session: session.begin(key), 0))
 
 
-def _add_learners(app: FastAPI, server: Server) -> None:
-    @app.get("/v1/learners", tags=["learners"])
-    async def learners(request: Request) -> Response:
-        """The learners that the token may see."""
-        token = server.holder(request)
-        seen = [live for live in server.learners.values() if token.opens(live.name, "read")]
-        listed = [{"name": live.name, "ready": live.ready} for live in seen]
-        return Answer({"learners": listed})
+async def decide(call: Call) -> Any:
+    """Draw an action for a step of an episode. A retry gives the same action.
 
-    @app.post("/v1/learners/{name}/episodes", response_model=BegunBody, tags=["decide"])
-    async def begin(session: MayBegin, body: BeginBody | None = None) -> Response:
-        """Begin an episode. A retry with the same key returns the same episode."""
-        return await begun(server, session, None if body is None else body.key)
-
-    @app.post(
-        "/v1/learners/{name}/decide",
-        response_model=DecisionBody,
-        responses=CLOSED | CONFLICT,
-        tags=["decide"],
-    )
-    async def decide(session: MayBegin, body: DecideBody) -> Response:
-        """Draw an action for a step of an episode. A retry gives the same action.
-
-        Without an episode, one of one step begins; a retry with the same key gives the same
-        decision.
-        """
-        if body.episode is None:
-            if body.step is not None:
-                why = "step needs an episode; a learner of one step begins one here"
-                raise Refusal(422, why, outcome="invalid", field="step")
-            return await chose(server, session, body.asked())
-        for name in ("features", "among", "key"):
-            if getattr(body, name) is not None:
-                why = f"{name} must be left out beside an episode"
-                raise Refusal(422, why, outcome="invalid", field=name)
-        if body.step is None or body.state is None:
-            field = "step" if body.step is None else "state"
-            raise Refusal(422, f"{field} is required", outcome="invalid", field=field)
-        return await decided(server, session, body.episode, body.step, body.state)
-
-    @app.post(
-        "/v1/learners/{name}/decide/batch",
-        response_model=DecisionsBody,
-        responses=CONFLICT,
-        tags=["decide"],
-    )
-    async def decide_batch(session: MayBegin, body: ChooseBatchBody) -> Response:
-        """Make many decisions: all of them are made and stored, or none."""
-        server.check_batch("decisions", body.decisions)
-        return await chose_many(server, session, [one.asked() for one in body.decisions])
-
-    @app.get("/v1/learners/{name}/episodes/{episode}/policy", responses=CLOSED, tags=["decide"])
-    async def policy(
-        session: MayBegin,
-        episode: Number,
-        step: Annotated[int | None, Query(ge=0, le=LARGEST_WHOLE)] = None,
-        state: Annotated[int | None, Query(ge=0, le=LARGEST_WHOLE)] = None,
-        format: Literal["json", "npy"] = "json",
-    ) -> Response:
-        """The policy of an open episode: (H, S, A), one step (S, A), or one row (A,)."""
-        found = await session.policy(episode)
-        H, S, _ = found.shape
-        if step is not None and step >= H:
-            why = f"step must be below {H}, got {step}"
+    Without an episode, one of one step begins; a retry with the same key gives the same decision.
+    """
+    body = call.body
+    if body.episode is None:
+        if body.step is not None:
+            why = "step needs an episode; a learner of one step begins one here"
             raise Refusal(422, why, outcome="invalid", field="step")
-        if state is not None and (state >= S or step is None):
-            why = f"state must be below {S} and come with a step, got {state}"
-            raise Refusal(422, why, outcome="invalid", field="state")
-        if step is not None:
-            found = found[step] if state is None else found[step, state]
-        if format == "json" and found.size > LONGEST_JSON:
-            why = f"a policy of {found.size} numbers is too long for JSON; take npy, or one step"
-            raise Refusal(413, why, field="format")
-        if format == "npy":
-            made = io.BytesIO()
-            np.save(made, found, allow_pickle=False)
-            return Response(made.getvalue(), media_type="application/x-npy")
-        return Answer({"episode": episode, "policy": found.tolist()})
+        body.check()
+        return (await call.learner.ask(lambda session: session.choose([body]), 0))[0]
+    for name in ("features", "among", "key"):
+        if getattr(body, name) is not None:
+            why = f"{name} must be left out beside an episode"
+            raise Refusal(422, why, outcome="invalid", field=name)
+    if body.step is None or body.state is None:
+        field = "step" if body.step is None else "state"
+        raise Refusal(422, f"{field} is required", outcome="invalid", field=field)
+    asked = (body.episode, body.step, body.state)
+    return await call.learner.ask(lambda session: session.decide(*asked), 1)
 
-    @app.post(
-        "/v1/learners/{name}/feedback",
-        response_model=OutcomeBody,
-        responses=CONFLICT,
-        tags=["feedback"],
-    )
-    async def feedback(
-        session: MayFeed, body: Annotated[dict[str, Any], Body(openapi_examples=EXAMPLES)]
-    ) -> Response:
-        """Report one record. Records may arrive twice, late, and in any order."""
-        return await fed(server, session, body)
 
-    @app.post("/v1/learners/{name}/feedback/batch", response_model=OutcomesBody, tags=["feedback"])
-    async def feedback_batch(session: MayFeed, body: BatchBody) -> Response:
-        """Report many records. Each has its own outcome; the valid ones are used."""
-        return await fed_many(server, session, body.records)
+async def decide_batch(call: Call) -> Any:
+    """Make many decisions: all of them are made and stored, or none."""
+    asked = call.body.decisions
+    call.server.check_batch("decisions", asked)
+    for one in asked:
+        one.check()
+    return bodies.DecidedBatch(await call.learner.ask(lambda session: session.choose(asked), 0))
 
-    @app.delete(
-        "/v1/learners/{name}/episodes/{episode}", response_model=OutcomeBody, tags=["feedback"]
-    )
-    async def forget(session: MayFeed, episode: Number) -> Response:
-        """Forget an episode: it will not report."""
-        return Answer(told(await session.forget(episode)))
 
-    @app.post("/v1/learners/{name}/actions", response_model=Action, tags=["operation"])
-    async def add_action(session: MayAdmin, body: ActionBody | None = None) -> Response:
-        """Add an action to a running learner. An existing name changes nothing."""
-        wanted = None if body is None else body.name
+async def policy(call: Call) -> Any:
+    """The policy of an open episode: (H, S, A), one step (S, A), or one row (A,)."""
+    episode = call.episode
+    step = call.whole("step", None, 0, LARGEST_WHOLE)
+    state = call.whole("state", None, 0, LARGEST_WHOLE)
+    form = call.choice("format", "json", "npy")
+    found = await call.learner.ask(lambda session: session.policy(episode))
+    H, S, _ = found.shape
+    if step is not None and step >= H:
+        why = f"step must be below {H}, got {step}"
+        raise Refusal(422, why, outcome="invalid", field="step")
+    if state is not None and (state >= S or step is None):
+        why = f"state must be below {S} and come with a step, got {state}"
+        raise Refusal(422, why, outcome="invalid", field="state")
+    if step is not None:
+        found = found[step] if state is None else found[step, state]
+    if form == "npy":
+        made = io.BytesIO()
+        np.save(made, found, allow_pickle=False)
+        return Response(made.getvalue(), media_type="application/x-npy")
+    if found.size > LONGEST_JSON:
+        why = f"a policy of {found.size} numbers is too long for JSON; take npy, or one step"
+        raise Refusal(413, why, field="format")
+    return {"episode": episode, "policy": found.tolist()}
 
-        def more(agent: Any) -> Any:
-            problem = agent.problem
-            if wanted is not None and wanted in (getattr(problem, "names", None) or ()):
-                if problem.index("action", wanted) in getattr(agent, "retired", ()):
-                    raise ValueError(f"{wanted} was retired; add it under another name")
-                return None
-            if getattr(problem, "with_action", None) is None:
-                raise ValueError(FIXED)
-            return problem.with_action(wanted).actions_listed
 
-        event = await session.change(more)
-        problem = session.books.terms.problem
-        added = None if event is None else event.actions  # more may have been added since
+async def feedback(call: Call) -> Any:
+    """Report one record. Records may arrive twice, late, and in any order."""
+    (outcome,) = await call.learner.ask(lambda session: session.feed([call.body]), 1)
+    return Answer(outcome, outcome.status)
+
+
+async def feedback_batch(call: Call) -> Any:
+    """Report many records. Each has its own outcome; the valid ones are used."""
+    records = call.body.records
+    call.server.check_batch("records", records)
+    found = await call.learner.ask(lambda session: session.feed(records), len(records))
+    return bodies.OutcomeBatch(found)
+
+
+async def forget(call: Call) -> Any:
+    """Forget an episode: it will not report."""
+    episode = call.episode
+    return await call.learner.ask(lambda session: session.forget(episode), 1)
+
+
+async def add_action(call: Call) -> Any:
+    """Add an action to a running learner. An existing name changes nothing."""
+    wanted = None if call.body is None else call.body.name
+
+    def more(agent: Any) -> Any:
+        problem = agent.problem
+        if wanted is not None and wanted in (getattr(problem, "names", None) or ()):
+            if problem.index("action", wanted) in getattr(agent, "retired", ()):
+                raise ValueError(f"{wanted} was retired; add it under another name")
+            return None
+        if getattr(problem, "with_action", None) is None:
+            raise ValueError(FIXED)
+        return problem.with_action(wanted).actions_listed
+
+    def add(session: Session) -> bodies.Action:
+        changed = session.change(more)
+        problem = session.problem
+        added = None if changed is None else changed["actions"]
         action = added - 1 if isinstance(added, int) else problem.index("name", wanted)
-        told = {"action": action, "name": problem.name(action), "changed": event is not None}
-        return Answer(told)
+        return bodies.Action(action, problem.name(action), changed is not None)
 
-    @app.delete("/v1/learners/{name}/actions/{action}", response_model=Action, tags=["operation"])
-    async def retire_action(
-        session: MayAdmin, action: Annotated[str, Path(max_length=LONGEST_KEY)]
-    ) -> Response:
-        """Retire an action, by name or number: it is no longer played, but its feedback counts."""
-        problem = session.books.terms.problem
+    return await call.learner.ask(add, 1)
+
+
+async def retire_action(call: Call) -> Any:
+    """Retire an action, by name or number: it is no longer played, but its feedback counts.
+
+    A name may contain slashes. Where actions have names, a number means the action with this name,
+    if there is one.
+    """
+    action = call.request.path_params["action"]
+
+    def retire(session: Session) -> bodies.Action:
+        problem = session.problem
         if getattr(problem, "index", None) is None:
             raise Refusal(422, FIXED, outcome="invalid", field="action")
         try:
@@ -439,122 +274,352 @@ def _add_learners(app: FastAPI, server: Server) -> None:
             number = problem.index("action", int(action) if numbered else action)
         except ValueError as error:
             raise Refusal(404, str(error), outcome="unknown", field="action") from None
-        event = await session.change(retire=number)
-        told = {"action": number, "name": problem.name(number), "changed": event is not None}
-        return Answer(told)
+        changed = session.change(retire=number)
+        return bodies.Action(number, problem.name(number), changed is not None)
 
-    @app.post("/v1/learners/{name}/snapshot", status_code=202, tags=["operation"])
-    async def snapshot(session: MayAdmin) -> Response:
-        """Write a snapshot soon, so that the next start is fast."""
-        session.learning.snapshot()
-        return Answer({"asked": True}, 202)
+    if len(action) > LONGEST_KEY:
+        why = f"action must have at most {LONGEST_KEY} characters"
+        raise Refusal(422, why, outcome="invalid", field="action")
+    return await call.learner.ask(retire, 1)
 
 
-def _add_reading(app: FastAPI) -> None:
-    @app.get("/v1/learners/{name}", tags=["learners"])
-    async def status(session: MayRead) -> Response:
-        """The status of a learner: counts, diagnostics, and recent episodes."""
-        session.tick()
-        return Answer(described(session))
-
-    @app.get("/v1/learners/{name}/report", tags=["learners"])
-    async def report_(session: MayRead) -> Response:
-        """The leading action, outcomes per day, delays, important features, and warnings."""
-        session.tick()
-        seen = await session.look()
-        told = report(
-            session.books,
-            seen,
-            scale=session.scale,
-            counts=session.counts,
-            holdout=session.holdout,
-            differing=session.differing,
-            now=session.clock(),
-        )
-        return Answer({"name": session.name, **told})
-
-    @app.get("/v1/learners/{name}/decisions", tags=["learners"])
-    async def decisions(session: MayAdmin, format: Literal["csv", "parquet"] = "csv") -> Response:
-        """The decision log with propensities, as a table; see the documentation for its columns.
-
-        It contains the features of every visitor, so it needs the verb `admin`.
-        """
-        await session.committer.durable()
-        problem = session.books.terms.problem
-        if format == "csv":
-            pieces = export.as_csv(session.rows, problem)
-            return StreamingResponse(pieces, media_type="text/csv")
-        try:
-            pieces = await asyncio.to_thread(export.as_parquet, session.rows, problem)
-        except ValueError as error:
-            raise Refusal(422, str(error), outcome="invalid", field="format") from None
-        return StreamingResponse(pieces, media_type="application/vnd.apache.parquet")
-
-    @app.get("/v1/learners/{name}/evaluation", tags=["learners"])
-    async def evaluation(
-        session: MayRead,
-        newest: Annotated[int, Query(ge=2, le=export.MOST)] = export.NEWEST,
-    ) -> Response:
-        """The estimated values of uniform play and of each action alone, from the decision log."""
-        seen = await session.look()
-        await session.committer.durable()
-        terms = session.books.terms
-        unit = unit_of(terms.problem, session.scale)
-        silence = silence_of(terms, seen, unit)
-        try:
-            given = (terms.problem, seen.retired, unit, silence, session.clock(), newest)
-            told = await asyncio.to_thread(export.evaluation, session.rows, *given)
-        except ValueError as error:
-            raise Refusal(422, str(error), outcome="invalid") from None
-        return Answer({"name": session.name, **told})
-
-    @app.get("/v1/learners/{name}/episodes", tags=["learners"])
-    async def episodes(
-        session: MayRead,
-        after: Annotated[int, Query(ge=-1, le=LARGEST_WHOLE)] = -1,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    ) -> Response:
-        """The open episodes, oldest first: age in seconds, whether overdue, decided steps."""
-        now = session.clock()
-        found = []
-        for number, entry in session.books.open.items():
-            if number > after:
-                overdue = session.books.is_overdue(number)
-                item = {"episode": number, "age": now - entry.began, "overdue": overdue}
-                found.append({**item, "decided": sorted(entry.decided)})
-            if len(found) == limit:
-                break
-        return Answer({"episodes": found})
+async def snapshot(call: Call) -> Any:
+    """Write a snapshot soon, so that the next start is fast."""
+    call.learner.opened()
+    call.learner.snapshot()
+    return Answer({"asked": True}, 202)
 
 
-def described(session: Session) -> dict[str, Any]:
-    """The status of a learner, for the page and the client."""
-    books, terms = session.books, session.books.terms
-    problem = terms.problem
-    return {
-        "name": session.name,
-        "problem": {
-            name: getattr(problem, name)
-            for name in ("states", "actions", "horizon", "names")
-            if getattr(problem, name, None) is not None
+async def status(call: Call) -> Any:
+    """The status of a learner: counts, diagnostics, and recent episodes."""
+    seen = await call.learner.ask(look)
+    found = await asyncio.to_thread(described, call.learner.opened(), seen)
+    return {**found, "note": call.learner.config.note}
+
+
+async def report_(call: Call) -> Any:
+    """The leading action, outcomes per day, delays, important features, and warnings."""
+    seen = await call.learner.ask(look)
+    session = call.learner.opened()
+
+    def made() -> dict[str, Any]:
+        with session.db.reader() as db:
+            return report(session, seen, counted(db, session), totals(db, session))
+
+    return {"name": session.name, **await asyncio.to_thread(made)}
+
+
+async def decisions(call: Call) -> Any:
+    """The decision log with propensities, as a table; see the documentation for its columns.
+
+    It contains the features of every visitor, so it needs the verb `admin`.
+    """
+    session = call.learner.opened()
+    if call.choice("format", "csv", "parquet") == "csv":
+        return StreamingResponse(export.as_csv(session), media_type="text/csv")
+    try:
+        pieces = await asyncio.to_thread(export.as_parquet, session)
+    except ValueError as error:
+        raise Refusal(422, str(error), outcome="invalid", field="format") from None
+    return StreamingResponse(pieces, media_type="application/vnd.apache.parquet")
+
+
+async def evaluation(call: Call) -> Any:
+    """The estimated values of uniform play and of each action alone, from the decision log."""
+    newest = call.whole("newest", export.NEWEST, 2, export.MOST)
+    seen = await call.learner.ask(look)
+    session = call.learner.opened()
+    unit = unit_of(session.problem, session.scale)
+    silence = silence_of(session.terms, seen, unit)
+    given = (session, seen.retired, unit, silence, session.clock(), newest)
+    try:
+        told = await asyncio.to_thread(export.evaluation, *given)
+    except ValueError as error:
+        raise Refusal(422, str(error), outcome="invalid") from None
+    return {"name": session.name, **told}
+
+
+async def episodes(call: Call) -> Any:
+    """The open episodes, oldest first: age in seconds, whether overdue, decided steps."""
+    after = call.whole("after", -1, -1, LARGEST_WHOLE)
+    limit = call.whole("limit", 100, 1, 1000)
+    session = call.learner.opened()
+    return {"episodes": await asyncio.to_thread(open_episodes, session, after, limit)}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operation on a learner: its route, what it needs, and its bodies.
+
+    body: the type of the body, if it has one. answer: the type of the answer, if it has one.
+    statuses: of refusals beside the common ones. query: the names of its parameters.
+    """
+
+    method: str
+    path: str
+    verb: Verb
+    function: Callable[[Call], Awaitable[Any]]
+    tag: str
+    body: Any = None
+    answer: Any = None
+    statuses: tuple[int, ...] = ()
+    query: tuple[str, ...] = ()
+    is_optional: bool = False
+    good: int = field(default=200)
+
+    async def __call__(self, request: Request) -> Response:
+        """Answer a request."""
+        server: Server = request.app.state.server
+        learner = server.find(request, self.verb)
+        body = None
+        if self.body is not None:
+            body = _decoded(self, await request.body())
+        elif self.method == "POST":
+            await request.body()
+        found = await self.function(Call(server, learner, request, body))
+        return found if isinstance(found, Response) else Answer(found)
+
+
+def _decoded(operation: Operation, content: bytes) -> Any:
+    """A body; raises `Refusal` that names the wrong field."""
+    if operation.is_optional and not content:
+        return None
+    try:
+        return msgspec.json.decode(content, type=operation.body)
+    except msgspec.ValidationError as error:
+        said = str(error)
+        place, named = PLACE.search(said), FIELD.search(said)
+        parts = [place[1] if place else "", named[1] if named else ""]
+        where = ".".join(part for part in parts if part)[:80] or "body"
+        why = PLACE.sub("", said)
+        raise Refusal(422, f"{where}: {why}", outcome="invalid", field=where) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        status = 422 if _is_text(content) else 400
+        raise Refusal(status, f"body: {error}", outcome="invalid", field="body") from None
+    except RecursionError:
+        why = "a body must not be nested so deeply"
+        raise Refusal(422, why, outcome="invalid", field="body") from None
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+Record = dict[str, Any]
+OPERATIONS = (
+    Operation("POST", "/episodes", "begin", begin, "decide", bodies.BeginBody | None,
+              bodies.Begun, (409,), is_optional=True),
+    Operation("POST", "/decide", "begin", decide, "decide", bodies.DecideBody, bodies.Decided,
+              (409, 410)),
+    Operation("POST", "/decide/batch", "begin", decide_batch, "decide", bodies.DecideBatchBody,
+              bodies.DecidedBatch, (409,)),
+    Operation("GET", "/episodes/{episode}/policy", "begin", policy, "decide", statuses=(410,),
+              query=("step", "state", "format")),
+    Operation("POST", "/feedback", "feedback", feedback, "feedback", Record, bodies.Outcome,
+              (409,)),
+    Operation("POST", "/feedback/batch", "feedback", feedback_batch, "feedback",
+              bodies.FeedbackBatchBody, bodies.OutcomeBatch),
+    Operation("DELETE", "/episodes/{episode}", "feedback", forget, "feedback",
+              answer=bodies.Outcome),
+    Operation("POST", "/actions", "admin", add_action, "operation", bodies.ActionBody | None,
+              bodies.Action, is_optional=True),
+    Operation("DELETE", "/actions/{action:path}", "admin", retire_action, "operation",
+              answer=bodies.Action),
+    Operation("POST", "/snapshot", "admin", snapshot, "operation", good=202),
+    Operation("GET", "", "read", status, "learners"),
+    Operation("GET", "/report", "read", report_, "learners"),
+    Operation("GET", "/decisions", "admin", decisions, "learners", query=("format",)),
+    Operation("GET", "/evaluation", "read", evaluation, "learners", query=("newest",)),
+    Operation("GET", "/episodes", "read", episodes, "learners", query=("after", "limit")),
+)  # fmt: skip
+
+
+async def index(request: Request) -> Response:
+    """The page."""
+    return HTMLResponse(page.HTML, headers=page.HEADERS)
+
+
+async def docs(request: Request) -> Response:
+    """The description of every address."""
+    return HTMLResponse(page.DOCS, headers=page.HEADERS)
+
+
+async def healthz(request: Request) -> Response:
+    """Whether the process answers."""
+    return Answer({"ok": True})
+
+
+async def readyz(request: Request) -> Response:
+    """Whether every learner runs, here or on another server."""
+    learners = request.app.state.server.learners.values()
+    ready = all(one.ready or one.elsewhere for one in learners)
+    return Answer({"ready": ready}, 200 if ready else 503)
+
+
+async def metrics_(request: Request) -> Response:
+    """Metrics for Prometheus, of the learners that the token may read."""
+    server: Server = request.app.state.server
+    seen = server.seen(request)
+    if server.learners and not seen:
+        raise Refusal(403, "this token does not allow read")
+    text = await metrics.text(seen)
+    return Response(text, media_type="text/plain; version=0.0.4")
+
+
+async def learners(request: Request) -> Response:
+    """The learners that the token may see."""
+    seen = request.app.state.server.seen(request)
+    return Answer({"learners": [{"name": one.name, "ready": one.ready} for one in seen]})
+
+
+async def openapi(request: Request) -> Response:
+    """This description."""
+    return Answer(description())
+
+
+PLAIN = {
+    "/healthz": (healthz, "operation"),
+    "/readyz": (readyz, "operation"),
+    "/metrics": (metrics_, "operation"),
+    "/v1/learners": (learners, "learners"),
+}
+BASE = "/v1/learners/{name}"
+
+
+def make(
+    server: Server, *, body: int = 2_000_000, hosts: frozenset[str] = frozenset()
+) -> Starlette:
+    """The application. body: largest request, in bytes. hosts: allowed names; none means any."""
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        for learner in server.learners.values():
+            learner.start()
+        yield
+        for learner in server.learners.values():
+            await learner.stop()
+
+    routes = [Route("/", index), Route("/docs", docs), Route("/openapi.json", openapi)]
+    routes += [Route(path, function) for path, (function, _) in PLAIN.items()]
+    by_path: dict[str, dict[str, Operation]] = {}
+    for one in OPERATIONS:
+        by_path.setdefault(one.path, {})[one.method] = one
+    for path, operations in by_path.items():
+        routes.append(Route(BASE + path, _routed(operations), methods=list(operations)))
+    app = Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        middleware=[Middleware(Gate, body=body, hosts=hosts, knows=server.knows)],
+        exception_handlers={
+            Refusal: _refused,
+            StorageError: _not_stored,
+            HTTPException: _plain,
         },
-        "information": terms.information,
-        "deadline": terms.deadline,
-        "deadline_unit": "seconds" if terms.timed else "episodes",
-        "default": terms.default,
-        "grace": terms.grace,
-        "begun": books.begun,
-        "open": len(books.open),
-        "pending": books.pending,
-        "overdue": books.overdue,
-        "late": books.tally.late,
-        "waiting": session.learning.waiting,
-        "events": session.committer.number,
-        "differing": session.differing,
-        "counts": {**session.counts, **books.counts()},
-        "diagnostics": dict(session.learning.diagnostics),
-        "history": [list(item) for item in books.history],
-        "delays": books.delays,
-        "arrivals": [{"minute": minute, **counts} for minute, counts in session.arrivals],
-        "now": session.clock(),
+    )
+    app.router.redirect_slashes = False  # a redirection would use the `Host` of the request
+    app.state.server = server
+    return app
+
+
+def _routed(operations: dict[str, Operation]) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        return await operations[method](request)
+
+    return answer
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    headers = {}
+    if error.address is not None:
+        query = request.scope["query_string"].decode("latin-1")
+        path = quote(request.scope["path"]) + (f"?{query}" if query else "")
+        headers["Location"] = error.address.rstrip("/") + path
+        return Answer({"why": error.why}, 307, headers)
+    if error.retry is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry)))
+    if error.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    content = {"why": error.why, "outcome": error.outcome, "field": error.field}
+    return Answer({k: v for k, v in content.items() if v is not None}, error.status, headers)
+
+
+async def _not_stored(request: Request, error: Exception) -> Response:
+    """The reason is not for clients."""
+    return Answer({"why": "not stored; the server's log says why"}, 503, {"Retry-After": "1"})
+
+
+async def _plain(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return Answer({"why": str(error.detail)}, error.status_code, error.headers)
+
+
+def description() -> dict[str, Any]:
+    """The interface as OpenAPI, from the operations and the types of their bodies."""
+    kinds = [k for one in OPERATIONS for k in (one.body, one.answer) if k is not None]
+    kinds.append(bodies.Refused)
+    found, components = bodies.schemas(kinds)
+    schema = iter(found)
+    paths: dict[str, dict[str, Any]] = {}
+    for path, (function, tag) in PLAIN.items():
+        answers = {"200": {"description": "success"}, **_refusals(401, 403, 421, 503)}
+        summary = (function.__doc__ or "").strip()
+        paths[path] = {"get": {"summary": summary, "tags": [tag], "responses": answers}}
+    for one in OPERATIONS:
+        told: dict[str, Any] = {
+            "summary": (one.function.__doc__ or "").partition("\n")[0],
+            "operationId": one.function.__name__.rstrip("_"),
+            "tags": [one.tag],
+            "parameters": _parameters(one),
+            "responses": {str(one.good): {"description": "success"}},
+        }
+        if one.body is not None:
+            content = {"schema": next(schema)}
+            if one.body is Record:
+                content["examples"] = EXAMPLES
+            needed = {"required": not one.is_optional}
+            told["requestBody"] = {**needed, "content": {"application/json": content}}
+        if one.answer is not None:
+            content = {"application/json": {"schema": next(schema)}}
+            told["responses"][str(one.good)]["content"] = content
+        told["responses"] |= _refusals(*COMMON, *one.statuses)
+        path = BASE + one.path.replace(":path", "")
+        paths.setdefault(path, {})[one.method.lower()] = told
+    about = "Hand out decisions, take feedback whenever it comes."
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "belated", "version": __version__, "description": about},
+        "paths": paths,
+        "components": {"schemas": components},
     }
+
+
+def _refusals(*statuses: int) -> dict[str, Any]:
+    schema = {"schema": {"$ref": "#/components/schemas/Refused"}}
+    content = {"application/json": schema}
+    return {str(one): {"description": "refused", "content": content} for one in sorted(statuses)}
+
+
+def _parameters(one: Operation) -> list[dict[str, Any]]:
+    """The parameters of the path and of the query."""
+    whole = {"type": "integer", "minimum": 0, "maximum": LARGEST_WHOLE}
+    formats = {"/decisions": ["csv", "parquet"]}
+    kinds: dict[str, Any] = {
+        "name": {"type": "string", "maxLength": LONGEST},
+        "episode": whole,
+        "action": {"type": "string", "maxLength": LONGEST_KEY},
+        "step": whole,
+        "state": whole,
+        "after": {**whole, "minimum": -1},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
+        "newest": {"type": "integer", "minimum": 2, "maximum": export.MOST},
+        "format": {"type": "string", "enum": formats.get(one.path, ["json", "npy"])},
+    }
+    named = re.findall(r"\{(\w+)", BASE + one.path)
+    found = [{"name": n, "in": "path", "required": True, "schema": kinds[n]} for n in named]
+    return found + [{"name": n, "in": "query", "schema": kinds[n]} for n in one.query]

@@ -47,6 +47,9 @@ def _parser() -> _Parser:
     serve.add_argument("config", type=Path, nargs="?", help="a TOML file that names the learners")
     where = "listen here, instead of the port of the file; 0 is any free one"
     serve.add_argument("--port", type=_whole, help=where)
+    about = "Compile what the learners of a configuration need, so that a start is fast."
+    warmup = commands.add_parser("warmup", help=about, description=about)
+    warmup.add_argument("config", type=Path, nargs="?", help="a TOML file that names the learners")
     about = "Print a new token for the service, and the hash that its configuration needs."
     commands.add_parser("token", help=about, description=about)
     about = "Write the agent of a learner of a stopped service to a file, for bl.load."
@@ -100,6 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: argparse.Namespace) -> int:
     if given.command == "serve":
         return int(_module("run").serve(given.config, given.port))
+    if given.command == "warmup":
+        print(f"compiled: {', '.join(_module('run').warm_up(given.config))}")
+        return 0
     if given.command == "extract":
         _module("run").extract(given.config, given.learner, given.file)
         print(f"agent: {given.file}")
@@ -173,7 +179,7 @@ def _print_evaluation(told: dict[str, Any]) -> None:
             print(f"{row['policy']:<24} nothing is known of it from these decisions")
             continue
         interval = f"{row['low']:.4g} to {row['high']:.4g}"
-        enough = f"as good as {row['effective']:,.0f} decisions"
+        enough = f"effective sample size {row['effective']:,.0f}"
         print(f"{row['policy']:<24} {row['value']:>10.4g}   {interval:<24} {enough}")
 
 

@@ -20,9 +20,8 @@ from belated.core.rewards import Scale
 from belated.linear.choice import Choice
 from belated.linear.features import Features
 from belated.service import agents
-from belated.service.episodes import REMEMBER, Terms
 from belated.service.gate import EVERY, VERBS, Token
-from belated.service.session import Limits
+from belated.service.recovery import Terms
 from belated.tabular.problem import Problem
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -32,10 +31,43 @@ RECOMMENDED = Part("recommended")
 CHOICE = ("actions", "features")
 PROBLEM = ("actions", "states", "horizon", "one_outcome", "check", "check_observation", "read")
 """Attributes that your own problem must have, among others of `core.contract.Problem`."""
+MAIL_FEATURES = Features(age="number", country=["dk", "se"])
 NIGHT = 86_400.0
 """Seconds for which decisions past their deadline are kept, for events before the deadline."""
 LARGEST_POLICY = 10_000_000
 """The largest number of entries of a policy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of a server.
+
+    Attributes:
+        body: the largest request, in bytes.
+        batch: the largest number of records in a request.
+        open: the largest number of open episodes of a learner.
+        waiting: the largest number of calls that wait for an agent.
+        snapshot: the number of rows between two snapshots.
+        log: the number of requests of a learner whose rows are kept, in addition to those not
+            covered by two snapshots and to open episodes; without it, all.
+    """
+
+    body: int = 2_000_000
+    batch: int = 1_000
+    open: int = 100_000
+    waiting: int = 10_000
+    snapshot: int = 20_000
+    log: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("body", "batch", "open", "waiting", "snapshot"):
+            checks.integer(f"limits.{name}", getattr(self, name), 1)
+        if self.log is not None:
+            checks.integer("limits.log", self.log, 0)
+        if self.batch > self.waiting:
+            raise ValueError(
+                f"limits.batch must be at most limits.waiting = {self.waiting}, got {self.batch}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +93,8 @@ class LearnerConfig:
         clip: whether a reward outside this range counts as the nearest one inside.
         default_reward: the reward of a step that has not reported by the deadline, in place of
             `default`, which is a cost.
-        remember: the number of closed episodes whose duplicates are recognised.
         holdout: the share of the decisions that play uniformly, for an unbiased comparison.
+        note: a line for the page.
     """
 
     name: str
@@ -77,8 +109,8 @@ class LearnerConfig:
     rewards: tuple[float, float] | None = None
     clip: bool = False
     default_reward: float | None = None
-    remember: int = REMEMBER
     holdout: float | None = None
+    note: str | None = None
 
     @property
     def scale(self) -> Scale | None:
@@ -101,7 +133,7 @@ class LearnerConfig:
         return agents.made(f"{key}: agent", self.agent, self.problem, information)
 
     def terms(self) -> Terms:
-        """The terms of its books."""
+        """The terms of the learner."""
         timed = self.deadline_seconds is not None
         agent = self.fresh()
         start = None
@@ -115,11 +147,9 @@ class LearnerConfig:
             timed,
             self.silence,
             self.grace,
-            self.remember,
             agent.begun,
             start,
-            dated=bool(getattr(agent, "reads_delays", False)),
-            rewards=self.rewards,
+            self.rewards,
         )
 
 
@@ -189,7 +219,14 @@ class Config:
 
 
 def demonstration() -> Config:
-    """A shop with three offers, with a deadline of ten minutes."""
+    """A mailer whose customers are simulated, a shop with three offers, and a robot."""
+    mail = LearnerConfig(
+        name="mail",
+        problem=Choice(["plain", "question", "discount"], MAIL_FEATURES),
+        agent=Part("linear_sampler", (("holdout", 0.1),)),
+        deadline_seconds=600.0,
+        note="The customers of this learner are simulated.",
+    )
     shop = LearnerConfig(name="shop", problem=Problem(1, 3, 1), deadline_seconds=600.0, default=1.0)
     robot = LearnerConfig(
         name="robot",
@@ -197,17 +234,22 @@ def demonstration() -> Config:
         deadline_episodes=1000,
         grace=1000,
     )
-    return Config(learners=(shop, robot))
+    return Config(learners=(mail, shop, robot))
 
 
-def load(path: Path) -> Config:
-    """The configuration in a TOML file. A mistake raises ValueError with one line."""
+def load(path: Path, *, tokens: bool = True) -> Config:
+    """The configuration in a TOML file. A mistake raises ValueError with one line.
+
+    tokens: False leaves the tokens out, for a configuration that has none of its own yet.
+    """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} must be a readable TOML file: {error}") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not TOML that can be read: {error}") from None
+    if not tokens:
+        table = {k: v for k, v in table.items() if k not in ("tokens", "host")}
     try:
         return from_table(table)
     except ValueError as error:
@@ -251,6 +293,8 @@ def _learner(key: str, given: object) -> LearnerConfig:
         )
     if not decides:
         values["problem"] = _problem(f"{key}.problem", values["problem"])
+    if "note" in values:
+        _text(f"{key}.note", values["note"])
     checks.choice(f"{key}.information", values.get("information", "bandit"), ("bandit", "full"))
     if "start" in values and "agent" in values:
         raise ValueError(f"{key} must have an agent or a start, got both")
@@ -270,7 +314,6 @@ def _learner(key: str, given: object) -> LearnerConfig:
     if checks.flag(f"{key}.clip", values.get("clip", False)) and not values.get("rewards"):
         raise ValueError(f"{key}.clip needs rewards = [low, high]")
     _check_default_reward(key, values)
-    checks.integer(f"{key}.remember", values.get("remember", REMEMBER), 0)
     return LearnerConfig(**values)
 
 

@@ -7,7 +7,7 @@ class Refusal(Exception):
     """A refused request.
 
     status: the HTTP status. field: the wrong field of the request. retry: seconds after which the
-    request may succeed.
+    request may succeed. address: of the server that can answer.
     """
 
     def __init__(

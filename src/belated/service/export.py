@@ -12,8 +12,8 @@ One row per decision, oldest first, whether its episode was begun in the same re
     outcome, events       the sum of the outcomes so far, also late ones, and the number of records
     reported              the time of the first outcome
 
-An outcome is that of the step. The log is read twice: for the outcomes, of which two numbers per
-decision are kept, and for the decisions, which are passed on as they are read.
+An outcome is that of the step. A text that begins with =, +, - or @ gets an apostrophe in front in
+CSV, because a spreadsheet would take it for a formula.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ import io
 import json
 import math
 import tempfile
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +33,9 @@ from belated.core.arrays import Floats
 from belated.evaluation import DecisionLog, value
 from belated.linear.features import Features
 from belated.service.report import Unit
-from belated.service.storage import Row
-from belated.service.wire import load
+from belated.service.session import Session
 
-Rows = Callable[[], Iterator[Row]]
-"""A function that reads the log from its beginning."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
 CHUNK = 1_000
 """The number of decisions that are written at once."""
 NEWEST, MOST = 20_000, 1_000_000
@@ -73,69 +70,51 @@ def _known(problem: Any) -> list[str]:
     return [f"features.{place}" for place in range(features or 0)]
 
 
-def decisions(rows: Rows, problem: Any) -> Iterator[tuple[Any, ...]]:
+STATEMENT = """
+SELECT d.number, e.key, d.at, d.action, d.probability, d.holdout, d.allowed, d.step, d.observation,
+    sum(o.value), count(o.value), min(o.at)
+FROM decisions d JOIN episodes e ON e.learner = d.learner AND e.number = d.number
+LEFT JOIN outcomes o ON o.learner = d.learner AND o.number = d.number AND o.status <> 'default'
+    AND o.fact NOT IN ('path', 'end') AND (o.fact NOT LIKE 'step %' OR o.fact = 'step ' || d.step)
+WHERE d.learner = ? AND d.probability IS NOT NULL AND {condition}
+GROUP BY d.number, d.step, e.key, d.at, d.action, d.probability, d.holdout, d.allowed, d.observation
+ORDER BY d.number {order}, d.step LIMIT ?
+"""
+
+
+def decisions(session: Session) -> Iterator[tuple[Any, ...]]:
     """The rows of the table, in the order of `columns`."""
-    came = _outcomes(rows())
+    problem, after = session.problem, -1
+    with session.db.reader() as db:
+        while True:
+            statement = STATEMENT.format(condition="d.number > ?", order="ASC")
+            limit = CHUNK * problem.horizon
+            found = db.all(statement, session.name, after, limit)
+            if len(found) == limit and problem.horizon > 1:  # the last episode may be cut
+                found = [row for row in found if row[0] < found[-1][0]]
+            yield from (_row(problem, row) for row in found)
+            if not found:
+                return
+            after = found[-1][0]
+
+
+def _row(problem: Any, row: Any) -> tuple[Any, ...]:
+    """A row of the table, from a row of `STATEMENT`."""
+    number, key, at, action, probability, holdout, allowed, step, observation, *came = row
     names = getattr(problem, "names", None)
-    keys: dict[int, str] = {}
-    for event in _events(rows(), "begin", "choose", "decide"):
-        if event["do"] == "begin":
-            if event["key"] is not None:
-                keys[event["episode"]] = event["key"]
-            continue
-        for made in event["choices"] if event["do"] == "choose" else [_begun_before(event, keys)]:
-            episode, key, observation, among, action, probability, *rest = made
-            step = event.get("step", 0)
-            total, count, reported = came.get((episode, step), (None, 0, None))
-            yield (
-                episode,
-                key,
-                event["at"],
-                action,
-                names[action] if names is not None else str(action),
-                probability,
-                rest[0] if rest else 0.0,
-                None if among is None else json.dumps(among),
-                *([step] if problem.horizon > 1 else []),
-                *_observed(problem, observation),
-                total,
-                count,
-                reported,
-            )
-
-
-def _begun_before(event: dict[str, Any], keys: dict[int, str]) -> tuple[Any, ...]:
-    """A decision in an episode that has begun, in the form of one that begins its episode."""
-    episode = event["episode"]
-    known = (event["state"], None, event["action"], event.get("probability"))
-    return episode, keys.get(episode), *known
-
-
-def _events(rows: Iterable[Row], *kinds: str) -> Iterator[dict[str, Any]]:
-    """The events of these kinds; others are not parsed."""
-    marks = tuple(f'{{"do":"{kind}"' for kind in kinds)
-    return (load(row.written) for row in rows if row.written.startswith(marks))
-
-
-def _outcomes(rows: Iterable[Row]) -> dict[tuple[int, int], tuple[float, int, float]]:
-    """The sum, the number and the first arrival of the outcomes of each decision."""
-    found: dict[tuple[int, int], tuple[float, int, float]] = {}
-    for event in _events(rows, "feedback"):
-        for record in event["records"]:
-            for step, amount in _amounts(record):
-                place = (record["episode"], step)
-                total, count, first = found.get(place, (0.0, 0, event["at"]))
-                found[place] = (total + amount, count + 1, first)
-    return found
-
-
-def _amounts(record: dict[str, Any]) -> list[tuple[int, float]]:
-    """The amounts of a record by step: rewards, values or costs; none for other records."""
-    for name in ("reward", "value", "cost"):
-        if name in record:
-            return [(record.get("step", 0), float(record[name]))]
-    costs = record.get("costs", [])
-    return [(h, float(cost)) for h, cost in enumerate(costs) if not isinstance(cost, list)]
+    return (
+        number,
+        key,
+        at,
+        action,
+        names[action] if names is not None else str(action),
+        probability,
+        holdout,
+        None if allowed == "null" else allowed,
+        *([step] if problem.horizon > 1 else []),
+        *_observed(problem, json.loads(observation)),
+        *came,
+    )
 
 
 def _observed(problem: Any, observation: Any) -> list[Any]:
@@ -154,13 +133,13 @@ def _observed(problem: Any, observation: Any) -> list[Any]:
     return list(observation or [])
 
 
-def as_csv(rows: Rows, problem: Any) -> Iterator[bytes]:
+def as_csv(session: Session) -> Iterator[bytes]:
     """The table as CSV, piece by piece; unknown values are empty."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns(problem))
-    for place, row in enumerate(decisions(rows, problem), 1):
-        writer.writerow(row)
+    writer.writerow(columns(session.problem))
+    for place, row in enumerate(decisions(session), 1):
+        writer.writerow([_plain(value) for value in row])
         if place % CHUNK == 0:
             yield buffer.getvalue().encode()
             buffer.seek(0)
@@ -168,17 +147,22 @@ def as_csv(rows: Rows, problem: Any) -> Iterator[bytes]:
     yield buffer.getvalue().encode()
 
 
-def as_parquet(rows: Rows, problem: Any) -> Iterator[bytes]:
+def _plain(value: Any) -> Any:
+    """A value of a CSV file that no spreadsheet takes for a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+
+
+def as_parquet(session: Session) -> Iterator[bytes]:
     """The table as Parquet, from a temporary file; `ValueError` without polars."""
     try:
         import polars as pl  # noqa: PLC0415 - the service does not need it
     except ModuleNotFoundError:
         raise ValueError(NEEDS_POLARS) from None
     kinds = {"whole": pl.Int64, "number": pl.Float64, "text": pl.String}
-    schema = {name: kinds[kind] for name, kind in columns(problem).items()}
+    schema = {name: kinds[kind] for name, kind in columns(session.problem).items()}
     parts = [pl.DataFrame(schema=schema)]
     some: list[tuple[Any, ...]] = []
-    for row in decisions(rows, problem):
+    for row in decisions(session):
         some.append(row)
         if len(some) == CHUNK:
             parts.append(pl.DataFrame(some, schema=schema, orient="row", strict=False))
@@ -198,26 +182,27 @@ def _written(table: Any) -> Iterator[bytes]:
 
 
 def evaluation(
-    rows: Rows,
-    problem: Any,
+    session: Session,
     retired: Iterable[int],
     unit: Unit,
     silence: float | None,
     until: float,
     newest: int = NEWEST,
 ) -> dict[str, Any]:
-    """Estimate the values of other policies from the newest decisions of the log.
+    """Estimate the values of other policies from the newest decisions.
 
     until: the time up to which reports can have arrived.
-    Decisions from before the last change of the actions are left out, and those in which some
-    action was not allowed, because the evaluated policies could not have been played there. So are
-    decisions without a propensity in the log.
+    Decisions in which only some actions were allowed are left out, because the evaluated policies
+    could not have been played there. A decision from before an action was added is used: it says
+    nothing of the new action, whose value then rests on the later ones. So is one from before an
+    action was retired.
     """
+    problem = session.problem
     if problem.horizon > 1:
         raise ValueError(f"an evaluation needs decisions of one step, got {problem.horizon} steps")
     if problem.actions is None:
         raise ValueError("an evaluation needs actions that are listed; here they vary")
-    kept, left_out = _newest(rows, problem, newest)
+    kept, left_out = _newest(session, newest)
     active = [a for a in range(problem.actions) if a not in set(retired)]
     told: dict[str, Any] = {"decisions": len(kept), "left_out": left_out, "unit": unit.name}
     policies: list[dict[str, Any]] = []
@@ -253,18 +238,17 @@ def _policies(problem: Any, active: list[int]) -> list[tuple[str, Floats]]:
     return [("uniform", uniform), *alone]
 
 
-def _newest(rows: Rows, problem: Any, newest: int) -> tuple[list[tuple[Any, ...]], int]:
-    """The newest decisions since the actions last changed, and the number left out."""
-    changed = max((event["at"] for event in _events(rows(), "change")), default=-np.inf)
-    names = list(columns(problem))
-    kept: deque[tuple[Any, ...]] = deque(maxlen=newest)
-    every = 0
-    for row in decisions(rows, problem):
-        told = row[names.index("probability")] is not None
-        if told and row[names.index("decided")] >= changed and row[names.index("among")] is None:
-            kept.append(row)
-        every += 1
-    return list(kept), every - len(kept)
+def _newest(session: Session, newest: int) -> tuple[list[tuple[Any, ...]], int]:
+    """The newest decisions in which all actions were allowed, and the number left out."""
+    with session.db.reader() as db:
+        condition = "d.allowed = 'null' AND d.number >= ?"
+        statement = STATEMENT.format(condition=condition, order="DESC")
+        found = db.all(statement, session.name, 0, newest)
+        ((every,),) = db.all(
+            "SELECT count(*) FROM decisions WHERE learner = ? AND probability IS NOT NULL",
+            session.name,
+        )
+    return [_row(session.problem, row) for row in reversed(found)], every - len(found)
 
 
 def _log(kept: list[tuple[Any, ...]], problem: Any, unit: Unit, until: float) -> DecisionLog:
@@ -287,6 +271,8 @@ def problem_matrix(problem: Any, column: dict[str, list[Any]], n: int) -> Floats
     """The observations of n decisions as numbers, (n, d)."""
     if problem.states is not None:
         return np.eye(problem.states)[np.array(column["state"], dtype=np.int64)].reshape(n, -1)
+    if not getattr(problem, "width", 1):
+        return np.zeros((n, 0))
     return np.array(problem.matrix(observations(problem, column, n)), dtype=np.float64)
 
 

@@ -20,7 +20,6 @@ import hashlib
 import hmac
 import json
 import secrets
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -30,7 +29,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from belated.core import checks
 
-MOST_HOLDERS = 10_000
 MOST_DIGITS = 18
 """The largest number of digits of the length of a body."""
 MOST_DROPPED = 2**24
@@ -104,30 +102,6 @@ def holder(header: str | None, tokens: Sequence[Token]) -> Token | None:
     return found if scheme.lower() == "bearer" else None
 
 
-class Rate:
-    """A bucket of requests per holder, filled at a rate."""
-
-    def __init__(
-        self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._rate = rate
-        self._burst = burst
-        self._clock = clock
-        self._left: dict[str, tuple[float, float]] = {}
-
-    def wait(self, holder: str) -> float:
-        """Take one request; returns the seconds to wait if there is none, otherwise 0."""
-        now = self._clock()
-        left, at = self._left.get(holder, (self._burst, now))
-        left = min(self._burst, left + (now - at) * self._rate)
-        if left < 1.0:
-            return (1.0 - left) / self._rate
-        if len(self._left) >= MOST_HOLDERS:
-            self._left.clear()
-        self._left[holder] = (left - 1.0, now)
-        return 0.0
-
-
 class Gate:
     """Rejects requests that are too large, of a wrong type, for another host or unauthenticated.
 
@@ -154,7 +128,7 @@ class Gate:
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1")
         if self._hosts and _name(host) not in self._hosts:
-            await _reject(receive, send, 421, "this server does not go by that name")
+            await _reject(receive, send, 421, "host not allowed")
             return
         if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
             if not self._knows(headers.get(b"authorization", b"").decode("latin-1")):
@@ -175,7 +149,10 @@ class Gate:
                 return
             if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
                 await _reject(
-                    receive, send, 415, "a body must not be packed; leave out Content-Encoding"
+                    receive,
+                    send,
+                    415,
+                    "compressed bodies are not accepted",
                 )
                 return
         size = 0

@@ -1,89 +1,151 @@
-"""Restore a learner from its storage: the newest complete snapshot, then the log."""
+"""Restore a learner from its tables: the newest whole snapshot, then the rows after it."""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from belated.core import checks, saving
-from belated.core.contract import Agent
+from belated.core.contract import Agent, Information, check_is_agent
 from belated.core.saving import SavedFileError
-from belated.service import snapshot
-from belated.service import wire as log
-from belated.service.episodes import Books, Terms, digest
-from belated.service.storage import Storage, checked
-from belated.service.wire import Begun, Changed, Chosen, Event, LogError, Made, reread
-from belated.service.worker import SETTINGS, Pupil
+from belated.service.runner import SETTINGS, AgentRunner, groups
+from belated.service.tables import Tables
 
 WAY_OUT = (
     "put it back, or give the changed learner another name; it can begin with what this one has "
     "learned (belated extract writes a file for start)"
 )
+logger = logging.getLogger("belated.service")
+
+
+class TermsError(Exception):
+    """A learner that cannot be continued on these terms, or from these tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The terms of a learner, which must not change.
+
+    deadline: of an episode, in seconds or, unless `timed`, in episodes. default: the cost of a step
+    that has not reported by then; None: the episode is forgotten. grace: the time by which this is
+    postponed; with a default, only outcomes that happened in time are accepted in the meantime.
+    first: the number of the first episode. start: digest of the file that the agent was loaded
+    from. rewards: the range of rewards.
+    """
+
+    problem: Any
+    information: Information
+    uses_paths: bool
+    deadline: float | None = None
+    timed: bool = False
+    default: float | None = None
+    grace: float | None = None
+    first: int = 0
+    start: str | None = None
+    rewards: tuple[float, float] | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether a default is postponed by a grace."""
+        return self.default is not None and self.grace is not None
+
+    @property
+    def limit(self) -> float | None:
+        """The deadline and the grace together, after which an episode is closed."""
+        return None if self.deadline is None else self.deadline + (self.grace or 0)
 
 
 @dataclass(slots=True)
 class Restored:
-    """A learner restored from its storage.
+    """A learner from its tables.
 
-    number, checksum: of the last event. snapshot: the event after which the snapshot was made, 0 if
-    there is none. since: the number of events after it; a batch counts as its number of items.
-    differing: the number of policies that differ from those of the first run, as may happen on
-    another machine. wanted: the change that the configuration requires, if any.
+    seq: the last request. snapshot: the request after which the snapshot was made, 0 if there is
+    none. since: the number of rows after it. time: the latest time of a row. wanted: the change
+    that the configuration requires, if any.
     """
 
-    books: Books
-    pupil: Pupil
-    number: int = 0
-    checksum: int = 0
-    snapshot: int = 0
-    since: int = 0
-    differing: int = 0
-    wanted: Changed | None = None
+    terms: Terms
+    runner: AgentRunner
+    seq: int
+    snapshot: int
+    since: int
+    time: float
+    wanted: dict[str, Any] | None = None
 
 
-def restore(storage: Storage, terms: Terms, make: Callable[[], Agent]) -> Restored:
-    """The learner after the last event. make: a fresh agent.
+def restore(
+    db: Tables, learner: str, terms: Terms, make: Callable[[], Agent], *, snapshots: bool = True
+) -> Restored:
+    """The learner after its last row. make: a fresh agent.
 
-    The names and the number of the actions, the settings of the agent that may change, and
-    `remember` may differ from the terms with which the learner was made. Raises `LogError` if
-    anything else differs: the log is not valid for other terms.
+    The names and the number of the actions, and the settings of the agent that may change, may
+    differ from the terms with which the learner was made. Raises `TermsError` if anything else
+    differs: the rows are not valid for other terms.
     """
-    fresh = given = make()
+    given = fresh = make()
     asked = terms
-    for row in checked(storage.events(0), 0, 0):
-        made = log.read(row.written, row.format)
-        if isinstance(made, Made):
-            terms, fresh = _as_made(terms, fresh, made.terms)
+    found = db.all("SELECT terms, shortened FROM learners WHERE learner = ?", learner)
+    shortened = 0
+    if found:
+        made, shortened = json.loads(found[0][0]), found[0][1]
+        terms, fresh = _as_made(terms, fresh, made)
         _check_same(made, described(terms, fresh))
-        break
-    restored = _newest(storage, terms) or Restored(Books(terms), Pupil(fresh))
-    rows = checked(storage.events(restored.number), restored.number, restored.checksum)
-    for row in rows:
-        event = log.read(row.written, row.format, partial(reread, terms.problem))
-        happen(restored, event)
-        restored.since += log.weight(event)
-        restored.number, restored.checksum = row.number, row.checksum
-    if restored.number:
-        restored.wanted = _wanted(restored, asked, given)
-    if restored.differing:
-        logging.getLogger("belated.service").warning(
-            "%d policies differ from those handed out: another machine or other versions?",
-            restored.differing,
+    seq, runner = _newest(db, learner) if snapshots else (0, None)
+    if runner is None:
+        if shortened:
+            raise TermsError("old rows were deleted, so a start needs a whole snapshot")
+        runner = AgentRunner(fresh)
+    last, time = last_row(db, learner)
+    restored = Restored(terms, runner, last, seq, 0, time)
+    for group in groups(db, learner, seq, last):
+        try:
+            runner.take(group)
+        except ValueError as error:
+            raise TermsError(f"request {group.seq} cannot be repeated: {error}") from None
+        restored.since += len(group.begun) + len(group.outcomes) + len(group.changes)
+    if found:
+        restored.wanted = _wanted(runner.agent, given)
+    restored.terms = replace(asked, problem=runner.agent.problem)
+    if runner.differing:
+        logger.warning(
+            "%d decisions differ from those handed out: another machine or other versions?",
+            runner.differing,
         )
     return restored
 
 
+def last_row(db: Tables, learner: str) -> tuple[int, float]:
+    """The last request and the latest time in the tables."""
+    seq, time = 0, 0.0
+    for table, number, at in (
+        ("episodes", "seq", "began"),
+        ("episodes", "ended", "closed"),
+        ("outcomes", "seq", "at"),
+        ("changes", "seq", "at"),
+        ("snapshots", "seq", "at"),
+    ):
+        for found, when in db.all(
+            f"SELECT {number}, {at} FROM {table} WHERE learner = ? AND {number} IS NOT NULL "
+            f"ORDER BY {number} DESC LIMIT 1",
+            learner,
+        ):
+            seq, time = max(seq, found), max(time, when)
+    return seq, time
+
+
 def described(terms: Terms, agent: Agent) -> dict[str, Any]:
     """The terms and the agent of a learner, as plain values."""
-    return {**saving.configuration(terms), "agent": saving.configuration(agent)}
+    told: dict[str, Any] = json.loads(
+        json.dumps({**saving.configuration(terms), "agent": saving.configuration(agent)})
+    )
+    return told
 
 
 def _as_made(terms: Terms, agent: Agent, made: dict[str, Any]) -> tuple[Terms, Agent]:
     """The terms and a fresh agent of the time when the learner was made, where they may differ."""
-    terms = replace(terms, remember=made.get("remember", terms.remember))
     if not hasattr(agent, "change") or agent.begun:
         return terms, agent
     given: dict[str, Any] = agent.configuration()  # type: ignore[attr-defined]
@@ -98,49 +160,41 @@ def _as_made(terms: Terms, agent: Agent, made: dict[str, Any]) -> tuple[Terms, A
             problem = type(problem)(listed, problem.features)
             problem.with_actions(given["problem"].actions_listed)
         except ValueError as error:
-            raise LogError(f"{error}; {WAY_OUT}") from None
+            raise TermsError(f"{error}; {WAY_OUT}") from None
     try:
         return replace(terms, problem=problem), type(agent)(**{**given, "problem": problem})
     except (ValueError, TypeError) as error:
-        raise LogError(f"the learner cannot be made as it was: {error}") from None
+        raise TermsError(f"the learner cannot be made as it was: {error}") from None
 
 
-def _wanted(restored: Restored, terms: Terms, given: Agent) -> Changed | None:
+def _wanted(agent: Any, given: Any) -> dict[str, Any] | None:
     """The change from the current learner to the configured one; None if there is none.
 
     Actions that a request has added stay, whether or not the configuration lists them.
     """
-    agent, now = restored.pupil.agent, restored.books.terms
-    settings: dict[str, Any] = {}
-    if terms.remember != now.remember:
-        settings["remember"] = terms.remember
-    actions = None
-    if hasattr(given, "change") and not given.begun:
-        for name in SETTINGS:
-            if getattr(given, name) != getattr(agent, name):
-                settings[name] = getattr(given, name)
-        before, listed = agent.problem.actions_listed, given.problem.actions_listed
-        if isinstance(before, list) and isinstance(listed, list):
-            listed = [*listed, *before[len(listed) :]]
-        elif isinstance(before, int) and isinstance(listed, int):
-            listed = max(before, listed)
-        if listed != before:
-            actions = listed
-            try:
-                agent.problem.with_actions(actions)
-            except ValueError as error:
-                raise LogError(f"{error}; {WAY_OUT}") from None
+    if not hasattr(given, "change") or given.begun:
+        return None
+    settings = {n: getattr(given, n) for n in SETTINGS if getattr(given, n) != getattr(agent, n)}
+    before, listed = agent.problem.actions_listed, given.problem.actions_listed
+    if isinstance(before, list) and isinstance(listed, list):
+        listed = [*listed, *before[len(listed) :]]
+    elif isinstance(before, int) and isinstance(listed, int):
+        listed = max(before, listed)
+    actions = listed if listed != before else None
+    if actions is not None:
+        try:
+            agent.problem.with_actions(actions)
+        except ValueError as error:
+            raise TermsError(f"{error}; {WAY_OUT}") from None
     if actions is None and not settings:
         return None
-    return Changed(restored.books.now, restored.pupil.learned, actions, None, settings)
+    return {"actions": actions, "retire": None, "settings": settings}
 
 
-def _check_same(made: Event, now: dict[str, Any]) -> None:
-    if not isinstance(made, Made):
-        raise LogError("the first event of the log must say how the learner was made")
-    for name, before in made.terms.items():
+def _check_same(made: dict[str, Any], now: dict[str, Any]) -> None:
+    for name, before in made.items():
         if not _agrees(before, now.get(name)):
-            raise LogError(
+            raise TermsError(
                 f"{name} must stay as it was when the learner was made: {checks.show(before)}, "
                 f"got {checks.show(now.get(name))}; {WAY_OUT}"
             )
@@ -153,53 +207,23 @@ def _agrees(before: Any, now: Any) -> bool:
     return bool(before == now)
 
 
-def happen(restored: Restored, event: Event) -> None:
-    """Apply an event of the log again."""
-    policy = None
-    if isinstance(event, Made):
-        return
-    books, pupil = restored.books, restored.pupil
-    if isinstance(event, Begun):
-        if event.learned > pupil.learned + len(pupil.waiting):
-            raise LogError(f"episode {event.episode} began with more than there was to learn")
-        pupil.learn_up_to(event.learned)
-        number, policy = pupil.begin()
-        if number != event.episode:
-            raise LogError(f"episode {event.episode} of the log began as episode {number}")
-        restored.differing += digest(policy) != event.policy
-    elif isinstance(event, Chosen):
-        _decide_again(restored, event)
-    elif isinstance(event, Changed):
-        if event.learned > pupil.learned + len(pupil.waiting):
-            raise LogError("the learner was changed with more than there was to learn")
-        pupil.learn_up_to(event.learned)
-        pupil.change(event.actions, event.retire, event.settings)
-    books.apply(event, policy)
-    pupil.waiting.extend(books.calls())
-
-
-def _decide_again(restored: Restored, event: Chosen) -> None:
-    pupil = restored.pupil
-    if event.learned > pupil.learned + len(pupil.waiting):
-        first = event.choices[0].episode
-        raise LogError(f"decision {first} was made with more than there was to learn")
-    pupil.learn_up_to(event.learned)
-    for choice in event.choices:
-        made = pupil.decide(choice.observation, choice.among, event.now)
-        if made.number != choice.episode:
-            raise LogError(f"decision {choice.episode} of the log was made as {made.number}")
-        same = (made.action, made.probability) == (choice.action, choice.probability)
-        restored.differing += not same
-
-
-def _newest(storage: Storage, terms: Terms) -> Restored | None:
-    for number, content in storage.snapshots():
+def _newest(db: Tables, learner: str) -> tuple[int, AgentRunner | None]:
+    """The newest snapshot that can be read."""
+    for seq, version, content in db.all(
+        "SELECT seq, version, content FROM snapshots WHERE learner = ? ORDER BY seq DESC", learner
+    ):
         try:
-            told, checksum, books, pupil = snapshot.read(content, terms)
-        except SavedFileError as error:
-            logging.getLogger("belated.service").warning(
-                "snapshot %d is left out: %s", number, error
-            )
+            agent = saving.from_bytes(bytes(content), "a snapshot")
+            check_is_agent("agent", agent)
+        except (SavedFileError, ValueError) as error:
+            logger.warning("snapshot %d is left out: %s", seq, error)
             continue
-        return Restored(books, pupil, told, checksum, told)
-    return None
+        return seq, AgentRunner(agent, version)
+    return 0, None
+
+
+def start(db: Tables, learner: str, restored: Restored, at: float) -> None:
+    """Write the terms of a learner that has none yet."""
+    if not db.all("SELECT 1 FROM learners WHERE learner = ?", learner):
+        told = json.dumps(described(restored.terms, restored.runner.agent))
+        db.all("INSERT INTO learners VALUES (?, ?, ?, 0)", learner, told, at)

@@ -1,7 +1,7 @@
 """The report on a learner: the leading action, its uncertainty, and warnings.
 
 If the agent has an `overview`, it is used, because it accounts for outcomes that are still to come.
-For all other agents the sums of the service count the outcomes so far. `WORDS` defines the counts;
+For all other agents the sums of the tables count the outcomes so far. `WORDS` defines the counts;
 status, report, page and metrics use them in this sense only.
 """
 
@@ -14,26 +14,28 @@ from typing import Any
 
 import numpy as np
 
-from belated.core import stored
+from belated.core import saving
 from belated.core.arrays import Floats
-from belated.core.contract import Agent
 from belated.core.rewards import Scale
 from belated.linear import life
 from belated.linear.life import ActionRow, Overview
-from belated.service.episodes import DAY, Books, Sums, Terms
+from belated.service.reading import SHARES, Counts, Sums, Totals
+from belated.service.recovery import Terms
+from belated.service.session import Session
 
 WORDS = {
     "pending": "decided, within the deadline, and no outcome has come",
     "overdue": "past the deadline and still open, for as long as the grace lasts",
     "late": "records that came after the deadline of their episode, since the beginning",
 }
+DAY = 86_400.0
+"""Seconds."""
 SILENT_DAYS = 2.0
 """The number of days without a report that causes a warning."""
 EXPECTED = 7.0
 """The expected number of reports from which an action without any causes a warning."""
 LEAST_SHARE = 0.05
 """The smallest exposure at which a day's outcome is estimated."""
-SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 RECENT = 7
 """The number of days for the recent share of traffic."""
 UNKNOWN_SHARE = 0.05
@@ -68,7 +70,7 @@ def unit_of(problem: Any, scale: Scale | None) -> Unit:
     return Unit("reward", problem.horizon * scale.high, scale.low - scale.high)
 
 
-def silence_of(terms: Terms, seen: Look, unit: Unit) -> float | None:
+def silence_of(terms: Terms, seen: AgentSummary, unit: Unit) -> float | None:
     """The outcome of decisions that never report, in people's unit; None if unknown."""
     if seen.overview is not None:
         return seen.overview.silence
@@ -76,82 +78,80 @@ def silence_of(terms: Terms, seen: Look, unit: Unit) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class AgentSummary:
     """The state of an agent at the time of a report. overview: None if it has none."""
 
     overview: Overview | None
     probabilities: Floats | None
     retired: frozenset[int]
+    holdout: float
+    diagnostics: dict[str, float]
 
 
-def look(agent: Agent) -> Look:
-    """Look at an agent; nothing changes."""
+def look(session: Session) -> AgentSummary:
+    """Look at the agent, after deadlines have been applied; nothing else changes."""
+    session.expire()
+    agent = session.runner.agent
     retired: frozenset[int] = getattr(agent, "retired", frozenset())
+    share: float = getattr(agent, "holdout", 0.0)
+    told = dict(agent.diagnostics())
     asked = getattr(agent, "overview", None)
     if asked is not None:
         seen: Overview = asked()
-        return Look(seen, seen.probabilities if len(seen.probabilities) else None, retired)
+        chances = seen.probabilities if len(seen.probabilities) else None
+        return AgentSummary(seen, chances, retired, share, told)
     problem = agent.problem
     if problem.horizon > 1 or problem.states is None:
-        return Look(None, None, retired)
-    policy = stored.twin(agent).begin_episode().policy
-    return Look(None, problem.start_probabilities @ policy[0], retired)
+        return AgentSummary(None, None, retired, share, told)
+    twin = saving.from_bytes(saving.to_bytes(agent), "an agent")
+    chances = problem.start_probabilities @ twin.begin_episode().policy[0]
+    return AgentSummary(None, chances, retired, share, told)
 
 
-def report(
-    books: Books,
-    seen: Look,
-    *,
-    scale: Scale | None,
-    counts: dict[str, int],
-    holdout: float,
-    differing: int,
-    now: float,
-) -> dict[str, Any]:
-    """The whole report. counts: of records since the start of the server."""
-    problem, tally = books.terms.problem, books.tally
-    unit = unit_of(problem, scale)
-    rows = _rows(books, seen, unit)
-    days = sorted(tally.days)
+def report(session: Session, seen: AgentSummary, counts: Counts, totals: Totals) -> dict[str, Any]:
+    """The whole report."""
+    problem, now = session.problem, session.clock()
+    unit = unit_of(problem, session.scale)
+    rows = _rows(session, seen, totals, unit)
+    days = sorted(totals.days)
     span = (now - days[0] * DAY) / DAY if days else None
     silence = None if seen.overview is None else seen.overview.silence
-    told = {
+    vary = problem.actions is None
+    verdict = life.verdict(rows, counts.begun, span, "days", vary=vary) if rows else ""
+    return {
         "unit": unit.name,
         "higher_is_better": unit.sign > 0,
         "decides": problem.horizon == 1,
-        "verdict": life.verdict(rows, books.begun, span, "days", vary=problem.actions is None)
-        if rows
-        else "",
-        "warnings": _warnings(books, rows, counts, differing, now),
-        "actions": _actions(books, seen, rows, unit, days),
+        "verdict": verdict,
+        "warnings": _warnings(session, rows, counts, totals, now),
+        "actions": _actions(seen, rows, unit, totals, days),
         "features": [asdict(weight) for weight in seen.overview.weights] if seen.overview else [],
-        "days": _days(books, seen, unit, silence, now),
-        "holdout": _holdout(books, unit, silence, holdout),
-        "delays": _delays(books, seen),
-        "begun": books.begun,
-        "pending": books.pending,
-        "overdue": books.overdue,
-        "late": books.tally.late,
+        "days": _days(totals, seen, unit, silence, now),
+        "holdout": _holdout(totals, unit, silence, seen.holdout),
+        "delays": _delays(totals, seen),
+        "begun": counts.begun,
+        "pending": counts.pending,
+        "overdue": counts.overdue,
+        "late": counts.late,
         "words": WORDS,
         "now": now,
     }
-    return told
 
 
-def _rows(books: Books, seen: Look, unit: Unit) -> list[ActionRow]:
+def _rows(session: Session, seen: AgentSummary, totals: Totals, unit: Unit) -> list[ActionRow]:
     """A row per action, in units of which more is better; none for several steps."""
     if seen.overview is not None:
         return seen.overview.rows
-    problem, tally = books.terms.problem, books.tally
+    problem = session.problem
     if problem.horizon > 1 or problem.actions is None:
         return []
-    sums = [tally.actions.get(a, Sums()) for a in range(problem.actions)]
+    sums = [totals.actions.get(a, Sums()) for a in range(problem.actions)]
     raw = np.array([unit.sums(one) for one in sums]).T
     reports = np.array([one.reports for one in sums])
     plays = np.array([int(one.decisions) for one in sums])
     names = [_name(problem, a) for a in range(problem.actions)]
     rows = life.table(names, plays, reports, reports, raw, 0.0, None, set(seen.retired))
-    default = books.terms.default
+    default = session.terms.default
     if default is None:
         return rows
     silent = unit.sign * (unit.shift + unit.factor * default)
@@ -174,13 +174,13 @@ def _name(problem: Any, action: int) -> str:
 
 
 def _actions(
-    books: Books, seen: Look, rows: list[ActionRow], unit: Unit, days: list[int]
+    seen: AgentSummary, rows: list[ActionRow], unit: Unit, totals: Totals, days: list[int]
 ) -> list[dict[str, Any]]:
     """The table of actions, in people's units."""
     played = sum(row.plays for row in rows)
     recent: dict[int, int] = {}
     for day in days[-RECENT:]:
-        for action, count in books.tally.days[day].plays.items():
+        for action, count in totals.days[day].plays.items():
             recent[action] = recent.get(action, 0) + count
     lately = sum(recent.values())
     found = []
@@ -207,7 +207,7 @@ def _actions(
     return found
 
 
-def _exposure(seen: Look, age: float) -> float:
+def _exposure(seen: AgentSummary, age: float) -> float:
     """The share of the outcomes that can have arrived at an age in seconds."""
     if seen.overview is None or seen.overview.silence is None:
         return 1.0
@@ -215,7 +215,7 @@ def _exposure(seen: Look, age: float) -> float:
 
 
 def _days(
-    books: Books, seen: Look, unit: Unit, silence: float | None, now: float
+    totals: Totals, seen: AgentSummary, unit: Unit, silence: float | None, now: float
 ) -> list[dict[str, Any]]:
     """Outcomes by day of the decision, oldest first.
 
@@ -223,7 +223,7 @@ def _days(
     the exposure is too small.
     """
     found = []
-    for number, day in sorted(books.tally.days.items()):
+    for number, day in sorted(totals.days.items()):
         age = max(now - (number + 0.5) * DAY, 0.5 * (now - number * DAY))
         exposed = _exposure(seen, age)
         item = {
@@ -259,26 +259,22 @@ def _mean(sums: Sums, unit: Unit, silence: float | None, exposed: float) -> floa
 
 
 def _holdout(
-    books: Books, unit: Unit, silence: float | None, share: float
+    totals: Totals, unit: Unit, silence: float | None, share: float
 ) -> dict[str, Any] | None:
     """The outcomes of the holdout and of all decisions, since the beginning."""
-    tally = books.tally
-    held = tally.holdout
+    held = totals.holdout
     if not (share or held.decisions):
         return None
     mean = _mean(held, unit, silence, 1.0)
     error = math.inf
     mass = held.decisions if silence is not None else held.reports
     if mean is not None and mass > 0.0:
-        w, wt, wtt = tally.squares  # relative to silence, which does not change the variance
+        w, wt, wtt = totals.squares  # relative to silence, which does not change the variance
         m = mean - (silence or 0.0)
         error = math.sqrt(max(wtt - 2 * m * wt + m * m * w, 0.0)) / mass
     everyone = Sums()
-    for sums in tally.actions.values():
-        everyone.decisions += sums.decisions
-        everyone.reports += sums.reports
-        everyone.total += sums.total
-        everyone.square += sums.square
+    for sums in totals.actions.values():
+        everyone.add(sums.decisions, sums.reports, sums.total, sums.square)
     return {
         "share": share,
         "decisions": held.decisions,
@@ -290,20 +286,19 @@ def _holdout(
     }
 
 
-def _delays(books: Books, seen: Look) -> dict[str, Any]:
+def _delays(totals: Totals, seen: AgentSummary) -> dict[str, Any]:
     """Quantiles of the delays of first reports, in days.
 
     corrected: whether they account for reports to come; otherwise they are of reports so far.
     """
-    quantiles = books.tally.delays
-    count = quantiles.count
+    count = totals.reports
     corrected = seen.overview is not None and bool(seen.overview.shares.any()) and count > 0
     if corrected:
         assert seen.overview is not None
         ages, shares = seen.overview.ages, seen.overview.shares
         at = [float(np.interp(share, shares, ages)) for share in SHARES]
     else:
-        at = [float(seconds) for seconds in quantiles.at(*SHARES)]
+        at = totals.delays
     found = [
         {"share": share, "days": seconds / DAY} for share, seconds in zip(SHARES, at, strict=False)
     ]
@@ -320,7 +315,7 @@ def _time(seconds: float) -> str:
 
 
 def _warnings(
-    books: Books, rows: list[ActionRow], counts: dict[str, int], differing: int, now: float
+    session: Session, rows: list[ActionRow], counts: Counts, totals: Totals, now: float
 ) -> list[dict[str, str]]:
     """Warnings as text, the most urgent first."""
     found = []
@@ -328,41 +323,38 @@ def _warnings(
     def warn(kind: str, text: str) -> None:
         found.append({"kind": kind, "text": text})
 
-    tally = books.tally
-    heard, taken = tally.delays.count, books.inbox.counts()["taken"]
-    oldest = books.oldest
-    began = now if oldest is None else oldest.began
-    if books.terms.information == "full":  # feedback is a cost function, not an outcome
+    heard, taken = totals.reports, counts.taken
+    began = now if counts.oldest is None else counts.oldest[1]
+    if session.terms.information == "full":  # feedback is a cost function, not an outcome
         heard = taken
-    if taken and not heard and books.begun:
-        awaited = books.awaited(next(iter(books.open))) if books.open else []
-        what = f"; the oldest open episode waits for {', '.join(map(str, awaited))}"
-        warn(
-            "not_learned",
-            f"Has not learned: {taken:,} records came and no outcome is complete"
-            f"{what if awaited else ''}.",
-        )
-    elif books.begun and not heard and now - began > SILENT_DAYS * DAY:
+    if taken and not heard and counts.begun:
+        waits = "; the oldest open episode waits for more" if counts.oldest else ""
+        text = f"Has not learned: {taken:,} records came and no outcome is complete{waits}."
+        warn("not_learned", text)
+    elif counts.begun and not heard and now - began > SILENT_DAYS * DAY:
         days = f"{(now - began) / DAY:.1f}"
         warn(
             "not_learned", f"Has not learned: nothing has reported, and it decides for {days} days."
         )
-    silent = now - (tally.heard_at if tally.heard_at is not None else now)
+    silent = now - (totals.heard if totals.heard is not None else now)
     if silent > SILENT_DAYS * DAY:
         warn("silent", f"Nothing has reported for {silent / DAY:.1f} days.")
     played = sum(row.exposed for row in rows if row.reports)
     rate = sum(row.reports for row in rows) / played if played else 0.0
     for a, row in enumerate(rows):
-        plays = tally.actions[a].decisions if a in tally.actions else 0.0
+        plays = totals.actions[a].decisions if a in totals.actions else 0.0
         expected = rate * (row.exposed if row.exposed else plays)
         if not row.reports and expected >= EXPECTED:
             text = f"{row.action} never reports: {row.plays:,} plays, about {expected:.0f} reports"
             warn("never_reports", f"{text} were to be expected.")
-    known = sum(counts.get(kind, 0) for kind in ("taken", "duplicate", "late", "conflict"))
-    unknown = counts.get("unknown", 0)
+    since = session.counts
+    known = sum(since[kind] for kind in ("taken", "duplicate", "late", "conflict"))
+    unknown = since["unknown"]
     if unknown > UNKNOWN_SHARE * (known + unknown):
         warn("unknown", f"{unknown:,} records were of decisions that are not known.")
-    if differing:
-        text = f"{differing:,} decisions came out otherwise when the log was read again"
+    if session.runner.differing:
+        text = (
+            f"{session.runner.differing:,} decisions came out otherwise when the log was read again"
+        )
         warn("differing", f"{text}: another machine or other versions.")
     return found

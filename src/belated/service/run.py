@@ -12,21 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from belated.core import checks, saving
-from belated.service.app import make
+from belated.service.app import Server, make
 from belated.service.config import POSTGRES, Config, LearnerConfig, demonstration, load
 from belated.service.connection import Connection
 from belated.service.export import MOST, NEWEST, as_csv, as_parquet, evaluation
-from belated.service.fast_path import Server
-from belated.service.gate import Rate
-from belated.service.recovery import Restored, restore
+from belated.service.learner import Learner, rehearse
+from belated.service.recovery import TermsError, restore
 from belated.service.report import look, silence_of, unit_of
-from belated.service.storage import SQLiteStorage, Storage, StorageError
-from belated.service.supervisor import Live
+from belated.service.session import Session
+from belated.service.tables import PostgresTables, SQLiteTables, StorageError, Tables
 from belated.service.warm import learn
-from belated.service.wire import LogError
 
 SWITCH = 0.001
 """Seconds after which the thread that learns yields to the one that answers requests."""
@@ -36,33 +34,20 @@ DRAIN = 10
 """Seconds that requests have to end when the server stops."""
 
 
-def application(config: Config) -> FastAPI:
+def application(config: Config) -> Starlette:
     """The application of a configuration."""
     limits = config.limits
-    learners = [
-        Live(
-            learner.name,
-            learner.terms(),
-            learner.fresh,
-            opener(config, learner),
-            limits,
-            learner.scale,
-        )
-        for learner in config.learners
-    ]
-    rate = Rate(limits.rate, limits.burst)
-    server = Server(learners, config.tokens, rate, limits.batch)
+    learners = [Learner(one, opener(config, one), limits) for one in config.learners]
+    server = Server(learners, config.tokens, limits.batch)
     return make(server, body=limits.body, hosts=config.allowed_hosts)
 
 
-def opener(config: Config, learner: LearnerConfig) -> Callable[[], Storage]:
-    """A function that opens the storage of a learner."""
+def opener(config: Config, learner: LearnerConfig) -> Callable[[bool], Tables]:
+    """A function that opens the tables of a learner; its argument says whether to create them."""
     if config.storage.startswith(POSTGRES):
-        from belated.service.storage_postgres import PostgresStorage  # noqa: PLC0415
-
-        return lambda: PostgresStorage(config.storage, learner.name, config.url)
+        return lambda create: PostgresTables(config.storage, learner.name, config.url)
     path = Path(config.storage) / f"{learner.name}.sqlite"
-    return lambda: SQLiteStorage(path)
+    return lambda create: SQLiteTables(path, create=create)
 
 
 def _learner(path: Path, name: str) -> tuple[Config, LearnerConfig]:
@@ -74,19 +59,25 @@ def _learner(path: Path, name: str) -> tuple[Config, LearnerConfig]:
 
 
 @contextlib.contextmanager
-def _stopped(path: Path, name: str) -> Iterator[tuple[LearnerConfig, Storage, Restored]]:
-    """A learner of a stopped service, with its open storage."""
-    config, learner = _learner(path, name)
+def stopped(config: Config, learner: LearnerConfig) -> Iterator[Session]:
+    """A learner of a stopped service."""
     try:
-        storage = opener(config, learner)()
-    except StorageError as error:
-        raise ValueError(f"learner {name}: {error}") from None
-    try:
-        yield learner, storage, restore(storage, learner.terms(), learner.fresh)
-    except (StorageError, LogError) as error:
-        raise ValueError(f"learner {name}: {error}") from None
-    finally:
-        storage.close()
+        db = opener(config, learner)(True)
+        try:
+            found = restore(db, learner.name, learner.terms(), learner.fresh)
+            yield Session(learner.name, db, found, learner.scale, config.limits.open)
+        finally:
+            db.close()
+    except (StorageError, TermsError) as error:
+        raise ValueError(f"learner {learner.name}: {error}") from None
+
+
+def warm_up(path: Path | None) -> list[str]:
+    """Compile everything that the learners of a configuration need; returns their names."""
+    config = demonstration() if path is None else load(path, tokens=False)
+    for learner in config.learners:
+        rehearse(learner.fresh())
+    return [learner.name for learner in config.learners]
 
 
 def warm(path: Path, name: str, log: Path, out: Path) -> int:
@@ -99,21 +90,18 @@ def warm(path: Path, name: str, log: Path, out: Path) -> int:
 
 def export(path: Path, name: str, out: Path) -> None:
     """Write the decision log of a stopped learner to a file: CSV, or Parquet by its ending."""
-    with _stopped(path, name) as (_, storage, found):
-        write = as_parquet if out.suffix == ".parquet" else as_csv
-        with out.open("wb") as file:
-            file.writelines(write(storage.beside, found.books.terms.problem))
+    write = as_parquet if out.suffix == ".parquet" else as_csv
+    with stopped(*_learner(path, name)) as session, out.open("wb") as file:
+        file.writelines(write(session))
 
 
 def evaluate(path: Path, name: str, newest: int = NEWEST) -> dict[str, Any]:
     """Estimate the values of other policies from the log of a stopped learner."""
     checks.integer("newest", newest, 2, MOST)
-    with _stopped(path, name) as (learner, storage, found):
-        terms, seen = found.books.terms, look(found.pupil.agent)
-        unit = unit_of(terms.problem, learner.scale)
-        silence = silence_of(terms, seen, unit)
-        told = (terms.problem, seen.retired, unit, silence, found.books.now, newest)
-        return evaluation(storage.beside, *told)
+    with stopped(*_learner(path, name)) as session:
+        seen, unit = look(session), unit_of(session.problem, session.scale)
+        silence = silence_of(session.terms, seen, unit)
+        return evaluation(session, seen.retired, unit, silence, session.clock(), newest)
 
 
 def extract(path: Path, name: str, out: Path) -> None:
@@ -121,12 +109,12 @@ def extract(path: Path, name: str, out: Path) -> None:
 
     Open episodes are forgotten in the file; the learner itself does not change.
     """
-    with _stopped(path, name) as (_, _, found):
-        pass
-    found.pupil.learn_up_to(found.pupil.learned + len(found.pupil.waiting))
-    for number in found.pupil.agent.open_episodes():
-        found.pupil.agent.forget(number)
-    saving.save(found.pupil.agent, out)
+    with stopped(*_learner(path, name)) as session:
+        session.runner.learn_all()
+        agent = session.runner.agent
+        for number in agent.open_episodes():
+            agent.forget(number)
+        saving.save(agent, out)
 
 
 def listener(config: Config, port: int) -> uvicorn.Config:

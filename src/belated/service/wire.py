@@ -1,4 +1,4 @@
-"""The JSON of clients' records and of the events of the log.
+"""The JSON of clients' records.
 
     {"episode": 3, "path": {"states": [0, 2, 1], "actions": [1, 0]}}    states has one entry more
     {"episode": 3, "costs": [0.2, 0.9]}        of all steps; nested lists under full information
@@ -13,23 +13,16 @@ A cost is in [0, 1]. A reward r in [low, high] is the cost (high - r) / (high - 
 decisions accepts rewards in any unit, and those of several events of one decision are added. The
 time is that of the event itself, in seconds since 1970 or as ISO 8601 with a zone: it determines
 whether the deadline was met.
-
-An event is a frozen record with everything that its effect depends on: the clock, the draw of an
-action, and for a new episode the number of calls that the agent had learned from. It is written as
-JSON with the number of its format. A format never changes: a new one gets the next number.
 """
 
 from __future__ import annotations
 
-import json
-import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from pydantic_core import from_json, to_json
 
 from belated.core import checks
 from belated.core.arrays import Floats
@@ -56,11 +49,7 @@ class End:
     episode: int
     state: int
     is_outcome: ClassVar[bool] = False
-    at: ClassVar[float | None] = None
-
-    def dated(self, at: float | None) -> End:
-        """The record itself; its time of arrival has no meaning."""
-        return self
+    part: ClassVar[str] = "end"
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON value."""
@@ -77,10 +66,6 @@ class Timed(NamedTuple):
     def episode(self) -> int:
         """That of the record."""
         return int(self.record.episode)
-
-    def dated(self, at: float | None) -> Timed:
-        """A copy that arrived at this time."""
-        return Timed(self.record.dated(at), self.time)
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON value."""
@@ -131,22 +116,12 @@ class Reader:
         if not isinstance(key, str):
             raise RecordError("key", f"key must be a text, got {checks.show(key)}")
         if key not in self.keys:
-            why = f"key {checks.show(key)} is not known; of closed episodes only the newest are"
+            why = f"key {checks.show(key)} is not known"
             raise RecordError("key", why, kind="unknown")
         return self.keys[key]
 
 
 PLAIN = Reader()
-
-
-def reread(problem: Any, given: Any) -> Any:
-    """The record of an event of the log."""
-    if isinstance(given, dict) and "end" in given:
-        return parse(given)
-    if isinstance(given, dict) and "time" in given:
-        rest = {name: value for name, value in given.items() if name != "time"}
-        return Timed(problem.read(rest), seconds(given["time"]))
-    return problem.read(given)
 
 
 def parse(given: object, reader: Reader = PLAIN) -> Any:
@@ -231,8 +206,8 @@ def _own_reward(episode: int, reward: float, given: Mapping[str, Any], reader: R
     told = {"episode": episode, "reward": reward}
     if "event" in given:
         told["event"] = event = given["event"]
-        if isinstance(event, str) and len(event) > LONGEST_KEY:
-            why = f"event must have at most {LONGEST_KEY} characters, got {len(event)}"
+        if isinstance(event, str) and (len(event) > LONGEST_KEY or "\0" in event):
+            why = f"event must have at most {LONGEST_KEY} characters and no NUL, got {len(event)}"
             raise RecordError("event", why)
     try:
         if reader.problem is None:
@@ -321,181 +296,3 @@ def _plain(value: object, depth: int) -> bool:
     if isinstance(value, list):
         return depth > 0 and all(_plain(item, depth - 1) for item in value)
     return type(value) in (int, float)
-
-
-FORMAT = 4
-"""The number of the format that is written."""
-
-
-class LogError(Exception):
-    """A log that cannot be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """The learner was made: the first event. terms: the terms that must not change."""
-
-    at: float
-    terms: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """An episode began.
-
-    at: the time in seconds. learned: the number of calls that the agent had learned from when it
-    made the policy. key: the client's key. policy: a digest of the policy.
-    """
-
-    at: float
-    episode: int
-    learned: int
-    key: str | None
-    policy: str
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """An action was drawn for a client. probability: its propensity, if known."""
-
-    at: float
-    episode: int
-    step: int
-    state: int
-    action: int
-    probability: float | None = None
-
-
-class Drawn(NamedTuple):
-    """One decision. observation: state or features. among: the allowed actions.
-
-    holdout: the probability that the holdout has drawn it.
-    """
-
-    episode: int
-    key: str | None
-    observation: Any
-    among: Any
-    action: int
-    probability: float
-    holdout: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """Decisions were made for a request: all of them, each an episode of one step.
-
-    now: the time passed to the agent. learned: as for `Begun`.
-    """
-
-    at: float
-    now: float
-    learned: int
-    choices: tuple[Drawn, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Fed:
-    """New or late feedback arrived; without records, the agent only gets the time."""
-
-    at: float
-    records: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Forgotten:
-    """A client reported that an episode will not report."""
-
-    at: float
-    episode: int
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """The learner was changed while it learned.
-
-    learned: as for `Begun`. actions: all future actions, their number or their names; None if
-    unchanged. retire: the number of an action to play no more. settings: of the agent and of the
-    books, by name.
-    """
-
-    at: float
-    learned: int
-    actions: int | list[str] | None = None
-    retire: int | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """A deadline has passed at this time."""
-
-    at: float
-
-
-Event = Made | Begun | Decided | Chosen | Fed | Forgotten | Changed | Tick
-KINDS: dict[str, type[Event]] = {
-    "made": Made,
-    "begin": Begun,
-    "decide": Decided,
-    "choose": Chosen,
-    "feedback": Fed,
-    "forget": Forgotten,
-    "change": Changed,
-    "tick": Tick,
-}
-NAMES = {kind: name for name, kind in KINDS.items()}
-_FIELDS = {kind: tuple(field.name for field in fields(kind)) for kind in KINDS.values()}
-
-
-def write(event: Event) -> str:
-    """An event as text."""
-    kind = type(event)
-    values: dict[str, Any] = {"do": NAMES[kind]}
-    for name in _FIELDS[kind]:
-        values[name] = getattr(event, name)
-    if isinstance(event, Fed):
-        values["records"] = [record.to_json() for record in event.records]
-    try:
-        return to_json(values).decode()
-    except ValueError:  # an unpaired surrogate, which JSON can escape and UTF-8 cannot encode
-        return json.dumps(values, separators=(",", ":"))
-
-
-def load(written: str) -> Any:
-    """The value of a JSON text."""
-    try:
-        return from_json(written)
-    except ValueError:
-        return json.loads(written)
-
-
-def read(written: str, format: int, record: Callable[[Any], Any] = parse) -> Event:
-    """The event of a text that was written in this format. record: reads a record."""
-    if format != FORMAT:
-        raise LogError(
-            f"the log has events of format {format}, written by another release; "
-            f"this release reads format {FORMAT} only"
-        )
-    try:
-        values = load(written)
-        kind = KINDS[values.pop("do")]
-        if kind is Chosen:
-            values["choices"] = tuple(Drawn(*choice) for choice in values["choices"])
-        if kind is Fed:
-            values["records"] = tuple(map(record, values["records"]))
-        return kind(**values)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise LogError(f"an event cannot be read: {checks.show(written)}: {error}") from None
-
-
-def weight(event: Event) -> int:
-    """The weight of an event: a batch counts as its number of decisions or records."""
-    if isinstance(event, Chosen):
-        return len(event.choices)
-    return max(1, len(event.records)) if isinstance(event, Fed) else 1
-
-
-def checksum(before: int, written: str) -> int:
-    """The checksum of an event, given that of the previous one, so that gaps are detected."""
-    return zlib.crc32(written.encode(), before)

@@ -1,0 +1,295 @@
+"""A learner of the server and its thread: opened from its tables, and opened again after a failure.
+
+The thread takes the requests that have come since its last commit, handles them in one transaction,
+and answers them when it is on disk; then the agent learns for a few milliseconds, or for as long as
+nobody asks. If something cannot be written, nothing of it is acknowledged: the state in memory is
+discarded, and the learner is read from its tables, exactly as after a crash. A learner that another
+process runs is tried again every second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from belated.core.contract import Agent
+from belated.service.config import LearnerConfig, Limits
+from belated.service.errors import Refusal, busy, unavailable
+from belated.service.recovery import TermsError, restore
+from belated.service.runner import AgentRunner
+from belated.service.session import Session
+from belated.service.tables import StorageError, Tables, Taken
+
+RETRY = 1.0
+"""Seconds between two attempts to open a learner, and between two checks of its storage."""
+LEARN = 0.005
+"""Seconds for which the agent learns between two commits while requests wait."""
+GROUP = 500
+"""The largest number of requests of one commit."""
+ASKED = 10_000
+"""The largest number of requests that wait."""
+SEE_LOG = "it cannot be used now; the server's log says why"
+"""The reason for clients; the real ones contain paths and addresses."""
+logger = logging.getLogger("belated.service")
+Result = TypeVar("Result")
+
+
+class Job(NamedTuple):
+    """A request: what to do with the session, and where the result goes."""
+
+    work: Callable[[Session], Any]
+    future: asyncio.Future[Any]
+
+
+def rehearse(agent: Agent) -> None:
+    """Play two episodes with a temporary agent, so that its kernels are compiled."""
+    for _ in range(2):
+        if agent.problem.states is not None:
+            number = agent.begin_episode().number
+        else:
+            number = AgentRunner(agent).decide(agent.problem.blank(), None, 0.0).number
+        for outcome in (False, True):
+            record = agent.problem.example(number, agent.information, outcome=outcome)
+            agent.observe([record] if record is not None and (outcome or agent.uses_paths) else [])
+    agent.forget(agent.begin_episode().number)
+    agent.diagnostics()
+
+
+class Learner:
+    """A learner by name.
+
+    Args:
+        config: the learner.
+        open: opens its tables, or raises `StorageError`; its argument says whether to create them.
+        limits: the limits of the server.
+
+    Attributes:
+        session: its session, which belongs to the thread; None if it does not run here.
+        why: why it is not open, for the log.
+    """
+
+    def __init__(
+        self, config: LearnerConfig, open: Callable[[bool], Tables], limits: Limits
+    ) -> None:
+        self.name = config.name
+        self.config = config
+        self.limits = limits
+        self.session: Session | None = None
+        self._terms, self._open = config.terms(), open
+        self._address: str | None = None
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._due = self._stopping = False
+        self._opened = self._rehearsed = False
+        self.why = self._told = "it is being opened; its first start compiles for about a minute"
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests are accepted here."""
+        return self.session is not None
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another process runs the learner."""
+        return self._address is not None
+
+    @property
+    def waiting(self) -> int:
+        """The number of calls that wait for the agent."""
+        return 0 if self.session is None else self.session.runner.waiting
+
+    # For the event loop.
+
+    def start(self) -> None:
+        """Open the learner, and keep it open."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Answer what was asked, learn everything, store a snapshot and close."""
+        self._stopping = True
+        self._jobs.put(None)
+        await asyncio.to_thread(self._thread.join)
+        self._give_up("the server is stopping")
+
+    def opened(self) -> Session:
+        """The session; raises `Refusal` while the learner does not run here."""
+        session = self.session
+        if session is None:
+            refusal = unavailable(f"learner {self.name}: {self._told}", RETRY)
+            refusal.address = self._address
+            raise refusal
+        return session
+
+    async def ask(self, work: Callable[[Session], Result], calls: int | None = None) -> Result:
+        """The result of a request, once it is on disk.
+
+        calls: how many calls for the agent the request may add; None if it only reads.
+        """
+        self.opened()
+        if self._jobs.qsize() >= ASKED:
+            raise busy(f"{self._jobs.qsize()} requests wait")
+        if calls is not None and self.waiting + calls > self.limits.waiting:
+            raise busy(f"{self.waiting} calls wait for the agent")
+        future: asyncio.Future[Result] = self._loop.create_future()
+        self._jobs.put(Job(work, future))
+        return await future
+
+    def snapshot(self) -> None:
+        """Store a snapshot soon."""
+        self._due = True
+        self._jobs.put(None)
+
+    # The thread.
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                session = self._restored()
+            except Exception as error:
+                self._refused(error)
+                self._sleep()
+                continue
+            try:
+                self._address, self.session = None, session
+                self._serve(session)
+            except Exception as error:
+                expected = isinstance(error, StorageError)
+                self.why = str(error) if expected else f"{type(error).__name__}: {error}"
+                logger.error("learner %s: %s", self.name, self.why, exc_info=not expected)
+            finally:
+                self.session, self._told = None, SEE_LOG
+                with contextlib.suppress(Exception):
+                    session.db.close()
+                self._give_up("the learner was closed")
+            if not self._stopping:
+                self._sleep()
+
+    def _sleep(self) -> None:
+        """Wait before the next attempt, unless the server stops."""
+        end = time.monotonic() + RETRY
+        while not self._stopping and (left := end - time.monotonic()) > 0:
+            with contextlib.suppress(queue.Empty):
+                job = self._jobs.get(timeout=left)
+                if job is not None:
+                    self._settle([(job, None, StorageError("the learner is closed"))])
+
+    def _restored(self) -> Session:
+        """Open the tables and restore the learner."""
+        if not self._rehearsed:
+            rehearse(self.config.fresh())
+            self._rehearsed = True
+        db = self._open(not self._opened)
+        try:
+            found = restore(db, self.name, self._terms, self.config.fresh)
+            session = Session(self.name, db, found, self.config.scale, self.limits.open)
+        except BaseException:
+            db.close()
+            raise
+        again = " again" if self._opened else ""
+        level = logging.WARNING if self._opened else logging.INFO
+        logger.log(level, "learner %s: open%s at request %d", self.name, again, session.seq)
+        self._opened = True
+        return session
+
+    def _refused(self, error: Exception) -> None:
+        taken = isinstance(error, Taken)
+        self._address = error.address if isinstance(error, Taken) else None
+        expected = isinstance(error, StorageError | TermsError | ValueError)
+        why = str(error) if expected else f"{type(error).__name__}: {error}"
+        if why != self.why and taken:
+            logger.info("learner %s waits: %s", self.name, why)
+        elif why != self.why:
+            logger.error("learner %s cannot be opened: %s", self.name, why, exc_info=not expected)
+        self.why = why
+        self._told = "another process drives it" if taken else SEE_LOG
+
+    def _serve(self, session: Session) -> None:
+        while True:
+            jobs = self._taken(session)
+            if jobs:
+                self._handle(session, jobs)
+            elif self._stopping:
+                self._end(session)
+                return
+            elif not session.runner.waiting:
+                with session.db.transaction():  # which also sees whether the tables are still ours
+                    session.expire()
+            self._learn(session, until_asked=not jobs)
+            self._keep(session)
+
+    def _taken(self, session: Session) -> list[Job]:
+        """The requests that have come; waits for the first one if there is nothing to learn."""
+        jobs = []
+        with contextlib.suppress(queue.Empty):
+            idle = not (session.runner.waiting or self._stopping or self._due)
+            jobs.append(self._jobs.get(timeout=RETRY if idle else 0.0))
+            while len(jobs) < GROUP:
+                jobs.append(self._jobs.get_nowait())
+        return [job for job in jobs if job is not None]
+
+    def _handle(self, session: Session, jobs: list[Job]) -> None:
+        """Handle requests in one transaction, and answer them when it is on disk."""
+        done: list[tuple[Job, Any, Exception | None]] = []
+        try:
+            with session.db.transaction():
+                for job in jobs:
+                    try:
+                        done.append((job, job.work(session), None))
+                    except Refusal as error:
+                        done.append((job, None, error))
+        except Exception as error:
+            failed = StorageError(str(error))
+            self._settle([(job, None, failed) for job in jobs])
+            raise
+        self._settle(done)
+
+    def _settle(self, done: list[tuple[Job, Any, Exception | None]]) -> None:
+        """Give the results of requests to the event loop."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing waits
+            self._loop.call_soon_threadsafe(_settle, done)
+
+    def _give_up(self, why: str) -> None:
+        """Refuse the requests that wait."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                job = self._jobs.get_nowait()
+                if job is not None:
+                    self._settle([(job, None, StorageError(why))])
+
+    def _learn(self, session: Session, *, until_asked: bool) -> None:
+        """Let the agent learn, until somebody asks or for a while."""
+        runner, end = session.runner, time.monotonic() + LEARN
+        while runner.waiting and not (
+            not self._jobs.empty() if until_asked else time.monotonic() > end
+        ):
+            runner.learn()
+
+    def _keep(self, session: Session) -> None:
+        """Store a snapshot if one is due and the agent has learned everything, or long ago."""
+        limit = self.limits.snapshot
+        self._due = self._due or session.since >= limit
+        if self._due and (not session.runner.waiting or session.since >= 2 * limit):
+            self._due = False
+            session.snapshot(self.limits.log)
+
+    def _end(self, session: Session) -> None:
+        session.runner.learn_all()
+        if session.seq != session.snapshot_at:
+            session.snapshot(self.limits.log)
+
+
+def _settle(done: list[tuple[Job, Any, Exception | None]]) -> None:
+    for job, result, error in done:
+        if job.future.done():
+            continue
+        if error is None:
+            job.future.set_result(result)
+        else:
+            job.future.set_exception(error)

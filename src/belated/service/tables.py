@@ -1,0 +1,348 @@
+"""The tables of a learner, in an SQLite file or in PostgreSQL: one schema, one set of statements.
+
+    learners    the terms on which each learner was made
+    episodes    one row per episode: key, beginning, sum of its outcomes, and how it was closed
+    decisions   one row per decided step: what was observed, what was allowed, what was drawn
+    outcomes    one row per reported fact; the same fact again is a duplicate or a conflict
+    changes     forgotten episodes, changed actions and settings, and batches without records
+    policies    the policies of open episodes whose actions are requested step by step
+    snapshots   agents as bytes; the two newest are kept
+
+`seq` numbers the requests of a learner that changed something, and `place` the outcomes within
+one, so the rows say in which order everything happened. `version` is the number of calls that the
+agent had learned from when it decided.
+
+A commit is on disk when it returns: SQLite's write-ahead log has synchronous = FULL, PostgreSQL has
+synchronous_commit = on. One process has a learner open. An SQLite file has a lock file, which the
+system releases with the process; in PostgreSQL the lock belongs to the connection that writes, so
+that a process that has lost the lock cannot write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+LAYOUT = 3
+"""The layout of the tables, in `PRAGMA user_version` of SQLite files."""
+PATIENCE = 5
+"""Seconds to connect to a database."""
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS learners (
+    learner TEXT PRIMARY KEY, terms TEXT NOT NULL, made DOUBLE PRECISION NOT NULL,
+    shortened BIGINT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS drivers (learner TEXT PRIMARY KEY, address TEXT);
+CREATE TABLE IF NOT EXISTS episodes (
+    learner TEXT NOT NULL, number BIGINT NOT NULL, key TEXT, seq BIGINT NOT NULL,
+    version BIGINT NOT NULL, began DOUBLE PRECISION NOT NULL, policy TEXT,
+    heard DOUBLE PRECISION, total DOUBLE PRECISION,
+    closed DOUBLE PRECISION, ended BIGINT, why TEXT,
+    PRIMARY KEY (learner, number)
+);
+CREATE UNIQUE INDEX IF NOT EXISTS episodes_key ON episodes (learner, key);
+CREATE INDEX IF NOT EXISTS episodes_seq ON episodes (learner, seq);
+CREATE INDEX IF NOT EXISTS episodes_ended ON episodes (learner, ended) WHERE ended IS NOT NULL;
+CREATE INDEX IF NOT EXISTS episodes_open ON episodes (learner, number) WHERE closed IS NULL;
+CREATE TABLE IF NOT EXISTS decisions (
+    learner TEXT NOT NULL, number BIGINT NOT NULL, step INTEGER NOT NULL,
+    observation TEXT NOT NULL, allowed TEXT NOT NULL, action INTEGER NOT NULL,
+    probability DOUBLE PRECISION, holdout DOUBLE PRECISION NOT NULL, at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (learner, number, step)
+);
+CREATE TABLE IF NOT EXISTS outcomes (
+    learner TEXT NOT NULL, number BIGINT NOT NULL, fact TEXT NOT NULL,
+    value DOUBLE PRECISION, text TEXT, body TEXT, at DOUBLE PRECISION NOT NULL,
+    happened DOUBLE PRECISION NOT NULL, status TEXT NOT NULL,
+    seq BIGINT NOT NULL, place INTEGER NOT NULL,
+    PRIMARY KEY (learner, number, fact)
+);
+CREATE INDEX IF NOT EXISTS outcomes_seq ON outcomes (learner, seq, place);
+CREATE TABLE IF NOT EXISTS changes (
+    learner TEXT NOT NULL, seq BIGINT NOT NULL, what TEXT NOT NULL, body TEXT NOT NULL,
+    version BIGINT NOT NULL, at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (learner, seq)
+);
+CREATE TABLE IF NOT EXISTS policies (
+    learner TEXT NOT NULL, digest TEXT NOT NULL, content BYTEA NOT NULL,
+    PRIMARY KEY (learner, digest)
+);
+CREATE TABLE IF NOT EXISTS snapshots (
+    learner TEXT NOT NULL, seq BIGINT NOT NULL, version BIGINT NOT NULL,
+    at DOUBLE PRECISION NOT NULL, content BYTEA NOT NULL,
+    PRIMARY KEY (learner, seq)
+);
+"""
+
+
+class StorageError(Exception):
+    """The storage is full, missing, damaged or locked; what was not acknowledged may be lost."""
+
+
+class Taken(StorageError):
+    """Another process has the learner open. address: its address, if known."""
+
+    def __init__(self, message: str, address: str | None = None) -> None:
+        super().__init__(message)
+        self.address = address
+
+
+class Tables(Protocol):
+    """A connection to the tables. day: the number of days since 1970 at which `e` began."""
+
+    day: str
+
+    def all(self, statement: str, *values: Any) -> list[Any]:
+        """The rows that a statement returns; `?` stands for a value."""
+        ...
+
+    def many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Execute a statement for each of these rows of values."""
+        ...
+
+    def transaction(self) -> contextlib.AbstractContextManager[None]:
+        """A transaction that is on disk when it ends, or raises `StorageError`."""
+        ...
+
+    def reader(self) -> contextlib.AbstractContextManager[Tables]:
+        """Another connection, which reads one state while others write; for any thread."""
+        ...
+
+    def check(self) -> None:
+        """Raise `StorageError` if the tables are not ours any more."""
+        ...
+
+    def close(self) -> None:
+        """Release the learner for other processes."""
+        ...
+
+
+class SQLiteTables:
+    """The tables in a file.
+
+    Args:
+        path: the file.
+        create: whether to create the file if there is none.
+    """
+
+    day = "CAST(e.began / 86400 AS INTEGER)"
+
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        self._path = path
+        try:
+            if not create and not path.exists():
+                raise StorageError(
+                    f"{path} was deleted while the learner was open; put it back, or restart the "
+                    "server to begin anew"
+                )
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = path.with_suffix(".lock")
+            self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StorageError(f"{path}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        except OSError as error:
+            os.close(self._lock)
+            if isinstance(error, BlockingIOError):
+                raise Taken(f"{path} is open in another process") from None
+            raise StorageError(f"{path}: {error.strerror}") from None
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        try:
+            self._open()
+        except (sqlite3.Error, OSError) as error:
+            self.close()
+            raise StorageError(f"{path}: {error}") from None
+        except StorageError:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        db = self._db
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
+        (layout,) = db.execute("PRAGMA user_version").fetchone()
+        if found != "ok":
+            raise StorageError(f"{self._path} is damaged: {' '.join(found.split())}")
+        if layout not in (0, LAYOUT):
+            raise StorageError(
+                f"{self._path} has layout {layout}, that of another release; this release reads "
+                f"layout {LAYOUT} only: give the learner a fresh directory"
+            )
+        if layout == 0:
+            db.executescript(f"BEGIN;{SCHEMA}PRAGMA user_version = {LAYOUT};COMMIT;")
+        directory = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)  # so that the name of a new file is durable too
+        finally:
+            os.close(directory)
+        self._file = self._identity()
+
+    def _identity(self) -> tuple[int, int]:
+        found = os.stat(self._path)
+        return found.st_dev, found.st_ino
+
+    def all(self, statement: str, *values: Any) -> list[Any]:
+        """See `Tables`."""
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise StorageError(f"{self._path}: {error}") from None
+
+    def many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """See `Tables`."""
+        try:
+            self._db.executemany(statement, rows)
+        except sqlite3.Error as error:
+            raise StorageError(f"{self._path}: {error}") from None
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """See `Tables`."""
+        self.all("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.all("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):  # the file will be opened again in any case
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+            raise
+        self.check()
+
+    @contextlib.contextmanager
+    def reader(self) -> Iterator[Tables]:
+        """See `Tables`."""
+        made = object.__new__(SQLiteTables)
+        made._path = self._path
+        address = f"file:{quote(str(self._path.resolve()))}?mode=ro"
+        try:
+            made._db = sqlite3.connect(
+                address, uri=True, isolation_level=None, check_same_thread=False
+            )
+            with contextlib.closing(made._db):
+                made._db.execute("BEGIN")
+                yield made
+        except sqlite3.Error as error:
+            raise StorageError(f"{self._path}: {error}") from None
+
+    def check(self) -> None:
+        """See `Tables`: a commit to a file without a name would be lost."""
+        with contextlib.suppress(OSError):
+            if self._identity() == self._file:
+                return
+        raise StorageError(f"{self._path} was deleted or replaced while the learner was open")
+
+    def close(self) -> None:
+        """See `Tables`."""
+        try:
+            self._db.close()
+        finally:
+            os.close(self._lock)
+
+
+def lock_of(learner: str) -> int:
+    """The number of the advisory lock of a learner."""
+    made = hashlib.blake2b(f"belated learner {learner}".encode(), digest_size=8).digest()
+    return int.from_bytes(made, "big", signed=True)
+
+
+class PostgresTables:
+    """The tables in the schema `belated` of a database.
+
+    Args:
+        url: of the database.
+        learner: whose lock to take; None for a reader.
+        address: of this process, for other processes.
+    """
+
+    day = "CAST(floor(e.began / 86400) AS BIGINT)"
+
+    def __init__(self, url: str, learner: str | None, address: str | None = None) -> None:
+        import psycopg  # noqa: PLC0415 - only learners in PostgreSQL need it
+
+        self._url = url
+        self._error = psycopg.Error
+        try:
+            self._db = psycopg.connect(url, autocommit=True, connect_timeout=PATIENCE)
+        except psycopg.Error as error:
+            raise StorageError(f"the database does not answer: {_line(error)}") from None
+        try:
+            self.all("SET search_path TO belated")
+            if learner is not None:
+                self._claim(learner, address)
+        except BaseException:
+            self.close()
+            raise
+
+    def _claim(self, learner: str, address: str | None) -> None:
+        self.all("SET synchronous_commit = on")
+        with self.transaction():
+            self.all("SELECT pg_advisory_xact_lock(?)", lock_of(""))
+            self.all(f"CREATE SCHEMA IF NOT EXISTS belated;{SCHEMA}")
+        if self.all("SELECT pg_try_advisory_lock(?)", lock_of(learner)) != [(True,)]:
+            found = self.all("SELECT address FROM drivers WHERE learner = ?", learner)
+            raise Taken("another process drives it", found[0][0] if found else None)
+        self.all(
+            "INSERT INTO drivers VALUES (?, ?) "
+            "ON CONFLICT (learner) DO UPDATE SET address = excluded.address",
+            learner,
+            address,
+        )
+
+    def all(self, statement: str, *values: Any) -> list[Any]:
+        """See `Tables`."""
+        text: Any = statement.replace("?", "%s") if values else statement
+        try:
+            found = self._db.execute(text, values or None)
+            return found.fetchall() if found.description else []
+        except self._error as error:
+            raise StorageError(_line(error)) from None
+
+    def many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """See `Tables`."""
+        text: Any = statement.replace("?", "%s")
+        try:
+            with self._db.cursor() as cursor:
+                cursor.executemany(text, rows)
+        except self._error as error:
+            raise StorageError(_line(error)) from None
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """See `Tables`."""
+        try:
+            with self._db.transaction():
+                yield
+        except self._error as error:
+            raise StorageError(_line(error)) from None
+
+    @contextlib.contextmanager
+    def reader(self) -> Iterator[Tables]:
+        """See `Tables`."""
+        made = PostgresTables(self._url, None)
+        with contextlib.closing(made):
+            made.all("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield made
+
+    def check(self) -> None:
+        """See `Tables`: the lock belongs to the connection."""
+        self.all("SELECT 1")
+
+    def close(self) -> None:
+        """See `Tables`."""
+        with contextlib.suppress(self._error):
+            self._db.close()
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
