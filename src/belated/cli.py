@@ -133,11 +133,11 @@ def list_() -> None:
     """List the experiments that can be run by name."""
     from rich.table import Table  # noqa: PLC0415
 
-    from belated.lab.catalogue import EXPERIMENTS  # noqa: PLC0415
+    from belated.lab.catalogue import EXPERIMENTS, whole  # noqa: PLC0415
 
     table = Table("name", "what it is", "runs", box=None, pad_edge=False)
-    for name, make in EXPERIMENTS.items():
-        experiment = make()
+    for name in EXPERIMENTS:
+        experiment = whole(name)
         table.add_row(name, _printable(experiment.title), str(len(experiment.tasks())))
     out.print(table)
     out.print(
@@ -232,7 +232,7 @@ class FigureOptions:
     no_title: Annotated[bool, Parameter(negative=(), help="Leave titles out, for papers.")] = False
     legend: Annotated[
         bool,
-        Parameter(negative=(), help="All curves in one plot, with a legend instead of labels."),
+        Parameter(negative=(), help="All curves in one plot, however many there are."),
     ] = False
     block: Annotated[
         Whole | None, Parameter(help="Curves over time show means of so many episodes.")
@@ -359,11 +359,11 @@ def compare(
         if not directories:
             raise ValueError("compare needs at least one directory of results")
         forms, layout = look.forms(), look.layout()
-        found = compared([Results(directory) for directory in directories])
-    for table in found.tables():
+        found, scenes, names = compared([Results(directory) for directory in directories])
+    for table in found:
         _print(table)
     with _input():
-        _save(out_dir, figures.compared(found.scenes, found.names, layout), forms)
+        _save(out_dir, figures.compared(scenes, names, layout), forms)
 
 
 @app.command(name="kinds")
@@ -433,33 +433,7 @@ def _changed(experiment: Experiment, seeds: int | None, episodes: int | None) ->
 
 
 def _print(table: Table) -> None:
-    from rich import box  # noqa: PLC0415
-    from rich.measure import Measurement  # noqa: PLC0415
-    from rich.table import Table as RichTable  # noqa: PLC0415
-
-    shown = RichTable(
-        title=_printable(table.title),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1),
-    )
-    rows = [[_printable(cell) for cell in row] for row in table.cells]
-    for i, head in enumerate(map(_printable, table.head)):
-        name = i < table.names
-        cells = [row[i] for row in rows]
-        words = [word for text in (head, *cells) for word in text.split()]
-        whole = [] if name else cells  # numbers stay on one line
-        shown.add_column(
-            head,
-            justify="left" if name else "right",
-            min_width=max([13 if name else 0, *map(len, words), *map(len, whole)]),
-        )
-    for row in rows:
-        shown.add_row(*row)
-    wide = out.options.update(max_width=sys.maxsize)
-    least = Measurement.get(out, wide, shown).minimum
-    out.print(shown, width=max(out.width, least), crop=False)
+    out.print(f"{table}\n", crop=False)
 
 
 def _runs(number: int) -> str:

@@ -1,30 +1,13 @@
-"""Labels at the ends of curves, panels for many of them, and files for print."""
+"""A legend for few curves, panels for many of them, and files for print."""
 
 import re
 
 import matplotlib
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
 
 from belated.lab import statistics
 from belated.lab.figures import curves as figures
 from belated.lab.figures import style as drawing
-
-
-@given(st.lists(st.floats(0, 1), max_size=8))
-def test_labels_are_moved_apart_in_their_order(wanted):
-    wanted = np.array(wanted)
-    placed = drawing.spread(wanted, gap=0.06)
-    order = np.argsort(wanted, kind="stable")
-    assert (np.diff(placed[order]) >= 0.06 - 1e-9).all()
-    if len(wanted) > 1 and np.diff(np.sort(wanted)).min() >= 0.06:
-        np.testing.assert_allclose(placed, wanted)
-
-
-def test_labels_that_must_move_down_leave_the_others_where_they_are():
-    placed = drawing.spread(np.array([0.3, 0.98, 0.99, 1.0]), gap=0.06)
-    np.testing.assert_allclose(placed, [0.3, 0.88, 0.94, 1.0])
 
 
 def test_looks_are_different_for_eighty_agents_and_colours_for_sixteen():
@@ -38,7 +21,6 @@ def drawn(N, **layout):
     def paint(axes, focus):
         for name in names:
             axes.plot([1, 2], [0, names.index(name)], label=name)
-        return [(float(i), name, "k") for i, name in enumerate(names)]
 
     names = [f"agent {i}" for i in range(N)]
     made = drawing.Layout(**layout)
@@ -60,7 +42,7 @@ def test_many_curves_have_panels_of_their_own():
     assert axes[0].get_title(loc="left") == ""
     figure, _ = drawn(3, width="column")
     assert figure.get_figwidth() == 3.4
-    assert len(figure.legends[0].get_texts()) == 3  # labels would leave no room
+    assert len(figure.legends[0].get_texts()) == 3
 
 
 def test_a_long_legend_leaves_the_plot_as_tall_as_a_short_one():

@@ -1,6 +1,7 @@
 """Figures and reports are made from the directory of results alone, and are complete."""
 
 import base64
+import dataclasses
 import re
 
 import numpy as np
@@ -10,6 +11,7 @@ from belated.lab import Results, knowledge, part, report, run, statistics, store
 from belated.lab.figures import curves as figures
 from belated.lab.figures import maps
 from belated.lab.spec import Case, Experiment, Learner
+from lab.small import TINY
 
 TUNED = part("oppo", update=part("softmax", learning_rate="tuned"))
 CASED = Experiment(
@@ -59,7 +61,7 @@ def test_the_curve_is_the_mean_over_seeds(cased):
     (axes,) = drawn(cased)[0].figure.axes
     values = rows.filter((rows["case"] == "plain") & (rows["agent"] == "B"))["value"].to_numpy()
     np.testing.assert_allclose(axes.lines[1].get_ydata(), values.reshape(3, 30).mean(axis=0))
-    labels = [text.get_text() for text in axes.texts]
+    labels = [text.get_text() for text in axes.figure.legends[0].get_texts()]
     assert labels[:3] == ["A", "B", "C"]
 
 
@@ -72,7 +74,7 @@ def test_the_band_is_the_interval_over_seeds_and_the_best_policy_is_drawn(cased)
     for k in (3, 20):
         at = np.sort(band[band[:, 0] == k + 1][:, 1])
         np.testing.assert_allclose(at[[0, -1]], [low[k], high[k]])
-    assert axes.texts[-1].get_text() == "best policy"
+    assert axes.figure.legends[0].get_texts()[-1].get_text() == "best policy"
     level = rows.filter(case="plain")["comparator"][0]
     assert any(np.allclose(line.get_ydata(), level) for line in axes.lines)
 
@@ -116,14 +118,25 @@ def test_a_sweep_is_drawn_against_its_axis(tmp_path):
 
 def test_the_map_shows_where_the_policy_goes(cased):
     learned = maps.learned(cased, CASED, "plain", store.rows(cased))
-    assert [item.name for item in learned] == ["A", "B", "C"]
-    for item in learned:
-        assert item.walls.tolist() == [[False, True, False], [False, False, False]]
-        assert item.visits.sum() == pytest.approx(5)  # one state per step
-        assert item.visits[0, 1] == 0  # walls are never visited
-    best = learned[0].moves
-    assert best[0, 0, 0] > 0.3  # down, around the wall
-    assert best[1, 0, 1] > 0.3  # then right
+    assert list(learned) == ["A", "B", "C"]
+    for visits in learned.values():
+        assert visits.sum() == pytest.approx(5)  # one state per step
+        assert visits[1].sum() == 0  # walls are never visited
+    figure = maps.draw(learned, CASED.scene("plain"), figures.DEFAULT, "")
+    first = figure.axes[0]
+    (arrows,) = [one for one in first.collections if hasattr(one, "U")]
+    moves = {(x, y): (u, v) for x, y, u, v in zip(arrows.X, arrows.Y, arrows.U, arrows.V,
+                                                  strict=True)}  # fmt: skip
+    assert moves[0, 0][1] < -0.3  # down, around the wall
+    assert moves[0, 1][0] > 0.3  # then right
+    assert first.patches[0].get_xy() == (0.5, -0.5)  # the wall
+
+
+def test_the_map_is_that_of_the_first_seed_whatever_its_number(tmp_path):
+    late = dataclasses.replace(TINY, first_seed=7, seeds=1)
+    results = run(late, tmp_path, engine="here")
+    assert set(maps.learned(tmp_path, late, "", results.rows)) == {"A", "B"}
+    assert "policy" in results.figures()
 
 
 @pytest.mark.slow

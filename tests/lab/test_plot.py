@@ -58,7 +58,7 @@ def test_labels_hold_mathematics_and_names_do_not(result):
     assert texts[r"EXP3 ($\eta_t$)"]
     assert not texts["UCB"]
     assert not style.is_math("5 $ or $ 6 or $")
-    axes = lab.plot.cost(result, "soon", labels={"UCB": "$U$"}, agents=["UCB"], legend="inside")
+    axes = lab.plot.cost(result, "soon", labels={"UCB": "$U$"}, agents=["UCB"])
     assert [t.get_text() for t in axes.get_legend().get_texts()] == ["$U$", "best policy"]
     plt.close(axes.figure)
 
@@ -68,18 +68,15 @@ def boxes(figure, texts):
     return [text.get_window_extent() for text in texts]
 
 
-@pytest.mark.parametrize("legend", [None, "ends"])
 @pytest.mark.parametrize("layout", [None, "constrained"])
-def test_names_do_not_run_into_the_next_panel(result, legend, layout):
+def test_names_do_not_run_into_the_next_panel(result, layout):
     with lab.plot.style():
         figure, axes = plt.subplots(1, 2, figsize=(7, 2.5), layout=layout)
         for one in axes:
-            lab.plot.cost(result, "late", ax=one, legend=legend)
+            lab.plot.cost(result, "late", ax=one)
             one.set_ylabel("")
         left, right = axes
-        box = left.get_legend()
-        texts = left.texts if box is None else box.get_texts()
-        assert (box is None) == (legend == "ends" and layout == "constrained")
+        texts = left.get_legend().get_texts()
         assert {text.get_text() for text in texts} >= set(ARMS)
         found = boxes(figure, texts)
         assert all(box.x1 <= right.get_tightbbox().x0 for box in found)
@@ -136,22 +133,11 @@ def test_own_figures_in_the_style_hold_truetype_fonts(result):
     assert b"/Type3" not in fonts(lab.plot.panels(result))
 
 
-@pytest.mark.parametrize(("size", "below"), [((3.4, 2.2), True), ((7.0, 2.5), False)])
-def test_a_legend_that_is_too_wide_stands_below_its_panel(result, size, below):
-    labels = {"Thompson": "Thompson sampling"}
-    with lab.plot.style(size[0]):
-        figure, panels = plt.subplots(1, 2, figsize=size, layout="constrained")
-        for axes in panels:
-            lab.plot.regret(result, "late", kind="dynamic", labels=labels, ax=axes)
-        figure.draw_without_rendering()
-        for axes in panels:
-            box, inner = axes.get_legend().get_window_extent(), axes.get_window_extent()
-            assert (box.y1 < inner.y0) == below
-            label = axes.yaxis.label.get_window_extent()
-            assert label.y0 >= 0
-            assert label.y1 <= figure.bbox.y1
-            assert box.y0 >= -1
-        plt.close(figure)
+def test_panels_share_their_vertical_axis_unless_told_otherwise(result):
+    for share_y in (True, False):
+        figure = lab.plot.panels(result, "regret", share_y=share_y)
+        first, second = (axes.get_ylim() for axes in figure.axes)
+        assert (first == second) == share_y
 
 
 @pytest.mark.parametrize("kind", [None, "hindsight", "means", "dynamic", "so far"])

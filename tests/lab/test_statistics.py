@@ -141,8 +141,3 @@ def test_slopes_have_intervals_over_the_seeds_that_all_cases_have():
     assert found.high - found.low < 0.3
     assert np.isnan(statistics._slope(x[:1], {"0": exact["0"]}).mean)
     assert np.isnan(statistics._slope(x, {**exact, "2": {9: 1.0}}).mean)
-
-
-def test_slope_of_a_power():
-    x = np.array([1.0, 2.0, 8.0])
-    assert statistics.slope(x, 3.0 * x**0.7) == pytest.approx(0.7)

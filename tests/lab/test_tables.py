@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from belated.lab import tables
 from belated.lab.statistics import Interval, Line
-from belated.lab.tables import Score, Table, number
+from belated.lab.tables import Table, number
 
 TABLE = Table(
     "A title, 50 % of it",
@@ -37,18 +38,21 @@ def test_forms():
         ("c|d", "1234", "undefined"),
     )
     assert TABLE.markdown() == (
-        "A title, 50 % of it\n\n| agent | cost & more | score |\n| --- | ---: | ---: |\n"
-        "| a_b [x] | 0.00 [-1.50, 12.2] | 0.50 |\n| c\\|d | 1234 | undefined |\n"
+        "A title, 50 % of it\n\n"
+        "| agent   |        cost & more |     score |\n"
+        "|:--------|-------------------:|----------:|\n"
+        "| a_b [x] | 0.00 [-1.50, 12.2] |      0.50 |\n"
+        "| c\\|d    |               1234 | undefined |\n"
     )
-    assert TABLE.latex() == "\n".join(
+    assert re.sub(" +", " ", TABLE.latex()) == "\n".join(
         [
             "% A title, 50 % of it",
             r"\begin{tabular}{lrr}",
             r"\toprule",
-            r"agent & cost \& more & score \\",
+            r" agent & cost \& more & score \\",
             r"\midrule",
-            r"a\_b {[}x{]} & 0.00 {[}$-$1.50, 12.2{]} & 0.50 \\",
-            r"c|d & 1234 & undefined \\",
+            r" a\_b {[}x{]} & 0.00 {[}$-$1.50, 12.2{]} & 0.50 \\",
+            r" c|d & 1234 & undefined \\",
             r"\bottomrule",
             r"\end{tabular}",
             "",
@@ -63,8 +67,8 @@ def test_forms():
         "score": "0.5",
     }
     assert second["score"] == ""
-    assert "<td>0.50</td>" in TABLE.html()
-    assert '<td class="name">c|d</td>' in TABLE.html()
+    assert re.search('<td style="text-align: right;"> *0.50</td>', TABLE.html())
+    assert re.search(r"<td>c\|d *</td>", TABLE.html())
     assert str(TABLE).splitlines()[-1] == "c|d                    1234  undefined"
 
 
@@ -77,9 +81,10 @@ def test_a_score_that_is_undefined_is_called_so():
 
 
 def test_marks_do_not_get_into_numbers():
-    table = Table("T", ("case", "a"), (("x", Score(0.25, True)),), 1)
-    assert table.cells == (("x", "0.25*"),)
-    assert table.csv() == "case,a\nx,0.25\n"
+    rows = (("x", 0.25, 0.5), ("y", math.nan, 0.125))
+    table = Table("T", ("case", "a", "b"), rows, 1, starred=True)
+    assert table.cells == (("x", "0.25*", "0.50 "), ("y", "", "0.12*"))
+    assert table.csv() == "case,a,b\nx,0.25,0.5\ny,,0.125\n"
     with pytest.raises(AttributeError):
         table.title = "U"
 
@@ -87,6 +92,7 @@ def test_marks_do_not_get_into_numbers():
 def test_formulas_in_names_are_formulas_in_latex():
     name = r"A_1, $\eta_t = 10^{-2}$ & more"
     row = Table("t", ("agent", "x"), ((name, 1.0), ("2 $ or 3", 2.0)), names=1).latex()
+    row = re.sub(" +", " ", row)
     assert r"A\_1, $\eta_t = 10^{-2}$ \& more & 1.00 \\" in row
     assert r"2 \$ or 3 & 2.00 \\" in row
 

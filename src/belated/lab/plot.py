@@ -26,28 +26,14 @@ import matplotlib.pyplot as plt
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.transforms import ScaledTranslation
 
 from belated.core import checks
 from belated.lab.figures import curves, sweeps
 from belated.lab.figures import style as style_of
-from belated.lab.figures.style import (
-    STYLE,
-    Layout,
-    Sheet,
-    apart,
-    fitting,
-    label_ends,
-    legend_below,
-)
+from belated.lab.figures.style import STYLE, Layout, Sheet, entitle, grid, legend_below
 from belated.lab.names import is_math
 from belated.lab.results import Results
 
-LEGENDS = ("ends", "inside", "none")
-"""The place of the names: at the ends of curves, in a box inside the axes, or nowhere."""
-WIDE = 0.7
-"""The largest share of the width of axes that a legend inside may take; neighbouring panels may
-still make the axes narrower."""
 WHAT = ("cost", "regret")
 OWN: dict[Any, Any] = {"text.parse_math": True}
 """In your own titles and labels `$...$` is mathematics."""
@@ -72,7 +58,7 @@ def cost(
     on: str = "means",
     agents: Sequence[str] | None = None,
     labels: Mapping[str, str] | None = None,
-    legend: str | None = None,
+    legend: bool = True,
 ) -> Axes:
     """Expected cost per episode over time, mean over seeds with 95 % bands.
 
@@ -84,10 +70,7 @@ def cost(
         on: costs in expectation over their noise ("means"), or as they were drawn ("drawn").
         agents: the agents to show; each keeps its colour.
         labels: the names to show for agents, in which `$...$` is mathematics.
-        legend: "ends", "inside" or "none". By default names are at the ends of curves, and inside
-            the axes if these are one panel of several. If the layout of the figure makes room
-            (`layout="constrained"`) a wide legend is below the axes; otherwise names at the ends of
-            panels are moved inside.
+        legend: whether there is a legend inside the axes.
     """
     layout = Layout(block=block, on=on, agents=agents, labels=labels)
     return _over_time(result, case, "value", ax, layout, legend)
@@ -101,7 +84,7 @@ def regret(
     ax: Axes | None = None,
     agents: Sequence[str] | None = None,
     labels: Mapping[str, str] | None = None,
-    legend: str | None = None,
+    legend: bool = True,
 ) -> Axes:
     """Cumulative regret over time, mean over seeds with 95 % bands.
 
@@ -121,7 +104,7 @@ def diagnostic(
     ax: Axes | None = None,
     agents: Sequence[str] | None = None,
     labels: Mapping[str, str] | None = None,
-    legend: str | None = None,
+    legend: bool = True,
 ) -> Axes:
     """A diagnostic of the agents over time, mean over seeds with 95 % bands.
 
@@ -137,9 +120,9 @@ def diagnostic(
     checks.choice("name", name, sorted(rows["name"].unique()))
     with matplotlib.rc_context(STYLE):
         axes = ax or _axes()
-        ends = curves.paint_named(axes, names, rows.filter(pl.col("name") == name), layout)
+        curves.paint_named(axes, names, rows.filter(pl.col("name") == name), layout)
         axes.set(xlabel="episode", ylabel=name.replace("_", " "))
-        _label(axes, ends, ax, legend)
+        _label(axes, legend)
     return axes
 
 
@@ -152,7 +135,7 @@ def sweep(
     kind: str | None = None,
     agents: Sequence[str] | None = None,
     labels: Mapping[str, str] | None = None,
-    legend: str | None = None,
+    legend: bool = True,
 ) -> Axes:
     """Regret of whole runs over a parameter of the sweep.
 
@@ -173,7 +156,8 @@ def sweep(
     with matplotlib.rc_context(STYLE):
         axes = ax or _axes()
         layout = Layout(on=on, regret=kind, agents=agents, labels=labels)
-        _label(axes, sweeps.paint_sweep(axes, result, str(path), None, layout), ax, legend)
+        sweeps.paint_sweep(axes, result, str(path), None, layout)
+        _label(axes, legend)
     return axes
 
 
@@ -189,6 +173,7 @@ def panels(
     legend: bool = True,
     kind: str | None = None,
     block: int | None = None,
+    share_y: bool = True,
 ) -> Figure:
     """Several panels in one figure, in which an agent has the same colour everywhere.
 
@@ -203,6 +188,7 @@ def panels(
         legend: whether there is one legend for all panels, below them.
         kind: the kind of regret; see `regret`.
         block: the number of episodes per point.
+        share_y: whether all panels have the same vertical axis.
     """
     checks.choice("what", what, WHAT)
     layout = Layout(width, block=block, regret=kind, agents=agents, labels=labels)
@@ -212,30 +198,20 @@ def panels(
     for agent in (*(agents or ()), *(labels or ())):
         checks.choice("agents" if agent in (agents or ()) else "labels", agent, names)
     across = checks.integer("columns", columns, 1) if columns else min(3, len(scenes))
-    down = -(-len(scenes) // across)
-    inches = layout.width or 7.0
     with matplotlib.rc_context(layout.style):
-        size = (inches, 0.35 + down * (0.75 * inches / across + 0.3))
-        figure = Sheet(figsize=size, layout="constrained")
-        grid = list(figure.subplots(down, across, squeeze=False).ravel())
-        for axes, (heading, rows) in zip(grid, scenes, strict=False):
+        figure, places = grid(len(scenes), across, layout.width or 7.0, 0.75, share_y=share_y)
+        for axes, (heading, rows) in zip(places, scenes, strict=True):
             if agents is not None:
                 rows = rows.filter(pl.col("agent").is_in(list(agents)))  # noqa: PLW2901
             if len(rows):
                 curves.paint(axes, names, rows, "value" if what == "cost" else "regret",
                              curves.block_of(rows, what, layout), None, layout)  # fmt: skip
-            axes.set_title(heading).set_parse_math(is_math(heading))
-        for i, axes in enumerate(grid):
-            axes.set_visible(i < len(scenes))
-            if i % across:
-                axes.set_ylabel("")
-            else:
-                fitting(axes)
-            if i + across < len(scenes):
-                axes.set_xlabel("")
+            entitle(axes, heading, 40)
+        for i, axes in enumerate(places):
+            axes.set_ylabel("" if i % across else axes.get_ylabel())
+            axes.set_xlabel("" if i + across < len(scenes) else axes.get_xlabel())
         if legend:
-            legend_below(figure, *grid[: len(scenes)])
-        apart(figure)
+            legend_below(figure, *places)
     return figure
 
 
@@ -260,7 +236,7 @@ def _over_time(
     column: str,
     ax: Axes | None,
     layout: Layout,
-    legend: str | None,
+    legend: bool,
 ) -> Axes:
     case = _case(result, case)
     names = [learner.name for learner in result.experiment.learners]
@@ -269,10 +245,8 @@ def _over_time(
     with matplotlib.rc_context(STYLE):
         axes = ax or _axes()
         block = curves.block_of(rows, "cost" if column == "value" else "regret", layout)
-        ends = curves.paint(axes, names, rows, column, block, None, layout)
-        _label(axes, ends, ax, legend)
-        if ax is not None:
-            fitting(axes)
+        curves.paint(axes, names, rows, column, block, None, layout)
+        _label(axes, legend)
     return axes
 
 
@@ -283,44 +257,10 @@ def _case(result: Results, case: str | None) -> str:
     return checks.choice("case", case, cases)
 
 
-def _label(axes: Axes, ends: list[style_of.End], given: Axes | None, legend: str | None) -> None:
-    """Name the curves: at their ends, unless another panel may be there."""
-    figure = axes.get_figure(root=True)
-    several = given is not None and figure is not None and len(figure.axes) > 1
-    if legend is None:
-        legend = "inside" if several else "ends"
-    checks.choice("legend", legend, LEGENDS)
-    if legend == "ends" and several and not _makes_room(axes):
-        legend = "inside"
-    if legend == "ends":
-        label_ends(axes, ends)
-    elif legend == "inside":
-        _legend(axes)
-
-
-def _makes_room(axes: Axes) -> bool:
-    """Whether the layout of the figure makes room beside its axes."""
-    figure = axes.get_figure(root=True)
-    return figure is not None and figure.get_layout_engine() is not None
-
-
-def _legend(axes: Axes) -> None:
-    """A legend inside the axes, or below them if it is wide and the figure makes room for it."""
-    box = axes.legend(frameon=False, fontsize="small")
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    figure.draw_without_rendering()
-    if _makes_room(axes) and box.get_window_extent().width > WIDE * axes.bbox.width:
-        lowest = axes.xaxis.get_tightbbox()
-        down = 0.0 if lowest is None else (lowest.y0 - axes.bbox.y0) / figure.dpi
-        place = axes.transAxes + ScaledTranslation(0.0, down, figure.dpi_scale_trans)
-        box = axes.legend(
-            loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=place,
-            frameon=False, fontsize="small", borderaxespad=0.2, handlelength=1.6,
-        )  # fmt: skip
-        figure.draw_without_rendering()  # the axes are less tall now
-    for text in box.get_texts():
-        text.set_parse_math(is_math(text.get_text()))
+def _label(axes: Axes, legend: bool) -> None:
+    if checks.flag("legend", legend):
+        for text in axes.legend().get_texts():
+            text.set_parse_math(is_math(text.get_text()))
 
 
 def _axes() -> Axes:

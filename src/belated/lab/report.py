@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 
 from belated.lab import knowledge, statistics, store, sweep, tables, toml
-from belated.lab.catalogue import words
+from belated.lab.catalogue import CHOICES, EXPERIMENTS, words
 from belated.lab.figures.style import Drawing
 from belated.lab.results import Results
 from belated.lab.spec import AGAINST, SCORE, Experiment
@@ -30,11 +30,10 @@ figure .wide { margin-bottom: .3rem; }
 summary { cursor: pointer; color: #0b5f94; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 .caption { color: #555; font-size: .9rem; margin: 0 0 .3rem; }
-th, td { padding: .35rem .9rem .35rem 0; text-align: right; white-space: nowrap;
+th, td { padding: .35rem .9rem .35rem 0; text-align: left; white-space: nowrap;
          border-bottom: 1px solid #e3e3e3; }
 th { border-bottom: 2px solid #999; font-weight: 600; white-space: normal;
      vertical-align: bottom; min-width: 4.5rem; }
-.name { text-align: left; }
 tr > :first-child { position: sticky; left: 0; background: #fff; }
 pre { background: #f6f6f4; padding: .9rem; overflow-x: auto; font-size: .82rem; line-height: 1.4; }
 .warning { color: #a00; font-weight: 600; list-style: none; padding: 0; }
@@ -92,8 +91,10 @@ def html(results: Results, drawings: Sequence[Drawing]) -> str:
         ]
     given = "".join(f"<li>{escape(text)}</li>" for text in knowledge.sentences(experiment))
     sections += [
-        "<h2>Who was given which knowledge</h2>",
+        "<h2>What each agent was told</h2>",
         f"<ul>{given}</ul>",
+        "<h2>What the paper leaves open</h2>" if experiment.name in EXPERIMENTS else "",
+        f"<p>{escape(CHOICES)}</p>" if experiment.name in EXPERIMENTS else "",
         "<h2>Specification</h2>",
         f"<pre>{escape(toml.dumps(experiment, directory))}</pre>",
         "<h2>Made with</h2>",

@@ -138,21 +138,26 @@ def bootstrap(values: Floats) -> tuple[Floats, Floats, Floats]:
 
     values: (N, ...) by seed. Returns three arrays of shape (...).
     """
-    N = len(values)
-    flat = values.reshape(N, -1)
-    rng = np.random.default_rng(0)
-    weights = rng.multinomial(N, np.full(N, 1 / N), size=RESAMPLES) / N  # (R, N)
-    means = flat.T @ weights.T  # (..., R)
-    outside = round((1 - LEVEL) / 2 * RESAMPLES)
-    low, high = (_smallest(means, i) for i in (outside - 1, RESAMPLES - outside))
-    shape = values.shape[1:]
-    return flat.mean(axis=0).reshape(shape), low.reshape(shape), high.reshape(shape)
+    return values.mean(axis=0), *_bounds(values, np.mean)
 
 
-def _smallest(values: Floats, i: int) -> Floats:
-    """The i-th smallest entry along the last axis, counted from 0; reorders the entries."""
-    values.partition(i, axis=-1)
-    return values[:, i].copy()
+def _bounds(values: Floats | Ints, statistic: Callable[..., Floats]) -> tuple[Floats, Floats]:
+    """The bounds of a statistic of the seeds, which takes an axis; one seed gives a point."""
+    if len(values) == 1:
+        only = statistic(values, axis=0)
+        return only, only
+    from scipy.stats import bootstrap  # noqa: PLC0415 - slow to import
+
+    found = bootstrap(
+        (values,),
+        statistic,
+        n_resamples=RESAMPLES,
+        confidence_level=LEVEL,
+        method="percentile",
+        vectorized=True,
+        random_state=np.random.default_rng(0),
+    ).confidence_interval
+    return found.low, found.high
 
 
 def interval(values: Floats) -> Interval:
@@ -283,11 +288,6 @@ def paired(first: Curves, second: Curves) -> Floats:
     return difference
 
 
-def slope(x: Floats, y: Floats) -> float:
-    """Slope of the least-squares line of log y on log x. x, y: (N,), positive."""
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
-
-
 NEAR_UNIFORM = 0.9
 """With a score above this, regret grows as for uniform play, and a slope has no other meaning."""
 
@@ -354,18 +354,21 @@ def _slope(x: Floats, ends: dict[str, dict[int, float]]) -> Interval:
     if len(x) < 2 or not seeds:
         return UNDEFINED
     regret = np.array([[end[seed] for end in ends.values()] for seed in seeds])  # (N, C)
-    mean = regret.mean(axis=0)
-    if not (mean > 0).all():
-        return UNDEFINED
-    N = len(seeds)
-    rng = np.random.default_rng(0)
-    drawn = rng.multinomial(N, np.full(N, 1 / N), size=RESAMPLES) / N @ regret  # (R, C)
-    drawn = drawn[(drawn > 0).all(axis=1)]
     logs = np.log(x) - np.log(x).mean()
-    slopes = np.sort(np.log(drawn) @ logs / (logs @ logs))
-    outside = (1 - LEVEL) / 2
-    low, high = np.quantile(slopes, [outside, 1 - outside])
-    return Interval(slope(x, mean), float(low), float(high))
+    square = logs @ logs
+
+    def slope(drawn: Ints, axis: int) -> Floats:
+        """The slope of the least-squares line of log regret on log x, for places of seeds."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found: Floats = np.log(regret[drawn].mean(axis=axis - (axis < 0))) @ logs / square
+        return found
+
+    places = np.arange(len(seeds))
+    mean = float(slope(places, axis=0))
+    if not np.isfinite(mean):
+        return UNDEFINED
+    low, high = _bounds(places, slope)
+    return Interval(mean, float(low), float(high))
 
 
 def across(experiment: Experiment, rows: pl.DataFrame, case: str) -> float:

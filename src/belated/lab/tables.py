@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -14,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from tabulate import tabulate
 
 from belated.config.part import shown
-from belated.core.arrays import Floats
 from belated.lab import statistics, sweep
 from belated.lab.catalogue import title as title_of
 from belated.lab.names import is_math
@@ -28,16 +26,7 @@ if TYPE_CHECKING:
     from belated.lab.results import Results
     from belated.lab.spec import Scene
 
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """A score in a table of scores; best: whether it is the smallest of its row."""
-
-    value: float
-    best: bool
-
-
-Cell = str | int | float | Interval | Score
+Cell = str | int | float | Interval
 """A cell; NaN means that the number does not exist."""
 
 
@@ -51,6 +40,7 @@ class Table:
         rows: the cells, row by row.
         names: the number of columns, from the left, that hold names; the others hold numbers.
         signed: whether positive numbers are shown with their sign.
+        starred: whether * marks the smallest number of a row.
     """
 
     title: str
@@ -58,6 +48,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     names: int
     signed: bool = False
+    starred: bool = False
 
     @property
     def cells(self) -> tuple[tuple[str, ...], ...]:
@@ -66,72 +57,49 @@ class Table:
         columns = []
         for column in zip(*self.rows, strict=True):
             texts = [text(cell, sign) for cell in column]
-            columns.append([text(c, sign, 1) for c in column] if _alike(column, texts) else texts)
-        return tuple(zip(*columns, strict=True))
+            alike = not self.starred and _alike(column, texts)
+            columns.append([text(c, sign, 1) for c in column] if alike else texts)
+        cells = zip(*columns, strict=True)
+        return tuple(map(_starred, cells)) if self.starred else tuple(cells)
+
+    def _form(self, form: str, change: Callable[[str], str] = str) -> str:
+        """The table in a form of tabulate. change: what is done to every cell first."""
+        cells = [[change(cell) for cell in row] for row in (self.head, *self.cells)]
+        align = ["left"] * self.names + ["right"] * (len(self.head) - self.names)
+        return str(tabulate(cells[1:], cells[0], form, disable_numparse=True, colalign=align))
 
     def markdown(self) -> str:
         """The table in Markdown, with its title above."""
-        rules = ["---" if i < self.names else "---:" for i in range(len(self.head))]
-        lines = [self.head, rules, *self.cells]
-        rows = ("| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in lines)
-        return f"{self.title}\n\n" + "\n".join(rows) + "\n"
+        found = self._form("pipe", lambda cell: cell.replace("|", r"\|"))
+        return f"{self.title}\n\n{found}\n"
 
     def latex(self) -> str:
         """The table as a LaTeX tabular with the rules of booktabs; the title is a comment."""
-        columns = "l" * self.names + "r" * (len(self.head) - self.names)
-        whole = (self.head, *self.cells)
-        rows = [" & ".join(_latex(cell.strip()) for cell in row) + r" \\" for row in whole]
-        title = " ".join(self.title.split())
-        body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", rows[0], r"\midrule", *rows[1:]]
-        return "\n".join([f"% {title}", *body, r"\bottomrule", r"\end{tabular}"]) + "\n"
+        found = self._form("latex_raw", _latex)
+        for rule in ("toprule", "midrule", "bottomrule"):
+            found = found.replace(r"\hline", rf"\{rule}", 1)
+        return f"% {' '.join(self.title.split())}\n{found}\n"
 
     def csv(self) -> str:
         """The numbers in full; a column with intervals becomes three: NAME, NAME low, NAME high."""
-        wide = [any(isinstance(row[i], Interval) for row in self.rows) for i in range(self.width)]
-        head = [
-            name
-            for column, spread in zip(self.head, wide, strict=True)
-            for name in ([column, f"{column} low", f"{column} high"] if spread else [column])
-        ]
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(head)
-        for row in self.rows:
-            cells = zip(row, wide, strict=True)
-            writer.writerow([number for cell, spread in cells for number in _numbers(cell, spread)])
-        return buffer.getvalue()
+        frame = {}
+        for name, column in zip(self.head, zip(*self.rows, strict=True), strict=True):
+            frame[name] = [cell.mean if isinstance(cell, Interval) else cell for cell in column]
+            if any(isinstance(cell, Interval) for cell in column):
+                for end in ("low", "high"):
+                    frame[f"{name} {end}"] = [getattr(cell, end, None) for cell in column]
+        series = [pl.Series(name, values, strict=False) for name, values in frame.items()]
+        return pl.DataFrame(series).fill_nan(None).write_csv()
 
     def html(self) -> str:
-        """The table in HTML, without its title; cells with names have the class "name"."""
-
-        def row(cells: Sequence[str], tag: str) -> str:
-            kinds = (' class="name"' if i < self.names else "" for i in range(self.width))
-            pairs = zip(cells, kinds, strict=True)
-            return "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for cell, kind in pairs)
-
-        body = "".join(f"<tr>{row(cells, 'td')}</tr>" for cells in self.cells)
-        head = f"<thead><tr>{row(self.head, 'th')}</tr></thead>"
-        return f"<table>{head}<tbody>{body}</tbody></table>"
-
-    @property
-    def width(self) -> int:
-        """Number of columns."""
-        return len(self.head)
+        """The table in HTML, without its title."""
+        return self._form("html")
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(self.title)}</p>{self.html()}"
 
     def __repr__(self) -> str:
-        rows = [self.head, *self.cells]
-        widths = [max(len(row[i]) for row in rows) for i in range(self.width)]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if i < self.names else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        ]
-        return "\n".join([self.title, *lines])
+        return f"{self.title}\n{self._form('plain')}"
 
 
 FORMS: dict[str, Callable[[Table], str]] = {
@@ -146,9 +114,6 @@ def text(cell: Cell, sign: str = "", more: int = 0) -> str:
     if isinstance(cell, Interval):
         mean, low, high = (number(x, sign, more) for x in (cell.mean, cell.low, cell.high))
         return mean if cell.low == cell.high or math.isnan(cell.low) else f"{mean} [{low}, {high}]"
-    if isinstance(cell, Score):
-        mark = "*" if cell.best else " "
-        return "" if math.isnan(cell.value) else f"{number(cell.value)}{mark}"
     return number(cell, sign, more) if isinstance(cell, float) else str(cell)
 
 
@@ -172,17 +137,12 @@ def _alike(column: Sequence[Cell], texts: Sequence[str]) -> bool:
     return False
 
 
-def _numbers(cell: Cell, spread: bool) -> list[str]:
-    if isinstance(cell, Score):
-        cell = cell.value
-    if isinstance(cell, Interval):
-        return [*map(_plain, (cell.mean, cell.low, cell.high))]
-    return [_plain(cell), *([""] * (2 * spread))]
-
-
-def _plain(cell: str | float) -> str:
-    missing = isinstance(cell, float) and math.isnan(cell)
-    return "" if missing else repr(float(cell)) if isinstance(cell, float) else str(cell)
+def _starred(row: tuple[str, ...]) -> tuple[str, ...]:
+    """A row of a name and numbers, with a mark at the smallest number; undefined ones are empty."""
+    name, *numbers = (cell if cell != "undefined" else "" for cell in row)
+    least = min(map(float, filter(None, numbers)), default=math.nan)
+    marked = (f"{one}{'*' if float(one) == least else ' '}" if one else "" for one in numbers)
+    return (name, *marked)
 
 
 SPECIAL = {
@@ -271,15 +231,10 @@ def _in(cases: Sequence[str]) -> str:
 def scores(experiment: Experiment, lines: Sequence[Line], title: str) -> Table:
     """Mean scores over seeds, one row per case and one column per agent; * marks the least."""
     table = score_table(experiment, lines)
-    found = [*table.scores, table.worst, table.mean]
+    found = np.round([*table.scores, table.worst, table.mean], 2).tolist()
     rows = zip((*table.cases, "worst", "mean"), found, strict=True)
-    cells: list[tuple[Cell, ...]] = [(name, *_scored(np.round(row, 2))) for name, row in rows]
-    return Table(title, ("case", *table.agents), tuple(cells), 1)
-
-
-def _scored(row: Floats) -> list[Score]:
-    best = row.min(initial=np.inf, where=~np.isnan(row))
-    return [Score(float(value), bool(value == best)) for value in row]
+    cells = tuple((name, *row) for name, row in rows)
+    return Table(title, ("case", *table.agents), cells, 1, starred=True)
 
 
 def scaling(
@@ -361,31 +316,14 @@ def _table(
     return Table(title, tuple(head), tuple(map(tuple, cells)), names, signed)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
-    """A comparison of several directories.
+def compare(
+    results: Sequence[Results],
+) -> tuple[list[Table], list[tuple[str, pl.DataFrame]], list[str]]:
+    """Compare the agents of several directories of results.
 
-    Attributes:
-        lines: every agent in every case, named by its directory.
-        scenes: a title, and the rows of all agents that face the same world, costs, delays and K.
-        names: the names of all agents.
+    Returns tables of costs and of differences within a scene; a title and the rows of all agents
+    that face the same world, costs, delays and K; and the names of all agents.
     """
-
-    lines: tuple[Line, ...]
-    scenes: tuple[tuple[str, pl.DataFrame], ...]
-    names: tuple[str, ...]
-
-    def tables(self) -> list[Table]:
-        """Costs, and differences within a scene."""
-        pairs = [pair for _, rows in self.scenes for pair in statistics.differences(rows)]
-        found = [costs(self.lines, "Means over seeds with 95 % intervals", brief=True)]
-        if pairs:
-            found.append(differences(pairs, "Differences in cost per episode, seed by seed"))
-        return found
-
-
-def compare(results: Sequence[Results]) -> Comparison:
-    """Compare the agents of several directories of results."""
     lines: list[Line] = []
     names: list[str] = []
     scenes: dict[Scene, list[pl.DataFrame]] = {}
@@ -407,7 +345,11 @@ def compare(results: Sequence[Results]) -> Comparison:
         case = frames[0]["case"][0]  # other directories may name the same scene differently
         same = [frame.with_columns(case=pl.lit(case)) for frame in frames]
         found.append((titles[scene], pl.concat(same)))
-    return Comparison(tuple(lines), tuple(found), tuple(names))
+    tables = [costs(lines, "Means over seeds with 95 % intervals", brief=True)]
+    pairs = [pair for _, rows in found for pair in statistics.differences(rows)]
+    if pairs:
+        tables.append(differences(pairs, "Differences in cost per episode, seed by seed"))
+    return tables, found, names
 
 
 def _labels(directories: Sequence[Path]) -> list[str]:

@@ -21,7 +21,6 @@ from belated.lab.figures.style import (
     DEFAULT,
     OTHERS,
     Drawing,
-    End,
     Layout,
     Sheet,
     file_name,
@@ -88,10 +87,13 @@ def _of_case(results: Results, case: str, layout: Layout) -> dict[str, Callable[
     if learned:
         caption = (
             "The policies learned by the end (first seed). The shade shows expected visits per "
-            "episode, arrows the average move in visited cells; crossed cells are walls."
+            "episode, arrows the average move in visited cells; crossed cells are walls, and "
+            "start and goal have a frame."
         )
         name = file_name("policy", case)
-        found[name] = lambda: Drawing(name, caption, maps.draw(learned, layout, heading))
+        found[name] = lambda: Drawing(
+            name, caption, maps.draw(learned, experiment.scene(case), layout, heading)
+        )
     return found
 
 
@@ -160,14 +162,13 @@ def paint(
     block: int | None = None,
     focus: str | None = None,
     layout: Layout = DEFAULT,
-) -> list[End]:
+) -> None:
     """Draw the curves of all agents into axes; if one is in focus, the others in grey."""
     curves = shown_curves(rows, column, layout)
-    ends = []
     for agent in sorted(curves, key=lambda name: layout.named(name) == focus):
         colour, dash = look(names, agent)
         label = layout.named(agent)
-        level = _curve(
+        _curve(
             axes,
             curves[agent],
             {"color": colour, "linestyle": dash, "label": label},
@@ -175,31 +176,24 @@ def paint(
             block=block,
             grey=focus not in (None, label),
         )
-        ends.append((level, label, colour))
     if column == "value":
         best = _best(rows, layout)
         if best is not None:
             axes.axhline(best, color="0.45", linewidth=1, linestyle=":", zorder=0,
                          label="best policy")  # fmt: skip
-            ends.append((best, "best policy", "0.45"))
     axes.set(xlabel="episode", ylabel=label_of(column, rows, layout))
-    return ends
 
 
 def paint_named(
     axes: Axes, names: Sequence[str], rows: pl.DataFrame, layout: Layout = DEFAULT
-) -> list[End]:
+) -> None:
     """Draw a diagnostic that was recorded at intervals: rows with agent, seed, episode, value."""
-    ends = []
     for (agent,), own in rows.group_by(["agent"], maintain_order=True):
         colour, dash = look(names, str(agent))
         at = own["episode"].unique(maintain_order=True).to_numpy() + 1.0
         mean, low, high = statistics.bootstrap(own["value"].to_numpy().reshape(-1, len(at)))
         axes.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
-        label = layout.named(str(agent))
-        axes.plot(at, mean, color=colour, linestyle=dash, label=label)
-        ends.append((float(mean[-1]), label, colour))
-    return ends
+        axes.plot(at, mean, color=colour, linestyle=dash, label=layout.named(str(agent)))
 
 
 def _best(rows: pl.DataFrame, layout: Layout) -> float | None:
@@ -247,8 +241,8 @@ def _curve(
     cumulative: bool,
     block: int | None = None,
     grey: bool = False,
-) -> float:
-    """Draw the mean over seeds with its band, and return its last level.
+) -> None:
+    """Draw the mean over seeds with its band.
 
     Long runs are drawn in blocks. Blocks show means; cumulative curves show the last value.
     """
@@ -263,13 +257,11 @@ def _curve(
     marker = "o" if len(at) == 1 else ""
     axes.set_xlim(1, max(K, 2))
     if grey:
-        mean = values.mean(axis=0)
-        axes.plot(at, mean, **OTHERS, marker=marker)
-        return float(mean[-1])
+        axes.plot(at, values.mean(axis=0), **OTHERS, marker=marker)
+        return
     mean, low, high = statistics.bootstrap(values)
     axes.fill_between(at, low, high, color=style["color"], alpha=0.2, linewidth=0)
     axes.plot(at, mean, **style, marker=marker)
-    return float(mean[-1])
 
 
 def block_of(rows: pl.DataFrame, what: str, layout: Layout) -> int | None:

@@ -11,10 +11,8 @@ from matplotlib.axes import Axes
 from belated.core.arrays import Floats
 from belated.lab.catalogue import title
 from belated.lab.figures.style import (
-    MANY,
     OTHERS,
     Drawing,
-    End,
     Layout,
     Sheet,
     chosen,
@@ -69,7 +67,7 @@ def profile(experiment: Experiment, table: Scores, layout: Layout, heading: str)
 
     shown = (LEFT if np.nanmin(table.scores, initial=0.0) >= LEFT else RANGE[0], RANGE[1])
 
-    def paint(axes: Axes, focus: str | None) -> list[End]:
+    def paint(axes: Axes, focus: str | None) -> None:
         at = np.linspace(*shown, 400)
         for rank, i in sorted(enumerate(order), key=lambda item: labels[item[1]] == focus):
             colour, dash = look(all_names, table.agents[i])
@@ -86,13 +84,8 @@ def profile(experiment: Experiment, table: Scores, layout: Layout, heading: str)
             if focus is None:
                 axes.text(score, 1.01, what, ha="center", va="bottom", color="0.35", fontsize=8)
         axes.set(xlim=shown, ylim=(0, 1), xlabel="score", ylabel="share of cases")
-        return []
 
-    # curves end together at the right, so they have a legend instead of labels at their ends
-    in_one = replace(layout, legend=layout.legend or len(labels) < MANY)
-    figure, panels = plot(list(labels.values()), paint, in_one, heading)
-    if len(panels) == 1 and layout.title:
-        panels[0].set_title(panels[0].get_title(loc="left"), loc="left", pad=18)
+    figure, panels = plot(list(labels.values()), paint, layout, heading)
     bands = f"the {BANDS} agents with the best means" if len(panels) == 1 else "each agent"
     caption = (
         f"Performance profile over {len(table.cases)} cases: the share of cases in which an agent "

@@ -1,9 +1,9 @@
-"""The style of figures, for print and for colour-blind readers.
+"""The look of figures, for print and for colour-blind readers.
 
 The first colours are those of Okabe & Ito (2008) without the yellow, the others of Tol's muted
-scheme. Every agent has its own dash as well. Fewer than `MANY` curves are labelled at their ends;
-otherwise each has its own panel, with the others in grey. PDF files embed fonts as Type 42, and SVG
-files contain text as text.
+scheme. Every agent has its own dash as well. A legend is below the curves; with `MANY` curves or
+more, each has its own panel, with the others in grey. `belated.mplstyle` has the settings of
+Matplotlib: PDF files embed fonts as Type 42, and SVG files contain text as text.
 """
 
 from __future__ import annotations
@@ -12,22 +12,15 @@ import io
 import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedFormatter, FixedLocator
 
 from belated.core import checks
-from belated.core.arrays import Floats
 from belated.lab import statistics, store
 from belated.lab.names import is_math, slug
 
@@ -41,35 +34,16 @@ OTHERS: dict[str, Any] = {"color": "0.8", "linewidth": 0.9, "zorder": 1}
 """The other curves of a panel."""
 MANY = 8
 """With at least this many curves, each has a panel of its own."""
-WIDEST = 32
-"""The largest number of characters of a label; longer names are cut."""
 WIDTHS = {"column": 3.4, "page": 7.0}
 """Inches, for papers in two columns."""
 NARROW = 5.0
-"""Narrower figures have a legend below, since labels would leave no room for the curves."""
-ROWS = 2
-"""The number of lines of a legend that fit into the height of a figure."""
-DPI = 300
+"""Narrower figures have smaller letters."""
 FORMS = ("png", "svg", "pdf")
-INK = "0.2"
-STYLE: dict[Any, Any] = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
-    "font.size": 9,
-    "lines.linewidth": 1.6,
-    "pdf.fonttype": 42,
-    "ps.fonttype": 42,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "belated",
-    "text.color": INK,
-    "text.parse_math": False,
-    "xtick.color": INK,
-    "ytick.color": INK,
-}
+STYLE: dict[Any, Any] = dict(
+    matplotlib.rc_params_from_file(
+        str(Path(__file__).with_name("belated.mplstyle")), use_default_template=False
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +53,7 @@ class Layout:
     Attributes:
         width: "column", "page" or a number of inches; None for the width that suits the figure.
         title: whether a figure has a title.
-        legend: all curves in one plot with a legend below, instead of labels or panels.
+        legend: all curves in one plot, however many there are.
         block: the number of episodes per point of curves over time; None: chosen by their length
             and jaggedness.
         on: costs in expectation over their noise ("means"), or as they were drawn ("drawn").
@@ -157,7 +131,7 @@ class Sheet(Figure):
     def savefig(self, *args: Any, **kwargs: Any) -> None:
         """Save the figure like Matplotlib, by default with 300 dots per inch."""
         with matplotlib.rc_context(STYLE):
-            super().savefig(*args, **{"dpi": DPI, **kwargs})
+            super().savefig(*args, **kwargs)
 
     def _repr_svg_(self) -> str:
         buffer = io.StringIO()
@@ -172,30 +146,12 @@ class Drawing:
     name: str
     caption: str
     figure: Figure
-    _files: dict[str, bytes] = field(default_factory=dict, repr=False)
 
     def encoded(self, form: str) -> bytes:
-        """The figure as a png, svg or pdf file."""
-        if form not in self._files:
-            buffer = io.BytesIO()
-            with matplotlib.rc_context(STYLE):
-                self._print(form, buffer)
-            self.figure.set_layout_engine("none")  # the same layout in every form
-            self._files[form] = buffer.getvalue()
-        return self._files[form]
-
-    def _print(self, form: str, buffer: io.BytesIO) -> None:
-        """Print PNG and SVG without savefig, which draws everything twice."""
-        canvas: Any
-        if form == "png":
-            self.figure.dpi = DPI
-            canvas = FigureCanvasAgg(self.figure)
-            canvas.print_png(buffer)
-        elif form == "svg":
-            canvas = FigureCanvasSVG(self.figure)
-            canvas.print_svg(buffer, metadata={"Date": None})
-        else:
-            self.figure.savefig(buffer, format=form, metadata={"CreationDate": None})
+        """The figure as a png, svg or pdf file; the same figure gives the same bytes."""
+        buffer, date = io.BytesIO(), {"svg": "Date", "pdf": "CreationDate"}.get(form)
+        self.figure.savefig(buffer, format=form, metadata={date: None} if date else None)
+        return buffer.getvalue()
 
 
 def save(directory: Path, drawings: Sequence[Drawing], forms: Sequence[str]) -> list[Path]:
@@ -215,53 +171,51 @@ def look(names: Sequence[str], name: str) -> tuple[str, Any]:
     return COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
 
 
-End = tuple[float, str, str]
-"""The last level of a curve, its name and its colour."""
-Paint = Callable[[Axes, str | None], list[End]]
+Paint = Callable[[Axes, str | None], None]
 """A function that draws all curves into axes; given a name, all others in grey."""
 
 
 def plot(
-    names: Sequence[str], paint: Paint, layout: Layout, title: str, *, logarithmic: bool = False
-) -> tuple[Figure, list[Axes]]:
-    """Curves in one plot, or each in a panel of its own if there are many."""
-    if len(names) >= MANY and not layout.legend:
-        return _panels(names, paint, layout, title)
-    figure = Sheet(figsize=layout.size(6.2, 3.5), layout="constrained")
-    axes = figure.subplots()
-    ends = paint(axes, None)
-    if layout.legend or figure.get_figwidth() < NARROW:
-        legend_below(figure, axes)
-    else:
-        label_ends(axes, ends, logarithmic=logarithmic)
-    if layout.title:
-        axes.set_title(wrapped(title, figure.get_figwidth()))
-    apart(figure)
-    return figure, [axes]
-
-
-def _panels(
     names: Sequence[str], paint: Paint, layout: Layout, title: str
 ) -> tuple[Figure, list[Axes]]:
+    """Curves in one plot, or each in a panel of its own if there are many."""
+    if len(names) < MANY or layout.legend:
+        one = Sheet(figsize=layout.size(6.2, 3.9), layout="constrained")
+        axes = one.subplots()
+        paint(axes, None)
+        legend_below(one, axes)
+        head(one, layout, title)
+        return one, [axes]
     width = layout.width or 7.4
     most = max(2, round(width / 1.85))
     across = min((most, max(2, most - 1)), key=lambda n: -len(names) % n)  # fewest empty places
-    down = math.ceil(len(names) / across)
-    figure = Sheet(figsize=(width, 0.8 + down * 0.72 * width / across), layout="constrained")
-    panels = list(figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel())
-    for axes, name in zip(panels, names, strict=False):
+    figure, panels = grid(len(names), across, width, 0.72)
+    for axes, name in zip(panels, names, strict=True):
         paint(axes, name)
-        heading = axes.set_title(in_two_lines(name, round(14 * width / across)), fontsize=8)
-        heading.set_parse_math(is_math(name))
-    for i, axes in enumerate(panels):
-        axes.set_visible(i < len(names))
-        below = i + across >= len(names)
-        axes.tick_params(labelbottom=below, labelsize=7)
-        first = i == across * (down // 2)
-        axes.set_xlabel(axes.get_xlabel() if below else "", fontsize=8)
-        axes.set_ylabel(axes.get_ylabel() if first else "", fontsize=8)
+        entitle(axes, name, round(14 * width / across), fontsize=8)
+        axes.label_outer()
     head(figure, layout, title)
-    return figure, panels[: len(names)]
+    return figure, panels
+
+
+def grid(
+    number: int, across: int, width: float, ratio: float, *, share_y: bool = True
+) -> tuple[Figure, list[Axes]]:
+    """Panels with one vertical axis, `across` in a row, each `ratio` times as tall as wide."""
+    down = math.ceil(number / across)
+    figure = Sheet(figsize=(width, 0.8 + down * ratio * width / across), layout="constrained")
+    panels = list(
+        figure.subplots(down, across, sharex=share_y, sharey=share_y, squeeze=False).ravel()
+    )
+    for axes in panels[number:]:
+        axes.remove()
+    return figure, panels[:number]
+
+
+def entitle(axes: Axes, name: str, longest: int, **options: Any) -> None:
+    """A title in at most two lines of `longest` characters; a formula is not broken."""
+    text = name if is_math(name) else textwrap.fill(name, longest, max_lines=2, placeholder="…")
+    axes.set_title(text, **options).set_parse_math(is_math(name))
 
 
 def legend_below(figure: Figure, *panels: Axes) -> None:
@@ -270,120 +224,29 @@ def legend_below(figure: Figure, *panels: Axes) -> None:
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             named.setdefault(label, handle)
-    labels, handles = list(named), list(named.values())
-    longest = max((len(label.replace("$", "")) for label in labels), default=1)
+    longest = max((len(label.replace("$", "")) for label in named), default=1)
     columns = max(1, int((figure.get_figwidth() - 0.2) / (0.5 + 0.068 * longest)))
     legend = figure.legend(
-        handles, labels, loc="outside lower center", ncols=min(columns, len(labels) or 1),
-        frameon=False, fontsize="small", handlelength=2.6,
-    )  # fmt: skip
+        list(named.values()),
+        list(named),
+        loc="outside lower center",
+        ncols=min(columns, len(named) or 1),
+        handlelength=2.6,
+    )
     for text in legend.get_texts():
         text.set_parse_math(is_math(text.get_text()))
-    line = 1.25 * matplotlib.rcParams["font.size"] / 72
-    rows = math.ceil(len(labels) / columns)
-    figure.set_figheight(figure.get_figheight() + line * max(rows - ROWS, 0))
+    more = (
+        max(math.ceil(len(named) / columns) - 2, 0) * 1.25 * matplotlib.rcParams["font.size"] / 72
+    )
+    figure.set_figheight(figure.get_figheight() + more)
 
 
 def head(figure: Figure, layout: Layout, title: str) -> None:
-    """A title above a figure of several panels, if the layout has titles."""
+    """A title above a figure, if the layout has titles."""
     if layout.title:
+        text = textwrap.fill(title, max(20, round(12.1 * figure.get_figwidth())))
         size = matplotlib.rcParams["axes.titlesize"]
-        text = wrapped(title, figure.get_figwidth())
         figure.suptitle(text, x=0.01, ha="left", fontsize=size)
-
-
-def wrapped(title: str, width: float) -> str:
-    """A title in lines that fit a width in inches."""
-    return textwrap.fill(title, max(20, round(12.1 * width)))
-
-
-def label_ends(axes: Axes, ends: Sequence[End], *, logarithmic: bool = False) -> None:
-    """Write names at the right ends of curves, moved apart if they would overlap."""
-    low, high = axes.get_ylim()
-    axes.set_ylim(low, high)  # no longer automatic
-    if logarithmic:
-        low, high = np.log(low), np.log(high)
-    wanted = np.array([np.log(y) if logarithmic else y for y, _, _ in ends])
-    wanted = (wanted - low) / (high - low)
-    figure = axes.get_figure(root=True)
-    tall = figure.get_figheight() if figure is not None else 3.5
-    placed = spread(wanted, gap=0.19 / max(tall - 0.7, 1.0))
-    for (_, text, colour), at, to in zip(ends, wanted, placed, strict=True):
-        line = Line2D((1.005, 1.04), (at, to), color=colour, linewidth=1.4,
-                      transform=axes.transAxes, clip_on=False)  # fmt: skip
-        axes.add_artist(line)
-        label = axes.text(1.05, to, short(text, WIDEST), va="center", color="0.1",
-                          transform=axes.transAxes)  # fmt: skip
-        label.set_parse_math(is_math(text))
-
-
-def fitting(axes: Axes) -> None:
-    """Break the label of a vertical axis into lines that are no longer than the axis."""
-    figure = axes.get_figure(root=True)
-    if figure is not None:
-        tall = axes.get_position().height * figure.get_figheight()
-        size = 72 / (0.56 * float(axes.yaxis.label.get_fontsize()))
-        axes.set_ylabel(textwrap.fill(axes.get_ylabel(), max(8, round(tall * size))))
-
-
-def apart(figure: Figure) -> None:
-    """Remove ticks of horizontal axes until their labels do not overlap."""
-    for _ in range(6):
-        figure.draw_without_rendering()
-        crowded = [axes for axes in figure.axes if axes.get_visible() and _collide(axes)]
-        if not crowded:
-            return
-        for axes in crowded:
-            low, high = sorted(axes.get_xlim())
-            ticks = [t for t in axes.xaxis.get_majorticklocs() if low <= t <= high]
-            if axes.xaxis.get_majorticklabels()[0].get_rotation() == 0 and _named(axes):
-                axes.tick_params(axis="x", rotation=30)
-                for label in axes.xaxis.get_majorticklabels():
-                    label.set_horizontalalignment("right")
-            elif len(ticks) > 2:
-                axes.xaxis.set_major_locator(FixedLocator(ticks[:: 2 if len(ticks) > 3 else 3]))
-
-
-def _named(axes: Axes) -> bool:
-    """Whether ticks have names rather than numbers."""
-    return isinstance(axes.xaxis.get_major_formatter(), FixedFormatter)
-
-
-def _collide(axes: Axes) -> bool:
-    labels = [t for t in axes.xaxis.get_majorticklabels() if t.get_visible() and t.get_text()]
-    boxes = sorted((t.get_window_extent() for t in labels), key=lambda box: float(box.x0))
-    if labels and labels[0].get_rotation():
-        return False
-    gap = 0.25 * matplotlib.rcParams["font.size"]
-    return any(a.x1 + gap > b.x0 for a, b in pairwise(boxes))
-
-
-def spread(wanted: Floats, gap: float) -> Floats:
-    """Positions near the wanted ones, in the same order, at least `gap` apart, none above 1.
-
-    wanted: (N,), as shares of the height.
-    """
-    order = np.argsort(wanted, kind="stable")
-    steps = gap * np.arange(len(wanted))
-    # Positions minus steps must be nondecreasing: pool neighbours that violate this.
-    blocks: list[list[float]] = []
-    for value in wanted[order] - steps:
-        blocks.append([float(value), 1.0])
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            (a, n), (b, m) = blocks[-2:]
-            blocks[-2:] = [[(a * n + b * m) / (n + m), n + m]]
-    flat = np.concatenate([np.full(int(n), a) for a, n in blocks]) if blocks else np.zeros(0)
-    highest = max(1.0, wanted.max(initial=0.0)) - steps[::-1]  # leaves room for the labels above
-    placed = np.empty(len(wanted))
-    placed[order] = np.minimum(flat + steps, highest)
-    return placed
-
-
-def in_two_lines(name: str, longest: int) -> str:
-    """A name in at most two lines of at most `longest` characters; a formula is not broken."""
-    if is_math(name):
-        return name
-    return textwrap.fill(name, longest, max_lines=2, placeholder="…")
 
 
 def short(name: str, longest: int) -> str:

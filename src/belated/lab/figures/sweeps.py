@@ -21,7 +21,6 @@ from belated.lab.figures.style import (
     MARKERS,
     OTHERS,
     Drawing,
-    End,
     Layout,
     file_name,
     look,
@@ -82,23 +81,21 @@ def scaling(
         if case in played and (value := exact.delay_lower_bound(experiment.scene(case))) is not None
     ]
 
-    def all_of_it(axes: Axes, focus: str | None) -> list[End]:
-        ends = _series(axes, names, found, focus, layout)
+    def all_of_it(axes: Axes, focus: str | None) -> None:
+        _series(axes, names, found, focus, layout)
         if known:
             axes.plot(*zip(*known, strict=True), color="0.45", linestyle=":", linewidth=1, zorder=0,
                       label="exact expectation")  # fmt: skip
-            ends.append((float(known[-1][1]), "exact expectation", "0.45"))
-        ends += _reference(axes, found)
+        _reference(axes, found)
         _logarithmic(axes, "x")
         _logarithmic(axes, "y")
         what = "episodes K" if experiment.against == "episodes" else "episodes + total delay, K + D"
         axes.set(xlabel=what, ylabel="regret of the run")
         if axes.lines:
             axes.set_xlim(right=1.05 * max(float(np.max(line.get_xdata())) for line in axes.lines))
-        return ends
 
     labels = [layout.named(one.name) for one in found]
-    figure, _ = drawing.plot(labels, all_of_it, layout, title(experiment), logarithmic=True)
+    figure, _ = drawing.plot(labels, all_of_it, layout, title(experiment))
     caption = (
         "Regret of whole runs, mean over seeds with 95 % bootstrap intervals (agents are set "
         f"apart a little, sideways). Slopes, with intervals over seeds: {'; '.join(notes)}. "
@@ -116,16 +113,15 @@ def interval_of(slope: Interval) -> str:
     return f"{slope.mean:.2f} [{slope.low:.2f}, {slope.high:.2f}]"
 
 
-def _reference(axes: Axes, found: Sequence[Series]) -> list[End]:
+def _reference(axes: Axes, found: Sequence[Series]) -> None:
     """A line of slope 1/2 below all curves, if there are cases to compare."""
     long = [one for one in found if len(one.x) > 1]
     if not long:
-        return []
+        return
     x = np.array([min(one.x.min() for one in long), max(one.x.max() for one in long)])
     lowest = min(float((one.mean / one.x**REFERENCE).min()) for one in long)
     y = 0.7 * lowest * x**REFERENCE
     axes.plot(x, y, color="0.6", linestyle=(0, (4, 3)), linewidth=0.9, zorder=0, label="slope 1/2")
-    return [(float(y[-1]), "slope 1/2", "0.6")]
 
 
 def _series(
@@ -134,8 +130,7 @@ def _series(
     found: Sequence[Series],
     focus: str | None,
     layout: Layout = DEFAULT,
-) -> list[End]:
-    ends = []
+) -> None:
     for one in sorted(found, key=lambda item: layout.named(item.name) == focus):
         label = layout.named(one.name)
         i = names.index(one.name)
@@ -144,7 +139,6 @@ def _series(
         if focus not in (None, label):
             axes.plot(one.x, mean, **OTHERS)
             continue
-        ends.append((float(mean[-1]), label, colour))
         if one.level:
             low, high = one.regret[0].low, one.regret[0].high
             axes.axhline(mean[0], color=colour, linestyle=dash, label=label)
@@ -161,7 +155,6 @@ def _series(
         for i in one.chosen:
             axes.plot(one.x[i], mean[i], marker="o", markersize=11, color=colour, linestyle="",
                       markerfacecolor="none", markeredgewidth=1.3)  # fmt: skip
-    return ends
 
 
 def _logarithmic(axes: Axes, which: str) -> None:
@@ -194,7 +187,7 @@ def swept(results: Results, path: str, layout: Layout = DEFAULT) -> Drawing:
 
 def paint_sweep(
     axes: Axes, results: Results, path: str, focus: str | None = None, layout: Layout = DEFAULT
-) -> list[End]:
+) -> None:
     """Draw the regret of all agents over a parameter into axes."""
     found = over(results, path, layout)
     names = [one.name for one in found]
@@ -208,9 +201,8 @@ def paint_sweep(
                 axes.xaxis.set_minor_locator(ticker.NullLocator())
     else:
         axes.set_xticks(range(len(values)), [drawing.short(shown(value), 20) for value in values])
-    ends = _series(axes, names, found, focus, layout)
+    _series(axes, names, found, focus, layout)
     axes.set(xlabel=sweep.label(results.experiment, path), ylabel="regret of the run")
-    return ends
 
 
 def over(results: Results, path: str, layout: Layout = DEFAULT) -> list[Series]:
