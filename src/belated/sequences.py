@@ -354,14 +354,16 @@ class Contest:
         found = [a for a in lines if all(sure[a, b] for b in lines if b != a)]
         return found[0] if found else None
 
-    def still(self, line: int, gaps: Floats, shares: Floats) -> float:
+    def still(self, line: int, gaps: Floats, shares: Floats, least: float | None = None) -> float:
         """About how many more decisions make it sure that a line wins; infinite if never.
 
         Args:
             line: the line that leads.
             gaps: (L,) by how much it is better than each line; not finite for lines to leave out.
             shares: (L,) the share of the decisions that plays each line from now on.
+            least: the smallest probability of an action from now on; by default as before.
         """
+        floor = self._floor if least is None else least
         scale = 1.0 if self.bounds is None else 1.0 / (self.bounds[1] - self.bounds[0])
         square = float(self._moments[0]) / max(self.decisions, 1) * scale**2
         longest = 0.0
@@ -371,7 +373,7 @@ class Contest:
                 square,
                 (float(shares[line]), float(shares[other])),
                 (1.0 - self.level) / self.lines,
-                least=None if self._by_decision or not self.exact else self._floor,
+                least=None if self._by_decision or not self.exact else floor,
                 rho=self._rho,
                 exact=self.exact,
                 begun=(float(self._S[line, other]), float(self._V[line, other])),

@@ -147,7 +147,10 @@ def verdict(
     gaps[active] = [rows[first].mean - rows[a].mean for a in active]
     equal = np.where(np.isfinite(gaps), 1.0 / len(active), 0.0)
     present = plays / plays.sum() if shares is None else shares
-    needed = [contest.still(first, gaps, share) for share in (present, equal)]
+    needed = [
+        contest.still(first, gaps, present),
+        contest.still(first, gaps, equal, 1.0 / len(active)),
+    ]
     still = None
     if min(needed) <= HARDLY * max(plays.sum(), 1000.0):
         now, later = (n / pace + window if pace > 0.0 else math.nan for n in needed)
