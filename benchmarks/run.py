@@ -341,6 +341,27 @@ def million():
     table(("episodes", "resident", "open episodes", "per episode", "policy sane"), rows)
 
 
+def verdicts():
+    say("## Three lines compared at every look, over a million decisions in nights of 10,000\n")
+    rng = np.random.default_rng(0)
+    n, night, rows = 1_000_000, 10_000, []
+    actions, outcomes = rng.integers(0, 3, n), (rng.random(n) < 0.05).astype(float)
+    for d in (0, 10):
+        x = rng.standard_normal((n, d)) if d else None
+        contest = bl.evaluation.Contest(3, d, bounds=(0.0, 1.0), least=1.0 / 3.0)
+        before, looks = resident(), []
+        for k in range(0, n, night):
+            part, start = slice(k, k + night), time.process_time()
+            p = np.full(night, 1.0 / 3.0)
+            contest.extend(actions[part], p, outcomes[part], None if x is None else x[part])
+            contest.winner()
+            contest.difference(0, 1)
+            looks.append(time.process_time() - start)
+        halves = show(np.mean(looks[5:50])), show(np.mean(looks[50:]))
+        rows.append((d, show(sum(looks)), *halves, earlier.memory(resident() - before)))
+    table(("features", "all looks", "a look, first half", "a look, second half", "memory"), rows)
+
+
 def skipping():
     say("## 200,000 episodes with 5 % lost feedback inside `Skipping(agent, 50)`\n")
     problem = bl.Problem(1, 20, 1)
@@ -424,6 +445,7 @@ SECTIONS = {
         wrappers,
         large,
         million,
+        verdicts,
         skipping,
         starting,
     )

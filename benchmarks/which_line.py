@@ -261,7 +261,7 @@ def figure(given: argparse.Namespace) -> None:
         ((old, "tab:red", "95 %"), (new, "tab:green", "winner"))
     ):
         if math.isfinite(night):
-            titles[k] += f": {name} from night {night} on (line {seen[night].verdict.leader}, "
+            titles[k] += f": {name} first on night {night} (line {seen[night].verdict.leader}, "
             titles[k] += f"{seen[night].lost:.0f} purchases lost by then)"
             for one in axes:
                 one.axvline(night, color=colour, lw=1.0, ls="--")
