@@ -19,6 +19,7 @@ from belated.linear.life import ActionRow, Z
 from belated.sequences import Contest, Interval
 
 DRAWS = 4096
+DAY = 86400.0
 HARDLY = 50.0
 """Lines hardly differ if this many times the decisions so far are needed to be sure."""
 
@@ -130,9 +131,6 @@ def verdict(
         f"Giving everybody {found.leader} now costs {most}.",
     ]
     if contest is None:
-        words.append(
-            "Say window=..., the age at which an outcome is final, to see if that is sure."
-        )
         return replace(found, sentence=" ".join(words))
     difference = contest.difference(first, second)
     best = contest.winner(active)
@@ -189,9 +187,11 @@ def _needed(still: Still, per: str, time: str) -> str:
 
 
 def _span(span: float, time: str) -> str:
-    """A time in words; days become weeks where that reads better."""
+    """A time in words; seconds become days, and days weeks, where that reads better."""
     if not time:
         return f"a time of {_rounded(span):,}"
+    if time == "seconds" and span >= DAY:
+        return _span(span / DAY, "days")
     if time == "days" and span >= 14.0:
         return f"{_rounded(span / 7.0):,} weeks"
     return f"{_rounded(span):,} {time}"
