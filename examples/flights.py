@@ -35,7 +35,7 @@ SEEDS = 4
 def main() -> None:
     decided, costs, waits = bookings(flights())
     K = len(decided)
-    models = [bl.delays.trace(waits[:, arm], decided=decided) for arm in range(5)]
+    models = [bl.delays.from_times(decided, decided + waits[:, arm]) for arm in range(5)]
     delays = np.stack([m.draw(K, np.random.default_rng(0)) for m in models], axis=1)  # (K, 5)
     reported = delays != bl.NEVER
     longest = int(delays[reported].max())

@@ -46,7 +46,7 @@ def reports(rng: np.random.Generator) -> bl.delays.DelayModel:
     """Hours until a visit is reported: median two hours, a long tail, one in six never."""
     hours = rng.lognormal(np.log(2.0), 1.0, VISITS)
     hours[rng.random(VISITS) < 1 / 6] = np.inf
-    return bl.delays.trace(hours, rate=PER_HOUR)
+    return bl.delays.trace(np.maximum(np.ceil(hours * PER_HOUR) - 1, 0))  # in visits
 
 
 def by_hand(world: bl.World) -> bl.Agent:

@@ -255,7 +255,10 @@ def test_things_that_are_not_what_they_should_be():
     refuses("mean", lambda: bl.delays.geometric(1e19))
     refuses("size", lambda: bl.delays.bursts(10**30))
     refuses("within", lambda: bl.delays.bursts(3, within=0))
-    assert bl.delays.bursts(7, bl.delays.fixed(bl.NEVER - 1)).draw(9, None).max() <= bl.NEVER
+    assert (
+        bl.delays.bursts(7, bl.delays.fixed(bl.NEVER - 1)).draw(9, np.random.default_rng(0)).max()
+        <= bl.NEVER
+    )
 
 
 def test_numbers_that_do_not_fit_are_not_wrapped_around():

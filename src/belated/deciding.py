@@ -10,7 +10,7 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Ints
 from belated.core.delays import NEVER, DelayLine, as_delays, missing_feedback
-from belated.core.delays.seen import Happened, SeeingModel
+from belated.core.delays.outcomes import PlayedEpisode, is_oblivious
 from belated.linear.reward import Reward
 from belated.linear.world import DecisionWorld, Visits
 
@@ -71,9 +71,9 @@ def _waits(
     delays: Any, visits: Visits, episodes: int, rng: np.random.Generator
 ) -> Callable[[int, int, float], int]:
     """A function that gives the delay of a decision from its number, action and outcome."""
-    if isinstance(delays, SeeingModel):
+    if not is_oblivious(delays):
         return lambda k, action, brings: delays.after(
-            Happened(k, np.array([action]), np.array([brings])), rng
+            PlayedEpisode(k, np.array([action]), np.array([brings])), rng
         )
     if delays is None and visits.delays is not None:
         own = visits.delays

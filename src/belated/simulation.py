@@ -16,8 +16,14 @@ from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import PATHS, Agent, check_is_agent, nested
 from belated.core.delays import DelayLine, DelayModel, as_delays, missing_feedback, total_delay
 from belated.core.delays import none as no_delays
-from belated.core.delays.seen import Happened, SeeingModel
-from belated.core.delays.steps import PerStep, StepDelaysOf, of_episodes, of_paths
+from belated.core.delays.outcomes import (
+    OutcomeDependentDelay,
+    PlayedEpisode,
+    is_oblivious,
+    is_per_step,
+    of_episodes,
+    of_paths,
+)
 from belated.core.inbox import Inbox
 from belated.core.records import Episode, altered
 from belated.core.score import score, verdict
@@ -303,7 +309,7 @@ def simulate(
     world: World | DecisionWorld,
     agent: Agent,
     *,
-    delays: DelayModel | SeeingModel | Ints | None = None,
+    delays: DelayModel | OutcomeDependentDelay | Ints | None = None,
     episodes: int = 500,
     seed: int = 0,
     paths: str = "late",
@@ -341,7 +347,7 @@ def simulate(
     episodes = checks.integer("episodes", episodes, 1, checks.ROOM)
     checks.choice("paths", paths, PATHS)
     if isinstance(world, DecisionWorld):
-        if isinstance(delays, PerStep | StepDelaysOf):
+        if is_per_step(delays):
             raise ValueError(f"delays must be one per decision, which has one step, got {delays!r}")
         return Run(
             **decided(world, agent, delays=delays, episodes=episodes, seed=seed, progress=progress)
@@ -353,15 +359,12 @@ def simulate(
             f"got {agent.problem.shape}"
         )
     rng, process, delays_rng = _seeded(world, seed)
-    seeing = delays if isinstance(delays, SeeingModel) else None
-    drawn = (
-        np.zeros(  # filled in as episodes are played
-            (episodes, world.problem.horizon) if isinstance(delays, StepDelaysOf) else episodes,
-            dtype=np.int64,
-        )
-        if isinstance(delays, SeeingModel)
-        else drawn_delays(delays, episodes, delays_rng, process)
-    )
+    seeing: Any = None if is_oblivious(delays) else delays
+    if seeing is None:
+        drawn = drawn_delays(delays, episodes, delays_rng, process)  # type: ignore[arg-type]
+    else:  # filled in as episodes are played
+        shaped = (episodes, world.problem.horizon) if is_per_step(delays) else episodes
+        drawn = np.zeros(shaped, dtype=np.int64)
     check_steps(agent, drawn)
 
     mdp = world.mdp
@@ -397,7 +400,7 @@ def simulate(
         met = suffered(cost, path)
         realised[k] = np.add.reduce(met)
         if seeing is not None:
-            drawn[k] = seeing.after(Happened(k, path.actions, met, path.states), delays_rng)
+            drawn[k] = seeing.after(PlayedEpisode(k, path.actions, met, path.states), delays_rng)
         if agent.information != "full":
             return path, Costs(k, met)
         if shown is None or cost is not before:

@@ -219,7 +219,7 @@ def test_a_function_gets_its_file_wherever_the_project_is(tmp_path, monkeypatch)
     (old / "data" / "waits.csv").write_text("waited\n1\n0\n2\n")
     (old / "filed.toml").write_text(FILED)
     module = type(sys)("reader")
-    module.waits = lambda log: bl.delays.trace(log, "waited")
+    module.waits = lambda log: bl.delays.trace(np.loadtxt(log, skiprows=1))
     module.agent = lambda told, log: (
         bl.recommend(told.problem, information="full") if Path(log).is_file() else None
     )

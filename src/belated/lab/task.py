@@ -40,8 +40,7 @@ from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.core.contract import Agent, check_fresh
 from belated.core.delays import NEVER, DelayModel
-from belated.core.delays.seen import SeeingModel
-from belated.core.delays.steps import of_episodes
+from belated.core.delays.outcomes import OutcomeDependentDelay, is_oblivious, of_episodes
 from belated.lab.spec import Experiment, Learner, Scene, Task
 from belated.linear.world import DecisionWorld
 from belated.simulation import Run, check_steps, delays_in, simulate
@@ -69,7 +68,7 @@ def world_of(scene: Scene, seed: int = 0) -> World | DecisionWorld:
     return World(made.mdp, make("costs", costs, kinds.COSTS, made))
 
 
-Delays = Ints | DelayModel | SeeingModel | None
+Delays = Ints | DelayModel | OutcomeDependentDelay | None
 """The delays that `simulate` accepts."""
 
 
@@ -81,8 +80,8 @@ def delays_of(scene: Scene, world: World | DecisionWorld, seed: int) -> Delays:
     """
     given = _seeded(scene.delays, kinds.DELAYS, _Seeds(seed, DELAYS))
     model = make("delays", given, kinds.DELAYS)
-    if isinstance(model, SeeingModel):
-        return model
+    if not is_oblivious(model):
+        return model  # type: ignore[no-any-return]
     if isinstance(world, DecisionWorld) and (model is None or hasattr(model, "draw")):
         return model  # type: ignore[no-any-return]
     if not hasattr(model, "draw"):

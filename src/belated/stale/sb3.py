@@ -27,7 +27,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.delays import NEVER
-from belated.core.delays.models import DelayModel, NoDelay
+from belated.core.delays.models import NONE, DelayModel
 from belated.stale.corrections import CAP, KINDS, LIMIT, Correction, correct
 from belated.stale.measures import staleness
 from belated.stale.targets import vtrace
@@ -170,7 +170,7 @@ class DelayedPPO(PPO):
         _init_setup_model: bool = True,
         **settings: Any,
     ) -> None:
-        self.delays = NoDelay() if delays is None else delays
+        self.delays = NONE if delays is None else delays
         self.correction, self.cap, self.limit = correction, cap, limit
         self._check()
         if settings.get("rollout_buffer_class") is not None:

@@ -96,23 +96,12 @@ def test_monotone_arrivals_never_overtake(delays):
     assert np.array_equal(arrival, fifo)
 
 
-def test_trace_from_array_and_csv(tmp_path):
+def test_trace_from_array():
     trace = bl.delays.trace([3, 1.0, np.nan, np.inf])
     assert draw(trace, 4).tolist() == [3, 1, bl.NEVER, bl.NEVER]
     with pytest.raises(ValueError, match="at most 4"):
         draw(trace, 5)
     assert draw(bl.delays.trace([3, 1], repeat=True), 5).tolist() == [3, 1, 3, 1, 3]
-    path = tmp_path / "d.csv"
-    path.write_text("id,wait\na,3\nb,\nc,never\nd,12\n")
-    expected = [3, bl.NEVER, bl.NEVER, 12]
-    assert draw(bl.delays.trace(path, column="wait"), 4).tolist() == expected
-    with pytest.raises(ValueError, match="did you mean 'wait'"):
-        bl.delays.trace(path, column="wai")
-    path.write_text("wait\n3\n-1\n")
-    with pytest.raises(ValueError, match="got -1 in line 3"):
-        bl.delays.trace(str(path))
-    with pytest.raises(ValueError, match=r"absent\.csv, which is missing"):
-        bl.delays.trace(tmp_path / "absent.csv")
 
 
 def test_delays_may_depend_on_costs():
@@ -139,7 +128,6 @@ def test_delays_beyond_all_bounds_stay_delays():
     heavy = draw(bl.delays.heavy_tailed(0.01), 1000)
     assert heavy.min() >= 0
     assert heavy.max() == 2**61
-    assert 2**60 < draw(bl.delays.trace([9e8], rate=1e15), 1)[0] < bl.NEVER
 
 
 def test_wrapped_delays_may_depend_on_costs():

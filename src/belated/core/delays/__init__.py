@@ -16,25 +16,36 @@ from belated.core.delays.models import (
     heavy_tailed,
     lost,
     monotone,
+    nightly,
     none,
     poisson,
     uniform,
 )
-from belated.core.delays.nightly import nightly
-from belated.core.delays.recorded import trace
-from belated.core.delays.seen import by_action, by_outcome, delay_of, is_oblivious
-from belated.core.delays.steps import of_episodes, per_step
+from belated.core.delays.outcomes import (
+    OutcomeDependentDelay,
+    PlayedEpisode,
+    by_action,
+    by_outcome,
+    delay_of,
+    is_oblivious,
+    of_episodes,
+    per_step,
+)
+from belated.core.delays.recorded import from_times, trace
 
 __all__ = [
     "NEVER",
     "DelayLine",
     "DelayModel",
+    "OutcomeDependentDelay",
+    "PlayedEpisode",
     "as_delays",
     "bursts",
     "by_action",
     "by_outcome",
     "delay_of",
     "fixed",
+    "from_times",
     "function",
     "geometric",
     "heavy_tailed",

@@ -16,13 +16,15 @@ def as_delays(name: str, value: object) -> Ints:
 
     Args:
         name: the name of the argument, for the error message.
-        value: whole numbers from 0 to `NEVER`, as integers or as floats.
+        value: whole numbers from 0 to `NEVER`, as integers or as floats; None is NaN.
 
     Example:
         >>> bl.delays.as_delays('delays', [0, 3])
         array([0, 3])
     """
     array = np.asarray(value)
+    if array.dtype == object:  # None, or numbers beyond those of NumPy
+        array = checks.numbers(name, value, "(K,)")
     if array.dtype.kind == "f" and array.ndim == 1:
         lost = ~np.isfinite(array) | (array == NEVER)
         numbers = np.where(lost, 0.0, array)

@@ -1,17 +1,15 @@
 """Delay models: they draw the delays of a run.
 
-Each model is a frozen dataclass. Two models with the same parameters are equal, a model prints as
-the call that makes it, and it can be pickled. The functions below (`fixed`, `geometric`, ...) make
-the models.
+Two models with the same parameters are equal, a model prints as the call that makes it, and it can
+be pickled.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from abc import ABC, abstractmethod
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,237 +31,70 @@ class DelayModel(Protocol):
         ...
 
 
-class Printed:
-    """A dataclass that prints as the call of the function that makes it, without defaults."""
+@dataclass(frozen=True, repr=False)
+class Call:
+    """A function below, and the parameters that it was called with.
 
-    __slots__ = ()
-    maker = ""
-    """The name of that function."""
+    Attributes:
+        maker: the name of the function.
+        rule: computes delays; its keyword arguments have the names and defaults of the parameters.
+        parameters: (name, value) for each parameter.
+    """
+
+    maker: str
+    rule: Callable[..., Any]
+    parameters: tuple[tuple[str, Any], ...]
 
     def __repr__(self) -> str:
+        known = inspect.signature(self.rule).parameters
         given = [
-            f"{part.name}={shown(getattr(self, part.name))}"
-            for part in dataclasses.fields(self)  # type: ignore[arg-type]
-            if getattr(self, part.name) != part.default
+            f"{name}={shown(value)}"
+            for name, value in self.parameters
+            if name not in known or value != known[name].default
         ]
         return f"{self.maker}({', '.join(given)})"
+
+
+@dataclass(frozen=True, repr=False)
+class RandomDelays(Call):
+    """A model whose rule draws the delays (K,) from (episodes, rng, costs) and parameters."""
+
+    def draw(self, episodes: int, rng: np.random.Generator, costs: Any = None) -> Ints:
+        """Draw the delays of the episodes 0 to K - 1: (K,)."""
+        checks.generator("rng", rng)
+        n = checks.integer("episodes", episodes, 0, checks.ROOM)
+        drawn: Ints = self.rule(n, rng, costs, **dict(self.parameters))
+        return drawn
 
 
 def shown(value: object) -> str:
     """A parameter as it is printed: 5.0 as 5, 2**62 as NEVER, a function by its name."""
     if isinstance(value, int | float):
-        if value == NEVER:
-            return "NEVER"
-        return repr(value).removesuffix(".0")
+        return "NEVER" if value == NEVER else repr(value).removesuffix(".0")
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(shown, value))}]"
     return str(getattr(value, "__qualname__", repr(value)))
 
 
-class Independent(Printed, ABC):
-    """A model whose delays do not depend on the costs."""
-
-    __slots__ = ()
-
-    def draw(self, episodes: int, rng: np.random.Generator, costs: Any = None) -> Ints:
-        """Draw the delays of the episodes 0 to K - 1: (K,)."""
-        return self._sample(checks.integer("episodes", episodes, 0, checks.ROOM), rng)
-
-    @abstractmethod
-    def _sample(self, n: int, rng: np.random.Generator) -> Ints:
-        """Draw n delays."""
+def model_of(name: str, value: object) -> Any:
+    """Check that a parameter is a model that draws delays before a run."""
+    if not hasattr(value, "draw"):
+        raise ValueError(
+            f"{name} must be a delay model that looks at nothing, such as geometric(20), got "
+            f"{shown(value)}"
+        )
+    return value
 
 
-class Reshaped(Printed, ABC):
-    """A model that changes the delays of another model."""
-
-    __slots__ = ()
-
-    def draw(self, episodes: int, rng: np.random.Generator, costs: Any = None) -> Ints:
-        """Draw the delays of the episodes 0 to K - 1: (K,)."""
-        return self._change(self._inner().draw(episodes, rng, costs), rng)
-
-    @abstractmethod
-    def _inner(self) -> DelayModel:
-        """The model whose delays are changed."""
-
-    @abstractmethod
-    def _change(self, drawn: Ints, rng: np.random.Generator) -> Ints:
-        """The delays after the change."""
+def _made(rule: Callable[..., Ints], /, **parameters: object) -> RandomDelays:
+    return RandomDelays(rule.__name__.strip("_"), rule, tuple(parameters.items()))
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class NoDelay(Independent):
-    """See `none`."""
-
-    maker = "none"
-
-    def _sample(self, n: int, rng: np.random.Generator) -> Ints:
-        return np.zeros(n, dtype=np.int64)
+def _none(n: int, rng: np.random.Generator, costs: Any) -> Ints:
+    return np.zeros(n, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Fixed(Independent):
-    """See `fixed`."""
-
-    delay: int
-    maker = "fixed"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "delay", checks.integer("delay", self.delay, 0, NEVER))
-
-    def _sample(self, n: int, rng: np.random.Generator) -> Ints:
-        return np.full(n, self.delay, dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Uniform(Independent):
-    """See `uniform`."""
-
-    low: int
-    high: int
-    maker = "uniform"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "low", checks.integer("low", self.low, 0, NEVER))
-        object.__setattr__(self, "high", checks.integer("high", self.high, self.low, NEVER))
-
-    def _sample(self, n: int, rng: np.random.Generator) -> Ints:
-        return _generator(rng).integers(self.low, self.high + 1, n)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Geometric(Independent):
-    """See `geometric`."""
-
-    mean: float
-    maker = "geometric"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mean", checks.real("mean", self.mean, 0.0, 1e15))
-
-    def _sample(self, n: int, rng: np.random.Generator) -> Ints:
-        return _generator(rng).geometric(1 / (1 + self.mean), n) - 1
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Poisson(Independent):
-    """See `poisson`."""
-
-    mean: float
-    maker = "poisson"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mean", checks.real("mean", self.mean, 0.0, 1e15))
-
-    def _sample(self, n: int, rng: np.random.Generator) -> Ints:
-        return _generator(rng).poisson(self.mean, n)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class HeavyTailed(Independent):
-    """See `heavy_tailed`."""
-
-    index: float
-    scale: float = 1.0
-    maker = "heavy_tailed"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "index", checks.real("index", self.index, 0.0, above=True))
-        object.__setattr__(self, "scale", checks.real("scale", self.scale, 0.0, above=True))
-
-    def _sample(self, n: int, rng: np.random.Generator) -> Ints:
-        with np.errstate(over="ignore"):
-            drawn = self.scale * _generator(rng).pareto(self.index, n)
-        return np.floor(np.minimum(drawn, float(LARGEST_DRAW))).astype(np.int64)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Lost(Reshaped):
-    """See `lost`."""
-
-    probability: float
-    otherwise: DelayModel = NoDelay()
-    maker = "lost"
-
-    def __post_init__(self) -> None:
-        probability = checks.real("probability", self.probability, 0.0, 1.0)
-        object.__setattr__(self, "probability", probability)
-        _check_model("otherwise", self.otherwise)
-
-    def _inner(self) -> DelayModel:
-        return self.otherwise
-
-    def _change(self, drawn: Ints, rng: np.random.Generator) -> Ints:
-        return np.where(_generator(rng).random(len(drawn)) < self.probability, NEVER, drawn)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Bursts(Reshaped):
-    """See `bursts`."""
-
-    size: int
-    within: DelayModel = NoDelay()
-    maker = "bursts"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "size", checks.integer("size", self.size, 1, 2**40))
-        _check_model("within", self.within)
-
-    def _inner(self) -> DelayModel:
-        return self.within
-
-    def _change(self, drawn: Ints, rng: np.random.Generator) -> Ints:
-        played = np.arange(1, len(drawn) + 1) + drawn
-        held = np.minimum(drawn + (-played) % self.size, NEVER)
-        return np.where(drawn == NEVER, NEVER, held)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Monotone(Reshaped):
-    """See `monotone`."""
-
-    model: DelayModel
-    maker = "monotone"
-
-    def __post_init__(self) -> None:
-        _check_model("model", self.model)
-
-    def _inner(self) -> DelayModel:
-        return self.model
-
-    def _change(self, drawn: Ints, rng: np.random.Generator) -> Ints:
-        episode = np.arange(len(drawn))
-        kept = drawn != NEVER
-        arrival = np.maximum.accumulate(np.where(kept, episode + drawn, -1))
-        return np.where(kept, arrival - episode, NEVER)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class OfCosts(Printed):
-    """See `function`."""
-
-    rule: Rule
-    maker = "function"
-
-    def __post_init__(self) -> None:
-        if not callable(self.rule):
-            raise ValueError(
-                f"rule must be a function of (costs, rng), got {checks.show(self.rule)}"
-            )
-
-    def draw(self, episodes: int, rng: np.random.Generator, costs: Any = None) -> Ints:
-        """Draw the delays of the episodes 0 to K - 1: (K,)."""
-        if costs is None:
-            raise ValueError("costs must be given to a delay model made by function(), got None")
-        drawn = [
-            checks.integer(
-                f"delay of episode {k}", self.rule(costs.at(k), _generator(rng)), 0, NEVER
-            )
-            for k in range(checks.integer("episodes", episodes, 0, checks.ROOM))
-        ]
-        return np.array(drawn, dtype=np.int64)
-
-
-def none() -> NoDelay:
+def none() -> RandomDelays:
     """Feedback arrives at the end of its own episode.
 
     Example:
@@ -271,10 +102,14 @@ def none() -> NoDelay:
         >>> bl.delays.none().draw(4, rng)
         array([0, 0, 0, 0])
     """
-    return NoDelay()
+    return _made(_none)
 
 
-def fixed(delay: int) -> Fixed:
+def _fixed(n: int, rng: np.random.Generator, costs: Any, delay: int) -> Ints:
+    return np.full(n, delay, dtype=np.int64)
+
+
+def fixed(delay: int) -> RandomDelays:
     """Every episode has the same delay.
 
     Example:
@@ -282,10 +117,14 @@ def fixed(delay: int) -> Fixed:
         >>> bl.delays.fixed(3).draw(4, rng)
         array([3, 3, 3, 3])
     """
-    return Fixed(delay)
+    return _made(_fixed, delay=checks.integer("delay", delay, 0, NEVER))
 
 
-def uniform(low: int, high: int) -> Uniform:
+def _uniform(n: int, rng: np.random.Generator, costs: Any, low: int, high: int) -> Ints:
+    return rng.integers(low, high + 1, n)
+
+
+def uniform(low: int, high: int) -> RandomDelays:
     """Delays are uniform on the whole numbers from low to high, both included.
 
     Example:
@@ -294,10 +133,15 @@ def uniform(low: int, high: int) -> Uniform:
         >>> int(drawn.min()), int(drawn.max())
         (1, 3)
     """
-    return Uniform(low, high)
+    low = checks.integer("low", low, 0, NEVER)
+    return _made(_uniform, low=low, high=checks.integer("high", high, low, NEVER))
 
 
-def geometric(mean: float) -> Geometric:
+def _geometric(n: int, rng: np.random.Generator, costs: Any, mean: float) -> Ints:
+    return rng.geometric(1 / (1 + mean), n) - 1
+
+
+def geometric(mean: float) -> RandomDelays:
     """Delays are geometric on 0, 1, 2, ..., with this mean.
 
     Example:
@@ -305,10 +149,14 @@ def geometric(mean: float) -> Geometric:
         >>> len(bl.delays.geometric(mean=5).draw(100, rng))
         100
     """
-    return Geometric(mean)
+    return _made(_geometric, mean=checks.real("mean", mean, 0.0, 1e15))
 
 
-def poisson(mean: float) -> Poisson:
+def _poisson(n: int, rng: np.random.Generator, costs: Any, mean: float) -> Ints:
+    return rng.poisson(mean, n)
+
+
+def poisson(mean: float) -> RandomDelays:
     """Delays are Poisson with this mean.
 
     Example:
@@ -316,10 +164,18 @@ def poisson(mean: float) -> Poisson:
         >>> len(bl.delays.poisson(mean=5).draw(100, rng))
         100
     """
-    return Poisson(mean)
+    return _made(_poisson, mean=checks.real("mean", mean, 0.0, 1e15))
 
 
-def heavy_tailed(index: float, scale: float = 1.0) -> HeavyTailed:
+def _heavy_tailed(
+    n: int, rng: np.random.Generator, costs: Any, index: float, scale: float = 1.0
+) -> Ints:
+    with np.errstate(over="ignore"):
+        drawn = scale * rng.pareto(index, n)
+    return np.floor(np.minimum(drawn, float(LARGEST_DRAW))).astype(np.int64)
+
+
+def heavy_tailed(index: float, scale: float = 1.0) -> RandomDelays:
     """Delays have Pareto tails: P(d >= x) falls like (1 + x / scale) ** -index.
 
     The mean is infinite for an index of at most 1.
@@ -329,10 +185,52 @@ def heavy_tailed(index: float, scale: float = 1.0) -> HeavyTailed:
         >>> len(bl.delays.heavy_tailed(index=1.5).draw(100, rng))
         100
     """
-    return HeavyTailed(index, scale)
+    index = checks.real("index", index, 0.0, above=True)
+    return _made(_heavy_tailed, index=index, scale=checks.real("scale", scale, 0.0, above=True))
 
 
-def lost(probability: float, otherwise: DelayModel | None = None) -> Lost:
+def _nightly(
+    n: int, rng: np.random.Generator, costs: Any, per_day: int, low: int, high: int
+) -> Ints:
+    episodes = np.arange(n)
+    day = episodes // per_day + rng.integers(low, high + 1, n)
+    return (day + 1) * per_day - 1 - episodes
+
+
+def nightly(per_day: int, low: int, high: int) -> RandomDelays:
+    """Outcomes are known `low` to `high` days later and arrive with that night's batch.
+
+    >>> import belated as bl, numpy as np
+    >>> model = bl.delays.nightly(per_day=3, low=0, high=0)
+    >>> model.draw(6, np.random.default_rng(0)).tolist()
+    [2, 1, 0, 2, 1, 0]
+
+    Args:
+        per_day: the number of episodes per day.
+        low: the smallest number of days; 0 is the night of the same day.
+        high: the largest number of days; all numbers from low to high are equally likely.
+    """
+    per_day = checks.integer("per_day", per_day, 1, checks.ROOM)
+    low = checks.integer("low", low, 0, 10**6)
+    high = checks.integer("high", high, low, 10**6)
+    return _made(_nightly, per_day=per_day, low=low, high=high)
+
+
+NONE = none()
+
+
+def _lost(
+    n: int,
+    rng: np.random.Generator,
+    costs: Any,
+    probability: float,
+    otherwise: DelayModel = NONE,
+) -> Ints:
+    drawn = otherwise.draw(n, rng, costs)
+    return np.where(rng.random(n) < probability, NEVER, drawn)
+
+
+def lost(probability: float, otherwise: DelayModel | None = None) -> RandomDelays:
     """Each record is lost with this probability.
 
     Args:
@@ -345,10 +243,21 @@ def lost(probability: float, otherwise: DelayModel | None = None) -> Lost:
         >>> bool(np.all(drawn == bl.NEVER))
         True
     """
-    return Lost(probability, NoDelay() if otherwise is None else otherwise)
+    probability = checks.real("probability", probability, 0.0, 1.0)
+    inner = NONE if otherwise is None else model_of("otherwise", otherwise)
+    return _made(_lost, probability=probability, otherwise=inner)
 
 
-def bursts(size: int, within: DelayModel | None = None) -> Bursts:
+def _bursts(
+    n: int, rng: np.random.Generator, costs: Any, size: int, within: DelayModel = NONE
+) -> Ints:
+    drawn = within.draw(n, rng, costs)
+    played = np.arange(1, n + 1) + drawn
+    held = np.minimum(drawn + (-played) % size, NEVER)
+    return np.where(drawn == NEVER, NEVER, held)
+
+
+def bursts(size: int, within: DelayModel | None = None) -> RandomDelays:
     """Feedback is held until a multiple of `size` episodes has been played, then arrives at once.
 
     Args:
@@ -360,10 +269,19 @@ def bursts(size: int, within: DelayModel | None = None) -> Bursts:
         >>> bl.delays.bursts(size=3).draw(6, rng)
         array([2, 1, 0, 2, 1, 0])
     """
-    return Bursts(size, NoDelay() if within is None else within)
+    inner = NONE if within is None else model_of("within", within)
+    return _made(_bursts, size=checks.integer("size", size, 1, 2**40), within=inner)
 
 
-def monotone(model: DelayModel) -> Monotone:
+def _monotone(n: int, rng: np.random.Generator, costs: Any, model: DelayModel) -> Ints:
+    drawn = model.draw(n, rng, costs)
+    episode = np.arange(n)
+    kept = drawn != NEVER
+    arrival = np.maximum.accumulate(np.where(kept, episode + drawn, -1))
+    return np.where(kept, arrival - episode, NEVER)
+
+
+def monotone(model: DelayModel) -> RandomDelays:
     """Records arrive in order: each waits for the records of all earlier episodes.
 
     Lost records stay lost, and no record waits for them.
@@ -374,28 +292,30 @@ def monotone(model: DelayModel) -> Monotone:
         >>> bool(np.all(np.diff(np.arange(20) + drawn) >= 0))
         True
     """
-    return Monotone(model)
+    return _made(_monotone, model=model_of("model", model))
 
 
-def function(rule: Rule) -> OfCosts:
+def _function(n: int, rng: np.random.Generator, costs: Any, rule: Rule) -> Ints:
+    if costs is None:
+        raise ValueError("costs must be given to a delay model made by function(), got None")
+    drawn = [
+        checks.integer(f"delay of episode {k}", rule(costs.at(k), rng), 0, NEVER) for k in range(n)
+    ]
+    return np.array(drawn, dtype=np.int64)
+
+
+def function(rule: Rule) -> RandomDelays:
     """Delays are any function of the episode's costs.
 
     Args:
         rule: takes the costs of the episode, (1 or H, S, A), and a generator; returns a delay.
 
     Example:
-        >>> model = bl.delays.function(lambda episode, costs: episode % 2)
-        >>> type(model).__name__
-        'OfCosts'
+        >>> model = bl.delays.function(lambda costs, rng: int(costs.mean() > 0.5))
+        >>> world = bl.environments.bandit([0.2, 0.4])
+        >>> model.draw(3, np.random.default_rng(0), world.costs)
+        array([0, 0, 0])
     """
-    return OfCosts(rule)
-
-
-def _generator(rng: object) -> np.random.Generator:
-    checks.instance("rng", rng, np.random.Generator, ", e.g. np.random.default_rng(seed)")
-    return cast(np.random.Generator, rng)
-
-
-def _check_model(name: str, value: object) -> None:
-    if not hasattr(value, "draw"):
-        raise ValueError(f"{name} must be a delay model, got {checks.show(value)}")
+    if not callable(rule):
+        raise ValueError(f"rule must be a function of (costs, rng), got {checks.show(rule)}")
+    return _made(_function, rule=rule)

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.core.delays.seen import Happened
 
 
 def happened(action=0, outcome=0.0, episode=0):
-    return Happened(episode, np.array([action]), np.array([outcome]))
+    return bl.delays.PlayedEpisode(episode, np.array([action]), np.array([outcome]))
 
 
 def test_a_rule_sees_action_and_outcome():
@@ -36,7 +35,7 @@ def test_outcomes_above_a_threshold_have_their_model():
     ("make", "message"),
     [
         (lambda: bl.delays.delay_of(3), "rule must be a function, got 3"),
-        (lambda: bl.delays.by_action([]), "models must be at least one"),
+        (lambda: bl.delays.by_action([]), "models must be a list of delay models"),
         (lambda: bl.delays.by_action([3]), r"models\[0\] must be a delay model.*got 3"),
         (lambda: bl.delays.nightly(0, 1, 3), "per_day must be"),
         (lambda: bl.delays.nightly(10, 3, 1), "high must be"),
