@@ -323,7 +323,7 @@ def test_the_specification_among_the_results_runs_only_with_its_data(tmp_path):
         ("{ file = 3 }", "mine.toml: file must be a path, got 3"),
         ('{ file = "x.csv", sha256 = "abc" }', "mine.toml: sha256 must be 64 letters from 0 to f"),
         ('{ file = "x.csv", md5 = "abc" }', "delays.delays must be a plain value"),
-        ('"nowhere.csv"', "nowhere.csv, which is missing"),
+        ('"nowhere.csv"', "nowhere.csv: No such file"),
     ],
 )
 def test_files_that_cannot_be_are_named(given, message):

@@ -12,13 +12,11 @@ from belated.tabular.parts.explore import FewVisits
 from belated.tabular.parts.regret_matching import RegretMatching
 from belated.tabular.parts.transitions import Bonus, Confidence
 from belated.tabular.parts.update import Softmax
-from belated.tabular.transitions import Transitions
 
 
-def known(told: Told, /) -> Transitions:
+def known(told: Told, /) -> Any:
     """The true transitions."""
-    transitions: Transitions = told.transitions
-    return transitions
+    return told.transitions
 
 
 def weighted(told: Told, /, exploration: float | None = None) -> Weighted:
@@ -33,8 +31,7 @@ def weighted(told: Told, /, exploration: float | None = None) -> Weighted:
 
 def _registry(*makers: Maker) -> Registry:
     named = by_name(*makers).items()
-    kinds = {name: _from_class(m) if isinstance(m, type) else m for name, m in named}
-    return Registry(kinds)
+    return Registry({name: _from_class(m) if isinstance(m, type) else m for name, m in named})
 
 
 def _from_class(part: type) -> Maker:

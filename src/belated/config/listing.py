@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from belated import config as kinds
 from belated.config import agent_parts
 from belated.config.build import Inner
-from belated.config.registry import Maker, Registry, accepted
+from belated.config.registry import accepted
 
 SECTIONS = {
     "Environments": kinds.ENVIRONMENTS,
@@ -47,18 +47,10 @@ class Kind:
 def all_kinds() -> Iterator[Kind]:
     """Every kind, section by section."""
     for section, registry in SECTIONS.items():
-        yield from _kinds(section, registry)
-
-
-def _kinds(section: str, registry: Registry) -> Iterator[Kind]:
-    for name, maker in registry.kinds.items():
-        about = _said(maker)
-        given = tuple(_parameter(item) for item in accepted(maker).values())
-        yield Kind(section, name, about.splitlines()[0], about, given)
-
-
-def _said(maker: Maker) -> str:
-    return inspect.getdoc(maker) or "No description."
+        for name, maker in registry.kinds.items():
+            about = inspect.getdoc(maker) or "No description."
+            given = tuple(_parameter(item) for item in accepted(maker).values())
+            yield Kind(section, name, about.splitlines()[0], about, given)
 
 
 def _parameter(item: inspect.Parameter) -> str:

