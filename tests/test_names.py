@@ -39,6 +39,8 @@ def found(path):
 UNSHOWN = (
     "belated.costs.CostProcess",
     "belated.delays.DelayModel",
+    "belated.delays.OutcomeDependentDelay",
+    "belated.delays.PlayedEpisode",
     "belated.environments.DecisionWorld",
     "belated.environments.Rewards",
     "belated.environments.Visits",

@@ -360,11 +360,12 @@ def simulate(
         )
     rng, process, delays_rng = _seeded(world, seed)
     seeing: Any = None if is_oblivious(delays) else delays
-    if seeing is None:
-        drawn = drawn_delays(delays, episodes, delays_rng, process)  # type: ignore[arg-type]
-    else:  # filled in as episodes are played
-        shaped = (episodes, world.problem.horizon) if is_per_step(delays) else episodes
-        drawn = np.zeros(shaped, dtype=np.int64)
+    size = (episodes, world.problem.horizon) if is_per_step(delays) else episodes
+    drawn = (
+        drawn_delays(delays, episodes, delays_rng, process)  # type: ignore[arg-type]
+        if seeing is None
+        else np.zeros(size, dtype=np.int64)  # filled in as episodes are played
+    )
     check_steps(agent, drawn)
 
     mdp = world.mdp

@@ -312,9 +312,8 @@ def function(rule: Rule) -> RandomDelays:
 
     Example:
         >>> model = bl.delays.function(lambda costs, rng: int(costs.mean() > 0.5))
-        >>> world = bl.environments.bandit([0.2, 0.4])
-        >>> model.draw(3, np.random.default_rng(0), world.costs)
-        array([0, 0, 0])
+        >>> model.draw(3, np.random.default_rng(0), bl.costs.fixed(np.full((1, 2, 2), 0.7)))
+        array([1, 1, 1])
     """
     if not callable(rule):
         raise ValueError(f"rule must be a function of (costs, rng), got {checks.show(rule)}")
