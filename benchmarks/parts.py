@@ -18,4 +18,4 @@ def late(mean: float) -> Part:
 def switches(count: int, every: int, seed: int, noise: str | None = "bernoulli") -> Part:
     """Costs that switch among several cost functions."""
     given = {} if noise is None else {"noise": noise}
-    return part("switching", count=count, every=every, seed=seed, **given)
+    return part("random_switching", count=count, every=every, seed=seed, **given)

@@ -181,9 +181,13 @@ def suite_tuning() -> Experiment:
         information="bandit",
         cases=(
             Case("noise"),
-            Case("switches", costs=part("switching", every=700, seed=103), delays=late(20)),
-            Case("drift", costs=part("drifting", count=3, every=600, seed=105), delays=late(30)),
-            Case("fast cycle", costs=part("switching", every=7, seed=107)),
+            Case("switches", costs=part("random_switching", every=700, seed=103), delays=late(20)),
+            Case(
+                "drift",
+                costs=part("random_drifting", count=3, every=600, seed=105),
+                delays=late(30),
+            ),
+            Case("fast cycle", costs=part("random_switching", every=7, seed=107)),
             Case("goal", environment=_grid(4, 10), delays=late(20)),
             Case(
                 "moving goal",
@@ -268,20 +272,20 @@ def _bandit(K: int) -> tuple[Case, ...]:
         Case(
             "drift, fixed delay of 30",
             _mdp(11, 3, 7, 308),
-            part("drifting", count=3, every=K // 4, seed=13),
+            part("random_drifting", count=3, every=K // 4, seed=13),
             part("fixed", delay=30),
         ),
         Case(
             "drift, lost",
             _mdp(6, 2, 9, 309),
-            part("drifting", count=2, every=int(0.4 * K), seed=14, noise="bernoulli"),
+            part("random_drifting", count=2, every=int(0.4 * K), seed=14, noise="bernoulli"),
             _lost(0.2, 10),
         ),
         Case("fast cycle", _mdp(12, 3, 6, 310), switches(3, 8, 15, None), late(15)),
         Case(
             "random walk, heavy tails",
             _mdp(7, 5, 5, 311),
-            part("walking", step=0.02, seed=16),
+            part("random_walking", step=0.02, seed=16),
             _heavy(1.3),
         ),
         Case(
@@ -350,11 +354,13 @@ def _full(K: int) -> tuple[Case, ...]:
         Case(
             "drift, lost",
             _mdp(11, 3, 7, 325),
-            part("drifting", count=2, every=K // 3, seed=23),
+            part("random_drifting", count=2, every=K // 3, seed=23),
             _lost(0.2, 20),
         ),
         Case("fast cycle", _mdp(6, 2, 9, 326), switches(2, 5, 24, None), late(20)),
-        Case("random walk", _mdp(15, 3, 8, 327), part("walking", step=0.01, seed=25), late(30)),
+        Case(
+            "random walk", _mdp(15, 3, 8, 327), part("random_walking", step=0.01, seed=25), late(30)
+        ),
         Case("hidden improvement, flights", _mdp(12, 3, 6, 328), _better(K, 26), part("flights")),
         Case("goal, fixed delay of 40", _grid(7, 22), delays=part("fixed", delay=40)),
         Case(

@@ -330,3 +330,14 @@ def test_the_library_does_not_import_the_lab(tmp_path):
     )
     assert "belated.lab" not in done.stdout
     assert "polars" not in done.stdout
+
+
+def test_another_first_seed_and_some_of_the_cases(tmp_path, capsys):
+    command = ["run", "grid-delay", "--first-seed", "40", "--seeds", "1", "--episodes", "12"]
+    command += ["--case", "mean 8", "--only", "full, known", "--engine", "here"]
+    assert cli.main([*command, "--out", str(tmp_path / "out")]) == 0
+    rows = Results(tmp_path / "out").rows
+    assert set(rows["seed"]) == {40}
+    assert set(rows["case"]) == {"mean 8"}
+    assert cli.main([*command[:2], "--case", "mean 9"]) == 2
+    assert "--case must be one of 'mean 0', 'mean 2', 'mean 8'" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-SERVICE = ("serve", "token", "extract", "warm", "export", "evaluate", "action")
+SERVICE = ("serve", "warmup", "token", "extract", "warm", "export", "evaluate", "action")
 STOPPED = "belated: stopped; run the same command to continue"
 
 

@@ -153,6 +153,8 @@ def run(
     *,
     seeds: Whole | None = None,
     episodes: Whole | None = None,
+    first_seed: Whole | None = None,
+    case: Annotated[list[str] | None, Parameter(negative="")] = None,
     jobs: Whole | None = None,
     engine: str = "local",
     out_dir: Annotated[Path | None, Parameter(name="--out")] = None,
@@ -165,6 +167,8 @@ def run(
         experiment: A name from `belated list`, a TOML file, or a module:function that returns one.
         seeds: Number of repetitions, instead of the experiment's.
         episodes: Episodes per run, instead of the experiment's.
+        first_seed: The first seed, instead of the experiment's.
+        case: A case to run, leaving the others out of the experiment; may be given again.
         jobs: Number of runs at once; all cores by default.
         engine: local (processes on this machine), ray (the cluster at RAY_ADDRESS, else one
             that is started here), dask (the one at DASK_SCHEDULER_ADDRESS), or here (this
@@ -180,7 +184,8 @@ def run(
 
     with _input():
         found, source = _find(experiment)
-        chosen = _changed(found, seeds, episodes)
+        given = {"seeds": seeds, "first_seed": first_seed, "episodes": episodes}
+        chosen = _changed(found, {key: n for key, n in given.items() if n is not None}, case)
         if no_own_code and (own := own_code(chosen)):
             raise ValueError(f"{own[0]} is code, which --no-own-code refuses to run")
         directory = out_dir or Path("out") / slug(chosen.name)
@@ -417,19 +422,30 @@ def _find(name: str) -> tuple[Experiment, str]:
     return named(name), ""
 
 
-def _changed(experiment: Experiment, seeds: int | None, episodes: int | None) -> Experiment:
-    changes: dict[str, object] = {}
-    if seeds is not None:
-        changes["seeds"] = seeds
-    if episodes is not None:
-        own = [case for case in experiment.cases if case.episodes is not None]
-        if own:
-            raise ValueError(
-                f"--episodes must be left out if cases have their own, got {episodes} for "
-                f"{experiment.name} with episodes = {own[0].episodes} in {own[0].name!r}"
-            )
-        changes["episodes"] = episodes
-    return dataclasses.replace(experiment, **changes)  # type: ignore[arg-type]
+def _changed(
+    experiment: Experiment, changes: dict[str, Any], cases: Sequence[str] | None
+) -> Experiment:
+    """The experiment with other numbers, and with these of its cases only."""
+    if cases is not None:
+        names = [case.name for case in experiment.cases]
+        kept = [checks.choice("--case", name, names) for name in cases]
+        changes["cases"] = tuple(case for case in experiment.cases if case.name in kept)
+        agents = []
+        for one in experiment.agents:
+            own = None if one.cases is None else tuple(c for c in one.cases if c in kept)
+            if own is None or own:
+                agents.append(dataclasses.replace(one, cases=own))
+        changes["agents"] = tuple(agents)
+        if len(changes["cases"]) < 2 and experiment.against in ("episodes", "total_delay", "score"):
+            changes["against"] = None  # there is nothing to compare over
+    own_episodes = [case for case in experiment.cases if case.episodes is not None]
+    if "episodes" in changes and own_episodes:
+        first = own_episodes[0]
+        raise ValueError(
+            f"--episodes must be left out if cases have their own, got {changes['episodes']} for "
+            f"{experiment.name} with episodes = {first.episodes} in {first.name!r}"
+        )
+    return dataclasses.replace(experiment, **changes)
 
 
 def _print(table: Table) -> None:

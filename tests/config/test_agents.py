@@ -8,7 +8,7 @@ import pytest
 import belated as bl
 from belated.config import AGENTS
 from belated.config.build import make
-from belated.lab import Experiment, Learner, Told, named, part
+from belated.lab import Experiment, Learner, RunBrief, named, part
 from belated.lab.task import agent_of, delays_of, world_of
 
 TUNED = part("softmax", learning_rate="tuned")
@@ -19,7 +19,7 @@ DELAYS = np.array([2, 0, 50, 1, 1, 0, 3, 0, 0, 0])
 
 
 def made(kind, information="full", paths="late", **parameters):
-    told = Told(WORLD.problem, information, paths, WORLD.mdp.transitions, DELAYS)
+    told = RunBrief(WORLD.problem, information, paths, WORLD.mdp.transitions, DELAYS)
     return make("agent", part(kind, **parameters), AGENTS, told)
 
 
@@ -86,7 +86,7 @@ def test_oreps_may_project_on_arrival_only():
 
 def test_dapo_is_tuned_and_scaled():
     world = bl.environments.random_mdp(3, 2, 4)
-    told = Told(world.problem, "bandit", "late", world.mdp.transitions, np.full(10, 2))
+    told = RunBrief(world.problem, "bandit", "late", world.mdp.transitions, np.full(10, 2))
 
     def made(kind, **parameters):
         return make("agent", part(kind, **parameters), AGENTS, told)
@@ -114,7 +114,7 @@ def test_dapo_is_tuned_and_scaled():
 
 def test_agents_on_measures_are_tuned_and_scaled():
     world = bl.environments.random_mdp(3, 2, 4)
-    told = Told(world.problem, "bandit", "late", world.mdp.transitions, np.full(10, 2))
+    told = RunBrief(world.problem, "bandit", "late", world.mdp.transitions, np.full(10, 2))
 
     def made(kind, **parameters):
         return make("agent", part(kind, **parameters), AGENTS, told).configuration()

@@ -1,11 +1,14 @@
 """Cost processes of the lab follow their formulas, and flights give recorded delays."""
 
+import inspect
+
 import numpy as np
 import pytest
 
 import belated as bl
 from belated import config as kinds
 from belated.config.build import make
+from belated.config.registry import accepted
 from belated.lab import part
 
 WORLD = bl.environments.random_mdp(states=6, actions=3, horizon=4)
@@ -21,14 +24,14 @@ def drawn(seed, count):
 
 
 def test_switching_takes_turns():
-    costs = process("switching", count=3, every=4, seed=5)
+    costs = process("random_switching", count=3, every=4, seed=5)
     functions = drawn(5, 3)
     for k in range(30):
         np.testing.assert_array_equal(costs.at(k), functions[k // 4 % 3])
 
 
 def test_drifting_is_on_the_line_between_two():
-    costs = process("drifting", count=2, every=10, seed=6)
+    costs = process("random_drifting", count=2, every=10, seed=6)
     a, b = drawn(6, 2)
     np.testing.assert_allclose(costs.at(3), 0.7 * a + 0.3 * b)
     np.testing.assert_allclose(costs.at(18), 0.2 * b + 0.8 * a)
@@ -49,7 +52,7 @@ def test_the_worst_action_becomes_the_best_and_stays():
 
 
 def test_walking_begins_where_the_seed_says_and_moves_by_small_steps():
-    costs = process("walking", step=0.02, seed=3).seeded(8)
+    costs = process("random_walking", step=0.02, seed=3).seeded(8)
     np.testing.assert_allclose(costs.at(0), drawn(3, 1)[0], atol=1e-12)
     path = np.array([costs.at(k) for k in range(600)])
     moves = np.abs(np.diff(path, axis=0))
@@ -58,7 +61,7 @@ def test_walking_begins_where_the_seed_says_and_moves_by_small_steps():
     assert path.max() <= 1
 
 
-@pytest.mark.parametrize("kind", ["switching", "drifting", "walking"])
+@pytest.mark.parametrize("kind", ["random_switching", "random_drifting", "random_walking"])
 def test_noise_is_around_the_process(kind):
     exact = process(kind, seed=2).seeded(5)
     noisy = process(kind, seed=2, noise="bernoulli").seeded(4)
@@ -75,3 +78,13 @@ def test_flights_report_hours_later_and_some_never():
     assert 0.01 < lost.mean() < 0.03
     assert 7 <= np.median(delays[~lost]) <= 10
     np.testing.assert_array_equal(delays[:1500], delays[1500:3000])
+
+
+def test_a_kind_and_a_function_of_the_same_name_have_the_same_arguments():
+    """Besides the sizes of the world, which the lab hands over."""
+    rooms = {bl.costs: kinds.COSTS, bl.delays: kinds.DELAYS, bl.environments: kinds.ENVIRONMENTS}
+    for room, registry in rooms.items():
+        for name, maker in registry.kinds.items():
+            function = getattr(room, name, maker)
+            own = set(inspect.signature(function).parameters)
+            assert maker is function or set(accepted(maker)) == own - {"states", "actions"}, name

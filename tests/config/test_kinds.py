@@ -12,7 +12,7 @@ from belated.config import agent_parts, scenes
 from belated.config.build import make
 from belated.config.part import read, table
 from belated.config.registry import Registry, check
-from belated.lab import Told, part, toml
+from belated.lab import RunBrief, part, toml
 from belated.lab.spec import Experiment, Learner
 from belated.lab.task import agent_of, delays_of, rehearse, world_of
 
@@ -65,12 +65,12 @@ KINDS = {
         kinds.COSTS,
         {
             "blocks": {"length": 3},
-            "drifting": {"count": 3, "every": 4, "noise": "uniform"},
+            "random_drifting": {"count": 3, "every": 4, "noise": "uniform"},
             "improving": {"at": 3, "share": 0.5},
             "moving_goal": {"size": 3, "goals": [[2, 2], [0, 2]], "every": 4},
             "random": {},
-            "switching": {"every": 2, "noise": "bernoulli"},
-            "walking": {"step": 0.1, "seed": 2},
+            "random_switching": {"every": 2, "noise": "bernoulli"},
+            "random_walking": {"step": 0.1, "seed": 2},
         },
     ),
     "agent": (
@@ -218,7 +218,7 @@ def test_a_part_may_hold_a_list_of_parts():
 def test_a_tuned_rate_is_only_for_agents_that_can_be_tuned():
     world = bl.environments.chain()
     delays = np.zeros(3, dtype=np.int64)
-    told = Told(world.problem, "full", "late", world.mdp.transitions, delays)
+    told = RunBrief(world.problem, "full", "late", world.mdp.transitions, delays)
     with pytest.raises(
         ValueError, match=r'update\.learning_rate must be a number here, got "tuned"'
     ):

@@ -19,19 +19,19 @@ from belated.lab.task import agent_of, delays_of, rehearse, world_of
 MODULE = """
 import numpy as np
 import belated as bl
-from belated.lab import Told
+from belated.lab import RunBrief
 from recorder import Recorder
 
-def uniform(told: Told):
+def uniform(told: RunBrief):
     return Recorder(told.problem, uses_paths=False)
 
-def cautious(told: Told, /, *, agent, scale=1.0):
+def cautious(told: RunBrief, /, *, agent, scale=1.0):
     return agent(told)
 
-def wide(told: Told, factor):
+def wide(told: RunBrief, factor):
     return bl.parts.Confidence(radius_scale=factor * told.problem.horizon)
 
-def half(told: Told):
+def half(told: RunBrief):
     return bl.parts.Softmax(learning_rate=0.5)
 
 def corridor(length=3):
@@ -43,16 +43,16 @@ def dear(world, cost):
 def slow_if_dear(most):
     return bl.delays.function(lambda costs, rng: int(most * costs.mean()))
 
-def no_agent(told: Told, /):
+def no_agent(told: RunBrief, /):
     return 3
 
-def seer(told: Told):
+def seer(told: RunBrief):
     return Recorder(told.problem, "bandit", uses_paths=False)
 
-def broken(told: Told):
+def broken(told: RunBrief):
     return {}["x"]
 
-def leaves(told: Told):
+def leaves(told: RunBrief):
     raise SystemExit(4)
 
 def forgetful(most):

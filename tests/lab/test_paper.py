@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from belated.lab import Learner, Told, exact, named, part, run, statistics, store
+from belated.lab import Learner, RunBrief, exact, named, part, run, statistics, store
 from belated.lab.task import delays_of, world_of
 from limits import FULL
 
@@ -148,7 +148,7 @@ def test_tuned_full_information_agents_stay_under_the_exact_bound(tmp_path):
         world = world_of(scene)
         for seed in range(2):
             delays = delays_of(scene, world, seed)
-            told = Told(world.problem, "full", "late", world.mdp.transitions, delays)
+            told = RunBrief(world.problem, "full", "late", world.mdp.transitions, delays)
             H, S, A = world.problem.shape
             K, D = told.episodes, told.total_delay
             oreps = np.sqrt(2 * np.log(S * A) / (K + 3 * D))

@@ -10,7 +10,7 @@ import pytest
 import belated as bl
 from belated import cli
 from belated.config import user_code as own
-from belated.lab import Results, RunsFailed, Told, experiment, part, run
+from belated.lab import Results, RunBrief, RunsFailed, experiment, part, run
 from belated.lab.run import execute
 from config.test_own import MODULE
 from lab.small import TINY, files
@@ -22,7 +22,7 @@ def corridor(length=3):
     return bl.environments.chain(states=length, horizon=4)
 
 
-def known(told: Told, rate=0.5):
+def known(told: RunBrief, rate=0.5):
     update = bl.parts.Softmax(learning_rate=rate)
     return bl.DelayedOPPO(told.problem, transitions=told.transitions, update=update)
 

@@ -8,7 +8,7 @@ import pytest
 
 import belated as bl
 from belated import lab
-from belated.config.briefing import Told
+from belated.config.briefing import RunBrief
 from belated.lab import named, toml
 from belated.lab.spec import Task
 from belated.lab.task import delays_of, perform, rehearse, world_of
@@ -54,7 +54,7 @@ def test_an_agent_that_must_know_the_delays_is_refused():
     )
     with pytest.raises(ValueError, match="delays must not depend on what happens for an agent"):
         rehearse(toml.loads(text))
-    told = Told(bl.Problem(1, 2, 1), "bandit", "late", None, None, length=7)
+    told = RunBrief(bl.Problem(1, 2, 1), "bandit", "late", None, None, length=7)
     assert told.episodes == 7
     with pytest.raises(ValueError, match="told the largest delay"):
         told.largest("realised")

@@ -192,7 +192,11 @@ def test_a_mistake_gets_one_line_with_key_value_and_what_is_allowed(right, wrong
         ("costs", part("moving_goal", size=3, goals=[[1]], every=2), r"costs\.goals\[0\] must be"),
         ("environment", part("gymnasium", env="x", horizon=3), r"environment[.:] ?.*x"),
         ("environment", part("gridworld", size=10**9), r"environment\.size must make arrays of"),
-        ("costs", part("switching", count=10**9), r"costs\.count must make arrays of at most"),
+        (
+            "costs",
+            part("random_switching", count=10**9),
+            r"costs\.count must make arrays of at most",
+        ),
     ],
 )
 def test_what_a_part_raises_is_one_line_with_its_key(place, made, says):

@@ -72,7 +72,11 @@ def test_the_suite_has_cases_of_both_kinds():
     kinds = {case.delays.kind for case in whole.cases if case.delays}
     assert {"geometric", "fixed", "heavy_tailed", "lost", "bursts", "flights"} <= kinds
     processes = {case.costs.kind for case in whole.cases if case.costs}
-    assert {"switching", "drifting", "improving", "walking", "moving_goal", "blocks"} <= processes
+    assert {f"random_{name}" for name in ("switching", "drifting", "walking")} | {
+        "improving",
+        "moving_goal",
+        "blocks",
+    } <= processes
 
 
 def test_the_quick_suite_is_a_part_of_the_suite():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from belated.config.briefing import Told, in_numbers
+from belated.config.briefing import RunBrief, in_numbers
 from belated.config.registry import Maker, Registry, by_name, like
 from belated.tabular.parts.costs import Averaged, Revealed, Weighted
 from belated.tabular.parts.explore import FewVisits
@@ -14,12 +14,12 @@ from belated.tabular.parts.transitions import Bonus, Confidence
 from belated.tabular.parts.update import Softmax
 
 
-def known(told: Told, /) -> Any:
+def known(told: RunBrief, /) -> Any:
     """The true transitions."""
     return told.transitions
 
 
-def weighted(told: Told, /, exploration: float | None = None) -> Weighted:
+def weighted(told: RunBrief, /, exploration: float | None = None) -> Weighted:
     """Bandit feedback, any costs: importance weights.
 
     If the learning rate is tuned and no exploration is given, the exploration is tuned too.
@@ -35,7 +35,7 @@ def _registry(*makers: Maker) -> Registry:
 
 
 def _from_class(part: type) -> Maker:
-    def made(told: Told, /, **given: Any) -> Any:
+    def made(told: RunBrief, /, **given: Any) -> Any:
         return part(**in_numbers(told, given))
 
     return like(part, made, inspect.signature(part).parameters.values())

@@ -1,7 +1,7 @@
-"""Agents by kind, made from a `Told`: what an agent of the run may know.
+"""Agents by kind, made from a `RunBrief`: what an agent of the run may know.
 
 A kind takes the arguments of the agent's constructor, and its learning rate is "tuned" by default
-if the agent has a row of tuning. Wrappers change the `Told` for the agent inside: the copies of
+if the agent has a row of tuning. Wrappers change the `RunBrief` for the agent inside: the copies of
 `parallel` know their share of the episodes and no delays.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from belated import names
 from belated.advice import recommend
 from belated.config.agent_parts import PARTS
-from belated.config.briefing import TUNES, Told, in_numbers
+from belated.config.briefing import TUNES, RunBrief, in_numbers
 from belated.config.build import Inner
 from belated.config.part import Part
 from belated.config.registry import Maker, Registry, by_name, like
@@ -49,13 +49,13 @@ COSTS = {"full": "revealed", "bandit": "weighted"}
 def from_constructor(agent: Maker, *told_of: str, **changed: Any) -> Maker:
     """The kind of an agent.
 
-    told_of: arguments that are taken from the `Told`, by name. changed: see `CHANGED`.
+    told_of: arguments that are taken from the `RunBrief`, by name. changed: see `CHANGED`.
     """
     own = inspect.signature(agent).parameters
     if "learning_rate" in own and hasattr(agent, "setting"):
         changed["learning_rate"] = "tuned"
 
-    def made(told: Told, /, **given: Any) -> Any:
+    def made(told: RunBrief, /, **given: Any) -> Any:
         values = {**defaults, **given, **{name: getattr(told, name) for name in told_of}}
         others = {p.name: values.pop(p.name) for p in extra}
         if values.get("costs", "given") is None:
@@ -89,7 +89,7 @@ def _inner(name: str, default: Any) -> Any:
     return Inner(name, Part(kind), PARTS[name])
 
 
-def _made(agent: Maker, told: Told, values: Mapping[str, Any]) -> Any:
+def _made(agent: Maker, told: RunBrief, values: Mapping[str, Any]) -> Any:
     """Call the constructor; in a service, agents for decisions know only their problem."""
     given = {name: v(told) if isinstance(v, Inner) else v for name, v in values.items()}
     return agent(getattr(told, "problem", told), **in_numbers(told, given))
@@ -101,8 +101,10 @@ def _asks(values: Mapping[str, Any]) -> bool:
     return inside or TUNES in values.items()
 
 
-def _tuned(told: Told, agent: Maker, values: Mapping[str, Any], others: Mapping[str, Any]) -> Told:
-    """The `Told` of an agent that is tuned for its own setting and the K and D of the run."""
+def _tuned(
+    told: RunBrief, agent: Maker, values: Mapping[str, Any], others: Mapping[str, Any]
+) -> RunBrief:
+    """The `RunBrief` of an agent that is tuned for its own setting and the K and D of the run."""
     K, D = told.episodes, told.total_delay
     setting = _made(agent, replace(told, tuned=UNTUNED), values).setting(told.paths)
     largest = others.get("max_delay")
@@ -111,31 +113,31 @@ def _tuned(told: Told, agent: Maker, values: Mapping[str, Any], others: Mapping[
     return replace(told, tuned=setting.printed_at(told.problem, K, D, largest))
 
 
-def lazy(told: Told, /, agent: Inner, alpha: float) -> Agent:
+def lazy(told: RunBrief, /, agent: Inner, alpha: float) -> Agent:
     """`belated.wrappers.Lazy`: feedback is used when a count has grown by 1 / alpha."""
     return Lazy(agent(told), alpha)
 
 
-def parallel(told: Told, /, agent: Inner, max_delay: int | str = "realised") -> Agent:
+def parallel(told: RunBrief, /, agent: Inner, max_delay: int | str = "realised") -> Agent:
     """`belated.wrappers.Parallel`: copies that take turns, each tuned for its share of episodes."""
     copies = 1 + checks.integer("max_delay", told.largest(max_delay), 0)
     share = told.undelayed(math.ceil(told.episodes / copies))
     return Parallel(lambda: agent(share), copies - 1)
 
 
-def bold(told: Told, /, agent: Inner) -> Agent:
+def bold(told: RunBrief, /, agent: Inner) -> Agent:
     """`belated.wrappers.Bold`: copies made when needed, each tuned for all episodes."""
     return Bold(lambda: agent(told.undelayed(told.episodes)))
 
 
-def pipeline(told: Told, /, agent: Inner, max_delay: int | str = "realised") -> Agent:
+def pipeline(told: RunBrief, /, agent: Inner, max_delay: int | str = "realised") -> Agent:
     """`belated.wrappers.Pipeline`: feedback is held back until it has the largest delay."""
     largest = checks.integer("max_delay", told.largest(max_delay), 0)
     equal = replace(told, delays=np.full(told.episodes, largest, dtype=np.int64))
     return Pipeline(agent(equal), largest, paths=told.paths)
 
 
-def skipping(told: Told, /, agent: Inner, threshold: float | str = "tuned") -> Agent:
+def skipping(told: RunBrief, /, agent: Inner, threshold: float | str = "tuned") -> Agent:
     """`belated.wrappers.Skipping`: feedback with a delay above the threshold is not used."""
     inside = agent(told)
     if isinstance(threshold, str):
@@ -147,12 +149,12 @@ def skipping(told: Told, /, agent: Inner, threshold: float | str = "tuned") -> A
     return Skipping(inside, threshold)
 
 
-def doubling(told: Told, /, agent: Inner) -> Agent:
+def doubling(told: RunBrief, /, agent: Inner) -> Agent:
     """`belated.wrappers.Doubling`: new parameters whenever the estimate of K and D has doubled."""
     return Doubling(cast(Restartable, agent(told)), paths=told.paths)
 
 
-def doubling_ftrl(told: Told, /, agent: Inner, totals: Literal["known"] | None = None) -> Agent:
+def doubling_ftrl(told: RunBrief, /, agent: Inner, totals: Literal["known"] | None = None) -> Agent:
     """`ftrl` with its paper's constants: new ones whenever the largest delay has doubled.
 
     totals: K and D may be "known"; otherwise they are doubled too.
@@ -162,7 +164,7 @@ def doubling_ftrl(told: Told, /, agent: Inner, totals: Literal["known"] | None =
 
 
 def recommended(
-    told: Told,
+    told: RunBrief,
     /,
     transitions: Inner | None = None,
     aim: Literal["practice", "guarantee"] = "practice",

@@ -34,7 +34,7 @@ TUNES = ("learning_rate", "tuned")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
+class RunBrief:
     """What an agent of a run may know; a function that makes an agent uses what it should know.
 
     Attributes:
@@ -97,12 +97,12 @@ class Told:
             )
         return self.delays
 
-    def undelayed(self, episodes: int) -> Told:
+    def undelayed(self, episodes: int) -> RunBrief:
         """The same for a learner of this many episodes without delays."""
         return replace(self, delays=np.zeros(episodes, dtype=np.int64))
 
 
-def in_numbers(told: Told, values: Mapping[str, Any]) -> dict[str, Any]:
+def in_numbers(told: RunBrief, values: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters with numbers in place of words; `scale` is a factor on a tuned learning rate."""
     asked = {name for name, _ in WORDS}
     words = {n: v for n, v in values.items() if n in asked and isinstance(v, str)}

@@ -27,7 +27,7 @@ from belated.config.user_code import is_session
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """A part inside an agent, as a function of a `Told`."""
+    """A part inside an agent, as a function of a `RunBrief`."""
 
     key: str
     part: Part

@@ -46,7 +46,7 @@ def by_name(*makers: Maker) -> dict[str, Maker]:
 
 
 def like(described: Maker, function: Maker, parameters: Iterable[inspect.Parameter]) -> Maker:
-    """A kind: a function of a `Told` with these parameters, with the description of another."""
+    """A kind: a function of a `RunBrief` with these parameters, with the description of another."""
     told = inspect.Parameter("told", inspect.Parameter.POSITIONAL_ONLY)
     given = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters]
     function.__signature__ = inspect.Signature([told, *given])  # type: ignore[attr-defined]

@@ -50,9 +50,9 @@ def _pair(name: str, value: object) -> tuple[int, int]:
     return first, second
 
 
-def blocks(world: World, /, length: int) -> costs.CostProcess:
+def blocks(world: World, /, length: int, seed: int | None = None) -> costs.CostProcess:
     """Costs 0 or 1, drawn anew for each action every `length` episodes."""
-    return costs.blocks(world.problem.states, world.problem.actions, length)
+    return costs.blocks(world.problem.states, world.problem.actions, length, seed)
 
 
 def random(
@@ -70,14 +70,14 @@ def random(
     return costs.stochastic(low + (high - low) * means, noise=noise)
 
 
-def switching(
+def random_switching(
     world: World, /, count: int = 2, every: int = 700, seed: int = 0, noise: str | None = None
 ) -> costs.CostProcess:
     """c_k = m_i with i = floor(k / every) mod count; each m_i(s, a) uniform on [0, 1]."""
     return _around(costs.switching(_drawn(world, count, seed), every), noise)
 
 
-def drifting(
+def random_drifting(
     world: World, /, count: int = 2, every: int = 700, seed: int = 0, noise: str | None = None
 ) -> costs.CostProcess:
     """c_k interpolated linearly from m_i to m_(i+1), cyclically; each m_i uniform on [0, 1]."""
@@ -106,7 +106,7 @@ def improving(
     return _around(costs.changing([before, after], [at]), noise)
 
 
-def walking(
+def random_walking(
     world: World, /, step: float = 0.02, seed: int = 0, noise: str | None = None
 ) -> costs.CostProcess:
     """c_(k+1) = c_k + step N(0, 1), reflected at 0 and 1; c_0(s, a) uniform on [0, 1]."""
@@ -190,7 +190,17 @@ ENVIRONMENTS = Registry(
     | by_name(environments.lock, environments.random_mdp, environments.signals)
     | DECISIONS
 )
-COSTS = Registry(by_name(blocks, drifting, improving, moving_goal, random, switching, walking))
+COSTS = Registry(
+    by_name(
+        blocks,
+        improving,
+        moving_goal,
+        random,
+        random_drifting,
+        random_switching,
+        random_walking,
+    )
+)
 DELAYS = Registry(
     by_name(
         delays.bursts,

@@ -10,7 +10,7 @@ The same from a shell: `belated --help`.
 import importlib
 
 try:
-    from belated.config.briefing import Told
+    from belated.config.briefing import RunBrief
     from belated.config.part import Part, part
     from belated.lab.catalogue import EXPERIMENTS, named
     from belated.lab.results import Results
@@ -32,9 +32,9 @@ __all__ = [
     "Learner",
     "Part",
     "Results",
+    "RunBrief",
     "RunsFailed",
     "Select",
-    "Told",
     "dumps",
     "experiment",
     "named",

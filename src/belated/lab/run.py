@@ -48,8 +48,8 @@ def experiment(
 
     Args:
         environment: a kind, `lab.part(kind, ...)`, or a function that returns a world.
-        agents: by name: a kind, a part, or a function of a `lab.Told` that returns an agent; or a
-            list of `lab.Learner`.
+        agents: by name: a kind, a part, or a function of a `lab.RunBrief` that returns an agent;
+            or a list of `lab.Learner`.
         delays: a kind, a part, or a function that returns a delay model.
         costs: None for those of the environment; a kind, a part, or a function of the world.
         name: the name of the experiment.

@@ -31,7 +31,7 @@ import numpy as np
 import polars as pl
 
 from belated import config as kinds
-from belated.config.briefing import Told
+from belated.config.briefing import RunBrief
 from belated.config.build import make
 from belated.config.file import as_content
 from belated.config.part import Part, as_part, table
@@ -100,7 +100,7 @@ def agent_of(
 ) -> Agent:
     """A fresh agent for the world and the delays of a case and a seed."""
     seeds = _Seeds(seed, AGENT)
-    told = Told(
+    told = RunBrief(
         world.problem,
         experiment.information_of(learner, case),
         experiment.paths_of(learner),

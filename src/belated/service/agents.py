@@ -17,7 +17,7 @@ from belated.core.contract import Agent, Information, Problem, check_fresh
 
 
 class Served:
-    """What an agent of a service knows, in place of `Told`."""
+    """What an agent of a service knows, in place of `RunBrief`."""
 
     paths = "late"
     tuned = None
