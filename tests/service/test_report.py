@@ -43,7 +43,7 @@ def test_the_report_counts_what_was_decided_and_what_came(tmp_path):
     for a, row in enumerate(told["actions"]):
         assert (row["name"], row["plays"]) == (MAIL["actions"][a], (actions == a).sum())
         assert row["reports"] == row["plays"]
-        assert row["mean"] == pytest.approx([1.0, 3.0][a])
+        assert row["mean"] == pytest.approx([1.0, 3.0][a], abs=0.2)  # for all visitors
         assert row["low"] < row["mean"] < row["high"]
         assert row["share"] == row["recent_share"] == pytest.approx((actions == a).mean())
     assert sum(row["probability"] for row in told["actions"]) == pytest.approx(1.0)
