@@ -316,3 +316,58 @@ def test_runs_that_no_memory_can_hold():
         lambda: bl.delays.geometric(2).draw(2**40, rng),
     ):
         assert "to 1073741824, got 1099511627776" in refuses("episodes", call)
+
+
+LIFTED = 0.2 + 0.4 + 0.3 + 0.1
+"""A sum of 1 that rounding lifts above 1."""
+
+
+def test_probabilities_that_rounding_lifted_above_1_are_1():
+    assert LIFTED > 1.0
+    t = bl.Transitions.from_dense([[[LIFTED, 0.0]], [[0.0, 1.0]]])
+    np.testing.assert_array_equal(t.dense()[0, :, 0], np.eye(2))
+    same = bl.Transitions([[[[0]], [[1]]]], [[[[LIFTED]], [[1.0]]]])
+    np.testing.assert_array_equal(same.dense(), t.dense())
+    assert bl.Problem(2, 2, 2, start=[LIFTED, 0.0]).start == 0
+    sampler = bl.LinearSampler(bl.Choice(2), reference=[LIFTED, 0.0])
+    assert sampler.configuration()["reference"] == [1.0, 0.0]
+    for wrong in (1.0 + 1e-7, np.nan, -1e-12):
+        refuses("p", lambda wrong=wrong: bl.Transitions.from_dense([[[wrong]]]))
+        refuses("start", lambda wrong=wrong: bl.Problem(2, 2, 2, start=[wrong, 0.0]))
+
+
+P = [[[0.5, 0.5]], [[0.0, 1.0]]]
+ALIKE = {
+    "dense": lambda n: bl.Transitions.from_dense(n(P)).dense().tolist(),
+    "objects": lambda n: bl.Transitions.from_dense(np.array(n(P), dtype=object)).dense().tolist(),
+    "sizes": lambda n: bl.Problem(n(3), n(2), n(4), n(1)),
+    "start": lambda n: bl.Problem(3, 2, 4, start=n([0.5, 0.25, 0.25])),
+    "choice": lambda n: bl.Choice(n(3), n(4)),
+    "names": lambda n: bl.Choice(n(["plain", "question"])),
+    "one name": lambda n: bl.Choice([n("plain"), n("question")]),
+    "delay": lambda n: bl.delays.fixed(n(3)),
+    "mean": lambda n: bl.delays.geometric(n(2.5)),
+    "of steps": lambda n: bl.delays.of_episodes(n([[0, 3], [2, 1]])).tolist(),
+    "models": lambda n: bl.delays.by_action(n([bl.delays.fixed(1)])),
+    "total": lambda n: bl.delays.total_delay(n([1, 0, 0])),
+    "run": lambda n: run_with(n([1, 0, 2])).tolist(),
+    "lost": lambda n: run_with(n([1, None, 2])).tolist(),
+    "threshold": lambda n: bl.wrappers.Skipping(bl.DelayedOPPO(bl.Problem(1, 2, 1)), n(np.inf)),
+}
+
+
+def run_with(delays):
+    world = bl.environments.bandit([0.2, 0.4])
+    return bl.simulate(world, bl.DelayedOPPO(world.problem), delays=delays, episodes=3).delays
+
+
+def of_numpy(value):
+    """The value as an array, or as a number of NumPy's shorter types."""
+    if isinstance(value, float):
+        return np.float32(value)
+    return np.array(value)[()]
+
+
+@pytest.mark.parametrize("make", ALIKE.values(), ids=ALIKE.keys())
+def test_numbers_of_numpy_and_plain_ones_are_taken_alike(make):
+    assert repr(make(of_numpy)) == repr(make(lambda value: value))

@@ -117,7 +117,7 @@ def _probabilities(log: DecisionLog, policy: Floats | Callable[[Floats], Floats]
             f"policy must have shape ({len(log)}, A) with A above {log.actions.max()}, "
             f"got shape {pi.shape}"
         )
-    checks.distributions("policy", pi)
+    pi = checks.distributions("policy", pi)
     return pi
 
 

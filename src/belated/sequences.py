@@ -210,7 +210,7 @@ class Contest:
                 raise ValueError(
                     f"policies must have shape {(n, self.lines, self.actions)}, got {pi.shape}"
                 )
-            checks.distributions("policies", pi)
+            pi = checks.distributions("policies", pi)
         else:
             pi = np.zeros((n, 0, 0))
         if p.ndim == 1:

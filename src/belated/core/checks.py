@@ -88,8 +88,8 @@ def real(
 
 def threshold(name: str, value: object) -> float:
     """A number of at least 0, or infinity."""
-    if isinstance(value, float) and value == math.inf:
-        return value
+    if isinstance(value, float | np.floating) and value == math.inf:
+        return math.inf
     return real(name, value, 0.0)
 
 
@@ -136,13 +136,7 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
 
 def floats(name: str, value: object, shapes: str, ndim: Iterable[int]) -> Floats:
     """A new C-contiguous array of floats with an allowed number of axes; `shapes` names them."""
-    try:
-        raw = np.asarray(value)
-        if raw.dtype.kind not in "fiub":
-            raise TypeError
-        array: Floats = np.array(raw, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numbers of shape {shapes}, got {show(value)}") from None
+    array = numbers(name, value, shapes)
     if array.ndim not in ndim or array.size == 0:
         raise ValueError(f"{name} must have shape {shapes}, got shape {array.shape}")
     return array
@@ -229,8 +223,12 @@ def unit_costs(name: str, value: Floats | float) -> None:
     raise ValueError(found)
 
 
-def distributions(name: str, array: Floats) -> None:
-    """Check that every row over the last axis is a probability distribution."""
+def distributions(name: str, array: Floats) -> Floats:
+    """Check that every row over the last axis is a probability distribution, and return them.
+
+    Sums may differ from 1 by the tolerance. Entries that rounding lifted above 1 become 1.
+    """
+    array = np.where((array > 1.0) & (array <= 1.0 + ROW_TOLERANCE), 1.0, array)
     in_unit_interval(name, array)
     totals = array.sum(axis=-1)
     wrong = np.argwhere(np.abs(totals - 1.0) > ROW_TOLERANCE)
@@ -239,6 +237,7 @@ def distributions(name: str, array: Floats) -> None:
         row = f"{name}[{', '.join(map(str, where))}]" if where else name
         total = float(totals[where])
         raise ValueError(f"{name} must hold probabilities that sum to 1; {row} sums to {total:.9g}")
+    return array
 
 
 def policy(name: str, value: object, shape: tuple[int, int, int]) -> Floats:

@@ -43,9 +43,9 @@ class Choice:
     ) -> None:
         self.names: tuple[str, ...] | None = None
         self.actions: int | None = None
-        if isinstance(actions, list | tuple):
+        if isinstance(actions, list | tuple | np.ndarray) and np.ndim(actions):
             self.names = _names(actions)
-            self.actions = len(actions)
+            self.actions = len(self.names)
         elif actions is not None:
             self.actions = checks.integer("actions", actions, 1, 2**20)
         if features is not None and not isinstance(features, Features):
@@ -279,15 +279,15 @@ class Choice:
         return f"Choice({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
 
-def _names(given: list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    if not given:
+def _names(given: Any) -> tuple[str, ...]:
+    if not len(given):
         raise ValueError("actions must be at least one, got none")
     for name in given:
         if not isinstance(name, str) or not name:
             raise ValueError(f"actions must be texts that are not empty, got {checks.show(name)}")
     if len(set(given)) < len(given):
         raise ValueError(f"actions must differ, got {checks.show(list(given))}")
-    return tuple(given)
+    return tuple(map(str, given))
 
 
 def _numbers(x: object, d: int, rows: bool) -> Floats:

@@ -1001,5 +1001,4 @@ def _reference(given: object, problem: Choice) -> list[float]:
         raise ValueError(
             f"reference must have {problem.actions} probabilities, got shape {policy.shape}"
         )
-    checks.distributions("reference", policy)
-    return [float(p) for p in policy]
+    return [float(p) for p in checks.distributions("reference", policy)]

@@ -29,7 +29,7 @@ def start_distribution(start: object, states: int) -> int | tuple[float, ...]:
     array = checks.floats("start", start, f"({states},)", (1,))
     if array.shape != (states,):
         raise ValueError(f"start must have shape ({states},), got shape {array.shape}")
-    checks.distributions("start", array)
+    array = checks.distributions("start", array)
     if array.max() == 1.0:
         return int(array.argmax())
     return tuple(float(p) for p in array)

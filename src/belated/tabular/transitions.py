@@ -47,7 +47,7 @@ class Transitions:
         if raw.min() < 0 or raw.max() >= states:
             wrong = raw[(raw < 0) | (raw >= states)][0]
             raise ValueError(f"successors must be states from 0 to {states - 1}, got {wrong}")
-        checks.distributions("probabilities", probabilities)
+        probabilities = checks.distributions("probabilities", probabilities)
         object.__setattr__(self, "successors", frozen(np.array(raw, dtype=np.int32)))
         object.__setattr__(self, "probabilities", frozen(probabilities))
 
@@ -59,7 +59,7 @@ class Transitions:
             raise ValueError(
                 f"p must have shape (S, A, S) or (H, S, A, S), got shape {dense.shape}"
             )
-        checks.distributions("p", dense)
+        dense = checks.distributions("p", dense)
         T, S, A, _ = (1, *dense.shape)[-4:]
         rows = dense.reshape(-1, S)
         row, state = np.nonzero(rows)

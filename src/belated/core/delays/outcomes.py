@@ -187,7 +187,7 @@ def is_oblivious(model: object) -> bool:
 
 
 def _models(models: object) -> tuple[DelayModel, ...]:
-    if not isinstance(models, Sequence) or not models:
+    if not isinstance(models, Sequence | np.ndarray) or not len(models):
         raise ValueError(
             "models must be a list of delay models, one per action or step, or for steps one model "
             f"with steps, got {shown(models)}"
@@ -202,6 +202,7 @@ def of_episodes(delays: Ints) -> Ints:
         >>> bl.delays.of_episodes(np.array([[0, 3], [2, 1]]))
         array([3, 2])
     """
+    delays = np.asarray(delays)
     found: Ints = delays if delays.ndim == 1 else delays.max(axis=1, initial=0)
     return found
 

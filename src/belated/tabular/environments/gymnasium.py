@@ -234,7 +234,7 @@ def _start(env: gymnasium.Env[Any, Any], states: int, start: object) -> int | tu
     weights: Floats = checks.floats("start", start, f"({states},)", (1,))
     if weights.shape != (states,):
         raise ValueError(f"start must have shape ({states},), got shape {weights.shape}")
-    checks.distributions("start", weights)
+    weights = checks.distributions("start", weights)
     certain = np.flatnonzero(weights == 1.0)
     if len(certain) == 1:
         return int(certain[0])
