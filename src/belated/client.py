@@ -12,8 +12,9 @@
 
 Every request is retried with growing pauses. This is safe: episodes have keys, and a record that
 arrives twice is counted once. With a buffer, feedback is written to the client's disk before it is
-sent, and is sent when the server can be reached. A record that the server can never accept is set
-aside there, so that it does not block the records behind it.
+sent, and is sent when the server can be reached. A record that the server refuses is set aside
+there with the reason, so that nothing is lost and it does not block the records behind it. A buffer
+belongs to one learner of one server.
 
 Each call is a generator that yields what to send and how long to wait; `Client` and `AsyncClient`
 carry this out.
@@ -27,6 +28,7 @@ import io
 import json
 import os
 import random
+import re
 import sqlite3
 import threading
 import time
@@ -53,10 +55,14 @@ except ModuleNotFoundError as error:
 BATCH = 500
 """The largest number of records in one request."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
+UNDELIVERABLE = "undeliverable"
+"""The outcome of a record that the server does not even read."""
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+"""The names that learners may have."""
+REFUSED = (UNDELIVERABLE, "invalid", "unknown", "conflict")
+"""The outcomes of records that no repetition can change."""
 AGAIN = (429, 502, 503, 504)
 """Status codes after which the same request may succeed later."""
-UNDELIVERABLE = "undeliverable"
-"""The outcome of a record that was set aside."""
 NEVER = (400, 413, 422)
 """Status codes that mean, for a record sent alone, that the server will never accept it."""
 MOST_REDIRECTIONS = 5
@@ -144,13 +150,18 @@ class _Calls(ABC):
     ) -> None:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"url must start with http:// or https://, got {checks.show(url)}")
+        if not NAME.fullmatch(learner):
+            raise ValueError(
+                "learner must be the name of one, 1 to 63 lower-case letters, digits and dashes, "
+                f"got {checks.show(learner)}"
+            )
         self._base = url.rstrip("/")
         self._path = f"/v1/learners/{learner}"
         self._patience = checks.real("patience", patience, 0.0)
         self._timeout = checks.real("timeout", timeout, 0.0, above=True)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._web = self._Web(headers=headers, transport=transport)
-        self._buffer = None if buffer is None else Buffer(buffer)
+        self._buffer = None if buffer is None else Buffer(buffer, f"{self._base}{self._path}")
         self._rng = random.Random()
 
     async def _carry_out(self, call: _Call[Result]) -> Result:
@@ -294,7 +305,7 @@ class _Calls(ABC):
             told = yield from self._batch([text for _, text in some], patience, alone=True)
             assert self._buffer is not None
             for (number, _), outcome in zip(some, told, strict=True):
-                if outcome["outcome"] == UNDELIVERABLE:
+                if outcome["outcome"] in REFUSED:
                     self._buffer.set_aside(number, outcome["why"])
             self._buffer.remove([number for number, _ in some])
             outcomes += told
@@ -347,7 +358,7 @@ class _Calls(ABC):
 
     @property
     def set_aside(self) -> list[tuple[dict[str, Any], str]]:
-        """The records that the server can never accept, and why; they stay in the buffer."""
+        """The records that the server has refused, and why; they stay in the buffer."""
         return [] if self._buffer is None else self._buffer.refused()
 
 
@@ -436,8 +447,9 @@ class Client(_Calls):
     def feedback(self, records: Iterable[Record]) -> list[dict[str, Any]] | None:
         """Send records and return one outcome each; None: they wait in the buffer.
 
-        Without records, the learner hears that nothing has arrived until now. With a buffer,
-        "undeliverable" is the outcome of a record that the server can never accept.
+        Without records, the learner hears that nothing has arrived until now. With a buffer, a
+        record that is invalid, unknown or in conflict is set aside there, and so is one that the
+        server does not read because of its size ("undeliverable").
         """
         return self._run(self._feedback(records))
 
@@ -537,12 +549,21 @@ class Buffer:
     """Records on disk, oldest first; threads and processes may share it.
 
     A record that is being sent is claimed, so that no other call of this process sends it too.
+    owner: the address of the learner to which the records belong.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], owner: str) -> None:
         self._lock = threading.Lock()
         self._claimed: set[int] = set()
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        try:
+            self._open(owner)
+        except (sqlite3.Error, ValueError) as error:
+            self._db.close()
+            raise ValueError(f"buffer {checks.show(str(path))} cannot be used: {error}") from None
+
+    def _open(self, owner: str) -> None:
+        """Make the tables, and check whose records they have."""
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.execute(
@@ -553,11 +574,13 @@ class Buffer:
             "CREATE TABLE IF NOT EXISTS set_aside "
             "(number INTEGER PRIMARY KEY, written TEXT NOT NULL, why TEXT NOT NULL)"
         )
-        for number, written in self._db.execute("SELECT number, written FROM records").fetchall():
-            try:
-                json.loads(written, parse_constant=_no_number)
-            except ValueError as error:  # an earlier release stored records that cannot be sent
-                self.set_aside(number, str(error))
+        self._db.execute("CREATE TABLE IF NOT EXISTS owner (address TEXT PRIMARY KEY)")
+        with self._transaction():
+            found = self._db.execute("SELECT address FROM owner").fetchone()
+            if found is None:
+                self._db.execute("INSERT INTO owner VALUES (?)", (owner,))
+            elif found[0] != owner:
+                raise ValueError(f"its records belong to {found[0]}, not to {owner}")
 
     def add(self, texts: Sequence[str]) -> list[int]:
         """Append records and claim them; they are on disk when this returns."""
@@ -678,10 +701,6 @@ def _plain(value: object) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} cannot be sent")
-
-
-def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is not a number that can be sent")
 
 
 def _redirected(answer: httpx.Response, url: str) -> str:

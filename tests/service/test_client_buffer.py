@@ -1,13 +1,12 @@
 """The buffer of the client: no record blocks others, and calls get their own outcomes."""
 
 import asyncio
-import json
 import select
 import socket
-import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
+import httpx
 import numpy as np
 import pytest
 
@@ -97,20 +96,40 @@ def test_a_rejected_request_hears_why_however_late_its_body_is_sent(shop, head):
     assert answer.endswith(b"}")
 
 
-def test_a_nan_that_an_earlier_release_stored_is_set_aside(shop, tmp_path):
-    (number,) = begun(shop, 1)
-    with sqlite3.connect(tmp_path / "b") as db:
-        db.execute(
-            "CREATE TABLE records (number INTEGER PRIMARY KEY AUTOINCREMENT, written TEXT NOT NULL)"
-        )
-        rows = [{"episode": number, "costs": [value]} for value in (float("nan"), 0.5)]
-        texts = [(json.dumps(row),) for row in rows]
-        db.executemany("INSERT INTO records (written) VALUES (?)", texts)
-    db.close()
+def test_what_the_server_refuses_is_set_aside_with_the_reason(shop, tmp_path):
+    """Nothing vanishes: invalid and unknown records, and those in conflict, stay in the buffer."""
+    good, other = begun(shop, 2)
     with Client(shop, "shop", buffer=tmp_path / "b", **PATIENT) as client:
-        assert client.undelivered == 1
-        assert kinds(client.flush()) == ["taken"]
-        assert len(client.set_aside) == 1
+        records = [
+            {"episode": good, "costs": [0.5]},
+            {"episode": good, "costs": [0.75]},
+            {"episode": other, "costs": [7]},
+            {"episode": 10**9, "costs": [0.5]},
+            {"key": "nobody", "cost": 0.5},
+        ]
+        told = kinds(client.feedback(records))
+        assert told == ["taken", "conflict", "invalid", "unknown", "unknown"]
+        assert client.undelivered == 0
+        assert [record for record, _ in client.set_aside] == records[1:]
+        assert all(why for _, why in client.set_aside)
+
+
+def test_a_buffer_belongs_to_one_learner_of_one_server(shop, tmp_path):
+    Client(shop, "shop", buffer=tmp_path / "b").close()
+    Client(shop + "/", "shop", buffer=tmp_path / "b").close()
+    for url, learner in ((shop, "other"), ("http://127.0.0.1:1", "shop")):
+        with pytest.raises(ValueError, match=r"its records belong to http.*/shop, not to") as told:
+            Client(url, learner, buffer=tmp_path / "b")
+        assert "\n" not in str(told.value)
+
+
+def test_a_damaged_buffer_and_a_wrong_name_are_one_sentence(shop, tmp_path):
+    (tmp_path / "b").write_bytes(b"not a database" * 500)
+    with pytest.raises(ValueError, match=r"buffer .* cannot be used: file is not a database"):
+        Client(shop, "shop", buffer=tmp_path / "b")
+    for name in ("../../healthz?", "", "Shop", "a/b"):
+        with pytest.raises(ValueError, match="learner must be the name of one"):
+            Client(shop, name)
 
 
 def test_concurrent_calls_get_the_outcomes_of_their_own_records(shop, tmp_path):
@@ -143,7 +162,12 @@ def test_threads_get_the_outcomes_of_their_own_records(shop, tmp_path):
 
 def test_what_was_left_in_the_buffer_is_not_an_outcome_of_the_next_call(shop, tmp_path):
     first, second = begun(shop, 2)
-    with Client("http://127.0.0.1:1", "shop", buffer=tmp_path / "b", patience=0.0) as away:
+
+    def unplugged(request):
+        raise httpx.ConnectError("no route")
+
+    lost = {"patience": 0.0, "transport": httpx.MockTransport(unplugged)}
+    with Client(shop, "shop", buffer=tmp_path / "b", **lost) as away:
         assert away.feedback([{"episode": first, "costs": [0.5]}]) is None
         assert away.undelivered == 1
     with Client(shop, "shop", buffer=tmp_path / "b", **PATIENT) as client:
