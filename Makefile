@@ -2,7 +2,7 @@
 # make test-all: the gate, and whatever takes long or needs large packages.
 #
 # make test PYTHON=python3.12 makes and uses .venv-3.12; without PYTHON it is python3 and .venv.
-# make serve: the learner service with two learners to try, on port 8571; SERVE=my.toml for your own.
+# make serve: the learner service with three learners to try, one with simulated customers, on port 8571; SERVE=my.toml for your own.
 # make bench BENCH="passes --compare before.json" hands options to benchmarks/run.py.
 ifeq ($(origin PYTHON), undefined)
 PYTHON := python3

@@ -7,6 +7,7 @@ import gc
 import logging
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from belated.core import checks, saving
 from belated.service.app import Server, make
 from belated.service.config import POSTGRES, Config, LearnerConfig, demonstration, load
 from belated.service.connection import Connection
+from belated.service.customers import visit
 from belated.service.export import MOST, NEWEST, as_csv, as_parquet, evaluation
 from belated.service.learner import Learner, rehearse
 from belated.service.recovery import TermsError, restore
@@ -143,6 +145,9 @@ def serve(path: Path | None, port: int | None = None) -> int:
     listening = bound(settings)
     shown = "[::1]" if ":" in config.host else config.host
     print(f"belated serves http://{shown}:{listening.getsockname()[1]}", flush=True)
+    if path is None:
+        url = f"http://{shown}:{listening.getsockname()[1]}"
+        threading.Thread(target=visit, args=(url,), daemon=True).start()
     server = uvicorn.Server(settings)
     server.run(sockets=[listening])
     return 0 if server.started else 1

@@ -40,7 +40,7 @@ function axis(parent, on, most = 4) {
 
 const drawn = new Set();
 /* Draw lines into a box. x: seconds of days, or numbers. lines: label, values, colour, dash. */
-function lines(box, { x, lines: given, xLabel, yLabel, days, way, xWay }) {
+function lines(box, { x, lines: given, xLabel, yLabel, days, way, xWay, whole }) {
   const plain = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif", labelSize: 18, labelGap: 2 };
   const DAY = 86400, values = given.flatMap(line => line.values).filter(known);
   const top = Math.max(0, ...values), bottom = Math.min(0, ...values), high = top > bottom ? top + .08 * (top - bottom) : 1;
@@ -55,8 +55,8 @@ function lines(box, { x, lines: given, xLabel, yLabel, days, way, xWay }) {
     },
     axes: [
       { ...plain, label: xLabel, size: 30, space: 44, ...(days
-        ? { incrs: [1, 2, 5, 10, 30, 91, 182, 365].map(n => n * DAY), values: (_, at) => at.map(t => uPlot.fmtDate("{D} {MMM}")(uPlot.tzDate(new Date(t * 1000), "Etc/UTC"))) }
-        : { values: (_, at) => at.map(short) }) },
+        ? { ...(x.length <= 7 ? { splits: () => x } : { incrs: [1, 2, 5, 10, 30, 91, 182, 365].map(n => n * DAY) }), values: (_, at) => at.map(t => uPlot.fmtDate("{D} {MMM}")(uPlot.tzDate(new Date(t * 1000), "Etc/UTC"))) }
+        : { ...(whole ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] } : {}), values: (_, at) => at.map(short) }) },
       { ...plain, label: yLabel, size: 48, values: (_, at) => at.map(way) },
     ],
     series: [

@@ -182,7 +182,7 @@ function newest(parent, told, status) {
   const late = history.some(item => item[2]);
   const given = [{ label: "cost", values: blocks.map(block => mean(block, () => true)), colour: "ink" }];
   if (late) given.push({ label: "of it set by the deadline", values: blocks.map(block => mean(block, item => item[2])), colour: "late", dash: [6, 4] });
-  chart(box, { x: blocks.map((_, i) => Math.min((i + 1) * size, history.length)), lines: given, xLabel: "episodes that are complete, oldest of the newest first", yLabel: "cost per episode", way: short, xWay: short });
+  chart(box, { x: blocks.map((_, i) => Math.min((i + 1) * size, history.length)), lines: given, xLabel: "episodes that are complete, oldest of the newest first", yLabel: "cost per episode", way: short, xWay: short, whole: true });
 }
 function operation(parent, status) {
   const box = more(parent, "operation", "For operators");
@@ -190,7 +190,7 @@ function operation(parent, status) {
   const line = (name, path, way) => { el("dt", name, list); number(el("dd", undefined, list), status, path, way).dataset.from = "status"; };
   line("open episodes", "open");
   line("calls that wait for the agent", "waiting");
-  line("events in the log", "events");
+  line("requests that changed something", "events");
   line("forgotten at the deadline", "counts.forgotten");
   line("set to the default at the deadline", "counts.defaulted");
   if (known(status.deadline)) line("deadline" + (status.deadline_unit === "seconds" ? "" : ", episodes"), "deadline", status.deadline_unit === "seconds" ? value => lasting(value / 86400) : short);
@@ -215,6 +215,7 @@ function learner(told, status) {
   const made = el("section");
   made.id = "learner-" + told.name;
   el("h2", told.name, made);
+  if (status.note) el("p", status.note, made, "note");
   if (told.verdict) el("p", told.verdict, made, "verdict");
   told.warnings.forEach(warning => { el("p", warning.text, made, "warning").dataset.kind = warning.kind; });
   counts(made, told);
