@@ -38,25 +38,11 @@ class Served:
         """The same: a service knows no delays."""
         return self
 
-    @property
-    def transitions(self) -> NoReturn:
-        """Not known."""
-        self._unknown("transitions")
-
-    @property
-    def delays(self) -> NoReturn:
-        """Not known."""
-        self._unknown("delays")
-
-    @property
-    def episodes(self) -> NoReturn:
-        """Not known."""
-        self._unknown("episodes")
-
-    @property
-    def total_delay(self) -> NoReturn:
-        """Not known."""
-        self._unknown("total_delay")
+    def __getattr__(self, name: str) -> NoReturn:
+        """Transitions, delays and the number of episodes are not known."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self._unknown(name)
 
     def _unknown(self, name: str) -> NoReturn:
         raise ValueError(f"a service does not know {name}; give a number or another kind")

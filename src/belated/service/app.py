@@ -124,12 +124,7 @@ class Call:
     def whole(self, name: str, default: Any, low: int, high: int) -> Any:
         """A whole number of the query."""
         text = self.request.query_params.get(name)
-        if text is None:
-            return default
-        if not re.fullmatch(r"-?[0-9]{1,16}", text) or not low <= int(text) <= high:
-            why = f"{name} must be a whole number from {low} to {high}, got {checks.show(text)}"
-            raise Refusal(422, why, outcome="invalid", field=name)
-        return int(text)
+        return default if text is None else _whole(name, text, low, high)
 
     def choice(self, name: str, *allowed: str) -> str:
         """One of these words of the query; the first is the default."""
@@ -142,11 +137,14 @@ class Call:
     @property
     def episode(self) -> int:
         """The episode of the path."""
-        text = self.request.path_params["episode"]
-        if not re.fullmatch(r"[0-9]{1,16}", text) or int(text) > LARGEST_WHOLE:
-            why = f"episode must be a whole number, got {checks.show(text)}"
-            raise Refusal(422, why, outcome="invalid", field="episode")
-        return int(text)
+        return _whole("episode", self.request.path_params["episode"], 0, LARGEST_WHOLE)
+
+
+def _whole(name: str, text: str, low: int, high: int) -> int:
+    if not re.fullmatch(r"-?[0-9]{1,16}", text) or not low <= int(text) <= high:
+        why = f"{name} must be a whole number from {low} to {high}, got {checks.show(text)}"
+        raise Refusal(422, why, outcome="invalid", field=name)
+    return int(text)
 
 
 async def begin(call: Call) -> Any:
@@ -385,7 +383,7 @@ def _decoded(operation: Operation, content: bytes) -> Any:
     if operation.is_optional and not content:
         return None
     try:
-        return msgspec.json.decode(content, type=operation.body)
+        return msgspec.json.decode(content.decode(), type=operation.body)
     except msgspec.ValidationError as error:
         said = str(error)
         place, named = PLACE.search(said), FIELD.search(said)
@@ -394,19 +392,11 @@ def _decoded(operation: Operation, content: bytes) -> Any:
         why = PLACE.sub("", said)
         raise Refusal(422, f"{where}: {why}", outcome="invalid", field=where) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        status = 422 if _is_text(content) else 400
+        status = 400 if isinstance(error, UnicodeDecodeError) else 422
         raise Refusal(status, f"body: {error}", outcome="invalid", field="body") from None
     except RecursionError:
         why = "a body must not be nested so deeply"
         raise Refusal(422, why, outcome="invalid", field="body") from None
-
-
-def _is_text(content: bytes) -> bool:
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 Record = dict[str, Any]
@@ -436,16 +426,6 @@ OPERATIONS = (
     Operation("GET", "/evaluation", "read", evaluation, "learners", query=("newest",)),
     Operation("GET", "/episodes", "read", episodes, "learners", query=("after", "limit")),
 )  # fmt: skip
-
-
-async def index(request: Request) -> Response:
-    """The page."""
-    return HTMLResponse(page.HTML, headers=page.HEADERS)
-
-
-async def docs(request: Request) -> Response:
-    """The description of every address."""
-    return HTMLResponse(page.DOCS, headers=page.HEADERS)
 
 
 async def healthz(request: Request) -> Response:
@@ -503,7 +483,9 @@ def make(
         for learner in server.learners.values():
             await learner.stop()
 
-    routes = [Route("/", index), Route("/docs", docs), Route("/openapi.json", openapi)]
+    routes = [Route("/openapi.json", openapi)]
+    for path, text in (("/", page.HTML), ("/docs", page.DOCS)):
+        routes.append(Route(path, HTMLResponse(text, headers=page.HEADERS)))
     routes += [Route(path, function) for path, (function, _) in PLAIN.items()]
     by_path: dict[str, dict[str, Operation]] = {}
     for one in OPERATIONS:

@@ -31,8 +31,3 @@ class Refusal(Exception):
 def busy(why: str, retry: float = 1.0) -> Refusal:
     """Too much at once: 429."""
     return Refusal(429, why, retry=retry)
-
-
-def unavailable(why: str, retry: float = 1.0) -> Refusal:
-    """Not now: 503."""
-    return Refusal(503, why, retry=retry)

@@ -20,11 +20,10 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
-import tempfile
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,8 +81,8 @@ ORDER BY d.number {order}, d.step LIMIT ?
 """
 
 
-def decisions(session: Session) -> Iterator[tuple[Any, ...]]:
-    """The rows of the table, in the order of `columns`."""
+def decisions(session: Session) -> Iterator[list[tuple[Any, ...]]]:
+    """The rows of the table in portions, each row in the order of `columns`."""
     problem, after = session.problem, -1
     with session.db.reader() as db:
         while True:
@@ -92,9 +91,9 @@ def decisions(session: Session) -> Iterator[tuple[Any, ...]]:
             found = db.all(statement, session.name, after, limit)
             if len(found) == limit and problem.horizon > 1:  # the last episode may be cut
                 found = [row for row in found if row[0] < found[-1][0]]
-            yield from (_row(problem, row) for row in found)
             if not found:
                 return
+            yield [_row(problem, row) for row in found]
             after = found[-1][0]
 
 
@@ -135,16 +134,10 @@ def _observed(problem: Any, observation: Any) -> list[Any]:
 
 def as_csv(session: Session) -> Iterator[bytes]:
     """The table as CSV, piece by piece; unknown values are empty."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns(session.problem))
-    for place, row in enumerate(decisions(session), 1):
-        writer.writerow([_plain(value) for value in row])
-        if place % CHUNK == 0:
-            yield buffer.getvalue().encode()
-            buffer.seek(0)
-            buffer.truncate()
-    yield buffer.getvalue().encode()
+    for rows in itertools.chain([[tuple(columns(session.problem))]], decisions(session)):
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="\n").writerows([map(_plain, row) for row in rows])
+        yield buffer.getvalue().encode()
 
 
 def _plain(value: Any) -> Any:
@@ -153,32 +146,17 @@ def _plain(value: Any) -> Any:
 
 
 def as_parquet(session: Session) -> Iterator[bytes]:
-    """The table as Parquet, from a temporary file; `ValueError` without polars."""
+    """The table as Parquet; `ValueError` without polars."""
     try:
         import polars as pl  # noqa: PLC0415 - the service does not need it
     except ModuleNotFoundError:
         raise ValueError(NEEDS_POLARS) from None
     kinds = {"whole": pl.Int64, "number": pl.Float64, "text": pl.String}
     schema = {name: kinds[kind] for name, kind in columns(session.problem).items()}
-    parts = [pl.DataFrame(schema=schema)]
-    some: list[tuple[Any, ...]] = []
-    for row in decisions(session):
-        some.append(row)
-        if len(some) == CHUNK:
-            parts.append(pl.DataFrame(some, schema=schema, orient="row", strict=False))
-            some = []
-    if some:
-        parts.append(pl.DataFrame(some, schema=schema, orient="row", strict=False))
-    return _written(pl.concat(parts))
-
-
-def _written(table: Any) -> Iterator[bytes]:
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "decisions.parquet"
-        table.write_parquet(path)
-        with path.open("rb") as file:
-            while piece := file.read(2**20):
-                yield piece
+    pages = [pl.DataFrame(p, schema, orient="row", strict=False) for p in decisions(session)]
+    buffer = io.BytesIO()
+    pl.concat([pl.DataFrame(schema=schema), *pages]).write_parquet(buffer)
+    return iter([buffer.getvalue()])
 
 
 def evaluation(

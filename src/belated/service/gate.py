@@ -22,7 +22,7 @@ import json
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -125,36 +125,10 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = dict(scope["headers"])
-        host = headers.get(b"host", b"").decode("latin-1")
-        if self._hosts and _name(host) not in self._hosts:
-            await _reject(receive, send, 421, "host not allowed")
+        wrong = self._wrong(scope["method"], dict(scope["headers"]))
+        if wrong is not None:
+            await _reject(receive, send, *wrong)
             return
-        if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
-            if not self._knows(headers.get(b"authorization", b"").decode("latin-1")):
-                await _reject(receive, send, 401, NO_TOKEN, (b"www-authenticate", b"Bearer"))
-                return
-            length = headers.get(b"content-length")
-            if length is not None and b"transfer-encoding" in headers:
-                await _reject(
-                    receive, send, 400, "a body must have a length or come in chunks, not both"
-                )
-                return
-            if length is not None and not self._fits(length):
-                await _reject(receive, send, 413, f"a body must have at most {self._body} bytes")
-                return
-            kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
-            if kind != b"application/json" and (kind or scope["method"] == "POST"):
-                await _reject(receive, send, 415, "Content-Type must be application/json")
-                return
-            if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
-                await _reject(
-                    receive,
-                    send,
-                    415,
-                    "compressed bodies are not accepted",
-                )
-                return
         size = 0
         started = False
 
@@ -182,6 +156,26 @@ class Gate:
         except asyncio.CancelledError:  # the server stops, and this request did not end in time
             if not started:
                 await _answer(send, 503, "the server is stopping", (b"retry-after", b"1"))
+
+    def _wrong(self, method: str, headers: dict[bytes, bytes]) -> Any:
+        """Status, reason and headers of the answer to a request that is rejected."""
+        if self._hosts and _name(headers.get(b"host", b"").decode("latin-1")) not in self._hosts:
+            return 421, "host not allowed"
+        if method in ("GET", "HEAD", "OPTIONS"):
+            return None
+        if not self._knows(headers.get(b"authorization", b"").decode("latin-1")):
+            return 401, NO_TOKEN, (b"www-authenticate", b"Bearer")
+        length = headers.get(b"content-length")
+        if length is not None and b"transfer-encoding" in headers:
+            return 400, "a body must have a length or come in chunks, not both"
+        if length is not None and not self._fits(length):
+            return 413, f"a body must have at most {self._body} bytes"
+        kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+        if kind != b"application/json" and (kind or method == "POST"):
+            return 415, "Content-Type must be application/json"
+        if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+            return 415, "compressed bodies are not accepted"
+        return None
 
     def _fits(self, length: bytes) -> bool:
         digits = length.lstrip(b"0") or b"0"

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from belated.core.contract import Agent
 from belated.service.config import LearnerConfig, Limits
-from belated.service.errors import Refusal, busy, unavailable
+from belated.service.errors import Refusal, busy
 from belated.service.recovery import TermsError, restore
 from belated.service.runner import AgentRunner
 from belated.service.session import Session
@@ -122,7 +122,7 @@ class Learner:
         """The session; raises `Refusal` while the learner does not run here."""
         session = self.session
         if session is None:
-            refusal = unavailable(f"learner {self.name}: {self._told}", RETRY)
+            refusal = Refusal(503, f"learner {self.name}: {self._told}", retry=RETRY)
             refusal.address = self._address
             raise refusal
         return session

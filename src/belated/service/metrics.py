@@ -19,6 +19,7 @@ from belated.service.tables import StorageError
 
 RECORDS = ("taken", "duplicate", "conflict", "late", "unknown", "invalid")
 GAUGES = {
+    "ready": "1 if driven here",
     "episodes_begun": "episodes that have begun",
     "episodes_open": "episodes that are open",
     "episodes_pending": "those within their deadline of which no outcome came",
@@ -27,56 +28,42 @@ GAUGES = {
     "log_events": "requests that changed something",
     "policies_differing": "decisions that replay gave otherwise",
 }
+COUNTERS = {
+    "late_used": "late records that were used, since the start",
+    "decisions": "decisions since the start",
+}
+LABELLED = {
+    "agent": (GaugeMetricFamily, "what the agent tells", "name"),
+    "records": (CounterMetricFamily, "feedback by outcome, since the start", "outcome"),
+    "closed": (CounterMetricFamily, "episodes closed by the deadline", "how"),
+}
+"""Metrics with one more label."""
 
 
 class _Collected(Collector):
-    """The metrics of learners: name, whether it is ready, and what was read of it."""
+    """The metrics of learners by name; a mapping has a value for each of its labels."""
 
-    def __init__(self, found: list[tuple[str, bool, dict[str, Any] | None]]) -> None:
+    def __init__(self, found: dict[str, dict[str, Any]]) -> None:
         self._found = found
 
     def collect(self) -> Iterator[Metric]:
-        ready = GaugeMetricFamily("belated_ready", "1 if driven here", labels=["learner"])
-        gauges = {
-            name: GaugeMetricFamily(f"belated_{name}", about, labels=["learner"])
-            for name, about in GAUGES.items()
-        }
-        told = GaugeMetricFamily(
-            "belated_agent", "what the agent tells", labels=["learner", "name"]
-        )
-        records = CounterMetricFamily(
-            "belated_records", "feedback by outcome, since the start", labels=["learner", "outcome"]
-        )
-        closed = CounterMetricFamily(
-            "belated_closed", "episodes closed by the deadline", labels=["learner", "how"]
-        )
-        used = CounterMetricFamily(
-            "belated_late_used", "late records that were used, since the start", labels=["learner"]
-        )
-        decided = CounterMetricFamily(
-            "belated_decisions", "decisions since the start", labels=["learner"]
-        )
-        for name, is_ready, found in self._found:
-            ready.add_metric([name], float(is_ready))
-            if found is None:
-                continue
-            for gauge, family in gauges.items():
-                family.add_metric([name], found[gauge])
-            for key, number in found["diagnostics"].items():
-                told.add_metric([name, key], float(number))
-            for kind in RECORDS:
-                records.add_metric([name, kind], found["since"][kind])
-            for how in ("forgotten", "defaulted"):
-                closed.add_metric([name, how], found["closed"][how])
-            used.add_metric([name], found["since"]["late_used"])
-            decided.add_metric([name], found["since"]["decided"])
-        yield from (ready, *gauges.values(), told, records, used, closed, decided)
+        plain = ((GaugeMetricFamily, GAUGES), (CounterMetricFamily, COUNTERS))
+        kinds: dict[str, Any] = {n: (k, about) for k, names in plain for n, about in names.items()}
+        for name, (kind, about, *label) in {**kinds, **LABELLED}.items():
+            family = kind(f"belated_{name}", about, labels=["learner", *label])
+            for learner, values in self._found.items():
+                value = values.get(name, {})
+                for one, number in value.items() if isinstance(value, dict) else [("", value)]:
+                    family.add_metric([learner, one] if label else [learner], float(number))
+            yield family
 
 
 def _read(session: Session, diagnostics: Any) -> dict[str, Any]:
     with session.db.reader() as db:
         counts = counted(db, session)
+    since = session.counts
     return {
+        "ready": 1,
         "episodes_begun": counts.begun,
         "episodes_open": counts.open,
         "episodes_pending": counts.pending,
@@ -84,14 +71,16 @@ def _read(session: Session, diagnostics: Any) -> dict[str, Any]:
         "calls_waiting": session.runner.waiting,
         "log_events": session.seq,
         "policies_differing": session.runner.differing,
-        "diagnostics": diagnostics,
-        "since": session.counts,
-        "closed": counts.closed,
+        "late_used": since["late_used"],
+        "decisions": since["decided"],
+        "agent": dict(diagnostics),
+        "records": {kind: since[kind] for kind in RECORDS},
+        "closed": {how: counts.closed[how] for how in ("forgotten", "defaulted")},
     }
 
 
-async def _seen(learner: Learner) -> tuple[str, bool, dict[str, Any] | None]:
-    """What is known of a learner; nothing but its name if it does not run here."""
+async def _seen(learner: Learner) -> dict[str, Any]:
+    """The metrics of a learner; only that it is not ready if it does not run here."""
 
     def look(session: Session) -> tuple[Session, Any]:
         session.expire()
@@ -99,12 +88,14 @@ async def _seen(learner: Learner) -> tuple[str, bool, dict[str, Any] | None]:
 
     try:
         session, diagnostics = await learner.ask(look)
-        return learner.name, True, await asyncio.to_thread(_read, session, diagnostics)
+        return await asyncio.to_thread(_read, session, diagnostics)
     except (Refusal, StorageError):
-        return learner.name, False, None
+        return {"ready": 0}
 
 
 async def text(learners: Iterable[Learner]) -> bytes:
     """The metrics in the text format."""
-    found = await asyncio.gather(*(_seen(learner) for learner in learners))
-    return generate_latest(_Collected(list(found)))
+    listed = list(learners)
+    found = await asyncio.gather(*(_seen(learner) for learner in listed))
+    names = [learner.name for learner in listed]
+    return generate_latest(_Collected(dict(zip(names, found, strict=True))))

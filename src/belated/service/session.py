@@ -485,7 +485,7 @@ class Session:
 
     def policy(self, episode: int) -> Floats:
         """The policy (H, S, A) of an open episode."""
-        self._expire(self._now())
+        self.expire()
         return self._opened(episode)[1]
 
     def _opened(self, episode: int) -> tuple[EpisodeState, Floats]:

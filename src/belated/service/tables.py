@@ -193,15 +193,19 @@ class SQLiteTables:
 
     def all(self, statement: str, *values: Any) -> list[Any]:
         """See `Tables`."""
-        try:
+        with self._told():
             return self._db.execute(statement, values).fetchall()
-        except sqlite3.Error as error:
-            raise StorageError(f"{self._path}: {error}") from None
 
     def many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """See `Tables`."""
-        try:
+        with self._told():
             self._db.executemany(statement, rows)
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn errors of SQLite into `StorageError`."""
+        try:
+            yield
         except sqlite3.Error as error:
             raise StorageError(f"{self._path}: {error}") from None
 
@@ -225,15 +229,13 @@ class SQLiteTables:
         made = object.__new__(SQLiteTables)
         made._path = self._path
         address = f"file:{quote(str(self._path.resolve()))}?mode=ro"
-        try:
+        with self._told():
             made._db = sqlite3.connect(
                 address, uri=True, isolation_level=None, check_same_thread=False
             )
             with contextlib.closing(made._db):
                 made._db.execute("BEGIN")
                 yield made
-        except sqlite3.Error as error:
-            raise StorageError(f"{self._path}: {error}") from None
 
     def check(self) -> None:
         """See `Tables`: a commit to a file without a name would be lost."""

@@ -67,14 +67,6 @@ class Timed(NamedTuple):
         """That of the record."""
         return int(self.record.episode)
 
-    def to_json(self) -> dict[str, Any]:
-        """The record as a JSON value."""
-        return {**self.record.to_json(), "time": self.time}
-
-
-Arrived = Any
-"""A record of the learner's problem, one that is `Timed`, or an `End`."""
-
 
 class RecordError(ValueError):
     """A record that is invalid or has an unknown key, and the wrong field."""
