@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol, Self
 
 import numpy as np
@@ -79,11 +80,15 @@ def _shape(array: Floats) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Deterministic:
-    """Cost functions that alternate or change gradually; see `switching` and `drifting`."""
+    """Cost functions by a schedule: see `switching`, `drifting`, `changing` and `sequence`.
+
+    Attributes:
+        functions: the cost functions, (1 or H, S, A) each.
+        schedule: of an episode, two functions by number and the weight of the second.
+    """
 
     functions: tuple[Floats, ...]
-    every: int
-    blend: bool
+    schedule: Callable[[int], tuple[int, int, float]]
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -92,16 +97,28 @@ class Deterministic:
 
     def at(self, episode: int) -> Floats:
         """The cost function of an episode."""
-        turn, into = divmod(checks.integer("episode", episode, 0), self.every)
-        here = self.functions[turn % len(self.functions)]
-        if not self.blend or into == 0:
+        first, second, weight = self.schedule(checks.integer("episode", episode, 0))
+        here = self.functions[first]
+        if weight == 0.0:
             return here
-        there = self.functions[(turn + 1) % len(self.functions)]
-        return frozen(here + (there - here) * (into / self.every))
+        return frozen(here + (self.functions[second] - here) * weight)
 
     def seeded(self, seed: int) -> Self:
         """Itself: there is no chance in it."""
         return self
+
+
+def _in_turn(count: int, every: int, drift: bool, episode: int) -> tuple[int, int, float]:
+    turn, into = divmod(episode, every)
+    return turn % count, (turn + 1) % count, into / every if drift else 0.0
+
+
+def _from(starts: tuple[int, ...], episode: int) -> tuple[int, int, float]:
+    return bisect_right(starts, episode), 0, 0.0
+
+
+def _one_by_one(count: int, episode: int) -> tuple[int, int, float]:
+    return checks.integer("episode", episode, 0, count - 1), 0, 0.0
 
 
 def fixed(costs: object) -> Deterministic:
@@ -112,7 +129,7 @@ def fixed(costs: object) -> Deterministic:
         >>> bl.costs.fixed(costs).at(7)
         array([[[0.1, 0.9]]])
     """
-    return Deterministic((_cost_function("costs", costs),), every=1, blend=False)
+    return Deterministic((_cost_function("costs", costs),), partial(_in_turn, 1, 1, False))
 
 
 def switching(costs: object, every: int) -> Deterministic:
@@ -123,8 +140,7 @@ def switching(costs: object, every: int) -> Deterministic:
         >>> bl.costs.switching([costs, 1 - costs], every=10).at(10)
         array([[[0.9, 0.1]]])
     """
-    every = checks.integer("every", every, 1)
-    return Deterministic(_cost_functions("costs", costs), every, blend=False)
+    return _rotating(costs, every, drift=False)
 
 
 def drifting(costs: object, every: int) -> Deterministic:
@@ -135,32 +151,16 @@ def drifting(costs: object, every: int) -> Deterministic:
         >>> bl.costs.drifting([costs, 1 - costs], every=10).at(5).shape
         (1, 1, 2)
     """
+    return _rotating(costs, every, drift=True)
+
+
+def _rotating(costs: object, every: int, drift: bool) -> Deterministic:
     every = checks.integer("every", every, 1)
-    return Deterministic(_cost_functions("costs", costs), every, blend=True)
+    functions = _cost_functions("costs", costs)
+    return Deterministic(functions, partial(_in_turn, len(functions), every, drift))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Changing:
-    """Cost functions one after the other, once; see `changing`."""
-
-    functions: tuple[Floats, ...]
-    starts: tuple[int, ...]
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Shape of every cost function: (1 or H, S, A)."""
-        return _shape(self.functions[0])
-
-    def at(self, episode: int) -> Floats:
-        """The cost function of an episode."""
-        return self.functions[bisect_right(self.starts, checks.integer("episode", episode, 0))]
-
-    def seeded(self, seed: int) -> Self:
-        """Itself: there is no chance in it."""
-        return self
-
-
-def changing(costs: object, at: Sequence[int]) -> Changing:
+def changing(costs: object, at: Sequence[int]) -> Deterministic:
     """Several cost functions, once: the second from episode at[0] on, the third from at[1] on.
 
     Example:
@@ -177,7 +177,7 @@ def changing(costs: object, at: Sequence[int]) -> Changing:
     starts = tuple(checks.integer(f"at[{i}]", start, 0) for i, start in enumerate(at))
     if list(starts) != sorted(starts):
         raise ValueError(f"at must not decrease, got {checks.show(at)}")
-    return Changing(functions, starts)
+    return Deterministic(functions, partial(_from, starts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,29 +239,7 @@ def walking(start: object, step: float, seed: int | None = None) -> Walking:
     return Walking(_cost_function("start", start), step, _seed(seed))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Listed:
-    """An explicit sequence of cost functions; see `sequence`."""
-
-    functions: Floats  # (K, 1 or H, S, A)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Shape of every cost function: (1 or H, S, A)."""
-        return _shape(self.functions[0])
-
-    def at(self, episode: int) -> Floats:
-        """The cost function of an episode; an episode beyond the sequence is an error."""
-        last = len(self.functions) - 1
-        costs: Floats = self.functions[checks.integer("episode", episode, 0, last)]
-        return costs
-
-    def seeded(self, seed: int) -> Self:
-        """Itself: there is no chance in it."""
-        return self
-
-
-def sequence(costs: object) -> Listed:
+def sequence(costs: object) -> Deterministic:
     """One cost function per episode. costs: (K, 1 or H, S, A), or a list of K of them.
 
     Example:
@@ -269,7 +247,8 @@ def sequence(costs: object) -> Listed:
         >>> process.at(1)
         array([[[1., 1.]]])
     """
-    return Listed(frozen(np.stack(_cost_functions("costs", costs))))
+    functions = _cost_functions("costs", costs)
+    return Deterministic(functions, partial(_one_by_one, len(functions)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

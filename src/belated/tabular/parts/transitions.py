@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
-from belated.core.contract import Information
 from belated.core.stored import Count, Declared, Inside, Learned, State, exact, items
 from belated.tabular.counts import (
     LOG_TERM,
@@ -28,6 +27,9 @@ from belated.tabular.kernels import optimism, planning
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
 from belated.tabular.transitions import Transitions
+
+if TYPE_CHECKING:
+    from belated.tabular.parts.costs import CostsPart
 
 NO_TOTAL = np.zeros((0, 0, 0))
 """Passed to a kernel if only values are needed."""
@@ -95,27 +97,8 @@ class Model(Protocol):
 class TransitionsPart(Protocol):
     """A setting that makes a model."""
 
-    def start(self, problem: Problem, costs: CostsKind) -> Model:
-        """A fresh model, for an agent with this cost part."""
-        ...
-
-
-class CostsKind(Protocol):
-    """The attributes of the cost part that a model depends on.
-
-    Attributes:
-        information: "full" or "bandit".
-        weighted: whether `as_of` will be called for earlier times.
-    """
-
-    @property
-    def information(self) -> Information:
-        """Whether records hold whole cost functions ("full") or suffered costs ("bandit")."""
-        ...
-
-    @property
-    def weighted(self) -> bool:
-        """Whether an estimate needs the model of the time when the episode began."""
+    def start(self, problem: Problem, costs: CostsPart) -> Model:
+        """A fresh model for an agent with this cost part; `as_of` is called if it is weighted."""
         ...
 
 
@@ -163,7 +146,7 @@ class Confidence:
         if self.episodes is not None:
             checks.fix(self, "episodes", checks.integer("episodes", self.episodes, 1, checks.MOST))
 
-    def start(self, problem: Problem, costs: CostsKind) -> ConfidenceModel:
+    def start(self, problem: Problem, costs: CostsPart) -> ConfidenceModel:
         """A fresh model."""
         if self.sets == "doubled":
             return DoubledModel(problem, self, Counts(problem))
@@ -216,7 +199,7 @@ class Bonus:
     def __post_init__(self) -> None:
         checks.fix(self, "scale", checks.real("scale", self.scale, 0.0))
 
-    def start(self, problem: Problem, costs: CostsKind) -> FrequencyModel:
+    def start(self, problem: Problem, costs: CostsPart) -> FrequencyModel:
         """A fresh model."""
         return FrequencyModel(problem, self.scale)
 
@@ -564,7 +547,7 @@ class FrequencyModel(Declared):
 
 
 def model_of(
-    problem: Problem, transitions: Transitions | TransitionsPart, costs: CostsKind
+    problem: Problem, transitions: Transitions | TransitionsPart, costs: CostsPart
 ) -> Model:
     """The model that a `transitions` argument stands for."""
     if isinstance(transitions, Transitions):

@@ -26,7 +26,7 @@ from belated.tabular.problem import Problem
 from belated.tabular.tuning import Parameters
 
 
-class Arrival:
+class Arrival(NamedTuple):
     """One episode whose costs have arrived, for an update.
 
     Attributes:
@@ -35,28 +35,19 @@ class Arrival:
         model: the model of the transitions.
     """
 
-    __slots__ = ("_q", "costs", "model", "policy")
-
-    def __init__(self, policy: Floats, costs: Floats, model: Model) -> None:
-        self.policy = policy
-        self.costs = costs
-        self.model = model
-        self._q: Floats | None = None
+    policy: Floats
+    costs: Floats
+    model: Model
 
     def q(self) -> Floats:
         """Q (H, S, A) of the policy for these costs, read-only."""
-        if self._q is None:
-            total = np.zeros(self.policy.shape)
-            self.model.add_q(self.costs, self.policy, total)
-            self._q = frozen(total)
-        return self._q
+        total = np.zeros(self.policy.shape)
+        self.add_q(total)
+        return frozen(total)
 
     def add_q(self, total: Floats) -> None:
         """Add Q to an array (H, S, A)."""
-        if self._q is None:
-            self.model.add_q(self.costs, self.policy, total)
-        else:
-            total += self._q
+        self.model.add_q(self.costs, self.policy, total)
 
 
 class Outlook(NamedTuple):
