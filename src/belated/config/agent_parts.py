@@ -24,14 +24,17 @@ def weighted(told: RunBrief, /, exploration: float | None = None) -> Weighted:
 
     If the learning rate is tuned and no exploration is given, the exploration is tuned too.
     """
-    if exploration is None and told.tuned is not None:
-        exploration = told.tuned.exploration
-    return Weighted(exploration=exploration)
+    tuned = None if told.tuned is None else told.tuned.exploration
+    return Weighted(exploration=tuned if exploration is None else exploration)
 
 
 def _registry(*makers: Maker) -> Registry:
-    named = by_name(*makers).items()
-    return Registry({name: _from_class(m) if isinstance(m, type) else m for name, m in named})
+    return Registry(
+        {
+            name: _from_class(maker) if isinstance(maker, type) else maker
+            for name, maker in by_name(*makers).items()
+        }
+    )
 
 
 def _from_class(part: type) -> Maker:

