@@ -147,7 +147,7 @@ def test_a_wrong_value_is_named_with_its_file(tmp_path, capsys, monkeypatch):
     Path("odd.toml").write_text(ODD.replace("probability = 1", "probability = 2"))
     code, _, err = call(capsys, "run", "odd.toml", "--jobs", "1")
     assert code == 2
-    assert err.startswith("belated: odd.toml: delays.probability must be")
+    assert err.startswith("belated: odd.toml: delays: probability must be")
     assert not Path("out").exists()
 
 
@@ -316,7 +316,7 @@ def test_without_the_lab_packages_one_line_says_what_to_install(tmp_path):
     assert done.returncode == 1
     assert done.stderr == (
         "belated: the lab needs cyclopts: pip install 'belated[lab]' "
-        "(the service: serve, token, extract, warm, export, evaluate, action, with "
+        "(the service: serve, warmup, token, extract, warm, export, evaluate, action, with "
         "'belated[serve]')\n"
     )
 

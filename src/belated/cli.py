@@ -382,19 +382,19 @@ def kinds_(name: str | None = None, /) -> None:
     from belated.config.listing import all_kinds  # noqa: PLC0415
 
     found = list(all_kinds())
-    section = ""
     if name is not None:
         with _input():
-            checks.choice("kind", name, dict.fromkeys(kind.name for kind in found))
-        found = [kind for kind in found if kind.name == name]
-    for kind in found:
-        if kind.section != section:
-            section = kind.section
+            checks.choice("kind", name, dict.fromkeys(kind for _, kind, _, _ in found))
+    before = ""
+    for section, kind, about, parameters in found:
+        if name not in (None, kind):
+            continue
+        if section != before:
             out.print(f"\n{section}" if name is None else section, style="bold")
-        given = ", ".join(kind.parameters) or "no parameters"
-        text = kind.what if name is None else kind.about
-        out.print(f"  {kind.name}: {given}")
-        for line in text.splitlines():
+        before = section
+        given = ", ".join(parameters) or "no parameters"
+        out.print(f"  {kind}: {given}")
+        for line in about.splitlines()[: 1 if name is None else None]:
             out.print(f"      {line}" if line else "")
 
 

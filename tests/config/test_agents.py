@@ -80,7 +80,7 @@ def test_copies_of_parallel_are_tuned_for_their_share_without_delay():
 def test_oreps_may_project_on_arrival_only():
     agent = made("oreps", project="on arrival")
     assert agent.configuration()["project"] == "on arrival"
-    with pytest.raises(ValueError, match=r"agent\.project must be left out with known transitions"):
+    with pytest.raises(ValueError, match=r"agent: project must be left out with known transitions"):
         made("oreps", project="on arrival", transitions="known")
 
 
@@ -102,13 +102,13 @@ def test_dapo_is_tuned_and_scaled():
     apart = made("dapo", transitions="known", scale=3.0, exploration="tuned").configuration()
     assert apart["learning_rate"] == pytest.approx(3 * tuned["learning_rate"])
     assert apart["exploration"] == pytest.approx(tuned["exploration"])
-    with pytest.raises(ValueError, match=r"agent\.exploration \(if not a number\) must be one of"):
+    with pytest.raises(ValueError, match=r"agent: exploration \(if not a number\) must be one of"):
         made("dapo", exploration="large")
     given = made("dapo", learning_rate=0.1, exploration=0.3).configuration()
     assert (given["learning_rate"], given["exploration"], given["episodes"]) == (0.1, 0.3, None)
     skipping = made("skipping", agent=part("dapo", transitions="known"))
     assert skipping.threshold == 1  # sqrt(17) / 4
-    with pytest.raises(ValueError, match=r"agent\.transitions must be a Transitions, or None"):
+    with pytest.raises(ValueError, match=r"agent: transitions must be a Transitions, or None"):
         made("dapo", transitions="confidence")
 
 
@@ -149,7 +149,7 @@ def test_the_radius_may_be_told_the_number_of_episodes():
         one = agent.agents[0] if kind == "parallel" else agent
         assert one.configuration()["transitions"].episodes == 10 / copies
     wrong = part("confidence", episodes="realised")
-    with pytest.raises(ValueError, match=r"agent.transitions.episodes \(if not a number\) must be"):
+    with pytest.raises(ValueError, match=r"agent.transitions: episodes \(if not a number\)"):
         made("oppo", transitions=wrong)
 
 

@@ -186,7 +186,7 @@ def test_a_kind_whose_package_is_missing_gets_one_line(monkeypatch):
     lake = part("gymnasium", env="FrozenLake-v1", horizon=5)
     agents = (Learner("it", part("oppo")),)
     experiment = Experiment(name="x", environment=lake, delays=part("none"), agents=agents)
-    with pytest.raises(ValueError, match=r"environment\..*pip install 'belated\[gymnasium\]'"):
+    with pytest.raises(ValueError, match=r"environment: .*pip install 'belated\[gymnasium\]'"):
         rehearse(experiment)
 
 
@@ -220,6 +220,6 @@ def test_a_tuned_rate_is_only_for_agents_that_can_be_tuned():
     delays = np.zeros(3, dtype=np.int64)
     told = RunBrief(world.problem, "full", "late", world.mdp.transitions, delays)
     with pytest.raises(
-        ValueError, match=r'update\.learning_rate must be a number here, got "tuned"'
+        ValueError, match=r'update: learning_rate must be a number here, got "tuned"'
     ):
         make("update", part("softmax", learning_rate="tuned"), agent_parts.UPDATES, told)

@@ -28,7 +28,7 @@ DRAWING = sorted(name for name, make in config.AGENTS.kinds.items() if "seed" in
 RIVALS = ("otf_lin_ucb", "ridge", "thompson_by_hand", "vowpal_wabbit")
 DECIDING = ["linear_sampler", *(f"benchmarks.rivals:{name}" for name in RIVALS)]
 """The agents that draw and decide with features."""
-TABLES = sorted(set(DRAWING) - set(DECIDING))
+TABLES = sorted(set(DRAWING) - {*DECIDING, "informed_planner"})  # it takes full information
 ARMS = dataclasses.replace(TINY, environment=part("bandit", means=(0.2, 0.5, 0.6, 0.7)),
                            information="bandit", episodes=20)  # fmt: skip
 

@@ -106,8 +106,8 @@ MISTAKES = {
             "agents[0].update.lerning_rate = 0.1: unknown key; 'softmax' takes",
             "did you mean 'learning_rate'?",
         ),
-        ("learning_rate = -1", "agents[0].update.learning_rate must be", "at least 0, got -1"),
-        ('learning_rate = "fast"', "agents[0].update.learning_rate", "'tuned', got 'fast'"),
+        ("learning_rate = -1", "agents[0].update: learning_rate must be", "at least 0, got -1"),
+        ('learning_rate = "fast"', "agents[0].update: learning_rate", "'tuned', got 'fast'"),
         (
             'scale = { kind = "softmax" }',
             "agents[0].update.scale must be a plain value",
@@ -120,7 +120,7 @@ MISTAKES = {
         ("transitions = {}", "agents[0].transitions.kind is required: one of", "'confidence'"),
         ('costs = "avreaged"', "agents[0].costs.kind must be", "did you mean 'averaged'?"),
         ('costs = "averaged"', "agents[0] must be an agent for information = 'full'", "'bandit'"),
-        ('explore = { kind = "few_visits", threshold = -1 }', "agents[0].explore.threshold", "-1"),
+        ('explore = { kind = "few_visits", threshold = -1 }', "agents[0].explore: threshold", "-1"),
         ('information = "some"', "agents[0].information must be one of 'full', 'bandit'", "'some'"),
         ('paths = "immediate"', "agents[0].paths must be one of 'late', 'at once'", "'immediate'"),
         ('trajectory = "delayed"', "agents[0].trajectory = 'delayed': unknown key", "'oppo'"),
@@ -130,15 +130,15 @@ MISTAKES = {
         ("", "environment.kind is required: one of", "'gridworld'"),
     ],
     "size = 3": [
-        ("size = 0", "environment.size must be a whole number of at least 1", "got 0"),
-        ("walls = 3", "environment.walls must be (row, column) pairs", "got 3"),
-        ("walls = [[0, 0]]", "environment.walls must leave the start free", "(0, 0)"),
+        ("size = 0", "environment: size must be a whole number of at least 1", "got 0"),
+        ("walls = 3", "environment: walls must be (row, column) pairs", "got 3"),
+        ("walls = [[0, 0]]", "environment: walls must leave the start free", "(0, 0)"),
     ],
     "probability = 0.1": [
-        ("probability = 2", "delays.probability must be", "at most 1, got 2"),
+        ("probability = 2", "delays: probability must be", "at most 1, got 2"),
         ("", "delays.probability is required for kind 'lost'", ""),
     ],
-    "mean = 2": [("mean = nan", "delays.otherwise.mean must be", "got nan"),
+    "mean = 2": [("mean = nan", "delays.otherwise: mean must be", "got nan"),
                  ("men = 2", "delays.otherwise.men = 2: unknown key", "did you mean 'mean'?")],
     "episodes = 20": [
         ("episodes = 0", "episodes must be a whole number from 1 to", "got 0"),
@@ -162,7 +162,7 @@ MISTAKES = {
         ('{ kind = "opo" }', "agents[1].agent.kind must be one of", "did you mean 'oppo'?"),
         (
             '{ kind = "oppo", transitions = { kind = "confidence", delta = 0 } }',
-            "agents[1].agent.transitions.delta must be",
+            "agents[1].agent.transitions: delta must be",
             "got 0",
         ),
         ("3", "agents[1].agent must be a table with a kind", "got 3"),
@@ -187,15 +187,15 @@ def test_a_mistake_gets_one_line_with_key_value_and_what_is_allowed(right, wrong
 @pytest.mark.parametrize(
     ("place", "made", "says"),
     [
-        ("delays", part("trace", delays=[-1]), r"delays\.delays must be"),
-        ("costs", part("moving_goal", size=3, goals=5, every=2), r"costs\.goals must be pairs"),
-        ("costs", part("moving_goal", size=3, goals=[[1]], every=2), r"costs\.goals\[0\] must be"),
+        ("delays", part("trace", delays=[-1]), r"delays: delays must be"),
+        ("costs", part("moving_goal", size=3, goals=5, every=2), r"costs: goals must be pairs"),
+        ("costs", part("moving_goal", size=3, goals=[[1]], every=2), r"costs: goals\[0\] must be"),
         ("environment", part("gymnasium", env="x", horizon=3), r"environment[.:] ?.*x"),
-        ("environment", part("gridworld", size=10**9), r"environment\.size must make arrays of"),
+        ("environment", part("gridworld", size=10**9), r"environment: size must make arrays of"),
         (
             "costs",
             part("random_switching", count=10**9),
-            r"costs\.count must make arrays of at most",
+            r"costs: count must make arrays of at most",
         ),
     ],
 )

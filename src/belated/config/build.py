@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
-import re
 import sys
 import traceback
 from collections.abc import Iterable
@@ -17,12 +16,15 @@ from belated.config.part import Part, as_part, parts_in
 from belated.config.registry import (
     Maker,
     Registry,
-    accepted,
     check_parameters,
     is_own,
     quoted,
 )
 from belated.config.user_code import is_session
+
+
+class PartError(ValueError):
+    """A part could not be made; the message starts with its key in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +63,17 @@ def make(key: str, made: Part, registry: Registry, *given: object) -> Any:
         values[name] = _inner(f"{key}.{name}", named, within or registry, registry.waits, given)
     try:
         return maker(*handed, **values)
+    except PartError:  # raised by a part inside, with its own key
+        raise
     except (Exception, SystemExit) as error:
-        raise ValueError(_explained(key, made, maker, error)) from None
+        raise PartError(_explained(key, made, error)) from None
 
 
-def _explained(key: str, made: Part, maker: Maker, error: BaseException) -> str:
-    """An exception in one line that starts with the key."""
-    message = str(error)
-    if message.startswith((f"{key}.", f"{key}:")):  # raised by a part inside
-        return message
+def _explained(key: str, made: Part, error: BaseException) -> str:
+    """An exception in one line that starts with the key; the message of a check names the rest."""
     if is_own(made.kind) or not isinstance(error, ValueError | ImportError):
         return f"{key}: {made.kind} raised {_raised(error)}"
-    first = re.match(r"\w+(?![\w=])", message)
-    about_parameter = first is not None and first[0] in accepted(maker)
-    return f"{key}.{message}" if about_parameter else f"{key}: {message}"
+    return f"{key}: {error}"
 
 
 def _inner(key: str, value: Any, registry: Registry, waits: bool, given: tuple[object, ...]) -> Any:

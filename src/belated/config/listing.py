@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from belated import config as kinds
 from belated.config import agent_parts
@@ -25,32 +24,15 @@ SECTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind.
+def all_kinds() -> Iterator[tuple[str, str, str, list[str]]]:
+    """Every kind: its section, its name, its description, and parameters with their defaults.
 
-    Attributes:
-        section: the sort of part.
-        name: its name in files.
-        what: a description in one line.
-        about: the full description.
-        parameters: its parameters in the form of a file, with their defaults.
+    The first line of a description says what the kind is; parameters have the form of a file.
     """
-
-    section: str
-    name: str
-    what: str
-    about: str
-    parameters: tuple[str, ...]
-
-
-def all_kinds() -> Iterator[Kind]:
-    """Every kind, section by section."""
     for section, registry in SECTIONS.items():
         for name, maker in registry.kinds.items():
             about = inspect.getdoc(maker) or "No description."
-            given = tuple(_parameter(item) for item in accepted(maker).values())
-            yield Kind(section, name, about.splitlines()[0], about, given)
+            yield section, name, about, [_parameter(item) for item in accepted(maker).values()]
 
 
 def _parameter(item: inspect.Parameter) -> str:
@@ -69,9 +51,9 @@ def markdown() -> str:
     found = []
     for section in SECTIONS:
         lines = [f"## {section}", "", "| kind | what it is | parameters |", "| --- | --- | --- |"]
-        for kind in all_kinds():
-            if kind.section == section:
-                given = ", ".join(f"`{item}`" for item in kind.parameters) or "none"
-                lines.append(f"| `{kind.name}` | {kind.what} | {given} |")
+        for own, name, about, parameters in all_kinds():
+            if own == section:
+                given = ", ".join(f"`{item}`" for item in parameters) or "none"
+                lines.append(f"| `{name}` | {about.splitlines()[0]} | {given} |")
         found.append("\n".join(lines))
     return "\n\n".join(found) + "\n"
