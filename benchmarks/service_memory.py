@@ -189,7 +189,7 @@ async def memory(server: Server, directory: Path, episodes: int, minutes: float)
         f"process. {100 * LOST:.0f} % never report; the deadline of 2,000 episodes had closed "
         f"{closed:,} of {missing:,} by the end, and {told['open']:,} were open. Other feedback "
         f"comes some {WAIT} to {WAIT + BATCH} episodes late, in batches, {100 * TWICE:.0f} % of "
-        "them twice. 10,000 closed episodes are remembered. Over the second half the memory "
+        "them twice. Over the second half the memory "
         f"changes by {slopes[0]:+.1f} bytes per episode and the file by {slopes[1]:+,.0f}.",
         "",
         "| episodes | resident | file |",

@@ -15,8 +15,6 @@ UNLIMITED = """
 storage = "data"
 port = 0
 [limits]
-rate = 1e9
-burst = 1e9
 waiting = 1000000
 open = 1000000
 """

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import csv
 import re
 import shutil
 import signal
@@ -352,6 +353,15 @@ def test_the_queries_for_analysts_say_what_happened(table, tmp_path, storage):
             for part in range(i % 3):
                 record = {"key": f"k{i}", "reward": 1.5, "event": f"e{part}"}
                 client.post("/v1/learners/mail/feedback", json=record)
+        exported = list(csv.DictReader(client.get("/v1/learners/mail/decisions").text.splitlines()))
+        told = client.get("/v1/learners/mail/report").json()
+        status = client.get("/v1/learners/mail").json()
+        assert client.get("/v1/learners/mail/evaluation").json()["decisions"] == 12
+        assert len(client.get("/v1/learners/mail/episodes").json()["episodes"]) == 12
+        assert 'belated_episodes_open{learner="mail"} 12.0' in client.get("/metrics").text
+    assert [float(row["outcome"] or 0) for row in exported] == [1.5 * (i % 3) for i in range(12)]
+    assert told["days"][0]["decisions"] == sum(row["plays"] for row in told["actions"]) == 12
+    assert (told["pending"], status["open"], sum(status["delays"])) == (4, 12, 8)
     if storage == "sqlite":
         with contextlib.closing(sqlite3.connect(tmp_path / "data" / "mail.sqlite")) as db:
             plays, days, waits = (db.execute(query).fetchall() for query in QUERIES)

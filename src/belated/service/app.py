@@ -483,15 +483,14 @@ def make(
         for learner in server.learners.values():
             await learner.stop()
 
-    routes = [Route("/openapi.json", openapi)]
-    for path, text in (("/", page.HTML), ("/docs", page.DOCS)):
-        routes.append(Route(path, HTMLResponse(text, headers=page.HEADERS)))
-    routes += [Route(path, function) for path, (function, _) in PLAIN.items()]
     by_path: dict[str, dict[str, Operation]] = {}
     for one in OPERATIONS:
         by_path.setdefault(one.path, {})[one.method] = one
-    for path, operations in by_path.items():
-        routes.append(Route(BASE + path, _routed(operations), methods=list(operations)))
+    routes = [Route(BASE + p, _routed(some), methods=list(some)) for p, some in by_path.items()]
+    routes += [Route(path, function) for path, (function, _) in PLAIN.items()]
+    routes.append(Route("/openapi.json", openapi))
+    for path, text in (("/", page.HTML), ("/docs", page.DOCS)):
+        routes.append(Route(path, HTMLResponse(text, headers=page.HEADERS)))
     app = Starlette(
         routes=routes,
         lifespan=lifespan,

@@ -303,7 +303,7 @@ class PostgresTables:
 
     def all(self, statement: str, *values: Any) -> list[Any]:
         """See `Tables`."""
-        text: Any = statement.replace("?", "%s") if values else statement
+        text: Any = _placed(statement) if values else statement
         try:
             found = self._db.execute(text, values or None)
             return found.fetchall() if found.description else []
@@ -312,7 +312,7 @@ class PostgresTables:
 
     def many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """See `Tables`."""
-        text: Any = statement.replace("?", "%s")
+        text: Any = _placed(statement)
         try:
             with self._db.cursor() as cursor:
                 cursor.executemany(text, rows)
@@ -344,6 +344,11 @@ class PostgresTables:
         """See `Tables`."""
         with contextlib.suppress(self._error):
             self._db.close()
+
+
+def _placed(statement: str) -> str:
+    """A statement in the style of psycopg."""
+    return statement.replace("%", "%%").replace("?", "%s")
 
 
 def _line(error: Exception) -> str:
