@@ -8,11 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from belated.core import checks, saving
+from belated import saving
+from belated.core import checks
+from belated.core.arrays import Floats
 from belated.core.ledger import Ledger, Ledgered
 from belated.core.records import Episode, FeedbackError, altered
+from belated.core.tree import Configured
 
 
+@saving.register
 @dataclass(frozen=True, slots=True, eq=False)
 class Paid:
     """The worth of a decision, a finite number; one decision may have several, by event."""
@@ -92,18 +96,18 @@ class Visits:
     def read(self, value):
         return Paid(**value)
 
-    def remembered(self, policy):
-        return None
-
     def trial(self, seed=0):
         return Trial(self, seed)
 
 
 @saving.register
-class Greedy(Ledgered):
+class Greedy(Configured, Ledgered):
     """Ridge regression per action on the outcomes so far; epsilon-greedy."""
 
     information, uses_paths = "bandit", False
+    _ledger: Ledger
+    V: Floats  # (A, d, d)
+    b: Floats  # (A, d)
 
     def __init__(self, problem, epsilon=0.1, seed=0):
         self.problem, self.epsilon, self.seed = problem, epsilon, seed
@@ -135,20 +139,6 @@ class Greedy(Ledgered):
 
     def diagnostics(self):
         return self._ledger.tally()
-
-    def configuration(self):
-        return {"problem": self.problem, "epsilon": self.epsilon, "seed": self.seed}
-
-    def state(self):
-        learned = {"V": self.V.copy(), "b": self.b.copy(), "ledger": self._ledger.state(bool)}
-        return {**self.configuration(), **learned}
-
-    @classmethod
-    def from_state(cls, state):
-        made = cls(state["problem"], state["epsilon"], state["seed"])
-        made.V, made.b = state["V"].copy(), state["b"].copy()
-        made._ledger.restore(state["ledger"], bool)
-        return made
 
 
 def listed(records):

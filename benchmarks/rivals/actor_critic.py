@@ -14,11 +14,10 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.stored import Array
 from belated.saving import register
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
-from belated.tabular.rivals.base import LARGEST_SUM, Rival
+from belated.tabular.rivals.base import Rival
 
 
 @register
@@ -41,14 +40,11 @@ class ActorCritic(Rival):
         self._critic_rate = checks.real("critic_rate", critic_rate, 0.0, 1.0, above=True)
         super().__init__(problem, learning_rate=self._rate, critic_rate=self._critic_rate)
         H, S, A = problem.shape
-        self.declare(
-            _theta=Array((H, S, A), low=-LARGEST_SUM, high=LARGEST_SUM),
-            _v=Array((H + 1, S), low=0.0, high=H),
-        )
-        self._v += 0.5 * np.arange(H, -1, -1.0)[:, None]
+        self._theta = np.zeros((H, S, A))
+        self._v = np.zeros((H + 1, S)) + 0.5 * np.arange(H, -1, -1.0)[:, None]
 
-    def _next_policy(self) -> Floats:
-        return frozen(_softmin(self._theta))
+    def _next_policy(self) -> tuple[Floats, bool]:
+        return frozen(_softmin(self._theta)), True
 
     def _learn_from(self, path: Trajectory, costs: Floats) -> None:
         v, theta, states, actions = self._v, self._theta, path.states, path.actions

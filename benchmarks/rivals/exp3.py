@@ -16,17 +16,16 @@ from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.stored import Array, Distributions, Field
 from belated.saving import register
 from belated.tabular.problem import Problem, check_arms
-from belated.tabular.rivals.base import LARGEST_SUM
+from belated.tabular.zimmert_seldin import Weights
 
 SMALLEST_WEIGHT = 1e-100
 """The smallest probability that a cost is divided by, so that sums of estimates stay finite."""
 
 
 @register
-class Exp3(Learner[Floats]):
+class Exp3(Learner[Weights]):
     """Exponential weights over importance-weighted costs.
 
     Args:
@@ -44,22 +43,16 @@ class Exp3(Learner[Floats]):
             else checks.real("learning_rate", learning_rate, 0.0, 1e6, above=True)
         )
         super().__init__(problem, learning_rate=self._rate)
-        self.declare(_losses=Array((problem.actions,), low=0.0, high=LARGEST_SUM))
+        self._losses = np.zeros(problem.actions)
 
-    def _next_policy(self) -> Floats:
+    def _next_policy(self) -> tuple[Floats, Floats]:
         A = self.problem.actions
         rate = self._rate
         if rate is None:
             rate = math.sqrt(math.log(A) / (A * (self.begun + 1)))
         weights = np.exp(-rate * (self._losses - self._losses.min()))
-        return frozen((weights / weights.sum())[None, None])
-
-    def _memory(self, policy: Floats) -> Floats:
-        weights: Floats = policy[0, 0]
-        return weights
-
-    def _remembered(self) -> Field:
-        return Distributions((self.problem.actions,))
+        shares = frozen(weights / weights.sum())
+        return shares[None, None], shares
 
     def _learn(self, entry: Open[Floats]) -> None:
         assert entry.memory is not None

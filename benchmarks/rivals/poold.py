@@ -18,9 +18,10 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.contract import Information, call
+from belated.core.contract import Information
 from belated.core.ledger import Ledger, Ledgered
 from belated.core.records import Episode
+from belated.core.tree import call
 from belated.tabular.problem import Problem, check_arms
 from belated.tabular.records import Record
 
@@ -60,7 +61,7 @@ class Poold(Ledgered):
             play = self._learner.update_and_play(self._ready, hint=None)
         self._ready = []
         policy: Floats = np.array(play, dtype=float)[None, None]
-        return self._ledger.hand_out(True, policy)
+        return self._ledger.open_episode(True, policy)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Learn from costs in the order of the episodes."""

@@ -12,7 +12,6 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.stored import Array
 from belated.saving import register
 from belated.tabular.policies import greedy
 from belated.tabular.problem import Problem
@@ -49,18 +48,13 @@ class QLearning(Rival):
             problem, learning_rate=self._rate, epsilon=self._epsilon, optimistic=optimistic
         )
         H, S, A = problem.shape
-        self.declare(_q=Array((H + 1, S, A), low=0.0, high=H))
+        self._q = np.zeros((H + 1, S, A))
         if not optimistic:
             self._q += 0.5 * np.arange(H, -1, -1)[:, None, None]
 
-    def restored(self) -> None:
-        """Check that Q is 0 after the last step."""
-        if np.any(self._q[-1] != 0.0):
-            raise ValueError("q must be 0 after the last step")
-
-    def _next_policy(self) -> Floats:
+    def _next_policy(self) -> tuple[Floats, bool]:
         even = self._epsilon / self.problem.actions
-        return frozen((1.0 - self._epsilon) * greedy(self._q[:-1]) + even)
+        return frozen((1.0 - self._epsilon) * greedy(self._q[:-1]) + even), True
 
     def _learn_from(self, path: Trajectory, costs: Floats) -> None:
         q, states, actions = self._q, path.states, path.actions

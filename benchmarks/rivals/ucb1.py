@@ -28,8 +28,8 @@ class UCB1(ArmsRival):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
 
-    def _next_policy(self) -> Floats:
+    def _next_policy(self) -> tuple[Floats, bool]:
         n = np.maximum(self._visits, 1.0)
         width = math.sqrt(2.0 * math.log(max(self._visits.sum(), 1.0)))
         index = np.where(self._visits > 0.0, self._sums / n - width / np.sqrt(n), -np.inf)
-        return greedy(index)[None, None]
+        return greedy(index)[None, None], True

@@ -58,10 +58,15 @@ SAVED = {
     **PARTS,
     **WRAPPERS,
     "Choice": "linear.choice",
+    "Copying": "core.wrappers.parallel",
+    "Costs": "tabular.records",
     "DoublingFTRL": "tabular.oreps.doubling",
     "Features": "linear.features",
     "Inbox": "core.inbox",
+    "LostClock": "core.inbox",
     "Problem": "tabular.problem",
+    "Reward": "linear.reward",
+    "Trajectory": "tabular.records",
     "Transitions": "tabular.transitions",
 }
 """Classes whose objects a file may hold."""

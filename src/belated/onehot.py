@@ -16,8 +16,7 @@ from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open, check_in_step
-from belated.core.records import Episode, Notes
-from belated.core.stored import Episodes, Field, Flag, Inside
+from belated.core.records import Episode
 from belated.linear.choice import Choice
 from belated.linear.reward import Reward
 from belated.linear.sampler import LinearSampler
@@ -25,7 +24,7 @@ from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 
 
-class TableSampler(Learner[None]):
+class TableSampler(Learner[bool]):
     """A `LinearSampler` for a table of one step, where only some outcomes report.
 
     Args:
@@ -42,10 +41,9 @@ class TableSampler(Learner[None]):
         0.5
     """
 
-    holds_feedback = False
     reads_delays = True
     _sampler: LinearSampler
-    _unknown: dict[int, Notes | None]  # episodes of which it is not known what was done
+    _unknown: dict[int, None]  # episodes of which it is not known what was done
 
     def __init__(
         self,
@@ -68,20 +66,21 @@ class TableSampler(Learner[None]):
         sampler = LinearSampler(choice, silence=-self.silence, **given)
         self.seed = sampler.seed
         super().__init__(problem, silence=self.silence, **given)
-        self.declare(_sampler=Inside(sampler), _unknown=Episodes())
+        self._sampler, self._unknown = sampler, {}
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode: its number and a copy of the policy (1, S, A) to play in it."""
         self._read_notes()
-        self._decision = self._sampler.begin_episode(now)
-        episode = super().begin_episode(now)
-        self._unknown[episode.number] = episode.notes
+        decision = self._sampler.begin_episode(now)
+        rows = [None] if self._rows is None else self._rows
+        policy = frozen(np.array([[decision.probabilities(0, x) for x in rows]]))
+        episode = self._ledger.open_episode(True, policy)
+        self._unknown[episode.number] = None
         return episode
 
-    def _next_policy(self) -> Floats:
-        """The probabilities of the decision that has begun, (1, S, A)."""
-        rows = [None] if self._rows is None else self._rows
-        return frozen(np.array([[self._decision.probabilities(0, x) for x in rows]]))
+    def _next_policy(self) -> tuple[Floats, bool]:
+        """The policy of the next decision; `begin_episode` knows the time."""
+        return self.begin_episode().shared, True
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Accept a whole batch, or raise `FeedbackError` and accept none of it."""
@@ -95,12 +94,14 @@ class TableSampler(Learner[None]):
         for entry in came:
             self._ledger.settle(entry)
 
-    def _learn(self, entry: Open[None]) -> None:
+    def _learn(self, entry: Open[bool]) -> None:
         """Do nothing: `observe` learns."""
 
     def _read_notes(self) -> None:
         """Pass the noted actions of episodes to the sampler."""
-        for number, notes in list(self._unknown.items()):
+        for number in list(self._unknown):
+            entry = self._ledger.entry(number)
+            notes = None if entry is None else entry.notes
             asked = None if notes is None or notes.void else notes.decisions.get(0)
             if asked is not None:
                 self._note(number, int(asked.observation or 0), asked.action)
@@ -122,13 +123,6 @@ class TableSampler(Learner[None]):
         """The diagnostics of the ledger and of the sampler."""
         return {**self._sampler.diagnostics(), **super().diagnostics()}
 
-    def restored(self) -> None:
-        """Restore the notes of the episodes that were played before the file was written."""
+    def check_learned(self) -> None:
+        """Check that the sampler has begun as many decisions."""
         check_in_step(self._sampler, self.begun)
-        self._unknown.update((e.number, e.notes) for e in self._ledger if e.number in self._unknown)
-
-    def _memory(self, policy: Floats) -> None:
-        """The memory of an episode: nothing, since the sampler stores it."""
-
-    def _remembered(self) -> Field:
-        return Flag()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import belated as bl
 import oracles
 from belated.core.inbox import KINDS
+from belated.core.tree import freeze, thaw
 
 H, S, A = 3, 2, 2
 WORLD = oracles.random_world(np.random.default_rng(3), H, S, A)
@@ -157,7 +158,7 @@ def test_every_record_is_in_exactly_one_class(actions, deadline, after, remember
     given_in, expected = 0, dict.fromkeys(KINDS, 0)
     for i, act in enumerate(actions):
         if i == len(actions) // 2:
-            inbox = bl.Inbox.from_state(inbox.state())
+            inbox = thaw(freeze(inbox))
         if act == "begin":
             inbox.begin_episode()
             model.begin(default)
@@ -299,7 +300,7 @@ def test_what_a_begin_an_observe_or_a_refused_batch_closes_is_in_the_next_report
         patch.setattr(agent, "observe", refuse)
         with pytest.raises(bl.FeedbackError, match="not today"):
             inbox.take([path(0)])
-    inbox = bl.Inbox.from_state(inbox.state())
+    inbox = thaw(freeze(inbox))
     inbox.clock = lambda: now[0]
     assert inbox.take([path(0)]).forgotten == (0, 1, 2)
     assert inbox.take([]).forgotten == inbox.expire().forgotten == ()
@@ -370,9 +371,8 @@ def test_an_episode_that_a_wrapper_dropped_is_closed_and_its_memory_is_free():
         assert inbox.open_episodes() == list(range(max(n - 2, 0), n + 1))
     assert inbox.take([costs(396)]).counts["late"] == 1
     assert inbox.take([costs(397)]).counts["taken"] == 1
-    state = inbox.state()
-    assert len(state["open"]["numbers"]) < 200
-    assert len(state["closed"]["numbers"]) <= 5
+    assert len(inbox._open) < 200
+    assert len(inbox._closed) <= 5
 
 
 def test_memory_is_bounded_by_what_is_open_and_remembered():
@@ -380,9 +380,8 @@ def test_memory_is_bounded_by_what_is_open_and_remembered():
     for n in range(200):
         inbox.begin_episode()
         inbox.take([path(n)] if n % 2 else [path(n), costs(n)])
-    state = inbox.state()
-    assert len(state["open"]["numbers"]) <= 11
-    assert len(state["closed"]["numbers"]) == 20
+    assert len(inbox._open) <= 11
+    assert len(inbox._closed) == 20
 
 
 def test_closed_episodes_that_nobody_asks_for_do_not_pile_up(monkeypatch):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import belated as bl
+from belated.core.tree import freeze, thaw
 
 ARMS = bl.Problem(1, 3, 1)
 TWO = bl.Problem(2, 2, 2, start=(0.5, 0.5))
@@ -177,7 +178,7 @@ def test_outcomes_are_held_to_their_deadline():
         inbox.decide()
         assert inbox.agent.diagnostics()["used"] == 0
     assert inbox.diagnostics()["inbox_held"] == 1
-    inbox = bl.Inbox.from_state(inbox.state())
+    inbox = thaw(freeze(inbox))
     inbox.decide()
     assert inbox.agent.diagnostics()["used"] == 1
     assert inbox.diagnostics()["inbox_held"] == 0
@@ -233,7 +234,6 @@ def test_one_reading_of_the_clock_per_event():
     inbox.expire()
     assert len(readings) == before + 3
     assert not inbox.is_pending()
-    inbox.state()
 
 
 def test_costs_in_a_small_part_of_their_range_are_warned_of_once():

@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ import pytest
 import belated as bl
 import recorded
 from belated.core import saving, versions
-from belated.core.versions import Choices, KeptPolicy, RowsDifference, Versions, whole
+from belated.core.tree import Configured, freeze, thaw
+from belated.core.versions import Choices, Kept, RowsDifference, Versions, whole
 from belated.parts import Bonus, Softmax
 from registry import AGENTS
 
@@ -80,11 +82,13 @@ def test_deterministic_policies_are_kept_as_action_numbers(by_difference):
     assert isinstance(found, Choices)
     assert found.actions.nbytes == 8
     assert whole(found).tobytes() == certain.tobytes()
-    field = KeptPolicy((2, 2, 3))
-    again = field.read("policy", field.write(found))
+    holder = Holder(bl.Problem(2, 3, 2))
+    holder.policy = found
+    again = thaw(freeze(holder)).policy
     assert whole(again).tobytes() == certain.tobytes()
-    with pytest.raises(ValueError, match="index from 0 to 2"):
-        field.read("policy", {"actions": np.array([[0, 3], [1, 1]])})
+    holder.policy = Choices(np.array([[0, 3], [1, 1]], dtype=np.uint16), 3)
+    with pytest.raises(ValueError, match="actions must be from 0 to 2"):
+        thaw(freeze(holder))
     certain[0, 0] = [1.0, -0.0, 0.0]
     assert not isinstance(Versions().keep(bl.core.arrays.frozen(certain)), Choices)
 
@@ -188,33 +192,49 @@ def test_a_saved_agent_continues_from_differences(name, by_difference):
 
 
 BASE = np.full((2, 3, 2), 0.5)
-GOOD = {"base": BASE, "rows": np.array([1, 4]), "values": np.array([[0.25, 0.75], [1.0, 0.0]])}
+VALUES = np.array([[0.25, 0.75], [1.0, 0.0]])
+
+
+@bl.saving.register
+class Holder(Configured):
+    """An object that has learned a policy."""
+
+    policy: Kept
+
+    def __init__(self, problem):
+        self.problem, self.policy = problem, problem.uniform_policy()
+
+
+def read(**changes):
+    """The policy of a saved difference."""
+    good = RowsDifference.at(BASE, np.array([1, 4]), VALUES)
+    holder = Holder(bl.Problem(3, 2, 2))
+    holder.policy = replace(good, **changes)
+    return thaw(freeze(holder)).policy
 
 
 def test_a_difference_of_a_file_is_read():
-    found = KeptPolicy((2, 3, 2)).read("policy", GOOD)
     expected = BASE.copy()
-    expected[0, 1], expected[1, 1] = GOOD["values"]
-    np.testing.assert_array_equal(whole(found), expected)
+    expected[0, 1], expected[1, 1] = VALUES
+    np.testing.assert_array_equal(whole(read()), expected)
 
 
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
-        ("rows", np.array([1, 6]), "index from 0 to 5"),
-        ("rows", np.array([4, 1]), "must rise"),
-        ("rows", np.array([1, 1]), "must rise"),
-        ("rows", np.array([1.0, 4.0]), "rows must be"),
+        ("bits", np.array([255], dtype=np.uint8), "bits must be one per row"),
+        ("bits", np.array([0, 3], dtype=np.uint8), "bits must be one per row"),
+        ("bits", np.array([1.0]), "bits must be an array of uint8"),
         ("values", np.array([[0.5, 0.6], [1.0, 0.0]]), "sum to 1"),
-        ("values", np.array([[0.5, 0.5]]), "values must be"),
-        ("values", np.array([[2.0, -1.0], [1.0, 0.0]]), "from 0 to 1"),
-        ("base", np.full((2, 3, 3), 1 / 3), "base must be"),
+        ("values", np.array([[0.5, 0.5]]), "bits must be one per row"),
+        ("values", np.array([[2.0, -1.0], [1.0, 0.0]]), "sum to 1"),
+        ("base", np.full((2, 3, 3), 1 / 3), "base must have shape"),
         ("base", np.full((2, 3, 2), 0.6), "sum to 1"),
     ],
 )
 def test_a_forged_difference_is_refused(name, value, why):
     with pytest.raises(ValueError, match=why):
-        KeptPolicy((2, 3, 2)).read("policy", {**GOOD, name: value})
+        read(**{name: value})
 
 
 BIG = """

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import belated as bl
 import oracles
 from belated.core.quantiles import Quantiles
+from belated.core.tree import refill
 from registry import AGENTS
 
 WORLD = oracles.random_world(np.random.default_rng(0), 3, 4, 2)
@@ -96,7 +97,7 @@ def test_quantiles_are_too_small_by_less_than_a_thirtysecond(numbers, share):
     if exact < 64:
         assert found == exact
     again = Quantiles()
-    again.restore(quantiles.state())
+    refill(again, _buckets=quantiles._buckets)
     assert (again.at(share), again.count) == ([found], len(numbers))
 
 
@@ -104,4 +105,4 @@ def test_quantiles_take_bounded_memory():
     quantiles = Quantiles()
     for number in np.random.default_rng(0).pareto(0.3, 20_000):
         quantiles.add(int(min(number * 10, 2**61)))
-    assert len(quantiles.state()["buckets"]) < 2000
+    assert len(quantiles._buckets) < 2000

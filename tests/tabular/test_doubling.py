@@ -292,7 +292,3 @@ def test_saving_keeps_what_has_reported(monkeypatch, tmp_path):
         one.observe(late)
         one.begin_episode()
     assert other.diagnostics() == agent.diagnostics()
-    state = agent.state()
-    state["reported"] = np.ones(48, dtype=bool)
-    with pytest.raises(ValueError, match="reported must be flags of 41 episodes, got 48"):
-        bl.wrappers.Doubling.from_state(state)

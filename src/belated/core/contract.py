@@ -15,6 +15,7 @@ import numpy as np
 from belated.core import checks
 from belated.core.records import Decision, Episode, Notes, chance
 from belated.core.rewards import Scale
+from belated.core.tree import is_thawing
 
 Information = Literal["full", "bandit"]
 PATHS = ("late", "at once")
@@ -150,10 +151,6 @@ class Problem(Protocol):
         """The record from the value that `to_state` or `to_json` returned."""
         ...
 
-    def remembered(self, policy: object) -> Any:
-        """The policy from a saved state; raises if the value is not a policy."""
-        ...
-
 
 class Agent(Protocol):
     """A learner with two main methods, `begin_episode` and `observe`.
@@ -261,30 +258,6 @@ class Deciding:
         return Decision(episode.number, action, probability, row)
 
 
-class Wrapper(Deciding):
-    """A wrapper that has the same episodes as the agent inside."""
-
-    agent: Agent
-
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self.agent.begun
-
-    @property
-    def seed(self) -> int:  # type: ignore[override]
-        """The seed of the agent inside."""
-        return getattr(self.agent, "seed", 0)
-
-    def open_episodes(self) -> list[int]:
-        """The episodes of which feedback can still be taken, oldest first."""
-        return self.agent.open_episodes()
-
-    def is_open(self, number: int) -> bool:
-        """Whether feedback of this episode can still be taken."""
-        return self.agent.is_open(number)
-
-
 AGENT = (
     "problem",
     "information",
@@ -312,7 +285,7 @@ def check_is_agent(name: str, agent: object, parts: Iterable[str] = AGENT) -> No
 def check_fresh(name: str, agent: Agent, parts: Iterable[str] = AGENT) -> None:
     """Check that the argument is an agent that has not begun an episode."""
     check_is_agent(name, agent, parts)
-    if agent.begun:
+    if agent.begun and not is_thawing():
         raise ValueError(f"{name} must be fresh, got one that has begun {agent.begun} episodes")
 
 
@@ -370,10 +343,3 @@ def nested(agent: object) -> list[object]:
         copies = getattr(inside, "agents", None) or [None]
         inside = getattr(inside, "agent", copies[0])
     return found
-
-
-def call(made: object, *given: object, **keywords: Any) -> str:
-    """The call that makes an object, for its `repr`."""
-    arguments = [repr(value) for value in given]
-    arguments += [f"{name}={value!r}" for name, value in keywords.items()]
-    return f"{type(made).__name__}({', '.join(arguments)})"

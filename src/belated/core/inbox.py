@@ -37,14 +37,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
-import numpy as np
-
-from belated.core import checks, stored
-from belated.core.contract import Agent, Information, Key, Wrapper, call, check_inside
-from belated.core.ledger import in_a_list, is_record, newest, read_record
+from belated.core import checks
+from belated.core.contract import Agent, Key, check_inside
+from belated.core.ledger import check_held, in_a_list, is_record, newest
 from belated.core.records import Episode, FeedbackError
 from belated.core.rewards import Scale
+from belated.core.tree import (
+    LARGEST_FLOAT,
+    Count,
+    call,
+    exact,
+    is_thawing,
+    learned_names,
+    parameters,
+)
 from belated.core.waiting import is_past
+from belated.core.wrappers.base import WrapperBase
 
 Kind = Literal["taken", "duplicate", "conflict", "late", "unknown", "invalid"]
 KINDS: tuple[Kind, ...] = ("taken", "duplicate", "conflict", "late", "unknown", "invalid")
@@ -64,6 +72,18 @@ NARROW, ENOUGH = 0.05, 100
 HOUR = 3600
 Facts = dict[Key, Any]
 """What is remembered of an episode; never changed once it is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostClock:
+    """What stands for a clock that a file cannot hold."""
+
+    def __call__(self) -> float:
+        """Say that the clock must be set."""
+        raise ValueError("clock must be set again after loading: inbox.clock = time.time")
+
+
+CLOCK = LostClock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +160,7 @@ class Sorted:
     known: dict[int, Facts] = field(default_factory=dict)
 
 
-class Inbox(Wrapper):
+class Inbox(WrapperBase):
     """An agent that accepts records as a queue delivers them.
 
     It follows the whole contract of an agent, so it can be simulated and saved like one. Begin
@@ -174,6 +194,19 @@ class Inbox(Wrapper):
     """
 
     once = True
+
+    _open: dict[int, Facts]  # open episodes with records
+    _closed: dict[int, Facts]  # in the order in which they were closed
+    _held: dict[int, list[Any]]  # outcomes that wait for their deadline
+    _aside: dict[int, Facts]  # facts that were too late for a default
+    _pathless: dict[int, None]  # episodes whose outcome waits for a path
+    _crowded: Count
+    _kept_from: Count  # older episodes are past the grace period
+    _due_from: Count  # older episodes are past the deadline
+    _now: float
+    _began: deque[float]  # start times of the episodes from _kept_from on
+    _counts: dict[str, Count]
+    _untold: deque[tuple[int, int]]  # episode, index in PASSED
 
     def __init__(
         self,
@@ -233,29 +266,23 @@ class Inbox(Wrapper):
                 f"unit (clip them before they are reported), got {checks.show(rewards)}"
             )
         self.agent = agent
-        self.problem = agent.problem
-        self.information: Information = agent.information
-        self.uses_paths = agent.uses_paths
         self.default = None if default is None else checks.real("default", default, 0.0, 1.0)
-        self._told = clock == "now"  # every call passes the time
-        self.clock = None if clock == "now" else clock
+        self.clock = clock
         self.grace = grace
+        self.rewards, self.clip = rewards, clip
         self.remember = checks.integer("remember", remember, 0)
-        self._open: dict[int, Facts] = {}  # open episodes with records
-        self._closed: dict[int, Facts] = {}  # in the order in which they were closed
-        self._held: dict[int, list[Any]] = {}  # outcomes that wait for their deadline
-        self._aside: dict[int, Facts] = {}  # facts that were too late for a default
-        self._pathless: set[int] = set()  # episodes whose outcome waits for a path
+        self._open, self._closed, self._held = {}, {}, {}
+        self._aside, self._pathless = {}, {}
         self._crowded = SWEEP
         waiting = agent.open_episodes()
-        self._kept_from = waiting[0] if waiting else agent.begun  # older ones are past the grace
-        self._due_from = self._kept_from  # older ones are past the deadline
-        self._now = -math.inf
-        self._began: deque[float] = deque()  # start times of the episodes from _kept_from on
-        self._counts: Counter[str] = Counter()
-        self._untold: deque[tuple[int, int]] = deque(maxlen=UNTOLD)  # episode, index in PASSED
+        self._kept_from = waiting[0] if waiting else agent.begun
+        self._due_from = self._kept_from
+        self._now = -LARGEST_FLOAT
+        self._began = deque()
+        self._counts = dict.fromkeys((*KINDS, *PASSED), 0)
+        self._untold = deque(maxlen=UNTOLD)
         self._seen = [math.inf, -math.inf, 0.0]  # smallest cost, largest cost, number of costs
-        if not self._told:
+        if clock != "now" and not is_thawing():
             self._expire(self.agent.begun - 1)
 
     @property
@@ -313,7 +340,7 @@ class Inbox(Wrapper):
 
     def _lacking(self, found: Sorted) -> tuple[int, ...]:
         """The episodes of a batch whose outcome waits for a path; `why` of the outcome says so."""
-        lacking = sorted(self._pathless & found.known.keys())
+        lacking = sorted(self._pathless.keys() & found.known.keys())
         for i, outcome in enumerate(found.outcomes):
             if outcome.kind == "taken" and outcome.part != "path" and outcome.episode in lacking:
                 why = (
@@ -383,7 +410,7 @@ class Inbox(Wrapper):
 
     def counts(self) -> dict[str, int]:
         """The numbers of records of each class and of expired episodes, since the beginning."""
-        return {name: self._counts[name] for name in (*KINDS, *PASSED)}
+        return self._counts.copy()
 
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the agent inside, and the counts as `inbox_taken` and so on."""
@@ -462,7 +489,8 @@ class Inbox(Wrapper):
         if self.hold:
             for record in held:
                 self._held.setdefault(record.episode, []).append(record.dated(self._time(now)))
-        self._counts.update(outcome.kind for outcome in found.outcomes)
+        for outcome in found.outcomes:
+            self._counts[outcome.kind] += 1
         for number, known in found.known.items():
             self._open[number] = known
             self._watch(known)
@@ -470,7 +498,7 @@ class Inbox(Wrapper):
             if self._complete(known) or not is_open:
                 self._close(number)
             elif self.uses_paths and number not in self._held and self._heard(known):
-                self._pathless.add(number)
+                self._pathless[number] = None
         if len(self._open) > self._crowded:  # the agent may have discarded some by itself
             for number in [n for n in self._open if not self.agent.is_open(n)]:
                 self._close(number)
@@ -501,7 +529,7 @@ class Inbox(Wrapper):
 
     def _close(self, number: int) -> None:
         """Move the facts of an episode to the closed ones, and drop the oldest of those."""
-        self._pathless.discard(number)
+        self._pathless.pop(number, None)
         known = {**self._aside.pop(number, {}), **self._open.pop(number, {})}
         if not known:
             return
@@ -513,12 +541,10 @@ class Inbox(Wrapper):
         """Read the clock once, and date the episodes that have begun since the last reading."""
         if not self._timed:
             return
-        if now is None and self._told:
+        if now is None and self.clock == "now":
             raise ValueError('now must be given with every call, because clock="now"')
-        if now is None and self.clock is None:
-            raise ValueError("clock must be set again after loading: inbox.clock = time.time")
+        read = now if now is not None else self.clock()  # type: ignore[operator, misc]
         try:
-            read = now if now is not None else self.clock()  # type: ignore[misc]
             time = checks.real("clock()" if now is None else "now", read, -math.inf)
         except ValueError as error:
             raise ValueError(f"{error}; time.time gives seconds as a number") from None
@@ -592,116 +618,33 @@ class Inbox(Wrapper):
         self._untold.append((number, PASSED.index(what)))
 
     def configuration(self) -> dict[str, Any]:
-        """The arguments of this inbox; a clock by its name."""
-        clock = "now" if self._told else getattr(self.clock, "__qualname__", "not set")
-        return {
-            "agent": self.agent,
-            "deadline": self.deadline,
-            "default": self.default,
-            "clock": clock if self._timed else None,
-            "grace": self.grace,
-            "remember": self.remember,
-            "hold": self.hold,
-            "rewards": None if self.scale is None else (self.scale.low, self.scale.high),
-            "clip": self.scale is not None and self.scale.clip,
-        }
+        """The arguments of this inbox; a clock cannot be saved."""
+        given = super().configuration()
+        return {**given, "clock": CLOCK if callable(given["clock"]) else given["clock"]}
 
-    def state(self) -> stored.State:
-        """The agent inside, the memory, and the last reading of the clock, but not the clock."""
-        return {**self.memory(), "agent": stored.kept(self.agent)}
+    def memory(self) -> dict[str, Any]:
+        """What the inbox has learned, without the agent."""
+        return {n: getattr(self, n) for n in learned_names(type(self)) if n != "agent"}
 
-    def memory(self) -> stored.State:
-        """The same without the agent."""
-        if self.is_pending():
-            raise RuntimeError("a deadline has passed that was not acted on; call expire() first")
-        given = self.configuration()
-        del given["clock"], given["agent"]
-        return {
-            **given,
-            "timed": self._timed,
-            "told": self._told,
-            "open": _written(self._open),
-            "closed": _written(self._closed),
-            "aside": _written(self._aside),
-            "held": [record.to_state() for held in self._held.values() for record in held],
-            "pathless": sorted(self._pathless),
-            "crowded": self._crowded,
-            "kept_from": self._kept_from,
-            "due_from": self._due_from,
-            "now": None if math.isinf(self._now) else self._now,
-            "began": np.array(self._began, dtype=np.float64),
-            "counts": self.counts(),
-            "untold": np.array(self._untold, dtype=np.int64).reshape(-1, 2),
-        }
-
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The inbox that wrote the state; if it had a clock, `clock` must be set again."""
-        given = ("deadline", "default", "grace", "remember", "hold", "rewards", "clip")
-        names = ("open", "closed", "crowded", "kept_from", "due_from", "now", "began", "counts")
-        more = ("agent", "timed", "told", "held", "pathless", "untold", "aside")
-        read = stored.exact(state, *given, *names, *more)
-        timed, told = checks.flag("timed", read["timed"]), checks.flag("told", read["told"])
-        now = -math.inf if read["now"] is None else checks.real("now", read["now"], -math.inf)
-        clock: Any = "now" if told else (lambda: now) if timed else None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            made = cls(
-                stored.made(read["agent"]), clock=clock, **{name: read[name] for name in given}
-            )
-        made.clock = None
-        made._open = made._read(read["open"])
-        made._closed = made._read(read["closed"])
-        made._aside = made._read(read["aside"])
-        made._crowded = checks.integer("crowded", read["crowded"], SWEEP)
-        made._due_from = checks.integer("due_from", read["due_from"], 0, made.begun)
-        made._kept_from = checks.integer("kept_from", read["kept_from"], 0, made._due_from)
-        for item in stored.items("held", read["held"]):
-            record = read_record(made.problem, made.information, made.begun, item)
-            if not (made.hold and record.is_outcome and made.agent.is_open(record.episode)):
-                raise ValueError("held must be outcomes of open episodes that wait for a deadline")
-            made._held.setdefault(record.episode, []).append(record)
-        numbers = stored.items("pathless", read["pathless"])
-        made._pathless = {checks.integer("pathless", n, 0, made.begun - 1) for n in numbers}
-        made._now = now
-        began = stored.array("began", read["began"], np.float64, (None,))
-        stored.finite("began", began)
-        if len(began) != (made.begun - made._kept_from if timed else 0):
+    def check_learned(self) -> None:
+        """Check that the facts and the held records are such as can be reported."""
+        checks.integer("due_from", self._due_from, self._kept_from, self.begun)
+        if len(self._began) != (self.begun - self._kept_from if self._timed else 0):
             raise ValueError("began must date every episode that is kept")
-        made._began = deque(began.tolist())
-        counts = stored.exact(read["counts"], *KINDS, *PASSED)
-        made._counts = Counter({k: stored.count(k, n) for k, n in counts.items()})
-        untold = stored.array("untold", read["untold"], np.int64, (None, 2))
-        stored.within("untold", untold[:, 0], made._due_from)
-        stored.within("untold", untold[:, 1], len(PASSED))
-        made._untold.clear()
-        made._untold.extend((number, what) for number, what in untold.tolist())
-        return made
-
-    def _read(self, saved: object) -> dict[int, Facts]:
-        """The inverse of `_written`; checks that a record can report every fact."""
-        read = stored.exact(saved, "numbers", "steps", "costs", "texts")
-        numbers = stored.array("numbers", read["numbers"], np.int64, (None,))
-        stored.within("numbers", numbers, self.agent.begun)
-        steps = stored.array("steps", read["steps"], np.int64, (None, 2))
-        costs = stored.array("costs", read["costs"], np.float64, (len(steps),))
-        stored.within("steps", steps[:, 0], len(numbers))
-        found: list[Facts] = [{} for _ in numbers]
-        for (place, step), cost in zip(steps.tolist(), costs.tolist(), strict=True):
-            found[place][step] = cost
-        for item in stored.items("texts", read["texts"]):
-            place, key, value = stored.items("text", item)
-            found[checks.integer("place", place, 0, len(found) - 1)][key] = value
-        for facts in found:
-            for key, value in facts.items():
-                self.problem.check_fact(key, value, self.information)
-        return dict(zip(numbers.tolist(), found, strict=True))
+        exact(self._counts, *KINDS, *PASSED)
+        for known in (self._open, self._closed, self._aside):
+            for number, facts in known.items():
+                checks.integer("number", number, 0, self.begun - 1)
+                for key, value in facts.items():
+                    self.problem.check_fact(key, value, self.information)
+        check_held(self._held, self.problem, self.information)
+        for _, what in self._untold:
+            checks.integer("untold", what, 0, len(PASSED) - 1)
 
     def __repr__(self) -> str:
-        plain: dict[str, Any] = dict.fromkeys(("deadline", "default", "clock", "grace"))
-        plain |= {"remember": 10_000, "hold": False, "rewards": None, "clip": False}
-        given = self.configuration()
-        return call(self, self.agent, **{k: given[k] for k in plain if given[k] != plain[k]})
+        plain = {each.name: each.default for each in parameters(type(self))}
+        given = {n: v for n, v in self.configuration().items() if n != "agent" and v != plain[n]}
+        return call(self, self.agent, **given)
 
 
 def _compared(facts: Mapping[Key, Any], known: Facts) -> tuple[Kind, str]:
@@ -717,19 +660,3 @@ def _compared(facts: Mapping[Key, Any], known: Facts) -> tuple[Kind, str]:
             what = f"step {key} cost" if isinstance(key, int) else f"{key} was"
             return "conflict", f"{what} {before:g} before, got {value:g}"
     return kind, "the same value came before"
-
-
-def _written(known: dict[int, Facts]) -> stored.State:
-    """Facts as a state: numbers of single steps as arrays, the others as a list."""
-    pairs = [
-        (place, key, value)
-        for place, facts in enumerate(known.values())
-        for key, value in facts.items()
-    ]
-    steps = [(place, key, value) for place, key, value in pairs if isinstance(key, int)]
-    return {
-        "numbers": np.array(list(known), dtype=np.int64),
-        "steps": np.array([pair[:2] for pair in steps], dtype=np.int64).reshape(-1, 2),
-        "costs": np.array([value for _, _, value in steps], dtype=np.float64),
-        "texts": [list(pair) for pair in pairs if not isinstance(pair[1], int)],
-    }

@@ -1,76 +1,65 @@
-"""The base of the library's agents: it owns the open episodes, the arguments, `repr` and saving.
+"""The base of the library's agents: it owns the open episodes and the arguments.
 
-An agent of the library declares what it learns (see `stored`) and implements two methods:
+An agent of the library annotates what it learns (see `tree`) and implements two methods:
 `_next_policy` returns the policy to play next, and `_learn` learns from an episode whose feedback
 has arrived. Agents outside the library need no base class: the contract is `contract.Agent`.
 """
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, NamedTuple, Self, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 import numpy as np
 
-from belated.core import checks, stored
 from belated.core.arrays import Floats
-from belated.core.contract import Information, call
+from belated.core.contract import Information
 from belated.core.ledger import Ledger, Ledgered, Open
 from belated.core.records import Episode
-from belated.core.versions import KeptPolicy, Versions
+from belated.core.tree import Configured, Entries
+from belated.core.versions import Versions
 
 Memory = TypeVar("Memory")
 
 
-class Parameter(NamedTuple):
-    """An argument of a constructor.
-
-    Attributes:
-        name: its name.
-        kind: its type, or None where it has none.
-        default: its default; `inspect.Parameter.empty` if it must be given.
-    """
-
-    name: str
-    kind: Any
-    default: Any
-
-
-def parameters(cls: type) -> list[Parameter]:
-    """The arguments of a constructor, with their types and defaults, in their order.
-
-    The signature is thus the only description of a class.
-    """
-    hints = get_type_hints(cls.__init__)  # type: ignore[misc]
-    given = list(inspect.signature(cls).parameters.values())
-    return [Parameter(p.name, hints.get(p.name), p.default) for p in given]
-
-
-class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
-    """An agent that keeps its open episodes in a ledger and declares what it learns.
+class Learner(Configured, Ledgered, ABC, Generic[Memory]):
+    """An agent that keeps its open episodes in a ledger and annotates what it learns.
 
     Attributes:
         problem: the problem that the agent was made for.
         information: whether it sees whole cost functions ("full") or suffered costs ("bandit").
         uses_paths: whether it uses trajectories at all.
+        remembers: the type of what it remembers of an open episode: that of `Learner[...]`.
     """
 
     information: Information = "bandit"
     uses_paths: bool = True
+    remembers: ClassVar[Any] = bool
+    seed: Annotated[int, Entries(low=0)]
+    _ledger: Ledger[Memory]
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Note the type of the memory."""
+        super().__init_subclass__(**given)
+        for base in vars(cls).get("__orig_bases__", ()):
+            if get_origin(base) is Learner:
+                (cls.remembers,) = get_args(base)
 
     def __init__(self, problem: Any, **arguments: Any) -> None:
         """Store the arguments of the constructor, by name and in their order."""
         self.problem = problem
+        self.seed = arguments.get("seed", 0)
         self._arguments = arguments
-        self._ledger: Ledger[Memory] = Ledger(problem, self.information, uses_paths=self.uses_paths)
+        self._ledger = Ledger(
+            problem, self.information, uses_paths=self.uses_paths, remembers=self.remembers
+        )
         self._versions = Versions()
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode: its number and a copy of the policy (H, S, A) to play in it."""
-        policy = self._next_policy()
-        return self._ledger.hand_out(self._memory(policy), policy)
+        policy, memory = self._next_policy()
+        return self._ledger.open_episode(memory, policy)
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Learn from every episode whose path and costs have both arrived, oldest first."""
@@ -94,51 +83,12 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
         """The arguments of this agent."""
         return {"problem": self.problem, **self._arguments}
 
-    def state(self) -> stored.State:
-        """The arguments, the open episodes and what was learned."""
-        told = {
-            "configuration": self.configuration(),
-            "ledger": self._ledger.state(self._remembered().write),
-            **super().state(),
-        }
-        if self.seed and "seed" not in self._arguments:
-            told["seed"] = self.seed
-        return told
-
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The agent that wrote the state."""
-        given = [parameter.name for parameter in parameters(cls)]
-        if not isinstance(state, dict) or "configuration" not in state:
-            raise ValueError("a state must have the field configuration")
-        arguments = state["configuration"]
-        agent = cls(**stored.exact(arguments, *given))
-        others = {name: value for name, value in state.items() if name != "configuration"}
-        if "seed" in others and "seed" not in given:
-            agent.seed = checks.integer("seed", others.pop("seed"), 0, 2**64 - 1)
-        agent.restore(others)
-        return agent
-
-    def restore(self, saved: stored.State) -> None:
-        """Continue from the state of another agent with the same arguments."""
-        names = {name: name.lstrip("_") for name in self._fields}
-        read = stored.exact(saved, "ledger", *names.values())
-        last = {n: f for n, f in self._fields.items() if isinstance(f, stored.Inside) and f.last}
-        for name, field in self._fields.items():
-            if name not in last:
-                setattr(self, name, field.read(names[name], read[names[name]]))
-        remembered = self._remembered()
-        self._ledger.restore(read["ledger"], lambda memory: remembered.read("memory", memory))
-        for name, inside in last.items():
-            inside.read(names[name], read[names[name]], self.begun)
-        self.restored()
-
-    def __repr__(self) -> str:
-        return call(self, self.problem, **self._arguments)
-
     @abstractmethod
-    def _next_policy(self) -> Floats:
-        """The policy (H, S, A) for the episode that begins now, read-only."""
+    def _next_policy(self) -> tuple[Floats, Memory]:
+        """The policy of the episode that begins now, read-only, and what to remember of it.
+
+        The memory is never None, which stands for an episode that will not be learned from.
+        """
 
     @abstractmethod
     def _learn(self, entry: Open[Memory]) -> None:
@@ -148,17 +98,6 @@ class Learner(stored.Declared, Ledgered, ABC, Generic[Memory]):
         """Drop the memories of open episodes: the agent will not learn from their feedback."""
         for entry in self._ledger:
             entry.memory = None
-
-    def _memory(self, policy: Floats) -> Any:
-        """What to remember of the episode that begins now: by default the policy that it plays.
-
-        `versions.whole` gives that policy again.
-        """
-        return self._versions.keep(policy)
-
-    def _remembered(self) -> stored.Field:
-        """The declaration of what is remembered of an episode."""
-        return KeptPolicy(self.problem.shape)
 
 
 def generator(seed: int, episode: int) -> np.random.Generator:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.contract import Agent, Deciding, Information, Key, Problem
 from belated.core.quantiles import Quantiles
-from belated.core.records import Asked, Episode, FeedbackError, Notes
+from belated.core.records import Episode, FeedbackError, Notes
+from belated.core.tree import Count, Learned
+from belated.core.versions import Policy
 from belated.core.waiting import SLACK
 
 Memory = TypeVar("Memory")
@@ -43,7 +44,7 @@ class Open(Generic[Memory]):
         facts: the facts of all outcomes, where an episode may have several.
     """
 
-    number: int
+    number: Count
     memory: Memory | None
     path: Any = None
     outcomes: tuple[Any, ...] = ()
@@ -64,7 +65,7 @@ class Open(Generic[Memory]):
         return self.outcomes[-1] if self.outcomes else None
 
 
-class Ledger(Generic[Memory]):
+class Ledger(Learned, Generic[Memory]):
     """Numbers the episodes and knows which feedback each of them still awaits.
 
     It does most of the bookkeeping of an agent: it checks every record, accepts a batch whole or
@@ -76,6 +77,7 @@ class Ledger(Generic[Memory]):
         information: "full" or "bandit", which decides the shape of costs.
         uses_paths: whether the agent uses paths. If not, an episode is closed once it is settled,
             and paths of begun episodes are checked and then ignored.
+        remembers: the type of the memory of an open episode, as saved files need it.
 
     Attributes:
         begun: number of episodes begun.
@@ -85,29 +87,34 @@ class Ledger(Generic[Memory]):
         policy: the policy played last, if it was passed to `begin`.
     """
 
-    def __init__(self, problem: Problem, information: Information, *, uses_paths: bool) -> None:
-        self.begun = 0
-        self.unsettled = 0
-        self.forgotten = 0
+    begun: Count
+    unsettled: Count
+    forgotten: Count
+    delays: Quantiles
+    policy: Policy | None
+    _paths: Count
+    _recent: deque[Any]  # the newest costs
+    _open: dict[int, Open[Memory]]
+    _noted: dict[int, dict[Key, Any]]  # facts of noted paths, oldest first
+
+    def __init__(
+        self,
+        problem: Problem,
+        information: Information,
+        *,
+        uses_paths: bool,
+        remembers: Any = bool,
+    ) -> None:
+        self.begun = self.unsettled = self.forgotten = self._paths = 0
         self.delays = Quantiles()
-        self.policy: Floats | None = None
-        self._paths = 0
-        self._recent: deque[Floats] = deque(maxlen=RECENT if information == "bandit" else 1)
+        self.policy = None
+        self.remembers = remembers
+        self._recent = deque(maxlen=RECENT if information == "bandit" else 1)
         self._problem = problem
         self._information = information
         self._uses_paths = uses_paths
-        self._open: dict[int, Open[Memory]] = {}
-        self._noted: dict[int, Any] = {}  # facts of noted paths, oldest first
-
-    def __copy__(self) -> Ledger[Memory]:
-        """A copy that shares records and memories, which never change."""
-        made: Ledger[Memory] = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        made.delays = copy.copy(self.delays)
-        made._recent = self._recent.copy()
-        made._noted = self._noted.copy()
-        made._open = {entry.number: _copied(entry) for entry in self}
-        return made
+        self._open = {}
+        self._noted = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -122,6 +129,10 @@ class Ledger(Generic[Memory]):
     def is_open(self, number: int) -> bool:
         """Whether feedback of this episode can still be taken."""
         return number in self._open
+
+    def entry(self, number: int) -> Open[Memory] | None:
+        """An open episode; None if it is not open."""
+        return self._open.get(number)
 
     def begin(
         self, memory: Memory, policy: Floats | None = None, notes: Notes | None = None
@@ -140,7 +151,7 @@ class Ledger(Generic[Memory]):
         self.unsettled += 1
         return number
 
-    def hand_out(self, memory: Memory, policy: Floats) -> Episode:
+    def open_episode(self, memory: Memory, policy: Floats) -> Episode:
         """Open the next episode, and return it with a policy that the caller owns.
 
         A read-only policy must never change: it is copied when the caller first reads it.
@@ -192,9 +203,8 @@ class Ledger(Generic[Memory]):
         for outcome in outcomes:
             if not self._problem.one_outcome:
                 entry.facts = {**(entry.facts or {}), **outcome.facts()}
-            values = getattr(outcome, "values", None)
-            if values is not None:
-                self._recent.append(values)
+            if hasattr(outcome, "values"):
+                self._recent.append(outcome)
 
     def _from_notes(self, paths: dict[int, Any], outcomes: dict[int, Any]) -> dict[int, Any]:
         """The paths that `act` has noted, for episodes whose outcome arrived without one."""
@@ -243,21 +253,10 @@ class Ledger(Generic[Memory]):
             self.forgotten += 1
         return entry
 
-    def awaited(self) -> list[Any]:
-        """Examples of the records that can still arrive, with costs of 0."""
-        found = []
-        for outcome in (False, True):
-            for entry in self:
-                if not (entry.costs_came if outcome else entry.path_came):
-                    found.append(
-                        self._problem.example(entry.number, self._information, outcome=outcome)
-                    )
-        return [record for record in found if record is not None]
-
     @property
     def newest(self) -> Floats | None:
         """The costs that arrived last; None if none has arrived."""
-        return self._recent[-1] if self._recent else None
+        return self._recent[-1].values if self._recent else None
 
     def tally(self) -> dict[str, float]:
         """The number of episodes of each kind, the delays, and the visits."""
@@ -284,89 +283,31 @@ class Ledger(Generic[Memory]):
         if self.policy is not None:
             told["entropy"] = entropy(self.policy)
         if self._recent and self._information == "bandit":
-            told["cost"] = float(np.sum(self._recent)) / len(self._recent)
+            costs = [record.values for record in self._recent]
+            told["cost"] = float(np.sum(costs)) / len(costs)
         return told
 
-    def state(self, write: Callable[[Memory], Any]) -> stored.State:
-        """The open episodes. write: turns the memory of an episode into a state.
-
-        Records are copied, so that a file does not depend on other users of them.
-        """
-        return {
-            "begun": self.begun,
-            "forgotten": self.forgotten,
-            "delays": self.delays.state(),
-            "policy": self.policy,
-            "paths": self._paths,
-            "recent": [values.copy() for values in self._recent],
-            "noted": [[number, facts] for number, facts in self._noted.items()],
-            "open": [_written(entry, write) for entry in self],
-        }
-
-    def restore(self, saved: stored.State, read: Callable[[Any], Memory]) -> None:
-        """Continue from a saved state. read: the inverse of `write` of `state`."""
-        names = ("begun", "forgotten", "delays", "policy", "paths", "recent", "noted", "open")
-        fields = stored.exact(saved, *names)
-        self.begun = stored.count("begun", fields["begun"])
-        self.forgotten = checks.integer("forgotten", fields["forgotten"], 0, self.begun)
-        self.delays.restore(fields["delays"])
-        policy = fields["policy"]
-        self.policy = None if policy is None else self._problem.remembered(policy)
-        self._paths = stored.count("paths", fields["paths"], self.begun)
-        self._recent.clear()
-        for values in stored.items("recent", fields["recent"]):
-            costs = self._problem.read({"episode": 0, "costs": values})
-            self._problem.check(costs, self._information)
-            self._recent.append(costs.values)
-        self._noted = {}
-        for pair in stored.items("noted", fields["noted"]):
-            number, facts = stored.items("noted", pair)
-            self._noted[checks.integer("noted", number, 0, self.begun - 1)] = self._facts(facts)
-        self._open = {}
-        for item in stored.items("open", fields["open"]):
-            entry = self._restored(item, read)
-            if entry.number in self._open:
-                raise ValueError(f"episode {entry.number} must be open once, got it twice")
-            self._open[entry.number] = entry
+    def check_learned(self) -> None:
+        """Check that the records of a saved table are valid and belong to their episodes."""
         self.unsettled = sum(not entry.settled for entry in self)
+        checks.integer("forgotten", self.forgotten, 0, self.begun)
+        for outcome in self._recent:
+            self._check_saved(outcome, is_outcome=True)
+        for number, entry in self._open.items():
+            checks.integer("number", entry.number, number, min(number, self.begun - 1))
+            path = None if entry.notes is None or entry.notes.void else self._noted_path(entry)
+            for record in (entry.path, path):
+                if record is not None:
+                    self._check_saved(record, is_outcome=False, number=number)
+            for record in entry.outcomes:
+                self._check_saved(record, is_outcome=True, number=number)
 
-    def _facts(self, value: object) -> dict[Key, Any]:
-        """Facts of a saved state: pairs of a key and a value, or a table with texts as keys."""
-        pairs = value.items() if isinstance(value, dict) else stored.items("facts", value)
-        known: dict[Key, Any] = {}
-        for key, fact in pairs:
-            self._problem.check_fact(key, fact, self._information)
-            known[key] = fact
-        return known
-
-    def _restored(self, item: object, read: Callable[[Any], Memory]) -> Open[Memory]:
-        flags = ("path_came", "costs_came", "settled")
-        entry = stored.exact(item, "number", "memory", "path", "outcomes", "facts", "notes", *flags)
-        number = checks.integer("number", entry["number"], 0, self.begun - 1)
-        kept = [*stored.items("outcomes", entry["outcomes"])]
-        kept += [] if entry["path"] is None else [entry["path"]]
-        records = [read_record(self._problem, self._information, self.begun, r) for r in kept]
-        if any(record.episode != number for record in records):
+    def _check_saved(self, record: Any, *, is_outcome: bool, number: int | None = None) -> None:
+        if not is_record(record) or record.is_outcome != is_outcome:
+            raise ValueError(f"records must be those of an episode, got {checks.show(record)}")
+        if number is not None and record.episode != number:
             raise ValueError(f"records must be of their episode {number}")
-        memory = None if entry["memory"] is None else read(entry["memory"])
-        path_came, costs_came, settled = (checks.flag(name, entry[name]) for name in flags)
-        outcomes = tuple(record for record in records if record.is_outcome)
-        paths = [record for record in records if not record.is_outcome]
-        notes = Notes()
-        for step, asked in stored.items("notes", entry["notes"] or []):
-            if asked is None:
-                notes.void = True
-            else:
-                notes.add(checks.integer("step", step, 0), _asked(asked))
-        path = paths[0] if paths else None
-        facts = None if entry["facts"] is None else self._facts(entry["facts"])
-        told = max(1, len(facts or ())) if costs_came else 0
-        made = Open(number, memory, path, outcomes, path_came, told, settled, notes, facts)
-        if not notes.void:
-            self._noted_path(made)  # raises if the notes make no path
-        if made.settled and not (memory is None and path is None and not outcomes):
-            raise ValueError(f"episode {number} must keep nothing once it is settled")
-        return made
+        self._problem.check(record, self._information)
 
     def _checked(self, record: Any) -> Open[Memory] | None:
         """The open episode of a valid record; None if its episode is not open."""
@@ -429,58 +370,6 @@ class Ledger(Generic[Memory]):
             new = new or key not in known
         if new:  # known facts are ignored
             batch.setdefault(number, []).append(outcome)
-
-
-def _copied(entry: Open[Memory]) -> Open[Memory]:
-    return Open(
-        entry.number,
-        entry.memory,
-        entry.path,
-        entry.outcomes,
-        entry.path_came,
-        entry.told,
-        entry.settled,
-        entry.notes,
-        entry.facts,
-    )
-
-
-def _written(entry: Open[Memory], write: Callable[[Memory], Any]) -> stored.State:
-    """An open episode as a state."""
-    notes: list[Any] = []
-    if entry.notes is not None:
-        notes = [
-            [step, [_plain(asked.observation), asked.action, asked.probability]]
-            for step, asked in entry.notes.decisions.items()
-        ]
-        notes += [[0, None]] if entry.notes.void else []
-    return {
-        "number": entry.number,
-        "memory": None if entry.memory is None else write(entry.memory),
-        "path": None if entry.path is None else entry.path.to_state(),
-        "outcomes": [outcome.to_state() for outcome in entry.outcomes],
-        "facts": None if entry.facts is None else [list(pair) for pair in entry.facts.items()],
-        "notes": notes,
-        "path_came": entry.path_came,
-        "costs_came": entry.costs_came,
-        "settled": entry.settled,
-    }
-
-
-def _plain(observation: Any) -> Any:
-    """An observation as plain data: a number, an array, or nothing."""
-    if isinstance(observation, np.ndarray):
-        return observation.copy()
-    return observation.item() if isinstance(observation, np.generic) else observation
-
-
-def _asked(value: object) -> Asked[Any]:
-    observation, action, probability = stored.items("asked", value)
-    return Asked(
-        observation,
-        checks.integer("action", action, 0),
-        checks.real("probability", probability, 0.0, 1.0),
-    )
 
 
 class Ledgered(Deciding):
@@ -582,26 +471,10 @@ def check_in_step(agent: Agent, begun: int) -> None:
         raise ValueError(f"begun must be {begun} for the agent inside too, got {agent.begun}")
 
 
-def read_held(agent: Agent, ledger: Ledger[Any], items: object) -> dict[int, list[Any]]:
-    """Records that were held back, by episode.
-
-    The agent inside will refuse neither these records nor those that the ledger still awaits: a
-    copy of it has accepted them, with costs of 0 for records that have not arrived.
-    """
-    check_in_step(agent, ledger.begun)
-    held: dict[int, list[Any]] = {}
-    for item in stored.items("held", items):
-        record = read_record(agent.problem, agent.information, ledger.begun, item)
-        held.setdefault(record.episode, []).append(record)
-    records = [record for records in held.values() for record in records]
-    stored.twin(agent).observe([*records, *ledger.awaited()])
-    return held
-
-
-def read_record(problem: Problem, information: Information, begun: int, item: object) -> Any:
-    """The record that `to_state` wrote, of one of the episodes begun."""
-    record = problem.read(item)
-    if record.episode >= begun:
-        raise not_begun(record, begun)
-    problem.check(record, information)
-    return record
+def check_held(held: dict[int, list[Any]], problem: Problem, information: Information) -> None:
+    """Check records that were held back and saved: those of every episode are valid."""
+    for number, records in held.items():
+        for record in records:
+            if not is_record(record) or record.episode != number:
+                raise ValueError(f"held must be records of episode {number}")
+            problem.check(record, information)

@@ -7,18 +7,21 @@ buckets, however many and however large the numbers are.
 
 from __future__ import annotations
 
-from belated.core import checks, stored
+from belated.core import checks
+from belated.core.tree import Learned
 
 EXACT = 6
 """Numbers of at most this many bits have a bucket each."""
 HALF = 1 << (EXACT - 1)
 
 
-class Quantiles:
+class Quantiles(Learned):
     """The number of values added, and their quantiles."""
 
+    _buckets: dict[int, int]
+
     def __init__(self) -> None:
-        self._buckets: dict[int, int] = {}
+        self._buckets = {}
 
     def __copy__(self) -> Quantiles:
         made = Quantiles()
@@ -48,18 +51,11 @@ class Quantiles:
                     break
         return found
 
-    def state(self) -> stored.State:
-        """The buckets."""
-        return {"buckets": [list(pair) for pair in sorted(self._buckets.items())]}
-
-    def restore(self, saved: object) -> None:
-        """Continue from a saved state."""
-        read = stored.exact(saved, "buckets")
-        self._buckets = {}
-        for pair in stored.items("buckets", read["buckets"]):
-            bucket, count = stored.items("bucket", pair)
-            bucket = checks.integer("bucket", bucket, 0, _bucket(2**62))
-            self._buckets[bucket] = checks.integer("count", count, 1, checks.MOST)
+    def check_learned(self) -> None:
+        """Check that every bucket can be one."""
+        for bucket, count in self._buckets.items():
+            checks.integer("bucket", bucket, 0, _bucket(2**62))
+            checks.integer("count", count, 1, checks.MOST)
 
 
 def _bucket(number: int) -> int:

@@ -7,9 +7,9 @@ Their common protocol is `contract.Record`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -60,14 +60,15 @@ def altered(record: Item, **fields: object) -> Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[Item]):
+class Asked:
     """One decision: the observation, the action drawn, and its probability."""
 
-    observation: Item
+    observation: Any
     action: int
     probability: float
 
 
+@dataclass(slots=True, eq=False)
 class Notes:
     """The decisions of an episode, as `Episode.act` drew them.
 
@@ -77,13 +78,10 @@ class Notes:
             what was done.
     """
 
-    __slots__ = ("decisions", "void")
+    decisions: dict[int, Asked] = field(default_factory=dict)
+    void: bool = False
 
-    def __init__(self) -> None:
-        self.decisions: dict[int, Asked[Any]] = {}
-        self.void = False
-
-    def add(self, step: int, asked: Asked[Any]) -> None:
+    def add(self, step: int, asked: Asked) -> None:
         """Note a decision."""
         before = self.decisions.setdefault(step, asked)
         same = before is asked or (

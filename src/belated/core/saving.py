@@ -1,15 +1,15 @@
 """Agents in files: save at any episode, load anywhere, continue bit for bit.
 
-A file holds plain data only: a JSON text and the raw bytes of the arrays, under a checksum.
-Nothing in it is executed. A class has a `state` and reads one back with `from_state`, which checks
-every field; this module knows the frame of the file and which classes may appear.
+A file holds plain data only: a JSON text and the raw bytes of the arrays, under a checksum. Nothing
+in it is executed. `tree` says which values may be where; this module knows the frame of the file.
 
     bytes    content
     8        the mark of the format
     4        its version, little-endian
     32       SHA-256 of everything after it
-    8        length of the JSON text
-    ...      the JSON text: versions, the agent and its parts, the types and shapes of the arrays
+    8, 8     the lengths of the two JSON texts
+    ...      the types and shapes of the arrays
+    ...      the versions of the software, the arguments of the agent, and its tree
     ...      the arrays, one after the other
 """
 
@@ -22,28 +22,22 @@ import platform
 import struct
 import sys
 from dataclasses import fields, is_dataclass
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from belated import names
-from belated.core import checks, files, stored
+from belated.core import checks, files
 from belated.core.contract import Agent, check_is_agent
+from belated.core.tree import exact, freeze, thaw
 
 MARK = b"belated\n"
-VERSION = 2
-HEAD = struct.Struct("<8sI32sQ")
-DTYPES = ("<f8", "<i8", "<i4", "|b1")
-MOST_LEVELS = 200
-"""The deepest nesting that a file may have."""
-SMALL = 2**24
-"""Bytes: agents are made only if their policies together need at most the file's size and this."""
-
-_OWN: dict[str, type] = {}
-"""Classes that `register` has added, by name."""
+VERSION = 3
+LENGTHS = struct.Struct("<QQ")
+HEAD = struct.Struct("<8sI32sQQ")
+DTYPES = ("<f8", "<i8", "<i4", "<u2", "|u1", "|b1")
 
 
 class SavedFileError(ValueError):
@@ -56,39 +50,6 @@ class SavedFileError(ValueError):
         ...     print(error)
         no such file cannot be read: No such file or directory
     """
-
-
-def register(cls: type, name: str | None = None) -> type:
-    """Allow objects of a class of your own to be saved and loaded; usable as a decorator.
-
-    A frozen dataclass, such as a part, is saved by its fields. Any other class needs `state()`,
-    a dictionary of plain values, and the class method `from_state(state)`.
-    """
-    if not isinstance(cls, type):
-        raise ValueError(f"cls must be a class, got {checks.show(cls)}")
-    name = cls.__name__ if name is None else name
-    if not (is_dataclass(cls) or (hasattr(cls, "state") and hasattr(cls, "from_state"))):
-        raise ValueError(f"{name} must be a dataclass, or have state() and from_state(state)")
-    if _OWN.get(name, cls) is not cls or name in names.SAVED:
-        raise ValueError(f"name must be one that is not taken, got {name!r}")
-    _OWN[name] = cls
-    return cls
-
-
-def _class_of(name: object) -> Any:
-    """The class that a file names; the library's own are imported when they are needed."""
-    name = checks.choice("class", name, (*names.SAVED, *_OWN))
-    if name in _OWN:
-        return _OWN[name]
-    return getattr(import_module(f"belated.{names.SAVED[name]}"), name)
-
-
-def _name_of(cls: type) -> str | None:
-    """The name under which objects of a class are saved; None if they are not."""
-    name = cls.__name__
-    if name in names.SAVED and _class_of(name) is cls:
-        return name
-    return next((name for name, own in _OWN.items() if own is cls), None)
 
 
 def save(agent: Agent, path: str | os.PathLike[str]) -> None:
@@ -135,16 +96,12 @@ def to_bytes(item: Any) -> bytes:
 
 def to_chunks(item: Any) -> list[bytes | memoryview]:
     """The same in chunks that share memory with the arrays, which must not change meanwhile."""
-    writer = _Writer()
-    root = writer.encode(item, "agent")
-    header = {
-        "versions": _versions(),
-        "configuration": configuration(item),
-        "agent": root,
-        "arrays": writer.arrays,
-    }
-    text = json.dumps(header).encode()
-    body: list[bytes | memoryview] = [struct.pack("<Q", len(text)), text, *writer.chunks]
+    writer = _Arrays()
+    header = {"versions": _versions(), "configuration": configuration(item)}
+    text = json.dumps({**header, "tree": freeze(item)}, default=writer.keep).encode()
+    described = json.dumps(writer.described).encode()
+    lengths = LENGTHS.pack(len(described), len(text))
+    body: list[bytes | memoryview] = [lengths, described, text, *writer.chunks]
     digest = hashlib.sha256()
     for chunk in body:
         digest.update(chunk)
@@ -153,10 +110,13 @@ def to_chunks(item: Any) -> list[bytes | memoryview]:
 
 def from_bytes(content: bytes, where: str) -> Any:
     """The inverse of `to_bytes`. where: the name of these bytes in errors."""
-    header, data = _parsed(content, where)
+    header: Any = None
     try:
-        stored.exact(header, "versions", "configuration", "agent", "arrays")
-        return _Reader(_arrays(header["arrays"], data), len(data)).decode(header["agent"])
+        header, size = _parsed(content, where)
+        exact(header, "versions", "configuration", "tree")
+        return thaw(header["tree"], size)
+    except SavedFileError:
+        raise
     except (
         *(ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError),
         *(RecursionError, MemoryError),
@@ -189,7 +149,10 @@ def _written_by(header: object) -> str:
 
 def saved_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The class and arguments of a saved agent, without loading it."""
-    header, _ = _parsed(_content(Path(path)), str(path))
+    try:
+        header, _ = _parsed(_content(Path(path)), str(path))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise SavedFileError(str(error)) from None
     found = header.get("configuration") if isinstance(header, dict) else None
     if not isinstance(found, dict):
         raise SavedFileError(f"{path} holds no configuration of an agent")
@@ -209,16 +172,11 @@ def configuration(item: Any) -> Any:
     if hasattr(item, "configuration"):
         arguments = item.configuration()
     elif is_dataclass(item):
-        arguments = {field.name: getattr(item, field.name) for field in _saved(type(item))}
+        arguments = {each.name: getattr(item, each.name) for each in fields(item) if each.init}
     else:
         arguments = {}
     given = {name: configuration(value) for name, value in arguments.items()}
     return {"class": type(item).__name__, **given}
-
-
-def _saved(cls: Any) -> list[Any]:
-    """The fields of a dataclass that its constructor takes."""
-    return [field for field in fields(cls) if field.init]
 
 
 def _content(path: Path) -> bytes:
@@ -232,140 +190,62 @@ def _content(path: Path) -> bytes:
         raise SavedFileError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _parsed(content: bytes, path: str) -> tuple[dict[str, Any], memoryview]:
+def _parsed(content: bytes, path: str) -> tuple[Any, int]:
+    """The description in a file, arrays included, and the number of bytes of the arrays."""
     if len(content) < HEAD.size or not content.startswith(MARK):
         raise SavedFileError(f"{path} is not a saved agent")
-    _, version, digest, length = HEAD.unpack_from(content)
+    _, version, digest, first, second = HEAD.unpack_from(content)
     if version != VERSION:
         raise SavedFileError(
             f"{path} has format version {version}, written by another release; "
             f"this release reads version {VERSION}"
         )
-    checked = memoryview(content)[HEAD.size - 8 :]  # header length, and all after it
-    if hashlib.sha256(checked).digest() != digest:
+    if hashlib.sha256(memoryview(content)[HEAD.size - LENGTHS.size :]).digest() != digest:
         raise SavedFileError(f"{path} is damaged: its checksum does not fit")
-    body = checked[8:]
-    try:
-        return json.loads(bytes(body[:length])), body[length:]
-    except (ValueError, RecursionError) as error:
-        raise SavedFileError(f"{path} is damaged: {error}") from None
+    body = memoryview(content)[HEAD.size :]
+    data = body[first + second :]
+    arrays = _arrays(json.loads(bytes(body[:first])), data)
+
+    def found(table: dict[str, Any]) -> Any:
+        if set(table) != {"array"}:
+            return table
+        return arrays[checks.integer("array", table["array"], 0, len(arrays) - 1)]
+
+    return json.loads(bytes(body[first : first + second]), object_hook=found), len(data)
 
 
-class _Writer:
-    """Turns states into JSON values. Arrays that share memory are written once."""
+class _Arrays:
+    """Collects the arrays of a tree; those that share memory are written once."""
 
     def __init__(self) -> None:
-        self.arrays: list[dict[str, Any]] = []
+        self.described: list[dict[str, Any]] = []
         self.chunks: list[memoryview] = []
         self._seen: dict[tuple[Any, ...], tuple[int, object]] = {}
 
-    def encode(self, item: Any, where: str) -> Any:
-        if item is None or isinstance(item, bool | int | float | str):
-            return item
-        if isinstance(item, np.generic):
-            return item.item()
-        if isinstance(item, np.ndarray):
-            return {"array": self._keep(item, where)}
-        if isinstance(item, list | tuple):
-            kind = "list" if isinstance(item, list) else "tuple"
-            return {kind: [self.encode(v, f"{where}[{i}]") for i, v in enumerate(item)]}
-        if isinstance(item, dict):
-            return {
-                "dict": {_key(k, where): self.encode(v, f"{where}.{k}") for k, v in item.items()}
-            }
-        if not isinstance(item, stored.KeptObject):
-            item = stored.kept(item)
-        name = _name_of(item.cls)
-        if name is None:
-            hint = getattr(item.cls, "unsaved", "belated.saving.register adds one")
-            raise ValueError(
-                f"{where} must be of a class that can be saved ({hint}), "
-                f"got one of {item.cls.__name__}"
-            )
-        written = item.state
-        if not hasattr(item.cls, "from_state"):
-            written = {field.name: getattr(written, field.name) for field in _saved(item.cls)}
-        return {"class": name, "state": self.encode(written, where)["dict"]}
-
-    def _keep(self, array: npt.NDArray[Any], where: str) -> int:
+    def keep(self, array: Any) -> dict[str, int]:
+        """What stands for an array in the JSON text."""
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"a state must hold plain values and arrays, got {checks.show(array)}")
         contiguous = np.ascontiguousarray(array)
         if contiguous.dtype.str not in DTYPES:
-            raise ValueError(f"{where} must be an array of {DTYPES}, got {contiguous.dtype}")
+            raise ValueError(f"an array must be of {DTYPES}, got {contiguous.dtype}")
         place = contiguous.__array_interface__["data"][0]
         key = (place, array.shape, contiguous.dtype.str)
         if key not in self._seen or contiguous.size == 0:
-            self._seen[key] = (len(self.arrays), contiguous)  # alive, so no address is reused
-            self.arrays.append({"dtype": contiguous.dtype.str, "shape": list(array.shape)})
+            self._seen[key] = (len(self.described), contiguous)  # alive: no address is reused
+            self.described.append({"dtype": contiguous.dtype.str, "shape": list(array.shape)})
             self.chunks.append(contiguous.reshape(-1).view(np.uint8).data)
-        return self._seen[key][0]
-
-
-def _key(key: object, where: str) -> str:
-    if not isinstance(key, str):
-        raise ValueError(f"{where} must have texts as keys, got {checks.show(key)}")
-    return key
-
-
-class _Reader:
-    """The inverse of the writer. Classes read their own states; equal frozen values are made once.
-
-    So the copies of `Parallel` still share the transitions after loading.
-    """
-
-    def __init__(self, arrays: list[npt.NDArray[Any]], size: int) -> None:
-        self._arrays = arrays
-        self._left = size + SMALL  # bytes left for policies
-        self._values: dict[str, Any] = {}
-
-    def decode(self, value: Any, depth: int = 0) -> Any:
-        if depth > MOST_LEVELS:
-            raise ValueError(f"nesting must be at most {MOST_LEVELS} levels deep")
-        if value is None or isinstance(value, bool | int | float | str):
-            return value
-        if not isinstance(value, dict):
-            raise ValueError(f"{checks.show(value)} is no value")
-        if set(value) == {"array"}:
-            return self._arrays[checks.integer("array", value["array"], 0, len(self._arrays) - 1)]
-        if set(value) == {"list"}:
-            return [self.decode(item, depth + 1) for item in value["list"]]
-        if set(value) == {"tuple"}:
-            return tuple(self.decode(item, depth + 1) for item in value["tuple"])
-        if set(value) == {"dict"}:
-            return self._fields(value["dict"], depth)
-        stored.exact(value, "class", "state")
-        cls = _class_of(value["class"])
-        if hasattr(cls, "from_state"):
-            return cls.from_state(self._fields(value["state"], depth))
-        if not cls.__dataclass_params__.frozen:
-            return self._made(cls, value["state"], depth)
-        key = json.dumps(value, sort_keys=True)
-        if key not in self._values:
-            self._values[key] = self._made(cls, value["state"], depth)
-        made = self._values[key]
-        if hasattr(made, "policy_size"):
-            self._left -= 8 * made.policy_size
-            if self._left < 0:
-                raise ValueError(f"{made} is too large for the arrays of the file")
-        return made
-
-    def _made(self, cls: Any, fields: Any, depth: int) -> Any:
-        """The dataclass with these fields."""
-        state = self._fields(fields, depth)
-        return cls(**stored.exact(state, *(field.name for field in _saved(cls))))
-
-    def _fields(self, value: Any, depth: int) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise ValueError(f"fields must be a table, got {checks.show(value)}")
-        return {name: self.decode(item, depth + 1) for name, item in value.items()}
+        return {"array": self._seen[key][0]}
 
 
 def _arrays(described: Any, data: memoryview) -> list[npt.NDArray[Any]]:
+    """The arrays of a file, read-only."""
     arrays, offset = [], 0
-    for entry in stored.items("arrays", described):
-        stored.exact(entry, "dtype", "shape")
+    for entry in described:
+        exact(entry, "dtype", "shape")
         if entry["dtype"] not in DTYPES:
             raise ValueError(f"dtype {checks.show(entry['dtype'])} is not allowed")
-        shape = tuple(checks.integer("shape", n, 0) for n in stored.items("shape", entry["shape"]))
+        shape = tuple(checks.integer("shape", n, 0) for n in entry["shape"])
         dtype = np.dtype(entry["dtype"])
         size = int(np.prod(shape, dtype=object)) * dtype.itemsize
         if offset + size > len(data):

@@ -8,16 +8,16 @@ An agent that has not learned between two episodes stores one policy for both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
-from belated.core import stored
 from belated.core.arrays import Floats, Ints, frozen, one_hot, same_memory
-from belated.core.stored import Distributions, State
+from belated.core.tree import Entries
 
+Policy = Annotated[Floats, Entries("policy", rows=True)]
 LARGE = 2**16
 """A policy with at least this many numbers is kept as a difference."""
 
@@ -32,9 +32,9 @@ class RowsDifference:
         values: (R, A) the rows that differ.
     """
 
-    base: Floats
-    bits: npt.NDArray[np.uint8]
-    values: Floats
+    base: Policy
+    bits: Annotated[npt.NDArray[np.uint8], Entries("_")]
+    values: Annotated[Floats, Entries("_ A", rows=True)]
 
     @classmethod
     def at(cls, base: Floats, rows: Ints, values: Floats) -> RowsDifference:
@@ -48,6 +48,12 @@ class RowsDifference:
         """(R,) the flat indices of the rows that differ, increasing."""
         found: Ints = np.flatnonzero(np.unpackbits(self.bits))
         return found
+
+    def check_learned(self) -> None:
+        """Check that there are values for the rows that differ."""
+        rows = self.rows
+        if len(rows) != len(self.values) or rows.max(initial=0) >= self.base[..., 0].size:
+            raise ValueError("bits must be one per row, as many of them as values")
 
     def whole(self) -> Floats:
         """The policy, read-only."""
@@ -65,7 +71,7 @@ class Choices:
         count: A, the number of actions.
     """
 
-    actions: npt.NDArray[np.uint16]
+    actions: Annotated[npt.NDArray[np.uint16], Entries("rows", below="A")]
     count: int
 
     def whole(self) -> Floats:
@@ -73,7 +79,7 @@ class Choices:
         return frozen(one_hot(self.actions.astype(np.int64), self.count))
 
 
-Kept = Floats | RowsDifference | Choices
+Kept = Policy | RowsDifference | Choices
 """A stored policy."""
 
 
@@ -151,47 +157,3 @@ def _choices(policy: Floats) -> Choices | None:
     chosen = policy.argmax(axis=-1)
     certain = np.take_along_axis(policy, chosen[..., None], axis=-1) == 1.0
     return Choices(chosen.astype(np.uint16), actions) if certain.all() else None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeptPolicy:
-    """The declaration of a policy that is stored whole or as a difference."""
-
-    shape: tuple[int, ...]
-    _bases: list[Floats] = field(default_factory=list)  # bases that were read and checked
-
-    def fresh(self) -> Kept:
-        """Uniform rows."""
-        return Distributions(self.shape).fresh()
-
-    def write(self, value: Kept) -> Any:
-        """The policy, or the parts of the difference; none of these ever changes."""
-        if isinstance(value, Choices):
-            return {"actions": value.actions.astype(np.int64)}
-        if not isinstance(value, RowsDifference):
-            return value
-        return {"base": value.base, "rows": value.rows, "values": value.values}
-
-    def read(self, name: str, saved: Any) -> Kept:
-        """The policy, if its rows are distributions."""
-        if not isinstance(saved, dict):
-            return self._base(name, saved)
-        if "actions" in saved:
-            given = stored.exact(saved, "actions")["actions"]
-            actions = stored.array("actions", given, np.int64, self.shape[:-1])
-            stored.within("actions", actions, self.shape[-1])
-            return Choices(actions.astype(np.uint16), self.shape[-1])
-        read: State = stored.exact(saved, "base", "rows", "values")
-        rows = stored.array("rows", read["rows"], np.int64, (None,))
-        stored.within("rows", rows, int(np.prod(self.shape[:-1])))
-        if np.any(np.diff(rows) <= 0):
-            raise ValueError("rows must rise, each once")
-        values = Distributions((len(rows), self.shape[-1])).read("values", read["values"])
-        return RowsDifference.at(self._base("base", read["base"]), rows, values)
-
-    def _base(self, name: str, saved: Any) -> Floats:
-        """The policy itself; one that many episodes share is checked once."""
-        checked = any(saved is base for base in self._bases)
-        found: Floats = saved if checked else Distributions(self.shape).read(name, saved)
-        self._bases[:] = [found]
-        return found

@@ -23,13 +23,13 @@ docs/derivation.md has the proof.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from belated.core import checks, stored
+from belated.core.arrays import Bools
 from belated.core.contract import Problem
+from belated.core.tree import Count, Entries, Learned
 
 SLACK = 8
 """The number of episodes to wait for while nothing is known about delays."""
@@ -52,39 +52,29 @@ def pop_past(waiting: dict[int, Any], newest: int, limit: float) -> list[int]:
     return past
 
 
-class Reported:
-    """The set of episodes that have reported, one bit each, so that none counts twice."""
+class Reported(Learned):
+    """The set of episodes that have reported, one flag each, so that none counts twice."""
+
+    _flags: Annotated[Bools, Entries("_")]
 
     def __init__(self) -> None:
-        self._bits = bytearray()
+        self._flags = np.zeros(64, dtype=np.bool_)
 
     def __contains__(self, episode: int) -> bool:
-        byte, bit = divmod(episode, 8)
-        return byte < len(self._bits) and bool(self._bits[byte] >> bit & 1)
+        return episode < len(self._flags) and bool(self._flags[episode])
 
     def add(self, episode: int) -> bool:
         """Note an episode. Returns whether this is its first report."""
         if episode in self:
             return False
-        byte, bit = divmod(episode, 8)
-        self._bits.extend(bytes(max(0, byte + 1 - len(self._bits))))
-        self._bits[byte] |= 1 << bit
+        if episode >= len(self._flags):
+            more = np.zeros(episode + 1, dtype=np.bool_)
+            self._flags = np.concatenate([self._flags, more])
+        self._flags[episode] = True
         return True
 
-    def state(self) -> npt.NDArray[np.bool_]:
-        """One flag per episode, in whole bytes."""
-        bits = np.array(list(self._bits), dtype=np.uint8)
-        return np.unpackbits(bits, bitorder="little").astype(np.bool_)
 
-    def restore(self, saved: object, begun: int) -> None:
-        """Continue from the flags of an agent that has begun this many episodes."""
-        flags = stored.array("reported", saved, np.bool_, (None,))
-        if len(flags) > begun + 7 or flags[begun:].any():
-            raise ValueError(f"reported must be flags of {begun} episodes, got {len(flags)}")
-        self._bits = bytearray(np.packbits(flags, bitorder="little").tobytes())
-
-
-class Waiting(stored.Declared):
+class Waiting(Learned):
     """Counts the episodes that may still report.
 
     Attributes:
@@ -96,29 +86,21 @@ class Waiting(stored.Declared):
     """
 
     _counted: dict[int, None]  # oldest first
-    _begun: int
-    largest: int
-    arrived: int
-    _delays: int
-    total: int
-    given_up: int
-    late: int
+    _begun: Count
+    largest: Count
+    arrived: Count
+    _delays: Annotated[int, Entries(low=0)]
+    total: Annotated[int, Entries(low=0)]
+    given_up: Count
+    late: Count
 
     def __init__(self, problem: Problem, choices: int | None = None) -> None:
         """Count for a learner with this many choices; by default, one per action."""
         choices = (problem.actions or 2) if choices is None else choices
         self._patience = 8.0 / math.log(choices) if choices > 1 else math.inf
-        sums = stored.Count(checks.MOST**2)
-        self.declare(
-            _counted=stored.Episodes(),
-            _begun=stored.Count(),
-            largest=stored.Count(),
-            arrived=stored.Count(),
-            _delays=sums,
-            total=sums,
-            given_up=stored.Count(),
-            late=stored.Count(),
-        )
+        self._counted = {}
+        self._begun = self.largest = self.arrived = self._delays = 0
+        self.total = self.given_up = self.late = 0
 
     @property
     def missing(self) -> int:
@@ -154,15 +136,3 @@ class Waiting(stored.Declared):
     def forget(self, episode: int) -> None:
         """Note that the costs of an episode will not arrive."""
         self._counted.pop(episode, None)
-
-    def restore(self, saved: stored.State, begun: int = 0) -> None:
-        """Continue from a saved state of an agent that has begun this many episodes."""
-        super().restore(saved)
-        if self._begun != begun:
-            raise ValueError(f"begun must be {begun}, as for the agent, got {self._begun}")
-        for name in ("largest", "arrived", "given_up", "late"):
-            checks.integer(name, getattr(self, name), 0, begun)
-        for name in ("_delays", "total"):
-            checks.integer(name.lstrip("_"), getattr(self, name), 0, begun * (begun + 1))
-        for episode in self._counted:
-            checks.integer("counted", episode, 0, begun - 1)

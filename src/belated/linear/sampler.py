@@ -20,8 +20,9 @@ import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats, Ints
-from belated.core.contract import Information, call
+from belated.core.contract import Information
 from belated.core.records import Decision, Episode, FeedbackError, Notes, decided
+from belated.core.tree import call
 from belated.linear import exposure as exposures
 from belated.linear import files, learning, life, sums
 from belated.linear.choice import Choice

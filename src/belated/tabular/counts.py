@@ -11,59 +11,27 @@ from __future__ import annotations
 import copy
 import math
 from collections import deque
-from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Annotated, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats, Indices, Ints
+from belated.core.tree import Count, Entries, Learned
 from belated.tabular.kernels import counting
 from belated.tabular.kernels.optimism import Box, Frequencies
 from belated.tabular.problem import Problem
 from belated.tabular.records import UNKNOWN, Trajectory
 
 Scalar = TypeVar("Scalar", bound=np.generic)
+Path = Annotated[Ints, Entries("_")]
+"""The rows, or the next states, of one trajectory."""
+ByRow = Annotated[Floats, Entries("T S A W")]
+"""A number for every known successor."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Recent:
-    """The declaration of trajectories: rows and next states of each, oldest first.
-
-    Attributes:
-        steps: the length of a trajectory; its last state may be missing.
-        rows: the number of rows.
-        states: the number of states.
-    """
-
-    steps: int
-    rows: int
-    states: int
-
-    def fresh(self) -> deque[tuple[Ints, Ints]]:
-        """None."""
-        return deque()
-
-    def write(self, value: deque[tuple[Ints, Ints]]) -> Ints:
-        """An array (N, 2, steps), with UNKNOWN where a path has no end."""
-        recent = np.full((len(value), 2, self.steps), UNKNOWN)
-        for i, (rows, following) in enumerate(value):
-            recent[i, :, : len(rows)] = rows, following
-        return recent
-
-    def read(self, name: str, saved: Any) -> deque[tuple[Ints, Ints]]:
-        """The trajectories, if all rows and states exist."""
-        recent = stored.copied(name, saved, np.int64, (None, 2, self.steps))
-        known = np.all(recent != UNKNOWN, axis=1)
-        known[:, :-1] = True  # only the end may be missing
-        stored.within("recent rows", recent[:, 0][known], self.rows)
-        stored.within("recent states", recent[:, 1][known], self.states)
-        pairs = zip(recent, known, strict=True)
-        return deque((path[0][there], path[1][there]) for path, there in pairs)
-
-
-class Counts(stored.Declared):
+class Counts(Learned):
     """Observed transitions.
 
     Attributes:
@@ -79,12 +47,12 @@ class Counts(stored.Declared):
         steps: the number of transitions of a path that are counted, from the first; None: all H.
     """
 
-    successors: Indices
-    counts: Ints
-    known: Indices
-    visits: Ints
-    arrived: int
-    _recent: deque[tuple[Ints, Ints]]  # the newest trajectories, if `recall`
+    successors: Annotated[Indices, Entries("T S A W", below="S")]
+    counts: Annotated[Ints, Entries("T S A W", low=0)]
+    known: Annotated[Indices, Entries(low=0)]
+    visits: Annotated[Ints, Entries(low=0)]
+    arrived: Count
+    _recent: deque[tuple[Path, Path]]  # rows and next states of the newest ones, if `recall`
 
     def __init__(self, problem: Problem, *, recall: bool = False, steps: int | None = None) -> None:
         self._problem = problem
@@ -92,15 +60,12 @@ class Counts(stored.Declared):
         self._steps = problem.horizon if steps is None else steps
         T = 1 if problem.homogeneous else problem.horizon
         shape = (T, problem.states, problem.actions)
-        self.declare(
-            successors=stored.Array((*shape, None), np.int32, low=0, high=problem.states - 1),
-            counts=stored.Array((*shape, None), np.int64, low=0),
-            known=stored.Array(shape, np.int32, low=0),
-            visits=stored.Array(shape, np.int64, low=0),
-            arrived=stored.Count(),
-            _recent=_Recent(self._steps, math.prod(shape), problem.states),
-        )
-        self.successors, self.counts = widened(self.successors, 1), widened(self.counts, 1)
+        self.successors = np.zeros((*shape, 1), dtype=np.int32)
+        self.counts = np.zeros((*shape, 1), dtype=np.int64)
+        self.known = np.zeros(shape, dtype=np.int32)
+        self.visits = np.zeros(shape, dtype=np.int64)
+        self.arrived = 0
+        self._recent = deque()
         T_step = np.minimum(np.arange(problem.horizon), T - 1)
         self._row_of_step: Ints = T_step * problem.states * problem.actions
         self._tally: counting.Tally | None = None
@@ -170,16 +135,13 @@ class Counts(stored.Declared):
         total: Ints = self.visits.sum(axis=2)
         return total
 
-    def restored(self) -> None:
+    def check_learned(self) -> None:
         """Check that the arrays are consistent and that recalled trajectories were counted."""
         width, most = self.width, min(checks.MOST, self.arrived * self._steps)
-        if self.counts.shape != self.successors.shape:
-            raise ValueError(f"counts must have shape {self.successors.shape}, as successors")
         if not 1 <= width <= self._problem.states:
             raise ValueError(f"successors must have at least one slot, got {width}")
-        stored.within("known", self.known, width + 1)
-        stored.between("counts", self.counts, 0, most)
-        stored.between("visits", self.visits, 0, most)
+        if self.known.max() > width or self.visits.max() > most:
+            raise ValueError("known and visits must fit the trajectories that have arrived")
         used = np.arange(width) < self.known[..., None]
         if np.any(np.where(used, 0, self.counts)):
             raise ValueError("counts must be 0 in unused slots")
@@ -192,6 +154,8 @@ class Counts(stored.Declared):
             raise ValueError("recent must not hold more trajectories than have arrived")
         if self._recent:
             rows, following = (np.concatenate(part) for part in zip(*self._recent, strict=True))
+            if len(rows) != len(following) or min(rows.min(), following.min()) < 0:
+                raise ValueError("recent must be rows and their next states")
             self._check_recent(rows, following)
 
     @property
@@ -222,7 +186,7 @@ def widened(array: npt.NDArray[Scalar], slots: int) -> npt.NDArray[Scalar]:
     return wide
 
 
-class ConfidenceSet:
+class ConfidenceSet(Learned):
     """For every row, a box around the observed frequencies: a confidence set of the transitions.
 
     The radius of a next state with frequency p after n visits is
@@ -236,6 +200,13 @@ class ConfidenceSet:
         unseen: (T, S, A) upper bound of every other state. rest: (T, S, A), 1 - sum of lower.
     """
 
+    counts: Counts
+    log_term: LogTerm
+    lower: ByRow
+    width: ByRow
+    unseen: Floats
+    rest: Floats
+
     def __init__(
         self, counts: Counts, log_term: float, radius_scale: float, *, variance: bool = True
     ) -> None:
@@ -243,10 +214,10 @@ class ConfidenceSet:
         self.log_term = log_term
         self._scale = radius_scale
         self._variance = variance
-        self.lower: Floats = np.zeros(counts.counts.shape)
-        self.width: Floats = np.zeros(counts.counts.shape)
-        self.unseen: Floats = np.ones(counts.visits.shape)
-        self.rest: Floats = np.ones(counts.visits.shape)
+        self.lower = np.zeros(counts.counts.shape)
+        self.width = np.zeros(counts.counts.shape)
+        self.unseen = np.ones(counts.visits.shape)
+        self.rest = np.ones(counts.visits.shape)
 
     @property
     def box(self) -> Box:
@@ -292,7 +263,7 @@ class ConfidenceSet:
         counting.box(self.counts.tally, rows, self.log_term, self._scale, self._variance, made)
 
 
-class EmpiricalModel:
+class EmpiricalModel(Learned):
     """Observed frequencies, and scale / sqrt(n).
 
     Attributes:
@@ -301,11 +272,15 @@ class EmpiricalModel:
         deviation: (T, S, A), scale / sqrt(max(n, 1)).
     """
 
+    counts: Counts
+    probabilities: ByRow
+    deviation: Floats
+
     def __init__(self, counts: Counts, scale: float) -> None:
         self.counts = counts
         self._scale = scale
-        self.probabilities: Floats = np.zeros(counts.counts.shape)
-        self.deviation: Floats = np.full(counts.visits.shape, scale)
+        self.probabilities = np.zeros(counts.counts.shape)
+        self.deviation = np.full(counts.visits.shape, scale)
 
     @property
     def frequencies(self) -> Frequencies:
@@ -335,8 +310,8 @@ SMALLEST_DELTA = 1e-200
 """The smallest probability of failure; a smaller one would underflow."""
 
 
-LOG_TERM = stored.Real(0.0, high=1e6)
-"""L of a saved state."""
+LogTerm = Annotated[float, Entries(low=0.0, high=1e6)]
+"""L of a saved set."""
 
 
 def log_term(problem: Problem, episodes: int | None, begun: int, delta: float) -> float:

@@ -41,7 +41,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 
@@ -49,10 +50,10 @@ from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.stored import Array, Count, Distributions, Field, Flag, Inside, Real, Several
-from belated.core.versions import Kept, KeptPolicy, whole
+from belated.core.tree import Count, Entries, Rows
+from belated.core.versions import Kept, whole
 from belated.core.waiting import is_past
-from belated.tabular.counts import LOG_TERM, ConfidenceSet, Counts, log_term
+from belated.tabular.counts import ConfidenceSet, Counts, LogTerm, log_term
 from belated.tabular.kernels import delay_adapted, optimism, planning, weights
 from belated.tabular.parts.transitions import NO_TOTAL, matching
 from belated.tabular.problem import Problem
@@ -76,9 +77,9 @@ class PolicyAndSet:
     """
 
     policy: Kept
-    arrived: int
-    log_term: float
-    bounds: tuple[Floats, Floats] | None = None
+    arrived: Count
+    log_term: LogTerm
+    bounds: tuple[Floats, Floats] | None = field(default=None, init=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,12 +164,15 @@ class DAPO(Learner[PolicyAndSet]):
     """
 
     _gap = 2.0  # the factor of H (upper - lower) in the bonus
+    _set: ConfidenceSet | None
     _total: Floats  # (H, S, A)
-    _policy: Floats  # (H, S, A)
+    _policy: Rows  # (H, S, A)
     _stale: bool  # whether the total has changed since the policy was computed
-    _rate: float
-    _exploration: float
-    _threshold: float  # of the phase: feedback with a longer delay does not move the policy
+    _rate: Annotated[float, Entries(low=0.0)]
+    _exploration: Annotated[float, Entries(low=LEAST_EXPLORATION)]
+    _threshold: Annotated[
+        float, Entries(low=0.0, high=math.inf)
+    ]  # of the phase: feedback with a longer delay does not move the policy
 
     def __init__(
         self,
@@ -205,21 +209,15 @@ class DAPO(Learner[PolicyAndSet]):
         )
         self._transitions = transitions
         self._start = problem.start_probabilities
-        self._set: ConfidenceSet | None = None
-        self._counts: Counts | None = None
+        self._set = None
         if transitions is None:
-            self._counts = Counts(problem, recall=True, steps=problem.horizon - 1)
-            self._set = ConfidenceSet(self._counts, self._log_term(), 1.0, variance=False)
+            counts = Counts(problem, recall=True, steps=problem.horizon - 1)
+            self._set = ConfidenceSet(counts, self._log_term(), 1.0, variance=False)
         self._last: PolicyAndSet | None = None
-        self.declare(
-            _counts=Inside(self._counts),
-            _total=Array(problem.shape),
-            _policy=Distributions(problem.shape),
-            _stale=Flag(),
-            _rate=Real(rate, above=True),
-            _exploration=Real(exploration, LEAST_EXPLORATION),
-            _threshold=Real(math.inf, endless=True),
-        )
+        self._total = np.zeros(problem.shape)
+        self._policy = problem.uniform_policy()
+        self._stale = False
+        self._rate, self._exploration, self._threshold = rate, exploration, math.inf
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the episodes that are complete now, and update the policy."""
@@ -260,12 +258,6 @@ class DAPO(Learner[PolicyAndSet]):
             self._let_go_of_memories()
             self._let_go()
 
-    def restored(self) -> None:
-        """Compute the confidence set from the counts."""
-        if self._set is not None:
-            self._set.log_term = self._log_term()
-            self._set.refresh(np.arange(self._set.counts.visits.size))
-
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger, and the rates."""
         return {
@@ -274,38 +266,24 @@ class DAPO(Learner[PolicyAndSet]):
             "exploration": self._exploration,
         }
 
-    def _next_policy(self) -> Floats:
+    def _next_policy(self) -> tuple[Floats, PolicyAndSet]:
         """Line 8: the policy of the sum."""
         if self._stale:
             policy = np.empty(self.problem.shape)
             weights.softmax(self._total, frozen(np.array([self._rate])), policy)
             self._policy = frozen(policy)
             self._stale = False
-        return self._policy
-
-    def _memory(self, policy: Floats) -> PolicyAndSet:
-        counts = self._counts
-        arrived, term = (0, 0.0) if counts is None else (counts.arrived, self._log_term())
-        last, kept = self._last, self._versions.keep(policy)
+        arrived, term = 0, 0.0
+        if self._set is not None:
+            arrived, term = self._set.counts.arrived, self._log_term()
+        last, kept = self._last, self._versions.keep(self._policy)
         if (
             last is None
             or last.policy is not kept
             or (last.arrived, last.log_term) != (arrived, term)
         ):
             self._last = last = PolicyAndSet(kept, arrived, term)
-        return last
-
-    def _remembered(self) -> Field:
-        counts = self._counts
-        earliest, newest = (0, 0) if counts is None else (counts.earliest, counts.arrived)
-        return Several(
-            PolicyAndSet,
-            {
-                "policy": KeptPolicy(self.problem.shape),
-                "arrived": Count(newest, earliest),
-                "log_term": LOG_TERM,
-            },
-        )
+        return self._policy, last
 
     def _learn(self, entry: Open[PolicyAndSet]) -> None:
         """Lines 4 to 7 for an episode, unless it is too late or of an earlier phase."""

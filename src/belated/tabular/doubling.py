@@ -42,15 +42,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar, Protocol
+from typing import Annotated, Protocol
 
-from belated.core import checks, stored
-from belated.core.contract import AGENT, PATHS, Agent, Wrapper, call
+from belated.core import checks
+from belated.core.contract import AGENT, PATHS, Agent
 from belated.core.ledger import listed, split
 from belated.core.records import Episode
-from belated.core.stored import Count, Inside, Real
+from belated.core.tree import Count, Entries
 from belated.core.waiting import Reported, Waiting, is_past
-from belated.core.wrappers.around import Around
+from belated.core.wrappers.base import WrapperBase
 from belated.tabular.records import Record
 from belated.tabular.tuning import Parameters, Setting
 
@@ -89,7 +89,7 @@ RESTARTABLE = (*AGENT, "setting", "restart")
 """Attributes that an agent inside `Doubling` must have."""
 
 
-class Doubling(Around, Wrapper):
+class Doubling(WrapperBase):
     """An agent that takes new parameters whenever the estimate of K and D doubles.
 
     Args:
@@ -109,16 +109,15 @@ class Doubling(Around, Wrapper):
     """
 
     reads_delays = True
-    arguments: ClassVar[tuple[str, ...]] = ("paths", "weight", "literal")
 
     agent: Restartable
-    phase: int  # e
-    estimate: float
+    phase: Annotated[int, Entries(low=1, high=HIGHEST)]  # e
+    estimate: Annotated[float, Entries(low=0.0)]
     _waiting: Waiting
     _reported: Reported
-    _kept_from: int  # episodes before this one have been discarded
-    _skipped: int
-    _forgotten: int
+    _kept_from: Count  # episodes before this one have been discarded
+    _skipped: Count
+    _forgotten: Count
 
     def __init__(
         self,
@@ -128,19 +127,7 @@ class Doubling(Around, Wrapper):
         weight: float | None = None,
         literal: bool = False,
     ) -> None:
-        self._wrap(agent, paths, weight, literal)
-        self._begin_phase()
-
-    def _wrap(
-        self,
-        agent: Restartable,
-        paths: str,
-        weight: float | None,
-        literal: bool,
-        *,
-        fresh: bool = True,
-    ) -> None:
-        self._hold(agent, RESTARTABLE, fresh=fresh)
+        self._hold(agent, RESTARTABLE)
         self.paths = checks.choice("paths", paths, PATHS)
         self._setting = agent.setting(paths)
         self.literal = checks.flag("literal", literal)
@@ -149,21 +136,15 @@ class Doubling(Around, Wrapper):
             if weight is None
             else checks.real("weight", weight, 0.0, 1e15, above=True)
         )
-        first = 1 if literal else max(1, math.ceil(math.log2(self.weight)))
-        begun = Count(agent.begun)
-        self.declare(
-            phase=Count(HIGHEST, 1, first),
-            estimate=Real(high=2.0**HIGHEST),
-            _waiting=Inside(Waiting(agent.problem), last=True),
-            _reported=Inside(Reported(), last=True),
-            _kept_from=begun,
-            _skipped=begun,
-            _forgotten=begun,
-        )
+        self.phase = 1 if literal else max(1, math.ceil(math.log2(self.weight)))
+        self.estimate = 0.0
+        self._waiting, self._reported = Waiting(agent.problem), Reported()
+        self._kept_from = self._skipped = self._forgotten = 0
+        self._begin_phase()
 
-    def restored(self) -> None:
-        """Check that the agent inside can be restarted with the parameters of the phase."""
-        stored.twin(self.agent).restart(self.parameters)
+    def check_learned(self) -> None:
+        """Check that no episode is kept for too long, and use the threshold of the phase."""
+        checks.integer("kept_from", self._kept_from, 0, self.begun)
         self._threshold = self.parameters.threshold
 
     @property
@@ -213,10 +194,6 @@ class Doubling(Around, Wrapper):
             "skipped": self._skipped,
             "forgotten": self._forgotten,
         }
-
-    def __repr__(self) -> str:
-        given = {name: getattr(self, name) for name in self.arguments}
-        return call(self, self.agent, **given)
 
     def _outgrown(self) -> bool:
         """Move to the phase of the current estimate. Returns whether it is a new one."""

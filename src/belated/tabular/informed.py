@@ -28,8 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -38,15 +37,15 @@ from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
 from belated.core.learner import Learner, generator
 from belated.core.ledger import Open
-from belated.core.stored import Array, Distributions, Field, Inside, Learned, Maybe, Real, Several
-from belated.core.versions import Kept, KeptPolicy
+from belated.core.tree import Entries
+from belated.core.versions import Kept
 from belated.core.waiting import Waiting
 from belated.tabular.kernels import deep_planning, foresight, mixing
 from belated.tabular.kernels.beliefs import FIRST_PRIOR, LEAST, LEAST_SPREAD, SPAN
 from belated.tabular.kernels.planning import Rows
 from belated.tabular.parts.costs import REVEALED
 from belated.tabular.parts.pending import Pending
-from belated.tabular.parts.regret_matching import RegretMatching
+from belated.tabular.parts.regret_matching import RegretMatching, Regrets
 from belated.tabular.parts.transitions import FrequencyModel, KnownModel, matching
 from belated.tabular.parts.update import Arrival, Outlook
 from belated.tabular.problem import Problem
@@ -73,6 +72,9 @@ LEAST_WEIGHT = 0.01
 """The smallest weight of the worse policy, relative to the better one."""
 
 
+Scores = Annotated[Floats, Entries(low=LEAST, high=0.0)]
+
+
 class Suggested(NamedTuple):
     """What is remembered of an episode.
 
@@ -87,23 +89,12 @@ class Suggested(NamedTuple):
         said: (M, 1 or H, S, A) the predictions of the memories.
     """
 
-    rows: Ints | None
-    values: Floats
+    rows: Annotated[Ints, Entries("_", low=0)] | None
+    values: Annotated[Floats, Entries("_ A", low=0.0, high=ROUNDED)]
     matched: Kept
     planned: Kept
-    weight: float
-    said: Floats
-
-
-def _checked(every: int, **read: Any) -> Suggested:
-    """The memory of an episode from a file, if it is consistent. every: the number of rows."""
-    made = Suggested(**read)
-    rows = np.arange(every) if made.rows is None else made.rows
-    if len(rows) != len(made.values) or np.any(np.diff(rows) <= 0):
-        raise ValueError("rows must rise, and be as many as values")
-    if len(made.values):
-        Distributions(made.values.shape).read("values", made.values)  # up to rounding
-    return made
+    weight: Annotated[float, Entries(low=0.0, high=1.0)]
+    said: Annotated[Floats, Entries("M 1|H S A", low=0.0, high=ROUNDED)]
 
 
 class InformedPlanner(Learner[Suggested]):
@@ -125,13 +116,19 @@ class InformedPlanner(Learner[Suggested]):
     """
 
     information: Information = "full"
-    _means: Floats  # (M, 1 or H, S, A)
-    _weights: Floats  # (M,)
-    _memory_scores: Floats  # (M,)
-    _local: Floats  # (M, S, A)
-    _errors: Floats  # (M + 1,)
-    _prior: Floats  # (3,)
-    _scores: Floats  # (2,), log weights of regret matching+ and the plan
+    _model: KnownModel | FrequencyModel
+    _matched: Regrets
+    _pending: Pending
+    _waiting: Waiting
+    _means: Annotated[Floats, Entries("M 1|H S A", low=0.0, high=1.0)]
+    _weights: Annotated[Floats, Entries(low=0.0)]  # (M,)
+    _memory_scores: Scores  # (M,)
+    _local: Scores  # (M, S, A)
+    _errors: Annotated[Floats, Entries(low=0.0)]  # (M + 1,)
+    _prior: Annotated[Floats, Entries(low=0.0, high=1.0)]  # (3,)
+    _scores: Annotated[
+        Floats, Entries(low=math.log(LEAST_WEIGHT), high=0.0)
+    ]  # (2,), log weights of regret matching+ and the plan
 
     def __init__(
         self,
@@ -149,12 +146,12 @@ class InformedPlanner(Learner[Suggested]):
         self._seed = checks.integer("seed", seed, 0, 2**64 - 1)
         self.uses_paths = transitions is None
         super().__init__(problem, transitions=transitions, changing=changing, seed=self._seed)
-        H, S, A = problem.shape
+        _, S, A = problem.shape
         self._plans = versions.Versions()
         self._keep = np.array(KEEP if changing else KEEP[:1])
         M = len(self._keep)
         self._transitions = transitions
-        self._model: KnownModel | FrequencyModel = (
+        self._model = (
             KnownModel(problem, transitions)
             if transitions is not None
             else FrequencyModel(problem, BONUS, free=False)
@@ -164,24 +161,19 @@ class InformedPlanner(Learner[Suggested]):
             np.full(shape, float(known)), np.zeros(shape), np.zeros(shape)
         )
         self._match = RegretMatching()
-        self._matched: Learned = self._match.start(problem, REVEALED)
+        self._matched = self._match.start(problem, REVEALED)
         self._pending = Pending(shape)
         self._waiting = Waiting(problem)
         self._said: Floats | None = None  # the current predictions, if computed
-        self.declare(
-            _model=Inside(self._model),
-            _matched=Inside(self._matched),
-            _means=Array((M, (1, H), S, A), low=0.0, high=1.0, fill=0.5),
-            _weights=Array((M,), low=0.0, high=checks.MOST),
-            _memory_scores=Array((M,), low=LEAST, high=0.0),
-            _local=Array((M, S, A), low=LEAST, high=0.0),
-            _errors=Array((M + 1,), low=0.0, high=checks.MOST),
-            _prior=Array((3,), low=0.0, high=1.0),
-            _scores=Array((2,), low=math.log(LEAST_WEIGHT), high=0.0),
-            _pending=Inside(self._pending, last=True),
-            _waiting=Inside(self._waiting, last=True),
-        )
-        self._prior[:] = FIRST_PRIOR
+        self._means = np.full((M, 1, S, A), 0.5)
+        self._weights, self._memory_scores = np.zeros(M), np.zeros(M)
+        self._local, self._errors = np.zeros((M, S, A)), np.zeros(M + 1)
+        self._prior, self._scores = np.array(FIRST_PRIOR), np.zeros(2)
+
+    @property
+    def axes(self) -> dict[str, int]:
+        """The number of memories."""
+        return {"M": len(self._keep)}
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, then learn from every episode whose costs have arrived."""
@@ -217,13 +209,11 @@ class InformedPlanner(Learner[Suggested]):
             **{f"weight_{m}": float(weight) for m, weight in enumerate(memories)},
         }
 
-    def restored(self) -> None:
-        """Check the prior, and that pending visits belong to open episodes."""
+    def check_learned(self) -> None:
+        """Check the prior."""
         checks.real("prior variance", self._prior[1], LEAST_SPREAD, SPAN)
-        self._pending.check({e.number: True for e in self._ledger if not e.path_came})
-        self._said = None
 
-    def _next_policy(self) -> Floats:
+    def _next_policy(self) -> tuple[Floats, Suggested]:
         self._pending.give_up(self.begun)
         missing = self._waiting.begin()
         coming = min(float(missing), self._waiting.mean_delay)
@@ -235,13 +225,12 @@ class InformedPlanner(Learner[Suggested]):
             self._said = frozen(said)
         planned = self._plan()
         played = self._mixed(matched, planned)
-        self._now = self._suggested(played, matched, planned)
         if self.uses_paths:
             visits, cells = np.zeros(self._trust.near.shape), np.zeros(self.problem.shape[1:])
             start = self.problem.start_probabilities
             deep_planning.expected_visits(self._rows, self._trust, played, start, visits, cells)
             self._pending.put_in(self.begun, frozen(visits))
-        return played
+        return played, self._suggested(played, matched, planned)
 
     def _plan(self) -> Floats:
         """The optimistic plan for the expected costs."""
@@ -281,9 +270,6 @@ class InformedPlanner(Learner[Suggested]):
         mixing.mix(self._rows, matched, planned, self._mixing()[0], start, mixed)
         return frozen(mixed)
 
-    def _memory(self, policy: Floats) -> Suggested:
-        return self._now
-
     def _suggested(self, played: Floats, matched: Floats, planned: Floats) -> Suggested:
         """The memory of an episode; of a large policy, the rows that differ from the mixture."""
         assert self._said is not None
@@ -303,18 +289,6 @@ class InformedPlanner(Learner[Suggested]):
         mixed = memory.weight * matched + (1.0 - memory.weight) * planned
         mixed.reshape(-1, self.problem.actions)[memory.rows] = memory.values
         return frozen(mixed)
-
-    def _remembered(self) -> Field:
-        H, S, A = self.problem.shape
-        fields: dict[str, Field] = {
-            "rows": Maybe(Array((None,), np.int64, low=0, high=H * S - 1, shared=True)),
-            "values": Array((None, A), low=0.0, high=ROUNDED, shared=True),
-            "matched": KeptPolicy((H, S, A)),
-            "planned": KeptPolicy((H, S, A)),
-            "weight": Real(high=1.0),
-            "said": Array((len(self._keep), (1, H), S, A), low=0.0, high=ROUNDED, shared=True),
-        }
-        return Several(partial(_checked, H * S), fields)
 
     def _learn(self, entry: Open[Suggested]) -> None:
         """Score the two policies and the predictions, then learn."""

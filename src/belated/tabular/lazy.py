@@ -20,16 +20,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
 import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Ints
-from belated.core.contract import Agent, call
-from belated.core.ledger import Ledger, Ledgered, listed
+from belated.core.contract import Agent
+from belated.core.ledger import Ledger, Ledgered, check_held, check_in_step, listed
 from belated.core.records import Episode
-from belated.core.stored import Array, Count
-from belated.core.wrappers.around import Around, HeldRecords, OpenEpisodes
+from belated.core.tree import Count, Entries
+from belated.core.wrappers.base import WrapperBase
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record, Trajectory
 
@@ -37,7 +38,7 @@ EQUAL = 1.0 - 1e-12
 """Products within this factor count as equal, because of rounding."""
 
 
-class Lazy(Around, Ledgered):
+class Lazy(Ledgered, WrapperBase):
     """An agent that learns at the start of every epoch.
 
     Args:
@@ -55,18 +56,15 @@ class Lazy(Around, Ledgered):
 
     once = True
     holds_feedback = math.inf
-    arguments = ("alpha",)
 
-    _held: dict[int, list[Record]]
-    _before: Ints  # visits at the start of the epoch
-    _since: Ints
-    _epochs: int
+    _ledger: Ledger[bool]
+    _held: dict[int, list[Any]]
+    _before: Annotated[Ints, Entries(low=0)]  # visits at the start of the epoch
+    _since: Annotated[Ints, Entries(low=0)]
+    _epochs: Count
 
     def __init__(self, agent: Agent, alpha: float) -> None:
-        self._wrap(agent, alpha)
-
-    def _wrap(self, agent: Agent, alpha: float, *, fresh: bool = True) -> None:
-        self._hold(agent, fresh=fresh)
+        self._hold(agent)
         checks.instance("agent.problem", agent.problem, Problem)
         if not agent.uses_paths:
             raise ValueError(
@@ -75,18 +73,14 @@ class Lazy(Around, Ledgered):
         if not (isinstance(alpha, float) and alpha == math.inf):
             alpha = checks.real("alpha", alpha, 1.0)
         self.alpha = alpha
-        ledger: Ledger[bool] = Ledger(self.problem, self.information, uses_paths=True)
+        self._ledger = Ledger(self.problem, self.information, uses_paths=True)
         H, S, A = self.problem.shape
         steps = 1 if self.problem.homogeneous else H
         self._steps: Ints = np.minimum(np.arange(H), steps - 1)
-        visits = Array((steps, S, A), np.int64, low=0, high=checks.MOST)
-        self.declare(
-            _ledger=OpenEpisodes(ledger),
-            _held=HeldRecords(agent, ledger),
-            _before=visits,
-            _since=visits,
-            _epochs=Count(),
-        )
+        self._held = {}
+        self._before = np.zeros((steps, S, A), dtype=np.int64)
+        self._since = np.zeros((steps, S, A), dtype=np.int64)
+        self._epochs = 0
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Begin a new epoch if it is due, then the next episode."""
@@ -127,5 +121,7 @@ class Lazy(Around, Ledgered):
         own = {"epochs": self._epochs, "held": len(self._held)}
         return {**self.agent.diagnostics(), **self._ledger.tally(), **own}
 
-    def __repr__(self) -> str:
-        return call(self, self.agent, self.alpha)
+    def check_learned(self) -> None:
+        """Check that the held records are valid."""
+        check_in_step(self.agent, self.begun)
+        check_held(self._held, self.problem, self.information)

@@ -39,27 +39,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Bools, Floats, frozen
+from belated.core.arrays import Floats, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.stored import Count, Field, Inside, Maybe, Real, Several
-from belated.core.versions import Kept, KeptPolicy, Versions, whole
+from belated.core.tree import Count, Entries
+from belated.core.versions import Kept, Versions, whole
 from belated.core.waiting import Waiting, is_past
 from belated.tabular.oppo_tuning import Arms, BanditFeedback, FullInformation, Stochastic
 from belated.tabular.parts.composition import judge
 from belated.tabular.parts.costs import REVEALED, CostsPart, Observation
-from belated.tabular.parts.explore import ExplorePart, mask_of, no_exploration
+from belated.tabular.parts.explore import ExplorePart, StateMask, no_exploration
 from belated.tabular.parts.transitions import CONFIDENCE, TransitionsPart, model_of
 from belated.tabular.parts.update import SOFTMAX, Arrival, Outlook, UpdatePart
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
+
+Threshold = Annotated[float, Entries(low=0.0, high=math.inf)]
 
 
 class PlayedPolicy(NamedTuple):
@@ -72,8 +74,8 @@ class PlayedPolicy(NamedTuple):
     """
 
     policy: Kept
-    mask: Bools | None
-    arrived: int
+    mask: StateMask | None
+    arrived: Count
 
 
 class DelayedOPPO(Learner[PlayedPolicy]):
@@ -99,8 +101,13 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         20
     """
 
-    _threshold: float  # of the phase: feedback with a longer delay does not move the policy
-    _explored: int  # episodes that met their mask
+    _model: Any
+    _costs: Any
+    _update: Any
+    _explore: Any
+    _waiting: Waiting
+    _threshold: Threshold  # of the phase: feedback with a longer delay does not move the policy
+    _explored: Count  # episodes that met their mask
 
     def __init__(
         self,
@@ -135,18 +142,11 @@ class DelayedOPPO(Learner[PlayedPolicy]):
             self._versions = Versions(np.flatnonzero(ever))
         self._explores = explore is not None and self._explore_part.needs_paths
         self._waiting = Waiting(problem)
-        self._costs: Any = costs.start(problem)
-        self._update: Any = update.start(problem, costs)
-        self._explore: Any = self._explore_part.start(problem, self._model)
-        self.declare(
-            _model=Inside(self._model),
-            _costs=Inside(self._costs),
-            _update=Inside(self._update),
-            _explore=Inside(self._explore),
-            _waiting=Inside(self._waiting, last=True),
-            _threshold=Real(math.inf, endless=True),
-            _explored=Count(),
-        )
+        self._costs = costs.start(problem)
+        self._update = update.start(problem, costs)
+        self._explore = self._explore_part.start(problem, self._model)
+        self._threshold = math.inf
+        self._explored = 0
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Accept a batch of records: count the paths, then update the policy by the costs."""
@@ -208,29 +208,14 @@ class DelayedOPPO(Learner[PlayedPolicy]):
             **(update.diagnostics(self._update) if hasattr(update, "diagnostics") else {}),
         }
 
-    def _next_policy(self) -> Floats:
+    def _next_policy(self) -> tuple[Floats, PlayedPolicy]:
         missing = self._waiting.begin()
         coming = min(float(missing), self._waiting.mean_delay)
         outlook = Outlook(missing, coming)
         policy = frozen(self._update_part.policy(self._update, outlook))
         mask = self._explore_part.mask(self._explore)
-        self._now = PlayedPolicy(self._versions.keep(policy), mask, self._model.arrived)
-        return self._explore_part.mixed(policy, mask)
-
-    def _memory(self, policy: Floats) -> PlayedPolicy:
-        return self._now
-
-    def _remembered(self) -> Field:
-        counts = self._model.counts
-        earliest = 0 if counts is None else counts.earliest
-        return Several(
-            PlayedPolicy,
-            {
-                "policy": KeptPolicy(self.problem.shape),
-                "mask": Maybe(mask_of(self.problem)),
-                "arrived": Count(self._model.arrived, earliest),
-            },
-        )
+        memory = PlayedPolicy(self._versions.keep(policy), mask, self._model.arrived)
+        return self._explore_part.mixed(policy, mask), memory
 
     def _learn(self, entry: Open[PlayedPolicy]) -> None:
         """Update by an episode, unless it met its mask, is too late or of an earlier phase."""

@@ -32,8 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 
@@ -42,7 +41,7 @@ from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
 from belated.core.learner import Learner, generator
 from belated.core.ledger import Open
-from belated.core.stored import Array, Count, Field, Flag, Inside, Maybe, Several
+from belated.core.tree import Count, Entries
 from belated.tabular.counts import Counts, EmpiricalModel
 from belated.tabular.kernels import beliefs, deep_planning
 from belated.tabular.kernels.planning import Rows
@@ -92,11 +91,11 @@ class Said:
         probe: whether the episode is a probe.
     """
 
-    means: Floats | None
-    steps: Floats | None
-    met: Floats | None = None
-    rows: Ints | None = None
-    values: Floats | None = None
+    means: Annotated[Floats, Entries("M S A", low=0.0, high=1.0)] | None
+    steps: Annotated[Floats, Entries("0|1|H S A", low=0.0, high=1.0)] | None
+    met: Annotated[Floats, Entries("N H", low=0.0, high=1.0)] | None = None
+    rows: Annotated[Ints, Entries("_", low=0)] | None = None
+    values: Annotated[Floats, Entries("_ A", low=0.0, high=1.0)] | None = None
     probe: bool = False
 
     def of_steps(self, states: Ints, actions: Ints) -> Floats:
@@ -112,22 +111,6 @@ class Said:
         sought = h * self.steps.shape[1] + states
         place = np.minimum(np.searchsorted(self.rows, sought), len(self.rows) - 1)
         return np.where(self.rows[place] == sought, self.values[place, actions], plain)
-
-
-def _checked(shape: tuple[int, int, int], **read: Any) -> Said:
-    """The predictions from a file, if they are consistent. shape: that of whole `steps`."""
-    said = Said(**read)
-    rows, values, steps = said.rows, said.values, said.steps
-    if (rows is None) != (values is None):
-        raise ValueError("rows and values must be kept together")
-    if steps is not None and rows is None and steps.shape != shape:
-        raise ValueError(f"steps must have shape {shape}, got {steps.shape}")
-    if rows is not None and values is not None:
-        if steps is None or len(steps) != 1 or len(rows) != len(values):
-            raise ValueError("rows must be as many as values, beside steps of one step")
-        if np.any(np.diff(rows) <= 0):
-            raise ValueError("rows must rise, each once")
-    return said
 
 
 class DelayedPlanner(Learner[Said]):
@@ -150,7 +133,9 @@ class DelayedPlanner(Learner[Said]):
     information: Information = "bandit"
     uses_paths = True
     _memories: beliefs.CostMemories
-    _fruitless: int  # probes since the slowest memory was last not the best
+    _model: EmpiricalModel | None
+    _pending: Pending
+    _fruitless: Count  # probes since the slowest memory was last not the best
     _reported: bool  # whether a probe has reported since the last ordinary plan
     _promising: bool  # whether the last probe that has reported was promising
 
@@ -172,21 +157,23 @@ class DelayedPlanner(Learner[Said]):
         self._transitions = transitions
         self._keep = np.array(KEEP if changing else KEEP[:1])
         self._probes = probe_rate(problem.horizon) if changing else 0.0
-        self._counts = Counts(problem) if transitions is None else None
-        self._model = None if self._counts is None else EmpiricalModel(self._counts, 0.0)
+        self._model = EmpiricalModel(Counts(problem), 0.0) if transitions is None else None
         shape, known = self._rows.successors.shape[:3], transitions is not None
         self._trust = deep_planning.Trust(
             np.full(shape, float(known)), np.zeros(shape), np.zeros(shape)
         )
         self._pending = Pending(shape, shape[1:])
-        self.declare(
-            _memories=_declared(problem, len(self._keep)),
-            _fruitless=Count(),
-            _reported=Flag(),
-            _promising=Flag(),
-            _counts=Inside(self._counts),
-            _pending=Inside(self._pending, last=True),
-        )
+        self._memories = _memories(problem, len(self._keep))
+        self._fruitless, self._reported, self._promising = 0, False, False
+
+    @property
+    def axes(self) -> dict[str, int]:
+        """The numbers of pooled memories and of all memories."""
+        return {"M": len(self._memories.sums), "N": len(self._memories.scores)}
+
+    @property
+    def _counts(self) -> Counts | None:
+        return None if self._model is None else self._model.counts
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, then learn from every episode whose path and costs have both arrived."""
@@ -220,10 +207,8 @@ class DelayedPlanner(Learner[Said]):
             **{f"weight_{m}": float(weight) for m, weight in enumerate(weights)},
         }
 
-    def restored(self) -> None:
-        """Compute the frequencies, and check that the learned values are consistent."""
-        if self._model is not None:
-            self._model.refresh(np.arange(self._model.counts.visits.size))
+    def check_learned(self) -> None:
+        """Check that the learned values are consistent."""
         sums, weights, step_sums, step_weights, *_, prior = self._memories
         for total, weight in ((sums, weights), (step_sums, step_weights)):
             if np.any(total > weight * (1.0 + 1e-9) + 1e-9):
@@ -231,16 +216,10 @@ class DelayedPlanner(Learner[Said]):
         checks.real("prior variance", prior[1], beliefs.LEAST_SPREAD, beliefs.SPAN)
         for entry in self._ledger:
             said = entry.memory
-            if said is not None and not (
-                (said.met is None)
-                == (entry.path is None)
-                == (said.means is not None)
-                == (said.steps is not None)
-            ):
+            if said is not None and (said.met is None) != (entry.path is None):
                 raise ValueError("met must be kept where the path has come, and only there")
-        self._pending.check({e.number: e.path is None for e in self._ledger if e.memory})
 
-    def _next_policy(self) -> Floats:
+    def _next_policy(self) -> tuple[Floats, Said]:
         """Lines 2 to 6."""
         self._pending.give_up(self.begun)
         H, S, A = self.problem.shape
@@ -249,7 +228,7 @@ class DelayedPlanner(Learner[Said]):
         probing = rng.random() < rate * (PROMISING if self._promising else 1.0)
         self._fruitless += probing
         lean, noise = optimism(H, probing=probing)
-        self._said, costs = self._predicted(probing)
+        said, costs = self._predicted(probing)
         row_visits, cell_visits = self._pending.totals
         if self._counts is not None:
             deep_planning.trust(self._counts.visits, row_visits, self._trust)
@@ -263,34 +242,18 @@ class DelayedPlanner(Learner[Said]):
         self._pending.put_in(self.begun, frozen(rows), frozen(cells))
         if self._reported and not probing:
             self._reported = False
-            self._promising = H == 1 and self._better_actions(policy, costs.noise)
-        return frozen(policy)
+            self._promising = H == 1 and self._better_actions(said, policy, costs.noise)
+        return frozen(policy), said
 
-    def _better_actions(self, policy: Floats, noise: Floats) -> bool:
+    def _better_actions(self, said: Said, policy: Floats, noise: Floats) -> bool:
         """Whether other actions are better than a policy, by the costs of late. noise: (S, A)."""
-        memories, means = self._memories, self._said.means
+        memories, means = self._memories, said.means
         assert means is not None
         kappa = noise / beliefs.SPAN
         found = memories.sums[PROBED] + kappa * means[0]
         found /= memories.weights[PROBED] + kappa
         gains = (policy[0] * found).sum(1) - found.min(1)
         return bool(self.problem.start_probabilities @ gains > GAIN)
-
-    def _memory(self, policy: Floats) -> Said:
-        return self._said
-
-    def _remembered(self) -> Field:
-        memories, H = self._memories, self.problem.horizon
-        (_, S, A), steps = memories.sums.shape, memories.step_sums.shape
-        shapes: dict[str, tuple[Any, ...]] = {
-            "means": memories.sums.shape,
-            "steps": ((1, steps[0]), S, A),
-            "met": (len(memories.scores), H),
-            "values": (None, A),
-        }
-        fields = {n: Maybe(Array(s, low=0.0, high=1.0, shared=True)) for n, s in shapes.items()}
-        rows = Array((None,), np.int64, low=0, high=H * S - 1, shared=True)
-        return Several(partial(_checked, steps), {**fields, "rows": Maybe(rows), "probe": Flag()})
 
     @property
     def _rows(self) -> Rows:
@@ -352,36 +315,11 @@ class DelayedPlanner(Learner[Said]):
         self._pending.note(self.begun - 1 - entry.number)
 
 
-def _declared(problem: Problem, count: int) -> Several:
-    """The declaration of `beliefs.CostMemories`, empty at first."""
+def _memories(problem: Problem, count: int) -> beliefs.CostMemories:
+    """Empty memories, with the widest prior."""
     H, S, A = problem.shape
     steps = H if H > 1 else 0
     N = count + (steps > 0)
-
-    def sums(*shape: int) -> Array:
-        return Array(shape, low=0.0, high=checks.MOST)
-
-    def scores(*shape: int) -> Array:
-        return Array(shape, low=beliefs.LEAST, high=0.0)
-
-    return Several(
-        _memories,
-        {
-            "sums": sums(count, S, A),
-            "weights": sums(count, S, A),
-            "step_sums": sums(steps, S, A),
-            "step_weights": sums(steps, S, A),
-            "scores": scores(N),
-            "local": scores(N, S, A),
-            "errors": sums(N + 1),
-            "prior": Array((3,), low=0.0, high=1.0),
-        },
-    )
-
-
-def _memories(**fields: Floats) -> beliefs.CostMemories:
-    """The memories; a prior that was never fitted is the widest one."""
-    prior = fields["prior"]
-    if not prior.any():
-        prior[:] = beliefs.FIRST_PRIOR
-    return beliefs.CostMemories(**fields)
+    shapes = ((count, S, A), (count, S, A), (steps, S, A), (steps, S, A), (N,), (N, S, A), (N + 1,))
+    empty = [np.zeros(shape) for shape in shapes]
+    return beliefs.CostMemories._make([*empty, np.array(beliefs.FIRST_PRIOR)])

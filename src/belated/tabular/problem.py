@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information, Key
 from belated.core.records import FeedbackError, Notes, in_table
@@ -83,6 +83,13 @@ class Problem:
     def shape(self) -> tuple[int, int, int]:
         """Shape of a policy: (H, S, A)."""
         return self.horizon, self.states, self.actions
+
+    @property
+    def axes(self) -> dict[str, int | tuple[int, ...]]:
+        """The names of the axes of learned arrays, and of two shapes."""
+        H, S, A = self.shape
+        steps = 1 if self.homogeneous else H
+        return {"H": H, "S": S, "A": A, "T": steps, "policy": (H, S, A), "rows": (H, S)}
 
     @property
     def policy_size(self) -> int:
@@ -244,10 +251,6 @@ class Problem:
     def read(self, value: object) -> Trajectory | Costs | StepCost:
         """The record from the value that `to_state` or `to_json` returned."""
         return read(value)
-
-    def remembered(self, policy: object) -> Floats:
-        """A policy (H, S, A) of a saved state."""
-        return stored.policy("policy", policy, self.shape)
 
     def steps(self, episode: int) -> Steps:
         """The notes of `Episode.record`."""

@@ -31,7 +31,7 @@ from belated.core import checks
 from belated.core.arrays import Floats, frozen, one_hot
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.stored import Distributions, Field, Flag, Inside
+from belated.core.tree import Rows
 from belated.tabular.kernels import optimism, planning
 from belated.tabular.oppo_tuning import Stochastic
 from belated.tabular.parts.composition import judge
@@ -95,7 +95,10 @@ class DelayedUCBVI(Learner[bool]):
         20
     """
 
-    _policy: Floats  # (H, S, A), the last plan
+    _model: KnownModel | FrequencyModel
+    _costs: Any
+    _explore: Any
+    _policy: Rows  # (H, S, A), the last plan
     _stale: bool  # whether anything has arrived since
 
     def __init__(
@@ -121,21 +124,16 @@ class DelayedUCBVI(Learner[bool]):
             )
         super().__init__(problem, transitions=transitions, costs=costs, explore=explore)
         self._part = transitions
-        self._model: KnownModel | FrequencyModel = (
+        self._model = (
             KnownModel(problem, matching(problem, transitions))
             if isinstance(transitions, Transitions)
             else FrequencyModel(problem, 1.0, delta=getattr(transitions, "delta", 0.1))
         )
         self._cost_part, self._explore_part = costs, no_exploration(explore)
         self._costs = costs.start(problem)
-        self._explore: Any = self._explore_part.start(problem, self._model)
-        self.declare(
-            _model=Inside(self._model),
-            _costs=Inside(self._costs),
-            _explore=Inside(self._explore),
-            _policy=Distributions(problem.shape),
-            _stale=Flag(True),
-        )
+        self._explore = self._explore_part.start(problem, self._model)
+        self._policy = problem.uniform_policy()
+        self._stale = True
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, and average the costs whose path is known."""
@@ -157,22 +155,17 @@ class DelayedUCBVI(Learner[bool]):
             told["cost"] = self._model.value(self._cost_part.believed(self._costs), frozen(policy))
         return told
 
-    def _next_policy(self) -> Floats:
+    def _next_policy(self) -> tuple[Floats, bool]:
         if self._stale:
             self._policy = self._planned()
             self._stale = False
-        return self._explore_part.mixed(self._policy, self._explore_part.mask(self._explore))
+        mask = self._explore_part.mask(self._explore)
+        return self._explore_part.mixed(self._policy, mask), True
 
     def _learn(self, entry: Open[bool]) -> None:
         assert entry.path is not None
         assert entry.costs is not None
         self._cost_part.learn(self._costs, entry.path, entry.costs.values)
-
-    def _memory(self, policy: Floats) -> bool:
-        return True
-
-    def _remembered(self) -> Field:
-        return Flag()
 
     def _planned(self) -> Floats:
         H, S, A = self.problem.shape

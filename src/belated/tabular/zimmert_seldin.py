@@ -28,12 +28,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Annotated
+
+import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.stored import Array, Count, Distributions, Episodes, Field
+from belated.core.tree import Count, Entries
 from belated.core.waiting import pop_past
 from belated.tabular.kernels import hybrid
 from belated.tabular.problem import Problem, check_arms
@@ -44,7 +47,10 @@ SMALLEST_WEIGHT = 1e-100
 """The smallest probability that a cost is divided by, so that sums of estimates stay finite."""
 
 
-class ZimmertSeldin(Learner[Floats]):
+Weights = Annotated[Floats, Entries("A", rows=True)]
+
+
+class ZimmertSeldin(Learner[Weights]):
     """Zimmert and Seldin's bandit algorithm, with the best known bound; for one state and step.
 
     Args:
@@ -61,28 +67,25 @@ class ZimmertSeldin(Learner[Floats]):
 
     _losses: Floats  # (A,)
     _counted: dict[int, None]  # the missing episodes that are counted, oldest first
-    _total: int
-    _given_up: int
+    _total: Annotated[int, Entries(low=0)]
+    _given_up: Count
 
     def __init__(self, problem: Problem, tuning: str = "advanced", *, scale: float = 1.0) -> None:
         check_arms("ZimmertSeldin", problem)
         self.tuning = checks.choice("tuning", tuning, TUNINGS)
         self.scale = checks.real("scale", scale, *SCALES)
         super().__init__(problem, tuning=self.tuning, scale=self.scale)
-        self.declare(
-            _losses=Array((problem.actions,)),
-            _counted=Episodes(),
-            _total=Count(checks.MOST**2),
-            _given_up=Count(),
-        )
+        self._losses = np.zeros(problem.actions)
+        self._counted = {}
+        self._total = self._given_up = 0
 
-    def _next_policy(self) -> Floats:
+    def _next_policy(self) -> tuple[Floats, Floats]:
         """Lines 2 to 5: the weights of the arms, as a policy (1, 1, A)."""
         entropy = self._count()
         root = math.sqrt(self.begun + 1.0)
         weights = frozen(hybrid.weights(self._losses, root / self.scale, entropy / self.scale))
         self._counted[self.begun] = None
-        return weights.reshape(1, 1, -1)
+        return weights.reshape(1, 1, -1), weights
 
     def _count(self) -> float:
         """Lines 2 to 4 for the round that begins. Returns 1 / eta."""
@@ -119,15 +122,8 @@ class ZimmertSeldin(Learner[Floats]):
             "outstanding": self._total,
         }
 
-    def restored(self) -> None:
+    def check_learned(self) -> None:
         """Check that the counted episodes have not reported."""
         missing = {entry.number for entry in self._ledger if not entry.settled}
         if not missing.issuperset(self._counted):
             raise ValueError("counted must be open episodes")
-
-    def _memory(self, policy: Floats) -> Floats:
-        weights: Floats = policy[0, 0]
-        return weights
-
-    def _remembered(self) -> Field:
-        return Distributions((self.problem.actions,))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import belated as bl
 import oracles
+from belated.core.tree import freeze, thaw
 from belated.parts import Confidence
 
 
@@ -169,12 +170,13 @@ def test_what_waits_for_the_next_episode_is_saved(project, tmp_path):
     assert f"project={project!r}" in repr(agent)
     for _ in range(2):
         assert np.array_equal(copy.begin_episode().policy, agent.begin_episode().policy)
-    forged = agent.state()
     if project == "on arrival":
+        agent._counted = True
         with pytest.raises(ValueError, match="batch and counted must be empty"):
-            bl.DelayedOREPS.from_state({**forged, "counted": True})
+            thaw(freeze(agent))
+    agent._batch = np.full((1, 4, 3), np.nan)
     with pytest.raises(ValueError, match="batch"):
-        bl.DelayedOREPS.from_state({**forged, "batch": np.full((1, 4, 3), np.nan)})
+        thaw(freeze(agent))
 
 
 def test_a_restart_drops_what_waits():

@@ -407,12 +407,6 @@ def test_only_ftrl_is_doubled_over_the_largest_delay():
             DoublingFTRL(ftrl, totals=totals)
 
 
-def test_files_of_doubling_over_the_largest_delay_are_refused_by_name():
-    state = {"agent": None, "largest": True}  # as belated 0.2 wrote it
-    with pytest.raises(ValueError, match=r"oreps\.doubling\.DoublingFTRL now"):
-        bl.wrappers.Doubling.from_state(state)
-
-
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10**6),

@@ -11,6 +11,7 @@ import belated as bl
 import oracles
 from belated import tuning
 from belated.core.arrays import frozen
+from belated.core.tree import freeze, thaw
 from belated.tabular.oreps.agent import DelayedOREPS
 from belated.tabular.oreps.uob import PolicyOfEpoch
 from settings import Setting
@@ -279,7 +280,9 @@ def test_the_truth_is_inside_as_often_as_promised():
             if here:
                 occupancy = oracles.occupancy(p, policy, world.problem.start_probabilities)
                 at = (np.arange(3), path.states[:-1], path.actions)
-                assert np.all(agent._now.upper(path.states, path.actions) >= occupancy[at] - 1e-12)
+                assert np.all(
+                    agent._upper(agent._played, path.states, path.actions) >= occupancy[at] - 1e-12
+                )
             agent.observe([path, bl.Costs(k, rng.random(3))])
         inside[scale] += held
     assert inside[1.0] >= (1 - 4 * DELTA) * 12
@@ -297,10 +300,10 @@ def test_upper_bounds_are_those_of_a_linear_program(homogeneous):
     agent.begin_episode()
     low, high = dense_box(agent)
     assert np.any((low > 0) & (high < 1))
-    policy, start = agent._now.policy, world.problem.start_probabilities
+    policy, start = agent._played.policy, world.problem.start_probabilities
     for states in itertools.product(range(3), repeat=3):
         actions = np.array([0, 1, 0])
-        found = agent._now.upper(frozen(np.array([*states, 0])), actions)
+        found = agent._upper(agent._played, frozen(np.array([*states, 0])), actions)
         for h, s in enumerate(states):
             wanted = largest_by_program(policy, (low, high), start, h, s)
             assert found[h] == pytest.approx(policy[h, s, actions[h]] * wanted, abs=1e-9)
@@ -317,7 +320,7 @@ def test_expectation_of_the_estimates_over_all_paths():
             agent.observe([path, bl.Costs(k, rng.random(2))])
     agent.begin_episode()
     then = next(e.memory for e in agent._ledger if e.number == 12)
-    saved, p = agent.state(), oracles.dense(world.mdp)
+    saved, p = freeze(agent), oracles.dense(world.mdp)
     mean = np.zeros((2, 3, 2))
     for states in itertools.product(range(3), repeat=3):
         for actions in itertools.product(range(2), repeat=2):
@@ -326,7 +329,7 @@ def test_expectation_of_the_estimates_over_all_paths():
                 s, a, y = states[h], actions[h], states[h + 1]
                 chance *= then.policy[h, s, a] * p[h, s, a, y]
             if chance > 0:
-                copy = bl.UOBREPS.from_state(saved)
+                copy = thaw(saved)
                 at = (np.arange(2), np.array(states[:-1]), np.array(actions))
                 path = bl.Trajectory(12, np.array(states), np.array(actions))
                 copy.observe([path, bl.Costs(12, costs[at])])
@@ -335,11 +338,11 @@ def test_expectation_of_the_estimates_over_all_paths():
     wanted = np.zeros((2, 3, 2))
     for s, a in np.ndindex(3, 2):
         path = np.array([0, s, 0]), np.array([a, a])
-        bound = np.maximum(then.upper(*path), agent._now.upper(*path))
+        bound = np.maximum(agent._upper(then, *path), agent._upper(agent._played, *path))
         for h, x in ((0, 0), (1, s)):
             wanted[h, x, a] = costs[h, x, a] * occupancy[h, x, a] / (bound[h] + GAMMA)
     assert np.max(np.abs(mean - wanted)) < 1e-12
-    assert agent._now is not then
+    assert agent._played is not then
     assert isinstance(then, PolicyOfEpoch)
 
 
@@ -390,15 +393,16 @@ def test_phases_give_new_rates_and_keep_the_counts():
 
 
 def test_files_with_wrong_epochs_are_refused():
-    agent = made(bl.Problem(3, 2, 2), 1.0)
-    agent.begin_episode()
-    for change in (
-        {"epochs": []},
-        {"now": {**agent.state()["now"], "epoch": 7}},
-        {"last_visits": np.full((3, 2), -1)},
+    for name, wrong in (
+        ("_epochs", {}),
+        ("_played", PolicyOfEpoch(bl.Problem(3, 2, 2).uniform_policy(), 7)),
+        ("_last_visits", np.full((3, 2), -1)),
     ):
+        agent = made(bl.Problem(3, 2, 2), 1.0)
+        agent.begin_episode()
+        setattr(agent, name, wrong)
         with pytest.raises(ValueError, match=r"epoch|visits"):
-            bl.UOBREPS.from_state({**agent.state(), **change})
+            thaw(freeze(agent))
 
 
 @pytest.mark.long

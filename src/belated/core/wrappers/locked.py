@@ -7,18 +7,18 @@ so two runs with several threads may differ.
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
-from belated.core import stored
-from belated.core.contract import Agent, call
+from belated.core.contract import Agent
 from belated.core.ledger import listed
 from belated.core.records import Decision, Episode
-from belated.core.wrappers.around import Around
+from belated.core.wrappers.base import WrapperBase
 
 
-class Locked(Around):
+class Locked(WrapperBase):
     """An agent whose calls wait for each other, so that threads can share it.
 
     Every episode number is used once, and every batch is accepted whole. Do not call the agent
@@ -41,13 +41,8 @@ class Locked(Around):
     outermost = True
 
     def __init__(self, agent: Agent) -> None:
-        self._wrap(agent)
-
-    def _wrap(self, agent: Agent, *, fresh: bool = False) -> None:
-        """Take the agent, fresh or not."""
-        self._hold(agent, fresh=fresh)
+        self._hold(agent, fresh=False)
         self._lock = threading.RLock()
-        self.declare()
 
     @property
     def begun(self) -> int:
@@ -112,11 +107,6 @@ class Locked(Around):
         with self._lock:
             return self.agent.diagnostics()
 
-    def state(self) -> stored.State:
-        """The agent inside, between two calls."""
-        with self._lock:
-            return super().state()
-
     def __reduce__(self) -> tuple[type[Self], tuple[Agent]]:
         """Pickle the agent inside; a lock belongs to its process."""
         with self._lock:
@@ -124,7 +114,4 @@ class Locked(Around):
 
     def __deepcopy__(self, memo: object) -> Self:
         with self._lock:
-            return type(self)(stored.twin(self.agent))
-
-    def __repr__(self) -> str:
-        return call(self, self.agent)
+            return type(self)(copy.deepcopy(self.agent))

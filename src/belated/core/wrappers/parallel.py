@@ -22,60 +22,62 @@ from __future__ import annotations
 import copy
 import heapq
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from belated.core import checks, stored
-from belated.core.contract import Agent, Information, check_inside, check_is_agent
+from belated.core import checks
+from belated.core.contract import Agent, check_inside
 from belated.core.ledger import Ledger, Ledgered
 from belated.core.records import Episode
-from belated.core.wrappers.around import Around, OpenEpisodes
+from belated.core.tree import Configured, Count
 
 
-class Copied(Around, Ledgered):
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """A function that makes a fresh agent, as a copy of the one that it made first."""
+
+    agent: Any
+
+    def __call__(self) -> Any:
+        """A fresh agent."""
+        return copy.deepcopy(self.agent)
+
+    def __repr__(self) -> str:
+        return f"lambda: {self.agent!r}"
+
+
+class Copied(Configured, Ledgered):
     """The base of Parallel and Bold: copies, and the assignment of records to copies.
 
     The memory of an open episode is the copy that played it, and its number in that copy.
 
     Attributes:
-        template: the agent that is copied; it never plays.
+        make_agent: makes a fresh copy; the agent that it copies never plays.
         agents: the copies made so far.
     """
 
-    inside = "template"
     reads_delays = True
 
     agents: list[Agent]
-    _last: int  # the copy that played last
+    _last: Count  # the copy that played last
+    _ledger: Ledger[tuple[int, int]]
 
-    def _copy(self, make_agent: Callable[[], Agent], *arguments: Any) -> None:
-        """Store the function that makes the agent, and the other arguments."""
+    def __init__(self, make_agent: Callable[[], Agent]) -> None:
         if not callable(make_agent):
             raise ValueError(
                 f"make_agent must be a function that makes a fresh agent, got "
                 f"{checks.show(make_agent)}"
             )
-        self._wrap(make_agent(), *arguments)
-
-    def _wrap(self, template: Agent, *, fresh: bool = True) -> None:
-        check_inside(self, "make_agent()", template)
-        self.template = template
-        self.problem = template.problem
-        self.information: Information = template.information
-        self.uses_paths = template.uses_paths
-        ledger: Ledger[Any] = Ledger(self.problem, self.information, uses_paths=self.uses_paths)
-        turn = stored.Each([stored.Count(), stored.Count()])
-        self.declare(
-            agents=stored.Many(stored.Object()),
-            _last=stored.Count(),
-            _ledger=OpenEpisodes(ledger, turn),
+        self.make_agent = make_agent if isinstance(make_agent, Copying) else Copying(make_agent())
+        first = self.make_agent.agent
+        check_inside(self, "make_agent()", first)
+        self.problem, self.information = first.problem, first.information
+        self.uses_paths = first.uses_paths
+        self._ledger = Ledger(
+            self.problem, self.information, uses_paths=self.uses_paths, remembers=tuple[int, int]
         )
-        self.agents = [copy.deepcopy(template)]
-
-    def configuration(self) -> dict[str, Any]:
-        """The arguments of this agent; an agent stands for the function that makes it."""
-        arguments = super().configuration()
-        del arguments["template"]
-        return {"agent": self.agents[0], **arguments}
+        self.agents = [self.make_agent()]
+        self._last = 0
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Pass every record to the copy that played its episode."""
@@ -111,13 +113,8 @@ class Copied(Around, Ledgered):
         played = self.agents[self._last].diagnostics()
         return {**played, **self._ledger.tally(), "copies": len(self.agents)}
 
-    def restored(self) -> None:
-        """Check that all copies are of one agent and agree with the open episodes."""
-        for agent in self.agents:
-            check_is_agent("agents", agent)
-            same = type(agent) is type(self.template) and agent.problem == self.problem
-            if not same or agent.information != self.information:
-                raise ValueError("agents must be copies of one agent")
+    def check_learned(self) -> None:
+        """Check that the copies agree with the open episodes."""
         last = len(self.agents) - 1
         checks.integer("last", self._last, 0, last)
         if sum(agent.begun for agent in self.agents) != self.begun:
@@ -130,17 +127,13 @@ class Copied(Around, Ledgered):
             elif not entry.settled:
                 raise ValueError("an open episode must say which copy played it")
 
-    def __repr__(self) -> str:
-        given = [f"lambda: {self.template!r}", *(repr(getattr(self, n)) for n in self.arguments)]
-        return f"{type(self).__name__}({', '.join(given)})"
-
     def _begin(self, index: int, now: float | None) -> Episode:
         """Begin the next episode in a copy; the index after the last one makes a new copy."""
         if index == len(self.agents):
-            self.agents.append(copy.deepcopy(self.template))
+            self.agents.append(self.make_agent())
         self._last = index
         episode = self.agents[index].begin_episode(now)
-        number = self._ledger.begin([index, episode.number], notes=episode.notes)
+        number = self._ledger.begin((index, episode.number), notes=episode.notes)
         return episode.renumbered(number)
 
     def _free(self, index: int) -> None:
@@ -163,22 +156,17 @@ class Parallel(Copied):
         3
     """
 
-    arguments = ("max_delay",)
-
     def __init__(self, make_agent: Callable[[], Agent], max_delay: int) -> None:
-        self._copy(make_agent, max_delay)
-
-    def _wrap(self, template: Agent, max_delay: int = 0, *, fresh: bool = True) -> None:
         self.max_delay = self.longest_delay = checks.integer("max_delay", max_delay, 0)
-        super()._wrap(template, fresh=fresh)
+        super().__init__(make_agent)
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode, played by the next copy in turn."""
         return self._begin(self.begun % (self.max_delay + 1), now)
 
-    def restored(self) -> None:
+    def check_learned(self) -> None:
         """Check that the number of copies fits the number of episodes."""
-        super().restored()
+        super().check_learned()
         expected = max(1, min(self.begun, self.max_delay + 1))
         if len(self.agents) != expected:
             raise ValueError(f"agents must be {expected} copies, got {len(self.agents)}")
@@ -198,23 +186,19 @@ class Bold(Copied):
         3
     """
 
-    _idle: list[int]  # the copies that do not wait, as a heap
+    _idle: list[Count]  # the copies that do not wait, as a heap
 
     def __init__(self, make_agent: Callable[[], Agent]) -> None:
-        self._copy(make_agent)
-
-    def _wrap(self, template: Agent, *, fresh: bool = True) -> None:
-        super()._wrap(template, fresh=fresh)
-        self.declare(_idle=stored.Many(stored.Count()))
+        super().__init__(make_agent)
         self._idle = [0]
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode, played by the oldest copy that does not wait."""
         return self._begin(heapq.heappop(self._idle) if self._idle else len(self.agents), now)
 
-    def restored(self) -> None:
+    def check_learned(self) -> None:
         """Check that every idle copy exists."""
-        super().restored()
+        super().check_learned()
         for index in self._idle:
             checks.integer("idle", index, 0, len(self.agents) - 1)
 

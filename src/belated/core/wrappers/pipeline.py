@@ -19,15 +19,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from belated.core import checks
-from belated.core.contract import PATHS, Agent, call
-from belated.core.ledger import Ledger, Ledgered, listed, split
+from belated.core.contract import PATHS, Agent
+from belated.core.ledger import Ledger, Ledgered, check_held, check_in_step, listed, split
 from belated.core.records import Episode
-from belated.core.stored import Count
+from belated.core.tree import Count
 from belated.core.waiting import is_past
-from belated.core.wrappers.around import Around, HeldRecords, OpenEpisodes
+from belated.core.wrappers.base import WrapperBase
 
 
-class Pipeline(Around, Ledgered):
+class Pipeline(Ledgered, WrapperBase):
     """An agent whose feedback is always used `max_delay` episodes later.
 
     Args:
@@ -46,21 +46,19 @@ class Pipeline(Around, Ledgered):
 
     once = True
     reads_delays = True
-    arguments = ("max_delay", "paths")
 
+    _ledger: Ledger[bool]
     _held: dict[int, list[Any]]
-    _late: int
+    _late: Count
 
     def __init__(self, agent: Agent, max_delay: int, *, paths: str = "late") -> None:
-        self._wrap(agent, max_delay, paths)
-
-    def _wrap(self, agent: Agent, max_delay: int, paths: str, *, fresh: bool = True) -> None:
         self.max_delay = checks.integer("max_delay", max_delay, 0)
         self.holds_feedback = self.longest_delay = self.max_delay
-        self._hold(agent, fresh=fresh)
+        self._hold(agent)
         self.paths = checks.choice("paths", paths, PATHS)
-        ledger: Ledger[bool] = Ledger(self.problem, self.information, uses_paths=self.uses_paths)
-        self.declare(_ledger=OpenEpisodes(ledger), _held=HeldRecords(agent, ledger), _late=Count())
+        self._ledger = Ledger(self.problem, self.information, uses_paths=self.uses_paths)
+        self._held = {}
+        self._late = 0
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Use the feedback that is due, then begin the next episode."""
@@ -101,10 +99,9 @@ class Pipeline(Around, Ledgered):
         """The diagnostics of the agent inside, this wrapper's episodes, and the late costs."""
         return {**self.agent.diagnostics(), **self._ledger.tally(), "late": self._late}
 
-    def restored(self) -> None:
-        """Check that no held record is due."""
+    def check_learned(self) -> None:
+        """Check that held records are valid, and that none is due."""
+        check_in_step(self.agent, self.begun)
+        check_held(self._held, self.problem, self.information)
         if any(is_past(episode, self.begun - 1, self.max_delay) for episode in self._held):
             raise ValueError("held must be records whose time has not come")
-
-    def __repr__(self) -> str:
-        return call(self, self.agent, self.max_delay, paths=self.paths)

@@ -27,15 +27,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from belated.core import checks
-from belated.core.contract import Agent, Wrapper, call
+from belated.core.contract import Agent
 from belated.core.ledger import split
 from belated.core.records import Episode
-from belated.core.stored import Count
+from belated.core.tree import Count
 from belated.core.waiting import is_past
-from belated.core.wrappers.around import Around
+from belated.core.wrappers.base import WrapperBase
 
 
-class Skipping(Around, Wrapper):
+class Skipping(WrapperBase):
     """An agent that uses only feedback with a delay of at most `threshold`.
 
     Args:
@@ -52,21 +52,17 @@ class Skipping(Around, Wrapper):
     """
 
     reads_delays = True
-    arguments = ("threshold",)
 
-    _kept_from: int  # episodes before this one have been discarded
-    _skipped: int
+    _kept_from: Count  # episodes before this one have been discarded
+    _skipped: Count
 
     def __init__(self, agent: Agent, threshold: float) -> None:
-        self._wrap(agent, threshold)
-
-    def _wrap(self, agent: Agent, threshold: float, *, fresh: bool = True) -> None:
-        self._hold(agent, fresh=fresh)
+        self._hold(agent)
         threshold = checks.threshold("threshold", threshold)
         self.threshold = self.longest_delay = (
             threshold if threshold == math.inf else math.floor(threshold)
         )
-        self.declare(_kept_from=Count(self.begun), _skipped=Count())
+        self._kept_from = self._skipped = 0
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Discard the episodes that are now too old, then begin the next one."""
@@ -89,10 +85,7 @@ class Skipping(Around, Wrapper):
         """The diagnostics of the agent inside, and the number of late costs."""
         return {**self.agent.diagnostics(), "skipped": self._skipped}
 
-    def restored(self) -> None:
+    def check_learned(self) -> None:
         """Check that all episodes that are too old have been discarded."""
         if is_past(self._kept_from, self.begun - 1, self.threshold):
             raise ValueError(f"kept_from must have followed begun, got {self._kept_from}")
-
-    def __repr__(self) -> str:
-        return call(self, self.agent, self.threshold)

@@ -45,7 +45,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -55,7 +55,7 @@ from belated.core.contract import Information
 from belated.core.learner import Learner
 from belated.core.ledger import Ledger, Open
 from belated.core.records import FeedbackError
-from belated.core.stored import Array, Count, Field, Flag, Inside, Maybe, Real
+from belated.core.tree import Count, Entries
 from belated.tabular.oreps.projection import (
     ConfidenceBox,
     KnownDynamics,
@@ -63,7 +63,6 @@ from belated.tabular.oreps.projection import (
     free_at_the_end,
     initial_reference,
     project,
-    saved_projection,
 )
 from belated.tabular.parts.costs import REVEALED
 from belated.tabular.parts.transitions import CONFIDENCE, Confidence, ConfidenceModel, matching
@@ -162,13 +161,14 @@ class DelayedOREPS(Learner[bool]):
     """
 
     information: Information = "full"
+    _model: ConfidenceModel | None
     _last: Projection | None  # None: the first measure is still to be computed
-    _total: Floats  # (1 or H, S, A), all costs that have moved the measure
-    _batch: Floats | None  # the costs that have not; (1 or H, S, A), or with next states
+    _total: Annotated[Floats, Entries("1|H S A")]  # all costs that have moved the measure
+    _batch: Annotated[Floats, Entries("batch")] | None  # the costs that have not
     _counted: bool  # whether trajectories have arrived since the measure moved
-    _rate: float
-    _solves: int
-    _unconverged: int
+    _rate: Annotated[float, Entries(low=0.0, high=STEEPEST**2)]
+    _solves: Count
+    _unconverged: Count
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class DelayedOREPS(Learner[bool]):
         self._scale = checks.real("scale", scale, 0.0, STEEPEST, above=True)
         self._tolerance = checks.real("tolerance", tolerance, 0.0, above=True)
         self._known: KnownDynamics | None = None
-        self._model: ConfidenceModel | None = None
+        self._model = None
         if isinstance(transitions, Transitions):
             t = matching(problem, transitions)
             self._known = KnownDynamics(
@@ -236,18 +236,17 @@ class DelayedOREPS(Learner[bool]):
             self._ledger = Ledger(told, "full", uses_paths=self.uses_paths)
         # whether the measure moves when an episode begins, and not when costs arrive
         self._at_begin = self._known is None and project != "on arrival"
-        H, S, A = problem.shape
-        costs = Array(((1, H), S, A))
-        self.declare(
-            _model=Inside(self._model),
-            _last=Maybe(saved_projection(problem.shape, known=self._known is not None)),
-            _total=costs,
-            _batch=Maybe(Array(((1, H), S, A, S)) if next_costs and self._model else costs),
-            _counted=Flag(),
-            _rate=Real(rate, high=STEEPEST**2),
-            _solves=Count(),
-            _unconverged=Count(),
-        )
+        self._last = self._batch = None
+        self._total = np.zeros((1, problem.states, problem.actions))
+        self._counted = False
+        self._rate, self._solves, self._unconverged = rate, 0, 0
+
+    @property
+    def axes(self) -> dict[str, Any]:
+        """The shapes of measures and of waiting costs."""
+        H, S, A = self.problem.shape
+        batch = "1|H S A S" if self._next_costs and self._model else "1|H S A"
+        return {"measure": (H, S, A) if self._known else (H, S, A, S), "batch": batch}
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths and collect the costs; move the measure now or at the next episode."""
@@ -281,7 +280,7 @@ class DelayedOREPS(Learner[bool]):
         if not carry_over:
             self._let_go_of_memories()
 
-    def restored(self) -> None:
+    def check_learned(self) -> None:
         """Check that costs wait only if the measure moves when an episode begins."""
         if (self._counted or self._batch is not None) and not self._at_begin:
             raise ValueError("batch and counted must be empty where costs move the measure at once")
@@ -303,25 +302,19 @@ class DelayedOREPS(Learner[bool]):
             "learning_rate": self._rate,
         }
 
-    def _next_policy(self) -> Floats:
+    def _next_policy(self) -> tuple[Floats, bool]:
         if self._batch is not None or self._counted:
             self._move()
         elif self._last is None:
             self._last = self._first()
         assert self._last is not None
-        return self._last.policy
+        return self._last.policy, True
 
     def _learn(self, entry: Open[bool]) -> None:
         """Line 5."""
         assert entry.costs is not None
         costs = self._on_measures(entry.costs.values)
         self._batch = costs if self._batch is None else self._batch + costs
-
-    def _memory(self, policy: Floats) -> bool:
-        return True
-
-    def _remembered(self) -> Field:
-        return Flag()
 
     def _first(self) -> Projection:
         """Line 1: the measure nearest to 1 / (S^2 A)."""

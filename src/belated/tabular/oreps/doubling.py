@@ -15,10 +15,10 @@ Departure (literal=True undoes it): f grows until 2^f exceeds the delay, not by 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated
 
 from belated.core import checks
-from belated.core.stored import Count
+from belated.core.tree import Entries
 from belated.tabular.doubling import HIGHEST, Doubling
 from belated.tabular.oreps.ftrl import DelayedFTRL, FTRLSetting
 from belated.tabular.tuning import Parameters
@@ -43,9 +43,7 @@ class DoublingFTRL(Doubling):
         2
     """
 
-    arguments: ClassVar[tuple[str, ...]] = ("totals", "literal")
-
-    delay_phase: int  # f
+    delay_phase: Annotated[int, Entries(low=1, high=HIGHEST)]  # f
 
     def __init__(
         self,
@@ -54,21 +52,10 @@ class DoublingFTRL(Doubling):
         totals: tuple[int, float] | None = None,
         literal: bool = False,
     ) -> None:
-        self._wrap(agent, totals, literal)
-        self._begin_phase()
-
-    def _wrap(  # type: ignore[override]
-        self,
-        agent: DelayedFTRL,
-        totals: tuple[int, float] | None,
-        literal: bool,
-        *,
-        fresh: bool = True,
-    ) -> None:
         checks.instance("agent", agent, DelayedFTRL)
         self.totals = _checked(totals)
-        super()._wrap(agent, "late", None, literal, fresh=fresh)
-        self.declare(delay_phase=Count(HIGHEST, 1, 1))
+        self.delay_phase = 1
+        super().__init__(agent, literal=literal)
 
     @property
     def parameters(self) -> Parameters:

@@ -40,6 +40,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
@@ -47,7 +48,7 @@ from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.stored import Array, Count, Distributions, Field, Flag, Maybe, Real
+from belated.core.tree import Count, Entries, Rows
 from belated.tabular.kernels import planning
 from belated.tabular.oreps import barrier as kernels
 from belated.tabular.oreps.projection import KnownDynamics, merged
@@ -137,7 +138,10 @@ def ftrl(
     return {"learning_rate": tuned.learning_rate, "barrier": barrier}
 
 
-class DelayedFTRL(Learner[Floats]):
+Occupancy = Annotated[Floats, Entries("policy", low=0.0, high=1.0 + 1e-9)]
+
+
+class DelayedFTRL(Learner[Occupancy]):
     """Follow the regularised leader over occupancy measures.
 
     The module describes the algorithm.
@@ -165,13 +169,13 @@ class DelayedFTRL(Learner[Floats]):
     """
 
     _total: Floats  # (H, S, A)
-    _dual: Floats | None  # (H + 1, S), the multipliers of the last solve
-    _policy: Floats  # (H, S, A)
+    _dual: Floats  # (H + 1, S), the multipliers of the last solve; 0 before
+    _policy: Rows  # (H, S, A)
     _stale: bool  # whether line 3 must be solved again
-    _rate: float
-    _barrier: float
-    _solves: int
-    _unconverged: int
+    _rate: Annotated[float, Entries(low=0.0)]
+    _barrier: Annotated[float, Entries(low=LEAST_BARRIER, high=MOST_BARRIER)]
+    _solves: Count
+    _unconverged: Count
 
     def __init__(
         self,
@@ -212,17 +216,13 @@ class DelayedFTRL(Learner[Floats]):
         self._rows = kernels.BarrierRows(
             transitions.successors, transitions.probabilities, frozen(dynamics.reach), self._start
         )
-        self.declare(
-            _total=Array((H, S, A)),
-            _dual=Maybe(Array((H + 1, S))),
-            _policy=Distributions((H, S, A)),
-            _stale=Flag(True),
-            _rate=Real(rate, above=True),
-            _barrier=Real(barrier, LEAST_BARRIER, MOST_BARRIER),
-            _solves=Count(),
-            _unconverged=Count(),
-        )
-        self.restored()
+        self._total = np.zeros((H, S, A))
+        self._dual = np.zeros((H + 1, S))
+        self._policy = problem.uniform_policy()
+        self._stale = True
+        self._rate, self._barrier = rate, barrier
+        self._solves = self._unconverged = 0
+        self._measure: Floats | None = None  # of the policy, once it is needed
 
     def setting(self, paths: str) -> Setting:
         """The row of tuning for trajectories that arrive "late" or "at once"."""
@@ -237,15 +237,10 @@ class DelayedFTRL(Learner[Floats]):
         self._rate = self._scale * parameters.learning_rate
         self._barrier = max(barrier, LEAST_BARRIER)
         self._total[:] = 0.0
-        self._dual, self._policy, self._stale = None, self.problem.uniform_policy(), True
-        self.restored()
+        self._dual[:] = 0.0
+        self._policy, self._measure, self._stale = self.problem.uniform_policy(), None, True
         if not carry_over:
             self._let_go_of_memories()
-
-    def restored(self) -> None:
-        """Compute the barrier of every row, summed over next states, and the policy's measure."""
-        self._barriers = frozen(self._barrier * self._ways)
-        self._measure = self._occupancy()
 
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger and the solver, the step size and the barrier."""
@@ -257,10 +252,14 @@ class DelayedFTRL(Learner[Floats]):
             "barrier": self._barrier,
         }
 
-    def _next_policy(self) -> Floats:
+    def _next_policy(self) -> tuple[Floats, Floats]:
         if self._stale:
             self._lead()
-        return self._policy
+        if self._measure is None:
+            rows = self._transitions.rows
+            reach = planning.state_occupancy(rows, self._policy, self._start)
+            self._measure = frozen(reach[:, :, None] * self._policy)
+        return self._policy, self._measure
 
     def _learn(self, entry: Open[Floats]) -> None:
         """Line 6 for an episode."""
@@ -277,27 +276,16 @@ class DelayedFTRL(Learner[Floats]):
         H, S, A = self.problem.shape
         weights = frozen(self._entropy - self._rate * self._total)
         leader = kernels.Leader(np.zeros((H + 1, S)), np.zeros((H, S, A)), np.zeros((H, S)))
+        barriers = frozen(self._barrier * self._ways)
         left = np.inf
-        for V in (self._dual, 0.0):
-            if V is not None and left > kernels.CLOSE:
+        for V in (self._dual, 0.0) if self._dual.any() else (0.0,):
+            if left > kernels.CLOSE:
                 leader.V[:] = V
-                *_, left = kernels.lead(self._rows, weights, self._barriers, leader, NEWTON_STEPS)
+                *_, left = kernels.lead(self._rows, weights, barriers, leader, NEWTON_STEPS)
         self._solves += 1
         self._unconverged += left > kernels.CLOSE
         self._dual = leader.V
         mass = leader.w.sum(axis=2, keepdims=True)
         policy = np.divide(leader.w, mass, out=np.full((H, S, A), 1.0 / A), where=mass > 0.0)
         self._policy = frozen(policy / policy.sum(axis=2, keepdims=True))
-        self._measure = self._occupancy()
-        self._stale = False
-
-    def _occupancy(self) -> Floats:
-        """The occupancy measure (H, S, A) of the policy."""
-        reach = planning.state_occupancy(self._transitions.rows, self._policy, self._start)
-        return frozen(reach[:, :, None] * self._policy)
-
-    def _memory(self, policy: Floats) -> Floats:
-        return self._measure
-
-    def _remembered(self) -> Field:
-        return Array(self.problem.shape, low=0.0, high=1.0 + 1e-9, shared=True)
+        self._measure, self._stale = None, False

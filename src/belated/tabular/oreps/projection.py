@@ -24,13 +24,16 @@ portion solves the given problem, so the answer is exact for known and unknown t
 (Two *updates* with half of a batch each would be exact for known transitions only.)
 """
 
+import math
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
-from belated.core import stored
 from belated.core.arrays import Bools, Floats, Indices, frozen
+from belated.core.tree import Entries
+from belated.core.versions import Policy
 from belated.tabular.kernels.planning import Rows
 from belated.tabular.oreps import newton as kernels
 from belated.tabular.transitions import reachable
@@ -106,48 +109,26 @@ def free_at_the_end(box: ConfidenceBox) -> ConfidenceBox:
     return ConfidenceBox(**every, start=box.start, horizon=H)
 
 
+Logs = Annotated[Floats, Entries("measure", low=-math.inf)]
+AnyReal = Annotated[float, Entries(low=-math.inf, high=math.inf)]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Projection:
     """A feasible measure and its distance from the optimum."""
 
-    log_measure: Floats  # (H, S, A) for known transitions, (H, S, A, S) for unknown ones
-    log_policy: Floats  # (H, S, A); uniform at states out of reach
-    policy: Floats  # (H, S, A)
-    log_density: Floats  # (H, S); -inf at states out of reach
-    dual: Floats  # (H, S); row 0 is the soft value of the first step, not a multiplier
-    value: float  # <q, cost> + sum q log(q / reference)
-    gap: float  # value minus a lower bound of the optimum
-    residual: float  # max |m| over all states within reach, however improbable
+    log_measure: Logs  # (H, S, A) for known transitions, (H, S, A, S) for unknown ones
+    log_policy: Annotated[Floats, Entries("H S A", low=-math.inf)]  # uniform out of reach
+    policy: Policy  # (H, S, A)
+    log_density: Annotated[Floats, Entries("H S", low=-math.inf)]  # -inf at states out of reach
+    dual: Annotated[Floats, Entries("H S", low=-math.inf)]  # row 0 is the soft value of step 1
+    value: AnyReal  # <q, cost> + sum q log(q / reference)
+    gap: AnyReal  # value minus a lower bound of the optimum
+    residual: AnyReal  # max |m| over all states within reach, however improbable
     steps: int  # Newton steps, all portions together
     eliminations: int  # how many of them needed the block elimination
     portions: int  # 1 unless the cost had to be applied in parts
     converged: bool  # gap <= tolerance
-
-
-def saved_projection(shape: tuple[int, int, int], *, known: bool) -> stored.Several:
-    """The declaration of a projection, for a problem of shape (H, S, A)."""
-    H, S, A = shape
-
-    def logs(*axes: int) -> stored.Array:
-        return stored.Array(axes, low=-np.inf, shared=True)
-
-    return stored.Several(
-        Projection,
-        {
-            "log_measure": logs(H, S, A) if known else logs(H, S, A, S),
-            "log_policy": logs(H, S, A),
-            "policy": stored.Distributions(shape),
-            "log_density": logs(H, S),
-            "dual": logs(H, S),
-            "value": stored.AnyReal(),
-            "gap": stored.AnyReal(),
-            "residual": stored.AnyReal(),
-            "steps": stored.Count(),
-            "eliminations": stored.Count(),
-            "portions": stored.Count(),
-            "converged": stored.Flag(),
-        },
-    )
 
 
 def initial_reference(dynamics: KnownDynamics | ConfidenceBox) -> Floats:

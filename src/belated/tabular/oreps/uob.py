@@ -44,25 +44,26 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.stored import Array, Count, Distributions, Field, Inside, Maybe, Real, Several
-from belated.tabular.counts import SMALLEST_DELTA, Counts, episodes_in_union_bound
+from belated.core.tree import Count, Entries, Learned
+from belated.core.versions import Policy
+from belated.tabular.counts import SMALLEST_DELTA, Counts, LogTerm, episodes_in_union_bound
 from belated.tabular.kernels import optimism
 from belated.tabular.oreps.projection import (
     ConfidenceBox,
     Projection,
     initial_reference,
     project,
-    saved_projection,
 )
 from belated.tabular.parts.transitions import NO_TOTAL
 from belated.tabular.problem import Problem
@@ -74,35 +75,44 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 LEAST_EXPLORATION = 1e-100
 """The smallest exploration for which no sum of estimates overflows."""
 TOLERANCE = 1e-12
+Estimates = Annotated[Floats, Entries("policy", changes=True)]
 FINE = 1e-10
 """The accuracy of a projection; errors would accumulate over the episodes."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Epoch:
+class Epoch(Learned):
     """A confidence set P_i, from the counts when its epoch began.
 
     Attributes:
         number: i, from 1 on.
         log_term: L.
-        radius_scale: factor on the radius.
         counts: the transitions, except those of the last step.
         last: (S, A), visits of the last step.
+        radius_scale: factor on the radius.
         problem: states, actions, horizon, start.
-        box: the bounds, in the form for backward passes.
-        dynamics: the bounds of every step, in the form for the projection.
     """
 
-    number: int
-    log_term: float
-    radius_scale: float
+    number: Count
+    log_term: LogTerm
     counts: Counts
-    last: Ints
-    problem: Problem
-    box: optimism.Box = field(init=False)
-    dynamics: ConfidenceBox = field(init=False)
+    last: Annotated[Ints, Entries(low=0)]
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        number: int,
+        log_term: float,
+        radius_scale: float,
+        counts: Counts,
+        last: Ints,
+        problem: Problem,
+    ) -> None:
+        self.number, self.log_term = number, log_term
+        self.counts, self.last = counts, last
+        self.radius_scale, self.problem = radius_scale, problem
+
+    @cached_property
+    def box(self) -> optimism.Box:
+        """The bounds, in the form for backward passes."""
         counts, visits = self.counts, self.counts.visits[..., None]
         p, m = counts.counts / np.maximum(visits, 1), np.maximum(visits - 1, 1)
         L, scale = self.log_term, self.radius_scale
@@ -113,21 +123,29 @@ class Epoch:
         upper = np.where(seen, np.minimum(p + radius, 1.0), 0.0)
         unseen = np.where(visits > 0, np.minimum(wide, 1.0), 1.0)[..., 0]
         rest = np.maximum(1.0 - lower.sum(axis=3), 0.0)
-        box = optimism.Box(counts.successors, counts.known, lower, upper - lower, unseen, rest)
-        object.__setattr__(self, "box", box)
-        H = self.problem.horizon
-        known, others = _every(counts.known, H), _every(unseen, H)
+        self._upper = upper
+        return optimism.Box(counts.successors, counts.known, lower, upper - lower, unseen, rest)
+
+    @cached_property
+    def dynamics(self) -> ConfidenceBox:
+        """The bounds of every step, in the form for the projection."""
+        H, box = self.problem.horizon, self.box
+        known, others = _every(box.known, H), _every(box.unseen, H)
         known[-1], others[-1] = 0, 1.0  # the last step always leads to the end
-        dynamics = ConfidenceBox(
-            _every(counts.successors, H),
+        return ConfidenceBox(
+            _every(box.successors, H),
             known,
-            _every(lower, H),
-            _every(upper, H),
+            _every(box.lower, H),
+            _every(self._upper, H),
             others,
             self.problem.start_probabilities,
             H,
         )
-        object.__setattr__(self, "dynamics", dynamics)
+
+    def check_learned(self) -> None:
+        """Compute the bounds anew."""
+        vars(self).pop("box", None)
+        vars(self).pop("dynamics", None)
 
 
 DELTA = 0.1
@@ -201,48 +219,11 @@ def layered(problem: Problem) -> int:
     return 2 + (problem.horizon - 1) * problem.states
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PolicyOfEpoch:
-    """What is remembered of an episode: its policy (H, S, A), and the set of its epoch."""
+class PolicyOfEpoch(NamedTuple):
+    """What is remembered of an episode: its policy (H, S, A), and the number of its epoch."""
 
-    policy: Floats
-    epoch: Epoch
-
-    def upper(self, states: Ints, actions: Ints) -> Floats:
-        """Line 3 on a path: u (H,) of its states (H + 1,) and actions (H,)."""
-        problem = self.epoch.problem
-        H, S, A = problem.shape
-        reach = optimism.upper_occupancy(
-            self.epoch.box,
-            frozen(np.zeros((1, S, A))),
-            NO_TOTAL,
-            self.policy,
-            problem.start_probabilities,
-            states,
-        )
-        bound: Floats = reach * self.policy[np.arange(H), states[:-1], actions]
-        return bound
-
-
-@dataclass(frozen=True, slots=True)
-class EpochNumber:
-    """The declaration of a reference to an epoch that is stored elsewhere, by its number."""
-
-    read_before: dict[int, Epoch]
-
-    def fresh(self) -> None:
-        """No epoch."""
-
-    def write(self, value: Epoch) -> int:
-        """Its number."""
-        return value.number
-
-    def read(self, name: str, saved: object) -> Epoch:
-        """The epoch of this number."""
-        number = checks.integer(name, saved, 1)
-        if number not in self.read_before:
-            raise ValueError(f"{name} must be one of the saved epochs, got {number}")
-        return self.read_before[number]
+    policy: Policy
+    epoch: Count
 
 
 class UOBREPS(Learner[PolicyOfEpoch]):
@@ -268,14 +249,16 @@ class UOBREPS(Learner[PolicyOfEpoch]):
         20
     """
 
-    _last_visits: Ints  # (S, A), of the last step
-    _now: PolicyOfEpoch | None  # what the newest episode played
+    _counts: Counts
+    _last_visits: Annotated[Ints, Entries(low=0)]  # (S, A), of the last step
+    _epochs: dict[int, Epoch]  # the current one, and those that open episodes need
+    _played: PolicyOfEpoch | None  # what the newest episode played
     _measure: Projection | None  # None: the first one is still to be computed
-    _batch: Floats | None  # (H, S, A), the estimates that have not moved the measure
-    _rate: float
-    _exploration: float
-    _solves: int
-    _unconverged: int
+    _batch: Estimates | None  # (H, S, A), the estimates that have not moved the measure
+    _rate: Annotated[float, Entries(low=0.0)]
+    _exploration: Annotated[float, Entries(low=LEAST_EXPLORATION)]
+    _solves: Count
+    _unconverged: Count
 
     def __init__(
         self,
@@ -306,19 +289,21 @@ class UOBREPS(Learner[PolicyOfEpoch]):
             scale=self._scale,
         )
         self._counts = Counts(problem, steps=problem.horizon - 1)
-        self._read: dict[int, Epoch] = {}  # the epochs of a saved state, by number
-        self.declare(
-            _counts=Inside(self._counts),
-            _last_visits=Array(problem.shape[1:], np.int64, low=0, high=checks.MOST),
-            _now=Maybe(self._remembered()),
-            _measure=Maybe(saved_projection(problem.shape, known=False)),
-            _batch=Maybe(Array(problem.shape)),
-            _rate=Real(rate, above=True),
-            _exploration=Real(exploration, LEAST_EXPLORATION),
-            _solves=Count(),
-            _unconverged=Count(),
-        )
-        self._epoch = self._new_epoch(1)
+        self._last_visits = np.zeros(problem.shape[1:], dtype=np.int64)
+        self._played = self._measure = self._batch = None
+        self._rate, self._exploration = rate, exploration
+        self._solves = self._unconverged = 0
+        self._epochs = {}
+        self._begin_epoch(1)
+
+    @property
+    def axes(self) -> dict[str, Any]:
+        """The shape of a measure."""
+        return {"measure": (*self.problem.shape, self.problem.states)}
+
+    @property
+    def _epoch(self) -> Epoch:
+        return self._epochs[max(self._epochs)]
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, and collect the estimates of the episodes that are complete."""
@@ -344,7 +329,7 @@ class UOBREPS(Learner[PolicyOfEpoch]):
         self._rate = self._scale * parameters.learning_rate
         exploration = self._scale * (parameters.exploration or 0.0)
         self._exploration = max(exploration, LEAST_EXPLORATION)
-        self._measure = self._batch = self._now = None
+        self._measure = self._batch = self._played = None
         if not carry_over:
             self._let_go_of_memories()
 
@@ -360,56 +345,43 @@ class UOBREPS(Learner[PolicyOfEpoch]):
             "exploration": self._exploration,
         }
 
-    def state(self) -> stored.State:
-        """The state, with the sets that open episodes need."""
-        memories = [entry.memory for entry in self._ledger] + [self._now]
-        epochs = {p.epoch.number: p.epoch for p in memories if p is not None}
-        epochs[self._epoch.number] = self._epoch
-        written = [self._saved_epoch().write(epochs[number]) for number in sorted(epochs)]
-        return {**super().state(), "epochs": written}
+    def check_learned(self) -> None:
+        """Check that every set that an episode needs is there."""
+        for memory in self._memories():
+            if memory.epoch not in self._epochs:
+                raise ValueError(f"epochs must have the one of every episode, got {memory.epoch}")
 
-    def restore(self, saved: stored.State) -> None:
-        """Continue from a saved state; the sets are read first, because episodes refer to them."""
-        others = dict(saved)
-        for item in stored.items("epochs", others.pop("epochs", None)):
-            self._epoch = self._saved_epoch().read("epochs", item)
-            self._read[self._epoch.number] = self._epoch
-        if not self._read or list(self._read) != sorted(self._read):
-            raise ValueError("epochs must be at least one, in their order")
-        super().restore(others)
-        self._read.clear()
+    def _memories(self) -> list[PolicyOfEpoch]:
+        """What the open episodes and the newest one have played."""
+        memories = [entry.memory for entry in self._ledger] + [self._played]
+        return [memory for memory in memories if memory is not None]
 
-    def _next_policy(self) -> Floats:
+    def _next_policy(self) -> tuple[Floats, PolicyOfEpoch]:
         if self._measure is None:
             self._measure = self._first()
         fresh = self._doubled()
         if fresh:
-            self._epoch = self._new_epoch(self._epoch.number + 1)
+            self._begin_epoch(self._epoch.number + 1)
         if fresh or self._batch is not None:
             self._measure = self._moved(self._measure)
-        return self._measure.policy
+        policy, number, played = self._measure.policy, self._epoch.number, self._played
+        if played is None or played.policy is not policy or played.epoch != number:
+            self._played = played = PolicyOfEpoch(policy, number)
+        return policy, played
 
-    def _memory(self, policy: Floats) -> PolicyOfEpoch:
-        now = self._now
-        if now is None or now.policy is not policy or now.epoch is not self._epoch:
-            self._now = now = PolicyOfEpoch(policy, self._epoch)
-        return now
-
-    def _remembered(self) -> Field:
-        policy = Distributions(self.problem.shape)
-        return Several(PolicyOfEpoch, {"policy": policy, "epoch": EpochNumber(self._read)})
-
-    def _saved_epoch(self) -> Field:
-        counts = Counts(self.problem, steps=self.problem.horizon - 1)
-        return Several(
-            lambda **read: Epoch(**read, radius_scale=self._radius_scale, problem=self.problem),
-            {
-                "number": Count(low=1),
-                "log_term": Real(),
-                "counts": Inside(counts),
-                "last": Array(self.problem.shape[1:], np.int64, low=0, high=checks.MOST),
-            },
+    def _upper(self, played: PolicyOfEpoch, states: Ints, actions: Ints) -> Floats:
+        """Line 3 on a path: u (H,) of its states (H + 1,) and actions (H,)."""
+        H, S, A = self.problem.shape
+        reach = optimism.upper_occupancy(
+            self._epochs[played.epoch].box,
+            frozen(np.zeros((1, S, A))),
+            NO_TOTAL,
+            played.policy,
+            self.problem.start_probabilities,
+            states,
         )
+        bound: Floats = reach * played.policy[np.arange(H), states[:-1], actions]
+        return bound
 
     def _learn(self, entry: Open[PolicyOfEpoch]) -> None:
         """Line 5 for an episode."""
@@ -417,9 +389,9 @@ class UOBREPS(Learner[PolicyOfEpoch]):
         assert played is not None
         assert path is not None
         assert costs is not None
-        bound = played.upper(path.states, path.actions)
-        if self._now is not None and self._now is not played:
-            bound = np.maximum(bound, self._now.upper(path.states, path.actions))
+        bound = self._upper(played, path.states, path.actions)
+        if self._played is not None and self._played is not played:
+            bound = np.maximum(bound, self._upper(self._played, path.states, path.actions))
         if self._batch is None:
             self._batch = np.zeros(self.problem.shape)
         at = (np.arange(self.problem.horizon), path.states[:-1], path.actions)
@@ -431,15 +403,13 @@ class UOBREPS(Learner[PolicyOfEpoch]):
         pairs = ((self._counts.visits, epoch.counts.visits), (self._last_visits, epoch.last))
         return any(bool(np.any(now >= np.maximum(1, 2 * then))) for now, then in pairs)
 
-    def _new_epoch(self, number: int) -> Epoch:
-        return Epoch(
-            number,
-            self._log_term(),
-            self._radius_scale,
-            copy.deepcopy(self._counts),
-            self._last_visits.copy(),
-            self.problem,
-        )
+    def _begin_epoch(self, number: int) -> None:
+        """Begin an epoch, and drop those that no episode needs any more."""
+        needed = {memory.epoch for memory in self._memories()}
+        self._epochs = {k: epoch for k, epoch in self._epochs.items() if k in needed}
+        counts, last = copy.deepcopy(self._counts), self._last_visits.copy()
+        scale = self._radius_scale
+        self._epochs[number] = Epoch(number, self._log_term(), scale, counts, last, self.problem)
 
     def _log_term(self) -> float:
         """L = ln(K X A / delta)."""

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats, frozen
+from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
-from belated.core.stored import Array, Learned, Real
+from belated.core.tree import Entries, Learned
 from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
@@ -74,7 +74,7 @@ class CostsPart(Protocol):
         ...
 
     def start(self, problem: Problem) -> Any:
-        """What the part learns: a `stored.Learned`, or any object if it is never saved."""
+        """What the part learns: a `tree.Learned`, or any object if it is never saved."""
         ...
 
     def learn(self, learned: Any, path: Trajectory | None, values: Floats) -> None:
@@ -170,20 +170,29 @@ class Weighted(Unlearned):
         """The exploration is required, except for one step from one state."""
         return ["exploration"] if self.exploration is None and not problem.is_arms else []
 
-    def start(self, problem: Problem) -> Learned:
+    def start(self, problem: Problem) -> Exploration:
         """The exploration of the phase."""
-        return Learned({"exploration": Real(self.exploration or 0.0)})
+        return Exploration(self.exploration or 0.0)
 
-    def estimate(self, learned: Learned, seen: Observation) -> Floats:
+    def estimate(self, learned: Exploration, seen: Observation) -> Floats:
         """Costs on the path divided by (at least) their probability of observation, 0 elsewhere."""
         assert seen.path is not None
         played = seen.played()
         reach = seen.model.reach(played, seen.path.states)
         return importance_weighted(seen.values, seen.path, played, reach, learned.exploration)
 
-    def restart(self, learned: Learned, parameters: Parameters) -> None:
+    def restart(self, learned: Exploration, parameters: Parameters) -> None:  # type: ignore[override]
         """Set the exploration of the phase."""
         learned.exploration = parameters.exploration or 0.0
+
+
+class Exploration(Learned):
+    """The exploration of the phase."""
+
+    exploration: Annotated[float, Entries(low=0.0)]
+
+    def __init__(self, exploration: float) -> None:
+        self.exploration = exploration
 
 
 def importance_weighted(
@@ -234,46 +243,48 @@ class Averaged:
         checks.fix(self, "pooled", checks.flag("pooled", self.pooled))
         checks.fix(self, "scale", checks.real("scale", self.scale, 0.0))
 
-    def start(self, problem: Problem) -> Learned:
+    def start(self, problem: Problem) -> RunningMeans:
         """The sums and numbers of the observed costs, both (1 or H, S, A)."""
-        shape = (1 if self.pooled else problem.horizon, problem.states, problem.actions)
-        return RunningMeans(
-            {
-                "sums": Array(shape, low=0.0, high=checks.MOST),
-                "visits": Array(shape, np.int64, low=0, high=checks.MOST),
-            },
-            steps=np.minimum(np.arange(problem.horizon), shape[0] - 1),
-        )
+        return RunningMeans(problem, 1 if self.pooled else problem.horizon)
 
-    def learn(self, learned: Learned, path: Trajectory | None, values: Floats) -> None:
+    def learn(self, learned: RunningMeans, path: Trajectory | None, values: Floats) -> None:
         """Learn from the costs (H,) of a path."""
         assert path is not None
         seen = (learned.steps, path.states[:-1], path.actions)
         np.add.at(learned.sums, seen, values)
         np.add.at(learned.visits, seen, 1)
 
-    def estimate(self, learned: Learned, seen: Observation) -> Floats:
+    def estimate(self, learned: RunningMeans, seen: Observation) -> Floats:
         """The present means, lowered by their deviation."""
         return self.lowered(learned, seen.model.cost_width(seen.begun))
 
-    def believed(self, learned: Learned) -> Floats:
+    def believed(self, learned: RunningMeans) -> Floats:
         """The means, 0 in unvisited rows."""
         return self.lowered(learned, 0.0)
 
-    def lowered(self, learned: Learned, width: float) -> Floats:
+    def lowered(self, learned: RunningMeans, width: float) -> Floats:
         """Means minus scale * width / sqrt(visits), at least 0, and 0 in unvisited rows."""
         n = np.maximum(learned.visits, 1)
         low = np.maximum(learned.sums / n - self.scale * width / np.sqrt(n), 0.0)
         return frozen(np.where(learned.visits > 0, low, 0.0))
 
-    def restart(self, learned: Learned, parameters: Parameters) -> None:
+    def restart(self, learned: RunningMeans, parameters: Parameters) -> None:
         """Observations are kept."""
 
 
 class RunningMeans(Learned):
-    """Sums of costs in [0, 1], and their numbers."""
+    """Sums of costs in [0, 1], and their numbers, both (1 or H, S, A)."""
 
-    def restored(self) -> None:
+    sums: Annotated[Floats, Entries(low=0.0, high=checks.MOST)]
+    visits: Annotated[Ints, Entries(low=0, high=checks.MOST)]
+
+    def __init__(self, problem: Problem, steps: int) -> None:
+        shape = (steps, problem.states, problem.actions)
+        self.sums = np.zeros(shape)
+        self.visits = np.zeros(shape, dtype=np.int64)
+        self.steps = np.minimum(np.arange(problem.horizon), steps - 1)
+
+    def check_learned(self) -> None:
         """Check that no cost is above 1."""
         if np.any(self.sums > self.visits):
             raise ValueError("sums must be from 0 to visits")

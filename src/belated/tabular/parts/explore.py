@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Bools, Floats, frozen
-from belated.core.stored import Array, Count, Learned, Maybe, Real
+from belated.core.tree import Entries, Learned
 from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
@@ -36,7 +36,7 @@ class ExplorePart(Protocol):
         ...
 
     def start(self, problem: Problem, model: Model) -> Any:
-        """What the part learns: a `stored.Learned`, or any object if it is never saved."""
+        """What the part learns: a `tree.Learned`, or any object if it is never saved."""
         ...
 
     def mask(self, learned: Any) -> Bools | None:
@@ -122,30 +122,14 @@ class FewVisits:
             if getattr(self, name) is not None:
                 checks.fix(self, name, checks.real(name, getattr(self, name), 0.0))
 
-    def start(self, problem: Problem, model: Model) -> Learned:
-        """The threshold of the phase, and the mask (T, S) that was computed last.
-
-        mask_arrived and mask_threshold are the counts and the threshold that it was computed for.
-        """
-        assert model.counts is not None
+    def start(self, problem: Problem, model: Model) -> Mask:
+        """The threshold of the phase, and the mask (T, S) that was computed last."""
         if self.threshold is not None:
-            threshold = self.threshold
-        else:
-            assert self.max_delay is not None
-            threshold = exploration_threshold(problem, self.max_delay, model.delta)
-        return Learned(
-            {
-                "threshold": Real(threshold),
-                "mask": Maybe(mask_of(problem)),
-                "mask_arrived": Count(low=-1, first=-1),
-                "mask_threshold": Real(threshold),
-            },
-            problem=problem,
-            counts=model.counts,
-            delta=model.delta,
-        )
+            return Mask(problem, model, self.threshold)
+        assert self.max_delay is not None
+        return Mask(problem, model, exploration_threshold(problem, self.max_delay, model.delta))
 
-    def mask(self, learned: Learned) -> Bools | None:
+    def mask(self, learned: Mask) -> Bools | None:
         """The current mask (T, S), shared as long as it does not change; None when empty."""
         counts, threshold = learned.counts, learned.threshold
         if (learned.mask_arrived, learned.mask_threshold) != (counts.arrived, threshold):
@@ -155,8 +139,7 @@ class FewVisits:
                 learned.mask = None
             elif learned.mask is None or not np.array_equal(mask, learned.mask):
                 learned.mask = mask
-        found: Bools | None = learned.mask
-        return found
+        return learned.mask
 
     def mixed(self, policy: Floats, mask: Bools | None) -> Floats:
         """The policy (H, S, A), uniform in the states of the mask (T, S)."""
@@ -173,7 +156,7 @@ class FewVisits:
         steps = np.minimum(np.arange(len(path.actions)), mask.shape[0] - 1)
         return bool(mask[steps, path.states[:-1]].any())
 
-    def restart(self, learned: Learned, parameters: Parameters) -> None:
+    def restart(self, learned: Mask, parameters: Parameters) -> None:
         """Set the threshold that follows from the skipping threshold of the phase."""
         if self.threshold is None and np.isfinite(parameters.threshold):
             learned.threshold = exploration_threshold(
@@ -181,7 +164,20 @@ class FewVisits:
             )
 
 
-def mask_of(problem: Problem) -> Array:
-    """The declaration of a mask (T, S)."""
-    steps = 1 if problem.homogeneous else problem.horizon
-    return Array((steps, problem.states), np.bool_, shared=True)
+StateMask = Annotated[Bools, Entries("T S")]
+
+
+class Mask(Learned):
+    """What `FewVisits` learns: the mask, and the counts and the threshold that it is for."""
+
+    threshold: Annotated[float, Entries(low=0.0)]
+    mask: StateMask | None
+    mask_arrived: Annotated[int, Entries(low=-1)]
+    mask_threshold: float
+
+    def __init__(self, problem: Problem, model: Model, threshold: float) -> None:
+        assert model.counts is not None
+        self.problem, self.counts, self.delta = problem, model.counts, model.delta
+        self.threshold = self.mask_threshold = threshold
+        self.mask = None
+        self.mask_arrived = -1

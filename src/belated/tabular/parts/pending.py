@@ -7,20 +7,22 @@ plus `SPARE_EPISODES` is no longer counted; its feedback is still used if it arr
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import numpy as np
 
-from belated.core import checks, stored
 from belated.core.arrays import Floats
+from belated.core.tree import Count, Entries, Learned
 from belated.tabular.kernels.deep_planning import QUANTUM
 
 SPARE_EPISODES = 5
 """The number of episodes beyond twice the mean delay for which visits stay pending."""
 
-Visits = tuple[Floats | None, ...]
+Visits = tuple[Any, ...]
 """Expected visits of one episode, one array of each shape; None for none."""
 
 
-class Pending:
+class Pending(Learned):
     """Sums of the pending visits.
 
     Args:
@@ -30,11 +32,15 @@ class Pending:
         totals: the sums over all episodes with pending visits, one array of each shape.
     """
 
+    totals: list[Floats]
+    _coming: dict[int, Visits]  # by episode, oldest first
+    _delays: Annotated[int, Entries(low=0)]
+    _arrived: Count
+
     def __init__(self, *shapes: tuple[int, ...]) -> None:
-        self.totals: tuple[Floats, ...] = tuple(np.zeros(shape) for shape in shapes)
-        self._coming: dict[int, Visits] = {}  # by episode, oldest first
-        self._delays = 0
-        self._arrived = 0
+        self.totals = [np.zeros(shape) for shape in shapes]
+        self._coming = {}
+        self._delays = self._arrived = 0
 
     def __contains__(self, episode: int) -> bool:
         return episode in self._coming
@@ -65,41 +71,13 @@ class Pending:
             for episode in [k for k in self._coming if begun - k > limit]:
                 self.take_out(episode)
 
-    def state(self) -> stored.State:
-        """The visits of every episode, and the delays seen."""
-        return {
-            "coming": [{"number": k, "visits": list(each)} for k, each in self._coming.items()],
-            "delays": self._delays,
-            "arrived": self._arrived,
-        }
-
-    def restore(self, saved: stored.State, begun: int) -> None:
-        """Continue from a saved state of an agent that has begun this many episodes."""
-        read = stored.exact(saved, "coming", "delays", "arrived")
-        self._arrived = stored.count("arrived", read["arrived"], begun)
-        self._delays = stored.count("delays", read["delays"], begun * (begun + 1))
-        for item in stored.items("coming", read["coming"]):
-            found = stored.exact(item, "number", "visits")
-            number = checks.integer("number", found["number"], 0, begun - 1)
-            arrays = stored.items("visits", found["visits"])
-            if number in self or len(arrays) != len(self.totals):
-                raise ValueError(f"coming must be visits of episodes, each once, got {number}")
-            self.put_in(number, *map(_read, arrays, self.totals))
-
-    def check(self, whole: dict[int, bool]) -> None:
-        """Check that these are visits of open episodes; whole: whether all arrays are present."""
-        for number, visits in self._coming.items():
-            if number not in whole or whole[number] != all(each is not None for each in visits):
-                raise ValueError(f"coming must be visits of open episodes, each once, got {number}")
-
-
-def _read(saved: object, like: Floats) -> Floats | None:
-    """Expected visits as multiples of the quantum, so that their sums are exact."""
-    if saved is None:
-        return None
-    found: Floats = stored.array("visits", saved, np.float64, like.shape)
-    stored.between("visits", found, 0.0, 1.0)
-    scaled = found * QUANTUM
-    if not np.array_equal(scaled, np.floor(scaled)):
-        raise ValueError("visits must be whole multiples of the quantum")
-    return found
+    def check_learned(self) -> None:
+        """Check that the sums are those of the visits, which are multiples of the quantum."""
+        for index, total in enumerate(self.totals):
+            visits = [each[index] for each in self._coming.values() if each[index] is not None]
+            if any(each is not None and each.shape != total.shape for each in visits):
+                raise ValueError("visits must have the shape of their sums")
+            if not np.array_equal(total, sum(visits, np.zeros(total.shape))):
+                raise ValueError("totals must be the sums of the visits")
+            if not np.array_equal(total * QUANTUM, np.floor(total * QUANTUM)):
+                raise ValueError("visits must be whole multiples of the quantum")

@@ -30,13 +30,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.stored import Array, Distributions, Flag, Learned, Real
+from belated.core.tree import Entries, Learned, Rows
 from belated.tabular.kernels import matching
 from belated.tabular.parts.costs import CostsPart
 from belated.tabular.parts.update import Arrival, Outlook
@@ -69,25 +69,11 @@ class RegretMatching:
     def __post_init__(self) -> None:
         checks.fix(self, "hints", checks.flag("hints", self.hints))
 
-    def start(self, problem: Problem, costs: CostsPart) -> Learned:
-        """The regrets and the hints of every (h, s, a), and the resulting policy.
+    def start(self, problem: Problem, costs: CostsPart) -> Regrets:
+        """The regrets and the hints of every (h, s, a), and the resulting policy."""
+        return Regrets(problem)
 
-        stale: whether anything was learned since the policy was computed; moved: whether anything
-        ever was.
-        """
-        return Learned(
-            {
-                "regrets": Array(problem.shape),
-                "hints": Array(problem.shape),
-                "policy": Distributions(problem.shape),
-                "coming": Real(high=checks.MOST),
-                "stale": Flag(),
-                "moved": Flag(),
-            },
-            problem=problem,
-        )
-
-    def policy(self, learned: Learned, outlook: Outlook) -> Floats:
+    def policy(self, learned: Regrets, outlook: Outlook) -> Floats:
         """The policy proportional to the positive regrets."""
         coming = 1.0 + outlook.coming if self.hints else 0.0
         if learned.stale or (learned.moved and coming != learned.coming):
@@ -96,24 +82,49 @@ class RegretMatching:
             learned.policy = frozen(policy)
             learned.stale = False
         learned.coming = coming
-        found: Floats = learned.policy
-        return found
+        return learned.policy
 
-    def learn(self, learned: Learned, arrived: Arrival) -> None:
+    def learn(self, learned: Regrets, arrived: Arrival) -> None:
         """Add the regrets of an episode."""
         matching.learn(arrived.q(), arrived.policy, learned.regrets, learned.hints, NEWEST)
         learned.stale = learned.moved = True
 
-    def restart(self, learned: Learned, parameters: Parameters) -> None:
+    def restart(self, learned: Regrets, parameters: Parameters) -> None:
         """Forget the regrets; there is no step size to set."""
         learned.regrets[:] = 0.0
         learned.hints[:] = 0.0
         learned.policy = learned.problem.uniform_policy()
         learned.stale = learned.moved = False
 
-    def retune(self, learned: Learned, parameters: Parameters) -> None:
+    def retune(self, learned: Regrets, parameters: Parameters) -> None:
         """Regrets are kept, and there is no step size to set."""
 
-    def diagnostics(self, learned: Learned) -> Mapping[str, float]:
+    def diagnostics(self, learned: Regrets) -> Mapping[str, float]:
         """The factor of the hints."""
         return {"coming": learned.coming}
+
+
+class Regrets(Learned):
+    """What `RegretMatching` learns.
+
+    Attributes:
+        regrets, hints: (H, S, A).
+        policy: (H, S, A), what follows from both.
+        coming: the factor of the hints that was used last.
+        stale: whether anything was learned since the policy was computed.
+        moved: whether anything ever was.
+    """
+
+    regrets: Floats
+    hints: Floats
+    policy: Rows
+    coming: Annotated[float, Entries(low=0.0)]
+    stale: bool
+    moved: bool
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.regrets, self.hints = np.zeros(problem.shape), np.zeros(problem.shape)
+        self.policy = problem.uniform_policy()
+        self.coming = 0.0
+        self.stale = self.moved = False

@@ -7,16 +7,15 @@ A model evaluates a policy in its own optimistic (or exact) way.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
-from belated.core.stored import Count, Declared, Inside, Learned, State, exact, items
+from belated.core.tree import Count, Learned
 from belated.tabular.counts import (
-    LOG_TERM,
     ConfidenceSet,
     Counts,
     EmpiricalModel,
@@ -39,7 +38,7 @@ class Model(Protocol):
     """The agent's model of the transitions.
 
     Your own model needs only what its agent uses: `reach` for bandit feedback, `counts` for
-    explicit exploration, `state` and `restore` for saving.
+    explicit exploration, and to be `Learned` for saving.
     """
 
     @property
@@ -83,14 +82,6 @@ class Model(Protocol):
 
     def cost_width(self, begun: int) -> float:
         """The factor w of the width w / sqrt(n) of the mean of n observed costs."""
-        ...
-
-    def state(self) -> State:
-        """Everything that was learned."""
-        ...
-
-    def restore(self, saved: State) -> None:
-        """Continue from a saved state."""
         ...
 
 
@@ -212,7 +203,6 @@ class KnownModel(Learned):
     delta = 0.1
 
     def __init__(self, problem: Problem, transitions: Transitions) -> None:
-        super().__init__()
         self._problem = problem
         self._rows = transitions.rows
         self._start = problem.start_probabilities
@@ -249,30 +239,27 @@ class KnownModel(Learned):
         return self  # it is immutable
 
 
-class ConfidenceModel(Declared):
+class ConfidenceModel(Learned):
     """The most favourable transitions of a confidence set."""
+
+    _newest: ConfidenceSet
 
     def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
         self._problem = problem
         self._part = part
         self.delta = part.delta
         first = part.log_term(problem, 0)
-        self.set = ConfidenceSet(counts, first, part.radius_scale)
-        self.declare(_counts=Inside(counts), log_term=replace(LOG_TERM, first=first))
+        self._newest = ConfidenceSet(counts, first, part.radius_scale)
 
     @property
-    def log_term(self) -> float:
-        """L, the log term of the radius."""
-        return self.set.log_term
-
-    @log_term.setter
-    def log_term(self, value: float) -> None:
-        self.set.log_term = value
+    def set(self) -> ConfidenceSet:
+        """The set in use."""
+        return self._newest
 
     @property
     def counts(self) -> Counts:
-        """The observed transitions."""
-        return self.set.counts
+        """The observed transitions, all of them."""
+        return self._newest.counts
 
     @property
     def arrived(self) -> int:
@@ -282,19 +269,19 @@ class ConfidenceModel(Declared):
     def learn(self, paths: list[Trajectory], begun: int) -> None:
         """Count the trajectories."""
         for path in paths:
-            self.set.add(path)
+            self._newest.add(path)
         if paths:
             self.retune(begun)
 
     def retune(self, begun: int) -> None:
         """Set the radius for this many episodes begun."""
-        self.set.retune(self._part.log_term(self._problem, max(begun, self.arrived)))
+        self._newest.retune(self._part.log_term(self._problem, max(begun, self.arrived)))
 
     def as_of(self, arrived: int) -> ConfidenceModel:
         """The set at that time, with the current radius."""
         past: ConfidenceModel = object.__new__(ConfidenceModel)
         past._problem, past._part, past.delta = self._problem, self._part, self.delta
-        past.set = self.set.as_of(arrived)
+        past._newest = self._newest.as_of(arrived)
         return past
 
     def keep_from(self, arrived: int) -> None:
@@ -331,10 +318,6 @@ class ConfidenceModel(Declared):
         """radius_scale * sqrt(L / 2)."""
         return self._part.hoeffding(self._problem, max(begun, self.arrived))
 
-    def restored(self) -> None:
-        """Compute the box from the counts and the log term."""
-        self.set.refresh(np.arange(self.counts.visits.size))
-
     def _backward(self, costs: Floats, policy: Floats, total: Floats) -> Floats:
         last = np.zeros(self._problem.states)
         values: Floats = optimism.confident(
@@ -349,18 +332,20 @@ class PrintedModel(ConfidenceModel):
     The pseudo-code updates the counts to n^{k+1} at the end of episode k, then uses the set of n^k.
     """
 
-    _begun: int
-    _before: int  # trajectories that had arrived when the current episode began
+    _begun: Count
+    _before: Count  # trajectories that had arrived when the current episode began
 
     def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
         super().__init__(problem, part, counts)
-        self._newest = self.set
-        self.declare(_begun=Count(), _before=Count())
+        self._begun = self._before = 0
+        self._past: ConfidenceSet | None = None
 
     @property
-    def counts(self) -> Counts:
-        """The observed transitions, all of them."""
-        return self._newest.counts
+    def set(self) -> ConfidenceSet:
+        """The set at the beginning of the episode."""
+        if self._past is None:
+            self._past = self._newest.as_of(self._before)
+        return self._past
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
         """Count the trajectories; the set stays that of the time before they arrived."""
@@ -372,8 +357,8 @@ class PrintedModel(ConfidenceModel):
 
     def retune(self, begun: int) -> None:
         """Set the radius for this number of episodes begun."""
-        self._newest.retune(self._part.log_term(self._problem, max(begun, self.arrived)))
-        self.set = self._newest.as_of(self._before)
+        super().retune(begun)
+        self._past = None
 
     def as_of(self, arrived: int) -> Self:
         """Itself: the current set is used for every episode."""
@@ -383,20 +368,9 @@ class PrintedModel(ConfidenceModel):
         """Drop the trajectories that need not be subtracted any more."""
         self.counts.recall_from(min(arrived, self._before))
 
-    @property
-    def log_term(self) -> float:
-        """L, the log term of the radius."""
-        return self._newest.log_term
-
-    @log_term.setter
-    def log_term(self, value: float) -> None:
-        getattr(self, "_newest", self.set).log_term = value
-
-    def restored(self) -> None:
-        """Compute the box, and from it the box at the beginning of the episode."""
+    def check_learned(self) -> None:
+        """Check that the set at the beginning of the episode can be computed."""
         checks.integer("before", self._before, self.counts.earliest, self.arrived)
-        self._newest.refresh(np.arange(self.counts.visits.size))
-        self.set = self._newest.as_of(self._before)
 
 
 class DoubledModel(ConfidenceModel):
@@ -407,10 +381,13 @@ class DoubledModel(ConfidenceModel):
     that arrived after it began.
     """
 
+    _counts: Counts
+    _epochs: dict[int, ConfidenceSet]  # by the number of trajectories at its start; oldest first
+
     def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
         super().__init__(problem, part, counts.copy())
         self._counts = counts
-        self._epochs = {0: self.set}  # by the number of trajectories at its start; oldest first
+        self._epochs = {0: self._newest}
 
     @property
     def counts(self) -> Counts:
@@ -432,7 +409,7 @@ class DoubledModel(ConfidenceModel):
         """The set in use after the first `arrived` trajectories."""
         past: ConfidenceModel = object.__new__(ConfidenceModel)
         past._problem, past._part, past.delta = self._problem, self._part, self.delta
-        past.set = self._epochs[self._start_of(arrived)]
+        past._newest = self._epochs[self._start_of(arrived)]
         return past
 
     def keep_from(self, arrived: int) -> None:
@@ -440,42 +417,17 @@ class DoubledModel(ConfidenceModel):
         first = self._start_of(arrived)
         self._epochs = {start: made for start, made in self._epochs.items() if start >= first}
 
-    def state(self) -> State:
-        """The counts, and those of every set with its log term."""
-        return {
-            "counts": self._counts.state(),
-            "epochs": [
-                {"start": start, "counts": made.counts.state(), "log_term": made.log_term}
-                for start, made in self._epochs.items()
-            ],
-        }
-
-    def restore(self, saved: State) -> None:
-        """Continue from a saved state."""
-        read = exact(saved, "counts", "epochs")
-        self._counts.restore(read["counts"])
-        self._epochs = {}
-        for item in items("epochs", read["epochs"]):
-            epoch = exact(item, "start", "counts", "log_term")
-            start = checks.integer("start", epoch["start"], 0, self.arrived)
-            if self._epochs and start <= max(self._epochs):
-                raise ValueError("epochs must be in the order of their starts")
-            counts = Counts(self._problem)
-            counts.restore(epoch["counts"])
-            if counts.arrived != start:
-                raise ValueError(f"the counts of an epoch must be of {start} trajectories")
-            self._epochs[start] = self._made(counts, LOG_TERM.read("log_term", epoch["log_term"]))
-        if not self._epochs:
-            raise ValueError("epochs must not be empty")
-        self.set = self._epochs[max(self._epochs)]
+    def check_learned(self) -> None:
+        """Check that there is a set, and use the newest one."""
+        self._newest = self._epochs[max(self._epochs, default=0)]
 
     def _start_of(self, arrived: int) -> int:
         """The start of the epoch that contains this number of trajectories."""
         return max((start for start in self._epochs if start <= arrived), default=min(self._epochs))
 
     def _begin(self, log_term: float) -> None:
-        self.set = self._made(self._counts.copy(), log_term)
-        self._epochs[self.arrived] = self.set
+        self._newest = self._made(self._counts.copy(), log_term)
+        self._epochs[self.arrived] = self._newest
 
     def _made(self, counts: Counts, log_term: float) -> ConfidenceSet:
         made = ConfidenceSet(counts, log_term, self._part.radius_scale)
@@ -483,12 +435,14 @@ class DoubledModel(ConfidenceModel):
         return made
 
 
-class FrequencyModel(Declared):
+class FrequencyModel(Learned):
     """Observed frequencies, with costs reduced by a bonus.
 
     free: whether an unvisited row costs nothing. If not, it counts as visited once and the episode
     ends there, and the last step has no bonus.
     """
+
+    model: EmpiricalModel
 
     def __init__(
         self, problem: Problem, scale: float, *, free: bool = True, delta: float = 0.1
@@ -499,7 +453,6 @@ class FrequencyModel(Declared):
         self._free = free
         self.counts = Counts(problem)
         self.model = EmpiricalModel(self.counts, scale)
-        self.declare(counts=Inside(self.counts))
 
     @property
     def _rows(self) -> planning.Rows:
@@ -540,10 +493,6 @@ class FrequencyModel(Declared):
     def cost_width(self, begun: int) -> float:
         """The scale of the bonus."""
         return self._scale
-
-    def restored(self) -> None:
-        """Compute the frequencies from the counts."""
-        self.model.refresh(np.arange(self.counts.visits.size))
 
 
 def model_of(

@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.stored import Array, Count, Distributions, Flag, Learned, Maybe, Real
+from belated.core.tree import Entries, Learned, Rows
 from belated.tabular.kernels import weights
 from belated.tabular.parts.costs import CostsPart
 from belated.tabular.parts.transitions import Model
@@ -70,7 +70,7 @@ class UpdatePart(Protocol):
     """
 
     def start(self, problem: Problem, costs: CostsPart) -> Any:
-        """What the rule learns: a `stored.Learned`, or any object if it is never saved.
+        """What the rule learns: a `tree.Learned`, or any object if it is never saved.
 
         costs: the cost part, for rules that depend on the estimates of costs.
         """
@@ -142,30 +142,11 @@ class Softmax:
         anytime = self.learning_rate is None
         return ["learning_rate"] if anytime and costs.weighted and not problem.is_arms else []
 
-    def start(self, problem: Problem, costs: CostsPart) -> Learned:
-        """The sum of Q, its softmax, and the state of the step size rule.
+    def start(self, problem: Problem, costs: CostsPart) -> SumOfQ:
+        """The sum of Q, its softmax, and the state of the step size rule."""
+        return SumOfQ(problem, self.learning_rate, weighted=costs.weighted)
 
-        rates: (1 or H,) the step sizes used last. constant: the step size of the setting or the
-        phase; None: the anytime rule, whose sum is `pending`. stale: whether the total has changed
-        since the policy was computed; moved: whether it ever has.
-        """
-        H = problem.horizon
-        constant = self.learning_rate
-        return Learned(
-            {
-                "total": Array(problem.shape),
-                "policy": Distributions(problem.shape),
-                "rates": Array(((1, H),), low=0.0, shared=True),
-                "constant": Maybe(Real()) if constant is None else Real(constant),
-                "pending": Count(checks.MOST**2),
-                "stale": Flag(),
-                "moved": Flag(),
-            },
-            problem=problem,
-            weighted=costs.weighted,
-        )
-
-    def policy(self, learned: Learned, outlook: Outlook) -> Floats:
+    def policy(self, learned: SumOfQ, outlook: Outlook) -> Floats:
         """The softmax of the sum, with the current step size."""
         rates = self._next_rates(learned, outlook.missing)
         if learned.stale or (learned.moved and not _same(rates, learned.rates)):
@@ -174,16 +155,14 @@ class Softmax:
             learned.policy = frozen(policy)
             learned.stale = False
         learned.rates = rates
-        found: Floats = learned.policy
-        return found
+        return learned.policy
 
-    def _next_rates(self, learned: Learned, missing: int) -> Floats:
+    def _next_rates(self, learned: SumOfQ, missing: int) -> Floats:
         """Step sizes (1 or H,) for the episode that begins now."""
         H, _, A = learned.problem.shape
         if learned.constant is not None:
             same = len(learned.rates) == 1 and learned.rates[0] == learned.constant
-            found: Floats = learned.rates if same else frozen(np.array([learned.constant]))
-            return found
+            return learned.rates if same else frozen(np.array([learned.constant]))
         if learned.weighted:
             learned.pending += A + missing
             return frozen(np.array([self.scale * math.sqrt(math.log(A) / (2 * learned.pending))]))
@@ -191,26 +170,57 @@ class Softmax:
         left = H - np.arange(H)
         return frozen(self.scale * math.sqrt(math.log(A) / 2) / left / math.sqrt(learned.pending))
 
-    def learn(self, learned: Learned, arrived: Arrival) -> None:
+    def learn(self, learned: SumOfQ, arrived: Arrival) -> None:
         """Add Q to the sum."""
         arrived.add_q(learned.total)
         learned.moved = learned.stale = True
 
-    def restart(self, learned: Learned, parameters: Parameters) -> None:
+    def restart(self, learned: SumOfQ, parameters: Parameters) -> None:
         """Begin with a uniform policy and the step size of the phase."""
         self.retune(learned, parameters)
         learned.total[:] = 0.0
         learned.policy = learned.problem.uniform_policy()
         learned.stale = learned.moved = False
 
-    def retune(self, learned: Learned, parameters: Parameters) -> None:
+    def retune(self, learned: SumOfQ, parameters: Parameters) -> None:
         """Use the step size of the phase for the whole sum."""
         learned.constant = checks.real("learning_rate", self.scale * parameters.learning_rate, 0.0)
         learned.pending = 0
 
-    def diagnostics(self, learned: Learned) -> Mapping[str, float]:
+    def diagnostics(self, learned: SumOfQ) -> Mapping[str, float]:
         """The step size used last, at the first step."""
         return {"learning_rate": float(learned.rates[0])}
+
+
+class SumOfQ(Learned):
+    """What `Softmax` learns.
+
+    Attributes:
+        total: (H, S, A) the sum of Q.
+        policy: (H, S, A) its softmax.
+        rates: (1 or H,) the step sizes used last.
+        constant: the step size of the setting or the phase; None: the anytime rule.
+        pending: the sum of the anytime rule.
+        stale: whether the total has changed since the policy was computed.
+        moved: whether it ever has.
+    """
+
+    total: Floats
+    policy: Rows
+    rates: Annotated[Floats, Entries("1|H", low=0.0)]
+    constant: Annotated[float, Entries(low=0.0)] | None
+    pending: Annotated[int, Entries(low=0)]
+    stale: bool
+    moved: bool
+
+    def __init__(self, problem: Problem, rate: float | None, *, weighted: bool) -> None:
+        self.problem, self.weighted = problem, weighted
+        self.total = np.zeros(problem.shape)
+        self.policy = problem.uniform_policy()
+        self.rates = frozen(np.zeros(1))
+        self.constant = rate
+        self.pending = 0
+        self.stale = self.moved = False
 
 
 def _same(rates: Floats, before: Floats) -> bool:

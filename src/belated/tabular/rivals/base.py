@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -11,9 +11,12 @@ from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.stored import LARGEST_FLOAT, Array, Field, Flag
+from belated.core.tree import LARGEST_FLOAT, Entries
 from belated.tabular.problem import Problem, check_arms
 from belated.tabular.records import Trajectory
+
+Sums = Annotated[Floats, Entries(low=0.0, high=checks.MOST)]
+"""Sums of costs, or numbers of observations."""
 
 
 class Rival(Learner[bool]):
@@ -28,13 +31,6 @@ class Rival(Learner[bool]):
         assert entry.costs is not None
         self._learn_from(entry.path, entry.costs.values)
 
-    def _memory(self, policy: Floats) -> Any:
-        """A mark that the episode will be learned from; its policy is not needed."""
-        return True
-
-    def _remembered(self) -> Field:
-        return Flag()
-
     @abstractmethod
     def _learn_from(self, path: Trajectory, costs: Floats) -> None:
         """Learn from a path and the costs (H,) suffered on it."""
@@ -43,16 +39,15 @@ class Rival(Learner[bool]):
 class ArmsRival(Rival):
     """A rival for arms: one state, one step."""
 
-    _sums: Floats  # (A,) total observed cost of every arm
-    _visits: Floats  # (A,) number of observed plays
+    _sums: Sums  # (A,) total observed cost of every arm
+    _visits: Sums  # (A,) number of observed plays
 
     def __init__(self, problem: Problem, **arguments: Any) -> None:
         check_arms(type(self).__name__, problem)
         super().__init__(problem, **arguments)
-        plays = Array((problem.actions,), low=0.0, high=checks.MOST)
-        self.declare(_sums=plays, _visits=plays)
+        self._sums, self._visits = np.zeros(problem.actions), np.zeros(problem.actions)
 
-    def restored(self) -> None:
+    def check_learned(self) -> None:
         """Check that no cost is above 1."""
         if np.any(self._sums > self._visits):
             raise ValueError("sums must be at most visits")

@@ -16,11 +16,10 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.learner import generator
-from belated.core.stored import Array
 from belated.tabular.policies import greedy
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
-from belated.tabular.rivals.base import SEEDS, Rival
+from belated.tabular.rivals.base import SEEDS, Rival, Sums
 
 
 class PosteriorSampling(Rival):
@@ -41,9 +40,9 @@ class PosteriorSampling(Rival):
         20
     """
 
-    _counts: Floats  # (1 or H, S, A, S)
-    _sums: Floats  # (1 or H, S, A) total observed cost
-    _visits: Floats  # (1 or H, S, A) number of observations
+    _counts: Sums  # (1 or H, S, A, S)
+    _sums: Sums  # (1 or H, S, A) total observed cost
+    _visits: Sums  # (1 or H, S, A) number of observations
 
     def __init__(
         self,
@@ -65,19 +64,16 @@ class PosteriorSampling(Rival):
         one_cost = problem.homogeneous if pooled is None else pooled
         self._row_steps = 0 * steps if problem.homogeneous else steps
         self._cost_steps = 0 * steps if one_cost else steps
-        costs = Array((int(self._cost_steps[-1]) + 1, S, A), low=0.0, high=checks.MOST)
-        self.declare(
-            _counts=Array((int(self._row_steps[-1]) + 1, S, A, S), low=0.0, high=checks.MOST),
-            _sums=costs,
-            _visits=costs,
-        )
+        self._counts = np.zeros((int(self._row_steps[-1]) + 1, S, A, S))
+        self._sums = np.zeros((int(self._cost_steps[-1]) + 1, S, A))
+        self._visits = np.zeros(self._sums.shape)
 
-    def restored(self) -> None:
+    def check_learned(self) -> None:
         """Check that no cost is above 1."""
         if np.any(self._sums > self._visits):
             raise ValueError("sums must be at most visits")
 
-    def _next_policy(self) -> Floats:
+    def _next_policy(self) -> tuple[Floats, bool]:
         H, S, A = self.problem.shape
         p, costs = self._drawn()
         values = np.zeros(S)
@@ -85,7 +81,7 @@ class PosteriorSampling(Rival):
         for h in range(H - 1, -1, -1):
             q[h] = costs[self._cost_steps[h]] + p[self._row_steps[h]] @ values
             values = q[h].min(axis=1)
-        return greedy(q)
+        return greedy(q), True
 
     def _drawn(self) -> tuple[Floats, Floats]:
         """Transitions (1 or H, S, A, S) and mean costs (1 or H, S, A) from the posterior."""

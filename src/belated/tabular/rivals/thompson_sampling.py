@@ -35,7 +35,7 @@ class ThompsonSampling(ArmsRival):
         self._seed = checks.integer("seed", seed, 0, SEEDS)
         super().__init__(problem, seed=self._seed)
 
-    def _next_policy(self) -> Floats:
+    def _next_policy(self) -> tuple[Floats, bool]:
         rng = generator(self._seed, self.begun)
         drawn: Floats = rng.beta(1.0 + self._sums, 1.0 + self._visits - self._sums)
-        return greedy(drawn[None, None])
+        return greedy(drawn[None, None]), True

@@ -1,0 +1,537 @@
+"""What an object has learned, as a tree of plain values, and the object from such a tree.
+
+A class that learns derives from `Learned` and annotates what it learns in its body, without a
+value; its constructor sets the first values. Nothing else is needed to save it:
+
+    class Means(Learned):
+        sums: Floats
+        visits: Annotated[Ints, Entries(low=0)]
+
+`freeze` turns an object into dictionaries, lists, numbers, texts and arrays. `thaw` makes a fresh
+object from the saved arguments and fills it. It compares the tree with the annotations and with the
+fresh object: names, types, the size of every axis, and the range of every number, because kernels
+do not check an index again.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+import types
+import typing
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
+
+import numpy as np
+
+from belated import names
+from belated.core import checks
+from belated.core.arrays import frozen
+
+LARGEST_FLOAT = 1e280
+"""The largest number that a learned array may hold: sums of such numbers are still finite."""
+LARGEST_WHOLE = checks.MOST**2
+SMALL = 2**24
+"""Bytes: agents are made only if their policies together need at most the tree's size and this."""
+
+Tree = Any
+"""Plain values: None, numbers, texts, arrays, and lists and dictionaries of them."""
+
+_OWN: dict[str, type] = {}
+"""Classes that `register` has added, by name."""
+_THAWING: ContextVar[bool] = ContextVar("thawing", default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What the entries of a learned array, or a learned number, may be.
+
+    Attributes:
+        axes: the names of all axes, as in "T S A W", or the name of a shape. Names that the problem
+            or the agent knows (`axes`) have these sizes. Another name stands for any size, and for
+            the same one wherever it occurs; "_" for any size, a number for itself, "1|H" for one of
+            both. Without names the array has the shape of that of a fresh object.
+        low: the smallest allowed entry.
+        high: the largest allowed entry; infinity allows infinite numbers.
+        below: the name of the axis that the entries are indices of.
+        rows: whether the rows over the last axis are probabilities that sum to 1.
+        changes: whether an array that a fresh object lacks is changed in place.
+    """
+
+    axes: str = ""
+    low: float = -LARGEST_FLOAT
+    high: float = LARGEST_FLOAT
+    below: str = ""
+    rows: bool = False
+    changes: bool = False
+
+
+ANYTHING = Entries()
+Rows = Annotated[np.ndarray[Any, np.dtype[np.float64]], Entries(rows=True)]
+"""An array whose rows are probabilities."""
+Count = Annotated[int, Entries(low=0, high=checks.MOST)]
+"""The number of times that something has happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """An object that has been frozen, as a part of a larger tree."""
+
+    tree: Tree
+
+
+class Learned:
+    """An object whose annotated attributes without a value are what it has learned."""
+
+    def check_learned(self) -> None:
+        """Raise `ValueError` if thawed values do not belong together; kernels rely on them."""
+
+
+class Parameter(NamedTuple):
+    """An argument of a constructor: its name, its type or None, and its default or `empty`."""
+
+    name: str
+    kind: Any
+    default: Any
+    named: bool
+
+
+def parameters(cls: type) -> list[Parameter]:
+    """The arguments of a constructor, in their order: the signature describes a class."""
+    hints = typing.get_type_hints(cls.__init__)  # type: ignore[misc]
+    given = inspect.signature(cls).parameters.values()
+    return [
+        Parameter(p.name, hints.get(p.name), p.default, p.kind == p.KEYWORD_ONLY) for p in given
+    ]
+
+
+class Configured(Learned):
+    """An object that keeps the arguments of its constructor, so that it can be made again."""
+
+    def configuration(self) -> dict[str, Any]:
+        """The arguments of the constructor, which are attributes of the same names."""
+        return {each.name: getattr(self, each.name) for each in parameters(type(self))}
+
+    def __repr__(self) -> str:
+        given, named = self.configuration(), parameters(type(self))
+        plain = [given.pop(each.name) for each in named if not each.named]
+        return call(self, *plain, **given)
+
+
+def call(made: object, *given: object, **named: object) -> str:
+    """The call that makes an object, for its `repr`."""
+    told = [*map(repr, given), *(f"{name}={value!r}" for name, value in named.items())]
+    return f"{type(made).__name__}({', '.join(told)})"
+
+
+def register(cls: type, name: str | None = None) -> type:
+    """Allow objects of a class of your own to be saved and loaded; usable as a decorator.
+
+    A frozen dataclass, such as a part, is saved by its fields, and a `Learned` agent by what it has
+    learned. Any other class needs `state()`, a dictionary of plain values, and the class method
+    `from_state(state)`.
+    """
+    if not isinstance(cls, type):
+        raise ValueError(f"cls must be a class, got {checks.show(cls)}")
+    name = cls.__name__ if name is None else name
+    saved = is_dataclass(cls) or issubclass(cls, Configured)
+    if not (saved or (hasattr(cls, "state") and hasattr(cls, "from_state"))):
+        raise ValueError(f"{name} must be a dataclass, or have state() and from_state(state)")
+    if _OWN.get(name, cls) is not cls or name in names.SAVED:
+        raise ValueError(f"name must be one that is not taken, got {name!r}")
+    _OWN[name] = cls
+    return cls
+
+
+def class_of(name: object) -> Any:
+    """The class that a tree names; the library's own are imported when they are needed."""
+    name = checks.choice("class", name, (*names.SAVED, *_OWN))
+    if name in _OWN:
+        return _OWN[name]
+    return getattr(import_module(f"belated.{names.SAVED[name]}"), name)
+
+
+def _name_of(cls: type) -> str:
+    """The name under which objects of a class are saved."""
+    name = cls.__name__
+    if name in names.SAVED and class_of(name) is cls:
+        return name
+    for own, registered in _OWN.items():
+        if registered is cls:
+            return own
+    hint = getattr(cls, "unsaved", "belated.saving.register adds one")
+    raise ValueError(f"an object must be of a class that can be saved ({hint}), got one of {name}")
+
+
+def freeze(item: Any) -> Tree:
+    """An object as a tree, which later changes of the object do not change."""
+    return _tree(item, argument=False)
+
+
+def _tree(item: Any, *, argument: bool) -> Tree:
+    """The tree of an object; of an agent that is an argument, only what makes it again."""
+    if item is None or isinstance(item, bool | int | float | str):
+        return item
+    if isinstance(item, np.generic):
+        return item.item()
+    if isinstance(item, np.ndarray):
+        return item.copy() if item.flags.writeable else item
+    if isinstance(item, dict):
+        pairs = ((key, _tree(value, argument=argument)) for key, value in item.items())
+        return {"dict": [[freeze(key), value] for key, value in pairs]}
+    if isinstance(item, list | deque) or type(item) is tuple:
+        kind = "tuple" if type(item) is tuple else "list"
+        return {kind: [_tree(each, argument=argument) for each in item]}
+    cls: Any = type(item)
+    if cls is Frozen:
+        return item.tree
+    if hasattr(cls, "from_state"):
+        return {"class": _name_of(cls), "state": freeze(item.state())}
+    if isinstance(item, Configured):
+        given = {name: _tree(v, argument=True) for name, v in item.configuration().items()}
+        made = {"class": _name_of(cls), "arguments": given}
+        return made if argument else {**made, "learned": _values(item, learned_names(cls))}
+    if isinstance(item, Learned):
+        return {"class": cls.__name__, "learned": _values(item, learned_names(cls))}
+    name = cls.__name__ if has_fields(cls) and not argument else _name_of(cls)
+    values = {n: _tree(getattr(item, n), argument=argument) for n in _fields(cls)}
+    return {"class": name, "fields": values}
+
+
+def _values(item: object, of: tuple[str, ...]) -> Tree:
+    return {name: freeze(getattr(item, name)) for name in of}
+
+
+def has_fields(cls: Any) -> bool:
+    """Whether a class is a dataclass or a named tuple."""
+    return is_dataclass(cls) or hasattr(cls, "_fields")
+
+
+@cache
+def _fields(cls: Any) -> tuple[str, ...]:
+    """The names that the constructor of a dataclass or a named tuple takes."""
+    if is_dataclass(cls):
+        return tuple(field.name for field in fields(cls) if field.init)
+    return tuple(getattr(cls, "_fields", ()))
+
+
+def learned_names(cls: Any) -> tuple[str, ...]:
+    """The attributes that a class and its bases annotate without a value."""
+    return _learned_names(cls)
+
+
+@cache
+def _learned_names(cls: Any) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for base in reversed(cls.__mro__):
+        for name, hint in inspect.get_annotations(base).items():
+            if name not in vars(base) and "ClassVar" not in str(hint):
+                found[name] = None
+    return tuple(found)
+
+
+_hints: Callable[[Any], dict[str, Any]] = cache(
+    lambda cls: typing.get_type_hints(cls, include_extras=True)
+)
+"""The annotations of a class."""
+
+
+def is_thawing() -> bool:
+    """Whether an object is being made from a tree, so that agents inside need not be fresh."""
+    return _THAWING.get()
+
+
+@contextmanager
+def _thawing() -> Iterator[None]:
+    token = _THAWING.set(True)
+    try:
+        yield
+    finally:
+        _THAWING.reset(token)
+
+
+def thaw(tree: Tree, size: float = math.inf) -> Any:
+    """The object that `freeze` has turned into a tree; ValueError if the tree cannot be right.
+
+    size: the number of bytes of the tree's arrays, which bounds what is made from it.
+    """
+    with _thawing():
+        return _Thaw(size).thaw(tree)
+
+
+def refill(item: Any, **values: Any) -> None:
+    """Give an object some learned values, checked as those of a file."""
+    _Thaw(math.inf).fill(item, {n: freeze(value) for n, value in values.items()}, tuple(values))
+
+
+class _Thaw:
+    """Makes objects from one tree.
+
+    Attributes:
+        named: the sizes of the axes that the problem and the agent know.
+        sizes: those of all axes that have names.
+        memory: the type of what an agent remembers of an open episode.
+    """
+
+    def __init__(self, size: float) -> None:
+        self.named: dict[str, Any] = {}
+        self.sizes: dict[str, Any] = {}
+        self.memory: Any = Any
+        self._left = size + SMALL  # bytes left for policies
+        self._written: set[int] = set()  # arrays that belong to one object alone
+
+    def thaw(self, tree: Tree) -> Any:
+        """The object of a tree that says how it is made."""
+        if tree is None or isinstance(tree, bool | int | float | str | np.ndarray):
+            return tree
+        if not isinstance(tree, dict):
+            raise ValueError(f"{checks.show(tree)} is no value")
+        if set(tree) == {"dict"}:
+            return {self.thaw(key): self.thaw(value) for key, value in tree["dict"]}
+        if set(tree) in ({"list"}, {"tuple"}):
+            (kind,) = tree
+            made = [self.thaw(item) for item in tree[kind]]
+            return made if kind == "list" else tuple(made)
+        cls = class_of(tree.get("class"))
+        if set(tree) == {"class", "state"} and hasattr(cls, "from_state"):
+            return cls.from_state(self.thaw(tree["state"]))
+        if set(tree) == {"class", "fields"} and has_fields(cls):
+            return self._made(
+                cls, {n: self.thaw(v) for n, v in tree["fields"].items()}, _fields(cls)
+            )
+        if not issubclass(cls, Configured) or "arguments" not in tree:
+            raise ValueError(f"{checks.show(tree)} is no object")
+        given = {name: self.thaw(value) for name, value in tree["arguments"].items()}
+        made = self._made(cls, given, tuple(each.name for each in parameters(cls)))
+        if set(tree) == {"class", "arguments", "learned"}:
+            named = {**getattr(made.problem, "axes", {}), **getattr(made, "axes", {})}
+            outside = self.named, self.sizes
+            self.named, self.sizes = named, named.copy()
+            self.fill(made, tree["learned"], learned_names(cls))
+            self.named, self.sizes = outside
+        return made
+
+    def _made(self, cls: Any, given: dict[str, Any], known: tuple[str, ...]) -> Any:
+        """An object with exactly these arguments."""
+        made = cls(**exact(given, *known))
+        self._left -= 8 * getattr(made, "policy_size", 0)
+        if self._left < 0:
+            raise ValueError(f"{made} is too large for the arrays of the file")
+        return made
+
+    def fill(self, made: Any, learned: Tree, known: tuple[str, ...]) -> None:
+        """Give a fresh object what it has learned."""
+        hints = _hints(type(made))
+        exact(learned, *known)
+        outside = self.memory
+        self.memory = getattr(made, "remembers", outside)
+        for name in known:
+            fresh = getattr(made, name, None)
+            setattr(made, name, self._read(name, hints[name], learned[name], fresh))
+        self.memory = outside
+        made.check_learned()
+
+    def _read(self, name: str, hint: Any, saved: Tree, fresh: Any = None) -> Any:
+        """The value of a tree, if it is of the annotated type."""
+        rule = ANYTHING
+        if get_origin(hint) is Annotated:
+            hint, *marks = get_args(hint)
+            rule = next((mark for mark in marks if isinstance(mark, Entries)), rule)
+        if isinstance(hint, TypeVar):
+            return self._read(name, self.memory, saved, fresh)
+        kind = get_origin(hint) or hint
+        if hint is Any and not isinstance(fresh, Learned):
+            return self.thaw(saved)
+        if kind in (typing.Union, types.UnionType):
+            return self._read(name, self._arm(name, get_args(hint), saved), saved, fresh)
+        if kind is np.ndarray:
+            return self._array(name, np.dtype(get_args(get_args(hint)[1])[0]), rule, saved, fresh)
+        if kind in READERS:
+            return READERS[kind](name, saved, rule)
+        if kind in (list, deque, tuple, dict):
+            return self._several(name, kind, get_args(hint), saved, fresh)
+        return self._object(name, type(fresh) if hint is Any else kind, saved, fresh)
+
+    def _arm(self, name: str, arms: tuple[Any, ...], saved: Tree) -> Any:
+        """The member of a union that a value is of."""
+        if saved is None and type(None) in arms:
+            return type(None)
+        others = [arm for arm in arms if arm is not type(None)]
+        if type(saved) in others:
+            return type(saved)
+        for arm in others if len(others) > 1 else ():
+            plain = get_args(arm)[0] if get_origin(arm) is Annotated else arm
+            if isinstance(saved, np.ndarray):
+                if get_origin(plain) is np.ndarray:
+                    return arm
+            elif isinstance(saved, dict) and saved.get("class") == getattr(plain, "__name__", ""):
+                return arm
+        return others[0]
+
+    def _array(self, name: str, dtype: Any, rule: Entries, saved: Tree, fresh: Any) -> Any:
+        """An array of the right type and sizes; a copy if the fresh object changes its own."""
+        if not (isinstance(saved, np.ndarray) and saved.dtype == dtype):
+            shown = saved.dtype if isinstance(saved, np.ndarray) else checks.show(saved)
+            raise ValueError(f"{name} must be an array of {dtype}, got {shown}")
+        if not rule.axes and not isinstance(fresh, np.ndarray):
+            raise TypeError(f"the axes of {name} must be declared, as no fresh object has it")
+        sizes = self._sizes(rule.axes, saved.shape) if rule.axes else fresh.shape
+        if saved.shape != sizes:
+            raise ValueError(f"{name} must have shape {sizes}, got {saved.shape}")
+        low, high = rule.low, rule.high
+        if rule.below:
+            low, high = max(rule.low, -1.0), self.sizes[rule.below] - 1
+            low = 0.0 if rule.low == -LARGEST_FLOAT else low
+        if saved.size and dtype != np.bool_ and not (saved.min() >= low and saved.max() <= high):
+            raise ValueError(f"{name} must be from {low:g} to {high:g}, got an entry that is not")
+        off = np.abs(saved.sum(axis=-1) - 1.0) if rule.rows and saved.size else np.zeros(1)
+        if rule.rows and not (saved.min(initial=0.0) >= 0.0 and off.max() <= checks.ROW_TOLERANCE):
+            raise ValueError(f"{name} must hold probabilities that sum to 1, got a row that is off")
+        if not (rule.changes if fresh is None else fresh.flags.writeable):
+            return frozen(saved)
+        if saved.size and id(saved) in self._written:
+            raise ValueError(f"{name} must have an array of its own, got that of another")
+        self._written.add(id(saved))
+        return np.array(saved)
+
+    def _sizes(self, axes: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The sizes that axes must have; a new name gets the size that is there."""
+        whole = self.sizes.get(axes, axes)
+        if isinstance(whole, tuple):
+            return whole
+        wanted = str(whole).split()
+        if len(wanted) != len(shape):
+            return (-1,) * len(wanted)
+        found = []
+        for name, size in zip(wanted, shape, strict=True):
+            allowed = [self._size(each, size) for each in name.split("|")]
+            found.append(size if size in allowed else allowed[0])
+        return tuple(found)
+
+    def _size(self, name: str, size: int) -> int:
+        """The size of an axis with a name; a new name stands for the size that is there."""
+        if name == "_" or name.isdigit():
+            return size if name == "_" else int(name)
+        found: int = self.sizes.setdefault(name, size)
+        return found
+
+    def _several(
+        self, name: str, kind: Any, inner: tuple[Any, ...], saved: Tree, fresh: Any
+    ) -> Any:
+        """A list, a tuple or a dictionary of values of one type, or a tuple of several types."""
+        if kind is dict:
+            pairs = _items(name, saved, "dict")
+            first = next(iter(fresh.values()), None) if fresh else None
+            return {
+                self._read(name, inner[0], key): self._element(name, inner[1], value, first)
+                for key, value in pairs
+            }
+        items = _items(name, saved, "tuple" if kind is tuple else "list")
+        if kind is tuple and inner[-1] is not ...:
+            if len(items) != len(inner):
+                raise ValueError(f"{name} must be {len(inner)} values, got {len(items)}")
+            news = fresh or [None] * len(inner)
+            return tuple(map(self._read, [name] * len(inner), inner, items, news))
+        news = list(fresh or ())
+        if len(news) != len(items) or not isinstance(news[0] if news else None, np.ndarray):
+            news = [news[0] if news else None] * len(items)
+        made = (self._element(name, inner[0], *both) for both in zip(items, news, strict=True))
+        return deque(made, getattr(fresh, "maxlen", None)) if kind is deque else kind(made)
+
+    def _element(self, name: str, hint: Any, saved: Tree, first: Any) -> Any:
+        """One of several values; axes that grow may have other sizes in each."""
+        if not isinstance(first, Learned):
+            shown = isinstance(first, np.ndarray) or hasattr(first, "from_state")
+            return self._read(name, hint, saved, first if shown else None)
+        outside, self.sizes = self.sizes, self.named.copy()
+        fresh = first if isinstance(first, Configured) else copy.deepcopy(first)
+        made = self._read(name, hint, saved, fresh)
+        self.sizes = outside
+        return made
+
+    def _object(self, name: str, kind: Any, saved: Tree, fresh: Any) -> Any:
+        """An agent, an object that learns, or one with fields."""
+        if not isinstance(saved, dict) or "class" not in saved:
+            raise ValueError(f"{name} must be a {kind.__name__}, got {checks.show(saved)}")
+        if isinstance(fresh, Configured) or hasattr(fresh, "from_state"):
+            made = self.thaw(saved)
+            if type(made) is not type(fresh) or made.problem != fresh.problem:
+                raise ValueError(f"{name} must be an agent such as {checks.show(fresh)}")
+            return made
+        if isinstance(fresh, Learned):
+            exact(saved, "class", "learned")
+            self.fill(fresh, saved["learned"], learned_names(type(fresh)))
+            return fresh
+        known = _fields(kind)
+        if saved["class"] != kind.__name__ or not has_fields(kind):
+            raise ValueError(f"{name} must be a {kind.__name__}, got {checks.show(saved['class'])}")
+        values = exact(exact(saved, "class", "fields")["fields"], *known)
+        hints = _hints(kind)
+        made = kind(
+            **{n: self._read(n, hints[n], values[n], getattr(fresh, n, None)) for n in known}
+        )
+        if hasattr(made, "check_learned"):
+            made.check_learned()
+        return made
+
+
+def _items(name: str, saved: Tree, kind: str) -> list[Any]:
+    if not (isinstance(saved, dict) and isinstance(saved.get(kind), list) and len(saved) == 1):
+        raise ValueError(f"{name} must be a {kind}, got {checks.show(saved)}")
+    found: list[Any] = saved[kind]
+    return found
+
+
+def _whole(name: str, saved: Tree, rule: Entries) -> int:
+    low, high = (round(max(-LARGEST_WHOLE, min(n, LARGEST_WHOLE))) for n in (rule.low, rule.high))
+    return checks.integer(name, saved, low, high)
+
+
+def _real(name: str, saved: Tree, rule: Entries) -> float:
+    if not isinstance(saved, float):
+        raise ValueError(f"{name} must be a number, got {checks.show(saved)}")
+    if rule.high == math.inf and (rule.low == -math.inf or saved == math.inf):
+        return saved
+    return checks.real(name, saved, rule.low, min(rule.high, LARGEST_FLOAT))
+
+
+def _text(name: str, saved: Tree, rule: Entries) -> str:
+    if not isinstance(saved, str):
+        raise ValueError(f"{name} must be a text, got {checks.show(saved)}")
+    return saved
+
+
+def _nothing(name: str, saved: Tree, rule: Entries) -> None:
+    if saved is not None:
+        raise ValueError(f"{name} must be None, got {checks.show(saved)}")
+
+
+READERS: dict[Any, Callable[[str, Tree, Entries], Any]] = {
+    bool: lambda name, saved, rule: checks.flag(name, saved),
+    int: _whole,
+    float: _real,
+    str: _text,
+    type(None): _nothing,
+    None: _nothing,
+}
+
+
+def exact(tree: Tree, *known: str) -> dict[str, Any]:
+    """The tree, if it is a dictionary with exactly these names."""
+    if not isinstance(tree, dict):
+        raise ValueError(f"a state must be a dictionary, got {checks.show(tree)}")
+    if set(tree) != set(known):
+        missing = ", ".join(sorted(set(known) - set(tree))) or "none"
+        unknown = ", ".join(sorted(map(str, set(tree) - set(known)))) or "none"
+        raise ValueError(
+            f"a state must have exactly the fields {', '.join(known)}; "
+            f"missing: {missing}, unknown: {unknown}"
+        )
+    return tree
