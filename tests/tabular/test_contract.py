@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import belated as bl
 import oracles
+from belated.core import tree
 from belated.names import SAVED
 from belated.tabular.trial import Trial, check_policy
 from belated.testing import RULES, Step, check_agent, drive
@@ -69,7 +70,8 @@ def test_an_agent_prints_as_the_call_that_makes_it(make):
     agent = make(world)
     names = {name: getattr(import_module(f"belated.{home}"), name) for name, home in SAVED.items()}
     text = repr(agent).replace(repr(world.mdp.transitions), "TRUE")
-    again = eval(text, {**names, "inf": np.inf, "TRUE": world.mdp.transitions})
+    own = {cls.__name__: cls for cls in tree._OWN.values()}  # rivals outside of the package
+    again = eval(text, {**names, **own, "inf": np.inf, "TRUE": world.mdp.transitions})
     assert repr(again) == repr(agent)
     first, second = (drive(Trial(world), one, [Step(2, 2)] * 12, 0) for one in (agent, again))
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
