@@ -38,7 +38,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 from belated.core import checks
-from belated.core.contract import Agent, Key, check_inside
+from belated.core.contract import Agent, Key, WrapperBase, check_inside
 from belated.core.ledger import check_held, in_a_list, is_record, newest
 from belated.core.records import Episode, FeedbackError
 from belated.core.rewards import Scale
@@ -52,7 +52,6 @@ from belated.core.tree import (
     parameters,
 )
 from belated.core.waiting import is_past
-from belated.core.wrappers.base import WrapperBase
 
 Kind = Literal["taken", "duplicate", "conflict", "late", "unknown", "invalid"]
 KINDS: tuple[Kind, ...] = ("taken", "duplicate", "conflict", "late", "unknown", "invalid")

@@ -45,12 +45,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Protocol
 
 from belated.core import checks
-from belated.core.contract import AGENT, PATHS, Agent
+from belated.core.contract import AGENT, PATHS, Agent, WrapperBase
 from belated.core.ledger import listed, split
 from belated.core.records import Episode
 from belated.core.tree import Count, Entries
 from belated.core.waiting import Reported, Waiting, is_past
-from belated.core.wrappers.base import WrapperBase
 from belated.tabular.records import Record
 from belated.tabular.tuning import Parameters, Setting
 

@@ -12,10 +12,9 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
-from belated.core.contract import Agent
+from belated.core.contract import Agent, WrapperBase
 from belated.core.ledger import listed
 from belated.core.records import Decision, Episode
-from belated.core.wrappers.base import WrapperBase
 
 
 class Locked(WrapperBase):

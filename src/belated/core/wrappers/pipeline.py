@@ -19,12 +19,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from belated.core import checks
-from belated.core.contract import PATHS, Agent
+from belated.core.contract import PATHS, Agent, WrapperBase
 from belated.core.ledger import Ledger, Ledgered, check_held, check_in_step, listed, split
 from belated.core.records import Episode
 from belated.core.tree import Count
 from belated.core.waiting import is_past
-from belated.core.wrappers.base import WrapperBase
 
 
 class Pipeline(Ledgered, WrapperBase):

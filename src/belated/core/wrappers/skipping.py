@@ -27,12 +27,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from belated.core import checks
-from belated.core.contract import Agent
+from belated.core.contract import Agent, WrapperBase
 from belated.core.ledger import split
 from belated.core.records import Episode
 from belated.core.tree import Count
 from belated.core.waiting import is_past
-from belated.core.wrappers.base import WrapperBase
 
 
 class Skipping(WrapperBase):
