@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import belated as bl
+from belated.onehot import TableSampler
 
 H, S, A = 3, 2, 4
 
@@ -132,3 +133,38 @@ def test_a_copied_agent_passes_kernels_read_only_arrays():
     for record in (*copy.deepcopy([path, costs]), *copy.deepcopy(line).release(0)):
         arrays = [getattr(record, name) for name in ("states", "values") if hasattr(record, name)]
         assert not any(array.flags.writeable for array in arrays)
+
+
+@pytest.mark.parametrize("make", [
+    TableSampler,
+    lambda problem: bl.wrappers.Parallel(lambda: bl.ThompsonSampling(problem), 2),
+    lambda problem: bl.wrappers.Bold(lambda: bl.ThompsonSampling(problem)),
+    lambda problem: bl.wrappers.Pipeline(bl.ThompsonSampling(problem), 2),
+    lambda problem: bl.wrappers.Lazy(bl.ThompsonSampling(problem), 2),
+])  # fmt: skip
+@pytest.mark.parametrize("now", ["noon", np.nan])
+def test_a_batch_that_a_wrong_time_made_fail_can_be_sent_again(make, now):
+    agent = make(bl.Problem(states=1, actions=2, horizon=1))
+    number = agent.begin_episode().number
+    batch = [bl.Trajectory(number, [0, 0], [1]), bl.Costs(number, [0.5])]
+    with pytest.raises(ValueError, match="now must be"):
+        agent.observe(batch, now=now)
+    agent.observe(batch)
+    with pytest.raises(bl.FeedbackError):
+        agent.observe(batch)
+
+
+def test_a_time_from_the_second_call_on_loses_nothing():
+    agent = TableSampler(bl.Problem(states=1, actions=2, horizon=1))
+    number = agent.begin_episode().number
+    batch = [bl.Trajectory(number, [0, 0], [1]), bl.Costs(number, [0.5])]
+    with pytest.raises(ValueError, match="now must be None in all calls"):
+        agent.observe(batch, now=3.0)
+    agent.observe(batch)
+    assert agent.diagnostics()["used"] == 1
+
+
+def test_what_is_no_number_of_an_episode_is_named():
+    agent = bl.ThompsonSampling(bl.Problem(states=1, actions=2, horizon=1))
+    with pytest.raises(ValueError, match=r"episode must be a whole number, got \[\]"):
+        agent.is_open([])

@@ -165,6 +165,20 @@ def test_damaged_files_are_refused(tmp_path):
     assert refused > 0.9 * CORRUPTIONS  # the others changed nothing
 
 
+@pytest.mark.parametrize("name", ["oppo known full anytime", "bold known full", "oreps known"])
+def test_every_flip_of_a_byte_is_refused(name):
+    world = WORLDS["per step"]
+    agent = AGENTS[name](world)
+    play(world, agent, 0, 4, bl.DelayLine(), np.random.default_rng(3))
+    content = bytearray(saving.to_bytes(agent))
+    for i in range(len(content)):
+        content[i] ^= 1 << i % 8
+        with pytest.raises(bl.SavedFileError):
+            saving.from_bytes(bytes(content), "here")
+        content[i] ^= 1 << i % 8
+    saving.from_bytes(bytes(content), "here")
+
+
 def header_of(content):
     """The description of the arrays, the rest of the description, and where the arrays begin."""
     *_, first, second = saving.HEAD.unpack_from(content)

@@ -86,6 +86,12 @@ def real(
     return number
 
 
+def time(now: object) -> None:
+    """Check the argument `now`: a finite number, or None where there is no clock."""
+    if now is not None:
+        real("now", now, -math.inf)
+
+
 def threshold(name: str, value: object) -> float:
     """A number of at least 0, or infinity."""
     if isinstance(value, float | np.floating) and value == math.inf:

@@ -35,7 +35,7 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from belated.core import checks
 from belated.core.contract import Agent, Key, WrapperBase, check_inside
@@ -48,7 +48,6 @@ from belated.core.tree import (
     call,
     exact,
     is_thawing,
-    learned_names,
     parameters,
 )
 from belated.core.waiting import is_past
@@ -197,7 +196,6 @@ class Inbox(WrapperBase):
     _open: dict[int, Facts]  # open episodes with records
     _closed: dict[int, Facts]  # in the order in which they were closed
     _held: dict[int, list[Any]]  # outcomes that wait for their deadline
-    _aside: dict[int, Facts]  # facts that were too late for a default
     _pathless: dict[int, None]  # episodes whose outcome waits for a path
     _crowded: Count
     _kept_from: Count  # older episodes are past the grace period
@@ -271,7 +269,7 @@ class Inbox(WrapperBase):
         self.rewards, self.clip = rewards, clip
         self.remember = checks.integer("remember", remember, 0)
         self._open, self._closed, self._held = {}, {}, {}
-        self._aside, self._pathless = {}, {}
+        self._pathless = {}
         self._crowded = SWEEP
         waiting = agent.open_episodes()
         self._kept_from = waiting[0] if waiting else agent.begun
@@ -300,17 +298,6 @@ class Inbox(WrapperBase):
         if self.deadline is None:
             return math.inf
         return 0 if self._timed else self.deadline + (self.grace or 0)
-
-    def __copy__(self) -> Self:
-        """An inbox with the same memory around the same agent."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        made._open, made._closed = self._open.copy(), self._closed.copy()
-        made._began, made._counts = self._began.copy(), self._counts.copy()
-        made._untold, made._seen = self._untold.copy(), self._seen.copy()
-        made._held = {number: held.copy() for number, held in self._held.items()}
-        made._pathless, made._aside = self._pathless.copy(), self._aside.copy()
-        return made
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Close the episodes past their deadline, then begin the next episode."""
@@ -357,23 +344,6 @@ class Inbox(WrapperBase):
         self._untold.clear()
         told = {name: tuple(numbers) for name, numbers in passed.items()}
         return Report(outcomes, pathless=lacking, **told)
-
-    def foresee(self, record: Any) -> Outcome:
-        """What would become of a record if it arrived now; nothing changes."""
-        return self._outcome(record, Sorted())
-
-    def set_aside(self, record: Any, why: str) -> Outcome:
-        """Remember an outcome of an open episode that is late and not used; returns its class."""
-        number, known = record.episode, self._aside.get(record.episode, {})
-        kind, found = _compared(record.facts(), known)
-        if kind == "taken":
-            self._aside[number] = {**known, **record.facts()}
-            kind, found = "late", why
-        return Outcome(kind, number, record.part, f"episode {number}: {found}")
-
-    def skip_report(self) -> None:
-        """Leave the episodes that deadlines have closed so far out of the next report."""
-        self._untold.clear()
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Accept a whole batch, or raise `FeedbackError` and accept none of it, as agents do.
@@ -468,13 +438,6 @@ class Inbox(WrapperBase):
         """Whether everything that the agent waits for has arrived."""
         return not self.problem.awaited(known, self.information, uses_paths=self.uses_paths)
 
-    def awaited(self, episode: int) -> list[Key]:
-        """The facts that an open episode is still waiting for."""
-        known = self._open.get(episode, {})
-        uses_paths = self.uses_paths
-        found: list[Key] = self.problem.awaited(known, self.information, uses_paths=uses_paths)
-        return found
-
     def _heard(self, known: Facts) -> bool:
         """Whether the outcome has arrived, with or without its path."""
         return not self.problem.awaited(known, self.information, uses_paths=False)
@@ -529,7 +492,7 @@ class Inbox(WrapperBase):
     def _close(self, number: int) -> None:
         """Move the facts of an episode to the closed ones, and drop the oldest of those."""
         self._pathless.pop(number, None)
-        known = {**self._aside.pop(number, {}), **self._open.pop(number, {})}
+        known = self._open.pop(number, {})
         if not known:
             return
         self._closed[number] = known
@@ -580,11 +543,6 @@ class Inbox(WrapperBase):
             self._held.pop(number, None)
             self._close(number)
 
-    def is_pending(self) -> bool:
-        """Whether a deadline has passed at the last reading of the clock without being applied."""
-        limit = math.inf if self.deadline is None else self.deadline + (self.grace or 0)
-        return self._is_past(self._kept_from, limit, self.agent.begun - 1)
-
     def _is_past(self, number: int, limit: float, episode: int) -> bool:
         """Whether an open episode has waited longer than a limit."""
         if self._timed:
@@ -621,17 +579,13 @@ class Inbox(WrapperBase):
         given = super().configuration()
         return {**given, "clock": CLOCK if callable(given["clock"]) else given["clock"]}
 
-    def memory(self) -> dict[str, Any]:
-        """What the inbox has learned, without the agent."""
-        return {n: getattr(self, n) for n in learned_names(type(self)) if n != "agent"}
-
     def check_learned(self) -> None:
         """Check that the facts and the held records are such as can be reported."""
         checks.integer("due_from", self._due_from, self._kept_from, self.begun)
         if len(self._began) != (self.begun - self._kept_from if self._timed else 0):
             raise ValueError("began must date every episode that is kept")
         exact(self._counts, *KINDS, *PASSED)
-        for known in (self._open, self._closed, self._aside):
+        for known in (self._open, self._closed):
             for number, facts in known.items():
                 checks.integer("number", number, 0, self.begun - 1)
                 for key, value in facts.items():

@@ -128,7 +128,11 @@ class Ledger(Learned, Generic[Memory]):
 
     def is_open(self, number: int) -> bool:
         """Whether feedback of this episode can still be taken."""
-        return number in self._open
+        try:
+            return number in self._open
+        except TypeError:
+            shown = checks.show(number)
+            raise ValueError(f"episode must be a whole number, got {shown}") from None
 
     def entry(self, number: int) -> Open[Memory] | None:
         """An open episode; None if it is not open."""

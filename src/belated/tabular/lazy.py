@@ -83,6 +83,7 @@ class Lazy(Ledgered, WrapperBase):
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Begin a new epoch if it is due, then the next episode."""
+        checks.time(now)
         if np.any(self._since >= np.maximum(self._before, 1) / self.alpha * EQUAL):
             self.agent.observe([record for held in self._held.values() for record in held], now)
             self._held = {}
@@ -95,6 +96,7 @@ class Lazy(Ledgered, WrapperBase):
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Hold the records until the next epoch, and count the episodes that are complete."""
+        checks.time(now)
         batch = [record.dated(now) for record in listed(records)]
         _, entries = self._ledger.take(batch)
         for record in batch:

@@ -81,6 +81,7 @@ class Copied(Configured, Ledgered):
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Pass every record to the copy that played its episode."""
+        checks.time(now)
         _, entries = self._ledger.take(records)
         mail: dict[int, list[Any]] = {}
         for entry in entries:

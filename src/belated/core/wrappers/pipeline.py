@@ -61,6 +61,7 @@ class Pipeline(Ledgered, WrapperBase):
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Use the feedback that is due, then begin the next episode."""
+        checks.time(now)
         due = self.begun - 1 - self.max_delay
         if due >= 0:
             self.agent.observe(self._held.pop(due, []), now)
@@ -72,6 +73,7 @@ class Pipeline(Ledgered, WrapperBase):
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Queue records until they are due."""
+        checks.time(now)
         kept_from = self.begun - 1 - self.max_delay
         records = [record.dated(now) for record in listed(records)]
         in_time, late = split(records, self.problem, self.information, self.begun, kept_from)
