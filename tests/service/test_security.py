@@ -354,7 +354,7 @@ def test_schemathesis_finds_no_error_of_the_server(tmp_path, name):
 
     with InProcess(config(tmp_path, learners=[SHOP, MAIL])) as client:
         client.post(f"/v1/learners/{name}/decide", json={})
-        schema = schemathesis.openapi.from_dict(client.app.openapi())
+        schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
         operations = [found.ok() for found in schema.get_all_operations()]
         assert len(operations) >= len(ROUTES)
         for operation in operations:
