@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from belated import config as kinds
@@ -60,35 +59,18 @@ def _by_case(experiment: Experiment) -> list[str]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class AgentParameter:
-    """A parameter of an agent, or of a part inside it.
-
-    Attributes:
-        key: its place in the agent's table, e.g. update.learning_rate.
-        value: the value; for a part, its kind.
-        default: the value if the table does not give one.
-        copied: whether the agent is inside Parallel or Bold.
-    """
-
-    key: str
-    value: Any
-    default: Any
-    copied: bool
-
-    @property
-    def name(self) -> str:
-        """The last part of the key."""
-        return self.key.rpartition(".")[2]
+AgentParameter = tuple[str, Any, Any, bool]
+"""A parameter of an agent, or of a part inside it: its place in the agent's table, e.g.
+update.learning_rate; the value (for a part, its kind); the default; whether it is of a copy."""
 
 
 def _sentence(experiment: Experiment, learner: Learner) -> str:
     values = list(_values("", learner.agent, kinds.AGENTS))
     given = dict.fromkeys(filter(None, map(_told, values)))
     by_hand = [
-        f"{v.key} = {_shown(v.value)}"
-        for v in values
-        if isinstance(v.value, int | float) and v.value != v.default
+        f"{key} = {_shown(value)}"
+        for key, value, default, _ in values
+        if isinstance(value, int | float) and value != default
     ]
     items = [*given, *([f"{' and '.join(by_hand)}, set by hand"] if by_hand else [])]
     cases = experiment.cases_of(learner.name)
@@ -103,10 +85,12 @@ def _sentence(experiment: Experiment, learner: Learner) -> str:
 
 def _told(item: AgentParameter) -> str | None:
     """What an agent knows by a parameter, if anything."""
-    if item.name == "kind" and is_own(item.value):
-        return f"what {item.value} asks for, which may be the true transitions and the delays"
-    text = TOLD.get((item.name, item.value)) if isinstance(item.value, str) else None
-    return UNDELAYED.get(text, text) if text and item.copied else text
+    key, value, _, copied = item
+    name = key.rpartition(".")[2]
+    if name == "kind" and is_own(value):
+        return f"what {value} asks for, which may be the true transitions and the delays"
+    text = TOLD.get((name, value)) if isinstance(value, str) else None
+    return UNDELAYED.get(text, text) if text and copied else text
 
 
 def _values(
@@ -115,7 +99,7 @@ def _values(
     """All parameters of a part and of the parts inside, with their defaults."""
     own = is_own(part.kind)
     defaults = with_defaults(Part(part.kind), registry)
-    yield AgentParameter(f"{key}kind", part.kind, None, copied)
+    yield (f"{key}kind", part.kind, None, copied)
     for name, given in (defaults | part.values).items():
         inside = registry.inside(name)
         value = given.part if isinstance(given, Inner) else given
@@ -123,7 +107,7 @@ def _values(
             value = as_part(value)
         parts = [item for item in _listed(value) if isinstance(item, Part)]
         for item in parts:
-            yield AgentParameter(f"{key}{name}", item.kind, None, copied)
+            yield (f"{key}{name}", item.kind, None, copied)
             yield from _values(
                 f"{key}{name}.",
                 item,
@@ -132,7 +116,7 @@ def _values(
                 restarted=restarted or part.kind in RESTARTS,
             )
         if not parts and not (restarted and name in REPLACED):
-            yield AgentParameter(f"{key}{name}", value, defaults.get(name), copied)
+            yield (f"{key}{name}", value, defaults.get(name), copied)
 
 
 def _listed(value: Any) -> tuple[Any, ...]:

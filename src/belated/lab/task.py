@@ -26,6 +26,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -55,7 +56,7 @@ ENVIRONMENT, COSTS, DELAYS, AGENT = range(3, 7)
 
 def world_of(scene: Scene, seed: int = 0) -> World | DecisionWorld:
     """The world of a scene and a seed, the same for every agent."""
-    place = _seeded(scene.environment, kinds.ENVIRONMENTS, _Seeds(seed, ENVIRONMENT))
+    place = _seeded(scene.environment, kinds.ENVIRONMENTS, _seeds(seed, ENVIRONMENT))
     made = make("environment", place, kinds.ENVIRONMENTS)
     if isinstance(made, DecisionWorld):
         if scene.costs is not None:
@@ -64,7 +65,7 @@ def world_of(scene: Scene, seed: int = 0) -> World | DecisionWorld:
     checks.instance("environment", made, World)
     if scene.costs is None:
         return made  # type: ignore[no-any-return]
-    costs = _seeded(scene.costs, kinds.COSTS, _Seeds(seed, COSTS))
+    costs = _seeded(scene.costs, kinds.COSTS, _seeds(seed, COSTS))
     return World(made.mdp, make("costs", costs, kinds.COSTS, made))
 
 
@@ -78,7 +79,7 @@ def delays_of(scene: Scene, world: World | DecisionWorld, seed: int) -> Delays:
     A model whose delays depend on what happens is returned itself, and so is any model for
     decisions, whose delays no agent knows; None is "of_world".
     """
-    given = _seeded(scene.delays, kinds.DELAYS, _Seeds(seed, DELAYS))
+    given = _seeded(scene.delays, kinds.DELAYS, _seeds(seed, DELAYS))
     model = make("delays", given, kinds.DELAYS)
     if not is_oblivious(model):
         return model  # type: ignore[no-any-return]
@@ -99,14 +100,14 @@ def agent_of(
     seed: int = 0,
 ) -> Agent:
     """A fresh agent for the world and the delays of a case and a seed."""
-    seeds = _Seeds(seed, AGENT)
+    seeds = _seeds(seed, AGENT)
     told = RunBrief(
         world.problem,
         experiment.information_of(learner, case),
         experiment.paths_of(learner),
         world.mdp.transitions if isinstance(world, World) else None,
         of_episodes(delays) if isinstance(delays, np.ndarray) else None,
-        seed=seeds(),
+        seed=next(seeds),
         length=experiment.scene(case).episodes,
         silence=world.silence if isinstance(world, DecisionWorld) else None,
     )
@@ -125,19 +126,15 @@ def agent_of(
     return made
 
 
-class _Seeds:
+def _seeds(seed: int, place: int) -> Iterator[int]:
     """Seeds for the parts of a run, one after the other."""
-
-    def __init__(self, seed: int, place: int) -> None:
-        self._sequence = np.random.SeedSequence(checks.integer("seed", seed, 0), spawn_key=(place,))
-
-    def __call__(self) -> int:
-        """The next seed."""
-        (child,) = self._sequence.spawn(1)
-        return int(child.generate_state(1)[0])
+    sequence = np.random.SeedSequence(checks.integer("seed", seed, 0), spawn_key=(place,))
+    while True:
+        (child,) = sequence.spawn(1)
+        yield int(child.generate_state(1)[0])
 
 
-def _seeded(made: Part, registry: Registry, seeds: _Seeds, *, always: bool = False) -> Part:
+def _seeded(made: Part, registry: Registry, seeds: Iterator[int], *, always: bool = False) -> Part:
     """The part, and the parts inside, with seeds of the run where they are requested.
 
     always: whether kinds that take a `seed` get one even if it is not requested.
@@ -156,7 +153,7 @@ def _seeded(made: Part, registry: Registry, seeds: _Seeds, *, always: bool = Fal
     wanted = RUN if always and maker is not None and "seed" in accepted(maker) else None
     for name, value in made.parameters:
         made = made.replaced(name, inner(value, registry.inside(name)))
-    return made.replaced("seed", seeds()) if made.values.get("seed", wanted) == RUN else made
+    return made.replaced("seed", next(seeds)) if made.values.get("seed", wanted) == RUN else made
 
 
 def rehearse(experiment: Experiment, source: str = "") -> None:
@@ -228,7 +225,7 @@ def perform(experiment: Experiment, task: Task) -> Result:
     world = world_of(scene, task.seed)
     delays = delays_of(scene, world, task.seed)
     agent = agent_of(experiment, learner, world, delays, task.case, task.seed)
-    watched = Watched(agent, scene.episodes)
+    watched: dict[int, str] = {}
     begun = time.process_time()
     run = simulate(
         world,
@@ -237,7 +234,7 @@ def perform(experiment: Experiment, task: Task) -> Result:
         episodes=scene.episodes,
         seed=task.seed,
         paths=experiment.paths_of(learner),
-        progress=watched.over,
+        progress=partial(_watched, agent, watched),
     )
     seconds = time.process_time() - begun
     visits = None
@@ -254,24 +251,16 @@ POINTS = 200
 """The largest number of times that the diagnostics of a run are recorded."""
 
 
-class Watched:
-    """Records the diagnostics of an agent at even intervals, and after the last episode.
+def _watched(agent: Agent, found: dict[int, str], episodes: range) -> Iterator[int]:
+    """The episodes one by one; the agent's diagnostics are noted between them, as JSON.
 
-    Attributes:
-        found: the diagnostics as JSON, by episode.
+    They are noted at even intervals, and after the last episode.
     """
-
-    def __init__(self, agent: Agent, episodes: int) -> None:
-        self._agent = agent
-        self._every = -(-episodes // POINTS)
-        self.found: dict[int, str] = {}
-
-    def over(self, episodes: range) -> Iterator[int]:
-        """The episodes one by one; diagnostics are recorded between two of them."""
-        for k in episodes:
-            yield k
-            if (k + 1) % self._every == 0 or k == episodes[-1]:
-                self.found[k] = json.dumps(dict(self._agent.diagnostics()), sort_keys=True)
+    every = -(-len(episodes) // POINTS)
+    for k in episodes:
+        yield k
+        if (k + 1) % every == 0 or k == episodes[-1]:
+            found[k] = json.dumps(dict(agent.diagnostics()), sort_keys=True)
 
 
 def parameters(experiment: Experiment, task: Task) -> str:
@@ -284,7 +273,7 @@ def parameters(experiment: Experiment, task: Task) -> str:
     return json.dumps(given, sort_keys=True)
 
 
-def _frame(experiment: Experiment, task: Task, run: Run, watched: Watched) -> pl.DataFrame:
+def _frame(experiment: Experiment, task: Task, run: Run, watched: dict[int, str]) -> pl.DataFrame:
     """The rows of a run."""
     K = len(run.values)
     means = run.means or run
@@ -313,7 +302,7 @@ def _frame(experiment: Experiment, task: Task, run: Run, watched: Watched) -> pl
             "mean_comparator": means.comparator,
             "mean_uniform": means.uniform,
             **_best(run),
-            "diagnostics": pl.Series([watched.found.get(k) for k in range(K)], dtype=pl.String),
+            "diagnostics": pl.Series([watched.get(k) for k in range(K)], dtype=pl.String),
             "step_delays": pl.Series(_of_steps(run), dtype=pl.String),
         }
     )
