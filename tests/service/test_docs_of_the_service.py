@@ -44,11 +44,13 @@ def test_every_request_of_the_page_exists(tmp_path):
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")
 def test_the_lines_of_the_readme_work_at_once(tmp_path):
     (block,) = re.findall(r"```sh\n(URL=.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    shop = next(one for one in demonstration().learners if one.name == "shop")
+    mail = next(one for one in demonstration().learners if one.name == "mail")
+    features = {"age": "number", "country": ["dk", "se"]}
+    assert repr(mail.problem.features) == "Features(age='number', country=['dk', 'se'])"
     table = {
         "learners": [
-            {"name": shop.name, "problem": {"states": 1, "actions": 3, "horizon": 1},
-             "deadline_seconds": shop.deadline_seconds, "default": shop.default}
+            {"name": mail.name, "actions": list(mail.problem.names), "features": features,
+             "deadline_seconds": mail.deadline_seconds}
         ],
         "storage": str(tmp_path / "data"),
         "port": 0,
@@ -60,7 +62,7 @@ def test_the_lines_of_the_readme_work_at_once(tmp_path):
         done = subprocess.run(
             ["sh", "-e"], input=script, capture_output=True, text=True, check=True
         )
-    begun, decided, fed = map(json.loads, done.stdout.splitlines())
-    assert begun == {"episode": 0, "created": True}
-    assert decided["action"] in (0, 1, 2)
+    decided, fed, report = map(json.loads, done.stdout.splitlines())
+    assert decided["name"] in mail.problem.names
     assert fed["outcome"] == "taken"
+    assert "verdict" in report
