@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from belated.lab import Results, knowledge, part, report, run, statistics, store
+from belated.lab import Results, knowledge, named, part, report, run, statistics, store
 from belated.lab.figures import curves as figures
 from belated.lab.figures import maps
 from belated.lab.spec import Case, Experiment, Learner
@@ -167,3 +167,13 @@ def test_a_part_of_the_runs_is_said_to_be_a_part(cased, tmp_path):
     drawings = drawn(tmp_path)
     assert [d.name for d in drawings] == ["cost-plain", "regret-plain", "delays-plain"]
     assert "1 of 18 runs are finished" in report.html(Results(tmp_path), drawings)
+
+
+def test_the_report_of_a_paper_experiment_says_what_the_paper_leaves_open(tmp_path):
+    small = dataclasses.replace(named("paper-grid"), episodes=4, seeds=1)
+    page = run(small, tmp_path / "one", engine="here").report().read_text()
+    for choice in ("pooled over the steps", "1 / sqrt(visits)", "two offset ones of seven cells"):
+        assert choice in page
+    assert "What each agent was told" in page
+    other = run(dataclasses.replace(TINY, seeds=1), tmp_path / "two", engine="here")
+    assert "What the paper leaves open" not in other.report().read_text()
