@@ -12,10 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
+import numpy as np
 import tomli_w
 import uvicorn
 
-from belated.core import saving
+from belated.core.tree import freeze
 from belated.service.config import from_table
 from belated.service.recovery import restore
 from belated.service.run import application, opener
@@ -140,19 +141,12 @@ def same_from_snapshot_and_rows(table, name):
 
 def fingerprint(item):
     """A text of everything that decides what an agent does next."""
-    writer = saving._Writer()
-    root = writer.encode(item, "item")
-    hashes = [hashlib.sha256(chunk).hexdigest() for chunk in writer.chunks]
-    kinds = [(a["dtype"], a["shape"]) for a in writer.arrays]
 
     def plain(value):
-        if isinstance(value, dict) and set(value) == {"array"}:
-            return [kinds[value["array"]], hashes[value["array"]]]
-        if isinstance(value, dict):
-            return {key: plain(item) for key, item in value.items()}
-        return [plain(item) for item in value] if isinstance(value, list) else value
+        value = np.asarray(value)
+        return [str(value.dtype), value.shape, hashlib.sha256(value.tobytes()).hexdigest()]
 
-    return json.dumps(plain(root), sort_keys=True)
+    return json.dumps(freeze(item), sort_keys=True, default=plain)
 
 
 def full():
