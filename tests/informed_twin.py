@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-KEEPS = (1.0, 0.995, 0.97, 0.8)
+KEEPS = (1.0, 0.97, 0.8)
 FLOOR = math.log(0.01)
 
 
@@ -22,8 +22,8 @@ class InformedTwin:
         self.sums = [np.zeros((H, S, A)) for _ in self.keeps]
         self.weights = [0.0] * len(self.keeps)
         self.g = np.zeros(len(self.keeps))
-        self.local = np.zeros((len(self.keeps), S, A))
-        self.log_weights = np.zeros(2)
+        self.local = np.zeros((len(self.keeps), H, S, A))
+        self.log_weights = np.array([FLOOR, 0.0])
         self.err, self.coins = np.zeros(len(self.keeps)), 0.0
         self.m0, self.t2, self.eps = 0.5, 1 / 12, 0.5
         self.R, self.hint = np.zeros((H, S, A)), np.zeros((H, S, A))
@@ -31,12 +31,6 @@ class InformedTwin:
         self.suggested, self.coming, self.delays = {}, {}, []
         self.counted, self.total = [], 0
         self.steps = 1  # steps of the costs that came; 1 while they are the same at every step
-
-    def means(self):
-        return [
-            total / weight if weight else np.full(total.shape, 0.5)
-            for total, weight in zip(self.sums, self.weights, strict=True)
-        ]
 
     def phi(self):
         return min(max(self.err.min() / self.coins, 0.016), 1) if self.coins else 1.0
@@ -52,26 +46,31 @@ class InformedTwin:
         slab = self.eps * normal(y, 0.5, 1 / 12 + noise / n)
         return slab / (slab + (1 - self.eps) * normal(y, self.m0, self.t2 + among / n))
 
-    def fit(self, T):
-        """One update of the prior from the cells of T steps."""
-        y, n = (self.sums[0] / self.weights[0])[:T], self.weights[0]
+    def fit(self):
+        """One update of the prior from the cells, of one step while the steps are alike."""
+        y, n = (self.sums[0] / self.weights[0])[: self.steps], self.weights[0]
         r, v = self.slab(y, n), self.noises(y, n)[1] / n
         om = (1 - r) / (self.t2 + v)
         m0 = ((om * y).sum() + 12 * 0.5) / (om.sum() + 12)
         om = (1 - r) / (self.t2 + v) ** 2
         po = 0.1 * om.mean()
-        target = ((om * ((y - m0) ** 2 - v)).sum() + po / 12) / (om.sum() + po)
+        target = ((om * ((y - self.m0) ** 2 - v)).sum() + po / 12) / (om.sum() + po)
         self.m0, self.eps = m0, (1 + r.sum()) / (2 + r.size)
-        self.t2 += 0.2 * (min(max(target, 2.5e-5), 1 / 12) - self.t2)
+        self.t2 = min(max(target, 2.5e-5), 1 / 12)
 
     def say(self):
         """The means of the memories; the slowest one has the learned prior."""
-        means, n = self.means(), self.weights[0]
-        noise, among = self.noises(means[0], n)
-        r = self.slab(means[0], n) if n else self.eps
-        core = (self.m0 / self.t2 + n * means[0] / among) / (1 / self.t2 + n / among)
-        slab = (0.5 * 12 + n * means[0] / noise) / (12 + n / noise)
-        return [(1 - r) * core + r * slab, *means[1:]]
+        total, n = self.sums[0], self.weights[0]
+        y = total / n if n else np.full(total.shape, 0.5)
+        noise, among = self.noises(y, n)
+        r = self.slab(y, n) if n else self.eps
+        core = (self.m0 / self.t2 + total / among) / (1 / self.t2 + n / among)
+        slab = (0.5 * 12 + total / noise) / (12 + n / noise)
+        said, behind = [(1 - r) * core + r * slab], 0.5
+        for total, n in zip(self.sums[1:], self.weights[1:], strict=True):
+            behind = (total + 12 * noise * behind) / (n + 12 * noise)
+            said.append(behind)
+        return said
 
     def counts(self, h):
         return self.n.sum(0) if self.problem.homogeneous else self.n[h]
@@ -91,16 +90,14 @@ class InformedTwin:
         lean = np.maximum(self.R + ahead * self.hint, 0)
         total = lean.sum(2, keepdims=True)
         matched = np.where(total > 0, lean / np.where(total > 0, total, 1), 1 / A)
+        self.said = self.say()
+        if self.weights[0]:
+            self.fit()
         draws = np.random.Generator(np.random.Philox(key=self.seed, counter=(0, 0, 0, k)))
         planned = self.plan(draws.random(self.problem.shape[:2]))
-        w = np.exp(self.log_weights)
-        w /= w.sum()
-        reach = [self.reach(matched), self.reach(planned)]
-        both = w[0] * reach[0] * matched + w[1] * reach[1] * planned
-        mass = both.sum(2, keepdims=True)
-        plain = w[0] * matched + w[1] * planned
-        played = np.where(mass > 1e-12, both / np.where(mass > 1e-12, mass, 1), plain)
-        self.suggested[k] = played, matched, planned, self.say()
+        w = np.where(self.log_weights > FLOOR, np.exp(self.log_weights), 0)
+        played = (w[0] * matched + w[1] * planned) / w.sum()
+        self.suggested[k] = played, matched, planned, self.said
         self.coming[k] = self.visits(played)
         return played
 
@@ -119,11 +116,11 @@ class InformedTwin:
 
     def plan(self, draws):
         H, S, A = self.problem.shape
-        score = self.g[:, None, None] + self.local
+        score = self.g[:, None, None, None] + self.local
         score -= score.max(0)
         w = np.where(score > FLOOR, np.exp(score), 0)
         w /= w.sum(0)
-        costs = sum(w[m] * mean for m, mean in enumerate(self.say()))
+        costs = sum(w[m] * mean for m, mean in enumerate(self.said))
         policy, V = np.zeros((H, S, A)), np.zeros(S)
         pend = sum(self.coming.values(), np.zeros((H, S, A)))
         for h in reversed(range(H)):
@@ -183,18 +180,18 @@ class InformedTwin:
         values = [self.value(costs, policy) for policy in (matched, planned)]
         scores = 0.995 * self.log_weights - 2 / H * np.array(values) - (0.2, 0)
         self.log_weights = np.maximum(scores - scores.max(), FLOOR)
-        errors = np.array([((costs - mean) ** 2).mean(0) for mean in said])  # (M, S, A)
-        self.err = 0.998 * self.err + errors.mean((1, 2))
-        self.coins = 0.998 * self.coins + (said[0] * (1 - said[0])).mean()
+        errors = np.array([(costs - mean) ** 2 for mean in said])  # (M, H, S, A)
+        cells = costs[: self.steps].size
+        self.err = 0.998 * self.err + cells * errors.mean((1, 2, 3))
+        self.coins = 0.998 * self.coins + cells * (said[0] * (1 - said[0])).mean()
         errors[1:] += 0.002
-        self.g = self.g - 2 * math.sqrt(H) * errors.mean((1, 2))
+        self.g = self.g - 2 * math.sqrt(H) * errors.mean((1, 2, 3))
         self.g = np.maximum(self.g - self.g.max(), FLOOR)
         self.local = self.local - 2 * errors
         self.local = np.maximum(self.local - self.local.max(0), FLOOR)
         for m, keep in enumerate(self.keeps):
             self.sums[m] = keep * self.sums[m] + costs
             self.weights[m] = keep * self.weights[m] + 1
-        self.fit(self.steps)
         Q = self.q(costs, played)
         r = (played * Q).sum(2, keepdims=True) - Q
         self.R = np.maximum(self.R + r, 0)

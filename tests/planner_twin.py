@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-KEEPS = (1.0, 0.995, 0.97, 0.8)
+KEEPS = (1.0, 0.99, 0.9)
 
 
 def normal(y, mean, variance):
@@ -18,11 +18,10 @@ class PlannerTwin:
         self.problem, self.known, self.seed = problem, known, seed
         H = problem.horizon
         self.keeps = KEEPS if changing else KEEPS[:1]
-        self.rate = min(0.04, max(0.01, 0.1 / H)) if changing else 0.0
+        self.rate = min(0.08, max(0.01, 0.1 / H)) if changing else 0.0
         self.patience, self.fruitless = 100, 0
-        self.probes, self.reported, self.promising = set(), False, False
         # memory -> {(s, a) or (h, s, a): [sum, weight]}
-        self.memories = [{} for _ in self.keeps] + ([{}] if H > 1 else [])
+        self.memories = [{} for _ in self.keeps] + [{}]
         self.pooled = len(self.keeps)
         self.g = [0.0] * len(self.memories)
         self.local = {}
@@ -62,9 +61,8 @@ class PlannerTwin:
         m0 = (np.sum(om * y) + 12 * 0.5) / (np.sum(om) + 12)
         om = (1 - r) / (self.t2 + v) ** 2
         po = 0.1 * om.mean()
-        T = (np.sum(om * ((y - m0) ** 2 - v)) + po / 12) / (np.sum(om) + po)
-        self.m0 = m0
-        self.t2 += 0.2 * (min(max(T, 2.5e-5), 1 / 12) - self.t2)
+        T = (np.sum(om * ((y - self.m0) ** 2 - v)) + po / 12) / (np.sum(om) + po)
+        self.m0, self.t2 = m0, min(max(T, 2.5e-5), 1 / 12)
         self.eps = (1 + r.sum()) / (2 + len(cells))
 
     def slow(self, s, a):
@@ -93,10 +91,9 @@ class PlannerTwin:
             behind = (total + kappa * behind) / (weight + kappa)
             means.append(behind)
             variances.append(self.noise(s, a) / (weight + kappa))
-        if len(self.memories) > self.pooled:
-            total, weight = self.memories[-1].get((h, s, a), (0.0, 0.0))
-            means.append((total + kappa * mean) / (weight + kappa))
-            variances.append(self.noise(s, a) / (weight + kappa))
+        total, weight = self.memories[-1].get((h, s, a), (0.0, 0.0))
+        means.append((total + kappa * mean) / (weight + kappa))
+        variances.append(self.noise(s, a) / (weight + kappa))
         return means, variances
 
     def begin(self, k):
@@ -106,16 +103,10 @@ class PlannerTwin:
             self.coming = {j: c for j, c in self.coming.items() if k - j <= limit}
         rng = np.random.Generator(np.random.Philox(key=self.seed, counter=(0, 0, 0, k)))
         rate = self.rate * min(1, self.patience / max(self.fruitless, 1))
-        probing = rng.random() < (4 * rate if self.promising else rate)
-        if probing:
-            self.fruitless += 1
-            self.probes.add(k)
-        lean, noise = 0.8, 0.0
-        if probing:
-            lean, noise = (1.5, 0.1) if H == 1 else (0.8, 1.0)
-        xi = noise * rng.standard_normal((S, A)) if noise else np.zeros((S, A))
+        probing = rng.random() < rate
+        self.fruitless += probing
+        optimism = 1.5 if probing else 0.8
         draws = rng.random((H, S))
-        self.fit()
         policy = np.zeros((H, S, A))
         self.said[k] = {}
         V = np.zeros(S)
@@ -129,31 +120,23 @@ class PlannerTwin:
                         M, u = means[1], variances[1]
                     else:
                         M, u = self.weighed(s, a, means, variances)
-                    pend = sum(cells[s, a] for _, cells in self.coming.values())
+                    pend = sum(
+                        visits
+                        for rows in self.coming.values()
+                        for row, visits in rows.items()
+                        if row[1:] == (s, a)
+                    )
                     u = u / (1 + u * pend / self.noise(s, a))
                     e, variance = self.next_value(h, s, a, V)
-                    Q[s, a] = M + e + (xi[s, a] - lean) * math.sqrt(u + variance)
+                    Q[s, a] = M + e - optimism * math.sqrt(u + variance)
             Q = np.clip(Q, 0, H - h)
             for s in range(S):
                 best = np.flatnonzero(Q[s] <= Q[s].min() + 1e-9)
                 policy[h, s, best[int(draws[h, s] * len(best))]] = 1
             V = Q.min(1)
-        if self.reported and not probing:
-            self.reported, self.promising = False, H == 1 and self.better_actions(policy)
+        self.fit()
         self.coming[k] = self.visits(policy)
         return policy
-
-    def better_actions(self, policy):
-        """For the costs of the memory 0.995, which falls back on the slowest one."""
-        _, S, A = self.problem.shape
-        costs = np.zeros((S, A))
-        for s in range(S):
-            for a in range(A):
-                total, weight = self.memories[1].get((s, a), (0.0, 0.0))
-                kappa = 12 * self.noise(s, a)
-                costs[s, a] = (total + kappa * self.slow(s, a)[0]) / (weight + kappa)
-        now = [costs[s, policy[0, s].argmax()] for s in range(S)]
-        return self.problem.start_probabilities @ (now - costs.min(1)) > 0.01
 
     def weighed(self, s, a, means, variances):
         local = self.local.get((s, a), [0.0] * len(means))
@@ -170,7 +153,7 @@ class PlannerTwin:
         if self.known is not None:
             return self.known[h, s, a] @ V, 0.0
         row = self.row(h, s, a)
-        pend = sum(rows.get(row, 0.0) for rows, _ in self.coming.values() if rows is not None)
+        pend = sum(rows.get(row, 0.0) for rows in self.coming.values())
         seen = self.n.get(row)
         if not seen:
             return V.mean() * pend / (1 + pend), 0.0
@@ -182,8 +165,8 @@ class PlannerTwin:
         return p @ V, max(p @ V**2 - (p @ V) ** 2, 0) / (n + pend + 1.05)
 
     def visits(self, policy):
-        H, S, A = self.problem.shape
-        rows, cells = {}, np.zeros((S, A))
+        H, S, _ = self.problem.shape
+        rows = {}
         mass = self.problem.start_probabilities
         for h in range(H):
             onward = np.zeros(S)
@@ -192,7 +175,6 @@ class PlannerTwin:
                 row = self.row(h, s, a)
                 if mass[s] > 0:
                     rows[row] = rows.get(row, 0.0) + mass[s]
-                    cells[s, a] += mass[s]
                     if self.known is not None:
                         onward += mass[s] * self.known[h, s, a]
                     elif self.n.get(row):
@@ -200,15 +182,11 @@ class PlannerTwin:
                         for state, number in self.n[row].items():
                             onward[state] += mass[s] * number / n
             mass = onward
-
-        def quanta(x):
-            return np.floor(np.minimum(x, 1) * 2**20) / 2**20
-
-        return {row: quanta(x) for row, x in rows.items()}, quanta(cells)
+        return {row: math.floor(min(x, 1) * 2**20) / 2**20 for row, x in rows.items()}
 
     def observe(self, paths, costs, k):
         """paths, costs: the new ones, by episode."""
-        H, S, A = self.problem.shape
+        H = self.problem.horizon
         for j in sorted(paths):
             path = self.paths[j] = paths[j]
             for h in range(H):
@@ -216,9 +194,9 @@ class PlannerTwin:
                 seen = self.n.setdefault(row, {})
                 seen[path.states[h + 1]] = seen.get(path.states[h + 1], 0) + 1
             if j in self.coming:
-                cells = np.zeros((S, A))
-                cells[path.states[:-1], path.actions] = 1
-                self.coming[j] = None, cells
+                self.coming[j] = {
+                    self.row(h, int(path.states[h]), int(path.actions[h])): 1.0 for h in range(H)
+                }
         self.costs.update(costs)
         for j in sorted(paths.keys() | costs.keys()):
             if j in self.paths and j in self.costs:
@@ -240,7 +218,7 @@ class PlannerTwin:
         for (s, a), hs in steps.items():
             said = np.array([self.said[j][h, s, a] for h in hs])  # (visits, memories)
             error = ((costs[hs][:, None] - said) ** 2).mean(0)
-            toll = np.full(count, 0.01)
+            toll = np.full(count, 0.005)
             toll[0] = 0
             errors += error
             tolls += toll
@@ -249,9 +227,8 @@ class PlannerTwin:
             self.local[s, a] = np.maximum(local - local.max(), math.log(0.01))
         g = np.array(self.g) - 2 * (errors + tolls) / math.sqrt(H)
         self.g = np.maximum(g - g.max(), math.log(0.01))
-        self.reported |= j in self.probes
         if self.g[0] < 0:
-            self.fruitless, self.reported, self.promising = 0, False, False
+            self.fruitless = 0
         self.err = 0.998 * np.array(self.err) + errors
         self.coins = 0.998 * self.coins + coins
         for keep, memory in zip(self.keeps, self.memories, strict=False):
@@ -260,8 +237,7 @@ class PlannerTwin:
             for (s, a), hs in steps.items():
                 total, weight = memory.get((s, a), (0.0, 0.0))
                 memory[s, a] = [total + costs[hs].mean(), weight + 1.0]
-        if count > self.pooled:
-            for h in range(H):
-                cell = (h, int(path.states[h]), int(path.actions[h]))
-                total, weight = self.memories[-1].get(cell, (0.0, 0.0))
-                self.memories[-1][cell] = [total + costs[h], weight + 1.0]
+        for h in range(H):
+            cell = (h, int(path.states[h]), int(path.actions[h]))
+            total, weight = self.memories[-1].get(cell, (0.0, 0.0))
+            self.memories[-1][cell] = [total + costs[h], weight + 1.0]

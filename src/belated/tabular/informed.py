@@ -1,27 +1,27 @@
-"""Planning under delayed full information, mixed with regret matching+.
+"""Planning under delayed full information, with regret matching+ in reserve.
 
     1  when an episode begins:
     2      expected costs: memories with several discounts, the slowest one with a learned prior,
-           weighted in every cell by their past errors                            (foresight)
-    3      the plan: Q = cost + next value - LEAN * deviation of the next value, clipped to
+           weighted in every cell by their past errors                            (beliefs)
+    3      the plan: Q = cost + next value - OPTIMISM * deviation of the next value, clipped to
            [0, steps left], backwards; an unvisited row ends the episode, unless a visit is pending,
            and a visited one with a small probability                             (deep_planning)
-    4      mix the policies of regret matching+ and of the plan by their occupancy measures, with
-           weights w proportional to exp(l), and play that
+    4      average the policies of regret matching+ and of the plan with weights proportional to
+           exp(l), without one at the smallest weight, and play that
     5      remember the two policies and the predictions of the memories
     6  when the costs c of an episode have arrived:
     7      score both policies of that episode: l_i = KEEP_SCORES l_i - RATE (cost per step of pi_i
-           for c, and TOLL for regret matching+), shifted so that the largest is 0, and at least
-           log LEAST_WEIGHT
+           for c, and HANDICAP for regret matching+), shifted so that the largest is 0, and at least
+           LEAST
     8      score every memory by its prediction when the episode began, then update it with c
     9      regret matching+ learns from the Q of the policy that was played
 
 Feedback contains whole cost functions, so only transitions need exploration: the plan tries rows
-that were never visited. As long as some state was never visited, a row that was visited n times
-leads there with probability of the order NEW / n: otherwise the only way to a state could be given
-up after a few failures. With known transitions the plan is the best policy for the expected costs.
-Among equally good actions one is drawn for every step and state, anew in every episode, by a
-counter-based generator. There is no regret bound.
+that were never visited, and breaks ties at random at every (h, s), as `DelayedPlanner` does. As
+long as some state was never visited, a row that was visited n times leads there with probability of
+the order NEW / n: otherwise the only way to a state could be given up after a few failures. Regret
+matching+ plays where costs defeat every prediction, such as two that alternate: at first it has the
+smallest weight. There is no regret bound.
 """
 
 from __future__ import annotations
@@ -33,72 +33,63 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from belated.core import checks, versions
-from belated.core.arrays import Floats, Ints, frozen
+from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information
 from belated.core.learner import Learner, generator
 from belated.core.ledger import Open
 from belated.core.tree import Entries
 from belated.core.versions import Kept
 from belated.core.waiting import Waiting
-from belated.tabular.kernels import deep_planning, foresight, mixing
-from belated.tabular.kernels.beliefs import FIRST_PRIOR, LEAST, LEAST_SPREAD, SPAN
+from belated.tabular.kernels import beliefs, deep_planning
+from belated.tabular.kernels.beliefs import LEAST, RATE, CostMemories
 from belated.tabular.kernels.planning import Rows
 from belated.tabular.parts.costs import REVEALED
 from belated.tabular.parts.pending import Pending
 from belated.tabular.parts.regret_matching import RegretMatching, Regrets
 from belated.tabular.parts.transitions import FrequencyModel, KnownModel, matching
 from belated.tabular.parts.update import Arrival, Outlook
+from belated.tabular.planner import axes_of, check_memories, empty_memories, predictions
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
 
-KEEP = (1.0, 0.995, 0.97, 0.8)
+KEEP = (1.0, 0.97, 0.8)
 """The factor by which each arrival discounts older cost functions, memory by memory."""
+TIE_PENALTY = 0.002
+"""The squared error added for all memories but the slowest, which thus wins ties."""
+BONUS = 0.3
+"""The bonus of the costs that regret matching+ learns from, over sqrt(visits)."""
 KEEP_SCORES = 0.995
 """The factor by which each arrival discounts the log weights of regret matching+ and the plan."""
-RATE = 2.0
-"""The learning rate of the weights of regret matching+ and the plan."""
-ROUNDED = 1.0 + checks.ROW_TOLERANCE
-"""The largest probability or expected cost after rounding."""
-TOLL = 0.1
-"""The cost per step added for regret matching+, so that the plan wins ties."""
-LEAN = 0.2
+HANDICAP = 0.1
+"""The cost per step added for regret matching+, so that it plays only if it is clearly better."""
+OPTIMISM = 0.2
 """Optimism, in standard deviations of the next value."""
-BONUS = 0.3
-"""The scale of the bonus in the Q of regret matching+."""
 NEW = 0.01
 """The prior weight of an unvisited next state in every visited row, in visits."""
-LEAST_WEIGHT = 0.01
-"""The smallest weight of the worse policy, relative to the better one."""
 
-
-Scores = Annotated[Floats, Entries(low=LEAST, high=0.0)]
+GROWING = ("sums", "weights", "step_sums", "step_weights", "local")
+"""The arrays over cells, which become more once costs depend on the step."""
 
 
 class Suggested(NamedTuple):
-    """What is remembered of an episode.
-
-    The policy played is weight * matched + (1 - weight) * planned, except in some rows.
+    """What is remembered of an episode: it played weight * matched + (1 - weight) * planned.
 
     Attributes:
-        rows: (R,) these rows, flat over (H, S) and increasing; None for all of them.
-        values: (R, A) the policy played there.
         matched: (H, S, A) the policy of regret matching+, as `versions` stores it.
         planned: (H, S, A) the plan, stored in the same way.
         weight: the weight of regret matching+.
-        said: (M, 1 or H, S, A) the predictions of the memories.
+        said: (M, C) the predictions of the memories.
     """
 
-    rows: Annotated[Ints, Entries("_", low=0)] | None
-    values: Annotated[Floats, Entries("_ A", low=0.0, high=ROUNDED)]
     matched: Kept
     planned: Kept
     weight: Annotated[float, Entries(low=0.0, high=1.0)]
-    said: Annotated[Floats, Entries("M 1|H S A", low=0.0, high=ROUNDED)]
+    said: Annotated[Floats, Entries("M C|D", low=0.0, high=1.0 + checks.ROW_TOLERANCE)]
 
 
 class InformedPlanner(Learner[Suggested]):
-    """An optimistic plan for expected costs, mixed with regret matching+; for full information.
+    """An optimistic plan for expected costs, with regret matching+ in reserve; full information.
 
     Args:
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
@@ -116,19 +107,12 @@ class InformedPlanner(Learner[Suggested]):
     """
 
     information: Information = "full"
+    _memories: CostMemories  # C = S A, or H S A once costs depend on the step
     _model: KnownModel | FrequencyModel
     _matched: Regrets
     _pending: Pending
     _waiting: Waiting
-    _means: Annotated[Floats, Entries("M 1|H S A", low=0.0, high=1.0)]
-    _weights: Annotated[Floats, Entries(low=0.0)]  # (M,)
-    _memory_scores: Scores  # (M,)
-    _local: Scores  # (M, S, A)
-    _errors: Annotated[Floats, Entries(low=0.0)]  # (M + 1,)
-    _prior: Annotated[Floats, Entries(low=0.0, high=1.0)]  # (3,)
-    _scores: Annotated[
-        Floats, Entries(low=math.log(LEAST_WEIGHT), high=0.0)
-    ]  # (2,), log weights of regret matching+ and the plan
+    _scores: Annotated[Floats, Entries(low=LEAST, high=0.0)]  # (2,), of regret matching+, the plan
 
     def __init__(
         self,
@@ -149,31 +133,25 @@ class InformedPlanner(Learner[Suggested]):
         _, S, A = problem.shape
         self._plans = versions.Versions()
         self._keep = np.array(KEEP if changing else KEEP[:1])
-        M = len(self._keep)
         self._transitions = transitions
         self._model = (
             KnownModel(problem, transitions)
             if transitions is not None
             else FrequencyModel(problem, BONUS, free=False)
         )
-        shape, known = self._rows.successors.shape[:3], transitions is not None
-        self._trust = deep_planning.Trust(
-            np.full(shape, float(known)), np.zeros(shape), np.zeros(shape)
-        )
+        self._trust = deep_planning.full_trust(self._rows)
         self._match = RegretMatching()
         self._matched = self._match.start(problem, REVEALED)
-        self._pending = Pending(shape)
+        self._pending = Pending(self._trust.near.shape)
         self._waiting = Waiting(problem)
-        self._said: Floats | None = None  # the current predictions, if computed
-        self._means = np.full((M, 1, S, A), 0.5)
-        self._weights, self._memory_scores = np.zeros(M), np.zeros(M)
-        self._local, self._errors = np.zeros((M, S, A)), np.zeros(M + 1)
-        self._prior, self._scores = np.array(FIRST_PRIOR), np.zeros(2)
+        self._memories = empty_memories(len(self._keep), 0, S * A)
+        self._scores = np.array([LEAST, 0.0])
 
     @property
     def axes(self) -> dict[str, int]:
-        """The number of memories."""
-        return {"M": len(self._keep)}
+        """The numbers of memories and cells."""
+        fresh = empty_memories(len(self._keep), 0, self.problem.states * self.problem.actions)
+        return axes_of(fresh, self.problem.horizon)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, then learn from every episode whose costs have arrived."""
@@ -196,7 +174,7 @@ class InformedPlanner(Learner[Suggested]):
 
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger, the cost of the policy, and the weights."""
-        memories = np.exp(self._memory_scores)
+        memories = np.exp(self._memories.scores)
         memories /= memories.sum()
         counts, policy, costs = self._model.counts, self._ledger.policy, self._ledger.newest
         told = {} if counts is None else {"visited": float(np.mean(counts.visits > 0))}
@@ -205,13 +183,13 @@ class InformedPlanner(Learner[Suggested]):
         return {
             **super().diagnostics(),
             **told,
-            "weight_plan": float(self._mixing()[1]),
+            "weight_plan": 1.0 - self._weight(),
             **{f"weight_{m}": float(weight) for m, weight in enumerate(memories)},
         }
 
     def check_learned(self) -> None:
-        """Check the prior."""
-        checks.real("prior variance", self._prior[1], LEAST_SPREAD, SPAN)
+        """Check the memories."""
+        check_memories(self._memories)
 
     def _next_policy(self) -> tuple[Floats, Suggested]:
         self._pending.give_up(self.begun)
@@ -219,98 +197,61 @@ class InformedPlanner(Learner[Suggested]):
         coming = min(float(missing), self._waiting.mean_delay)
         outlook = Outlook(missing, coming)
         matched = frozen(self._match.policy(self._matched, outlook))
-        if self._said is None:
-            said = np.empty(self._means.shape)
-            foresight.say(self._learned, said)
-            self._said = frozen(said)
-        planned = self._plan()
-        played = self._mixed(matched, planned)
+        made = predictions(self._memories, -1, np.zeros(self._memories.sums.shape[1]))
+        planned, weight = self._plan(made.costs), self._weight()
+        kept, plan = self._versions.keep(matched), self._plans.keep(planned)
+        suggested = Suggested(kept, plan, weight, frozen(made.means))
+        played = _average(matched, planned, weight)
         if self.uses_paths:
-            visits, cells = np.zeros(self._trust.near.shape), np.zeros(self.problem.shape[1:])
-            start = self.problem.start_probabilities
-            deep_planning.expected_visits(self._rows, self._trust, played, start, visits, cells)
+            visits, start = np.zeros(self._trust.near.shape), self.problem.start_probabilities
+            deep_planning.expected_visits(self._rows, self._trust, played, start, visits)
             self._pending.put_in(self.begun, frozen(visits))
-        return played, self._suggested(played, matched, planned)
+        return played, suggested
 
-    def _plan(self) -> Floats:
-        """The optimistic plan for the expected costs."""
+    def _plan(self, expected: Floats) -> Floats:
+        """The optimistic plan for expected costs (1, C)."""
         H, S, A = self.problem.shape
-        assert self._said is not None
-        costs = np.empty(self._said.shape[1:])
-        foresight.expected(self._learned, self._said, costs)
         if self._model.counts is not None:
             visits = self._model.counts.visits
-            deep_planning.trust(visits, self._pending.totals[0], self._trust)
-            if not visits.any((0, 2)).all():  # the way to a state may be unknown
-                seen = visits + deep_planning.PRIOR
-                share = np.where(visits > 0, seen / (seen + NEW), 1.0)
-                self._trust.near[:] *= share
-                self._trust.far[:] *= share
-        policy = np.zeros((H, S, A))
-        deep_planning.plan(
-            self._rows,
-            self._trust,
-            deep_planning.exactly(costs),
-            np.zeros((S, A)),
-            np.full((S, A), LEAN),
-            generator(self._seed, self.begun).random((H, S)),
-            policy,
-        )
+            new = 0.0 if visits.any((0, 2)).all() else NEW  # the way to a state may be unknown
+            deep_planning.trust(visits, self._pending.total, new, self._trust)
+        policy, costs = np.zeros((H, S, A)), frozen(expected.reshape(-1, S, A))
+        draws = generator(self._seed, self.begun).random((H, S))
+        certain = frozen(np.zeros(costs.shape))
+        deep_planning.plan(self._rows, self._trust, costs, certain, OPTIMISM, draws, policy)
         return frozen(policy)
 
-    def _mixing(self) -> Floats:
-        """The weights (2,) of regret matching+ and the plan."""
-        weights: Floats = np.exp(self._scores)
-        weights /= weights.sum()
-        return weights
-
-    def _mixed(self, matched: Floats, planned: Floats) -> Floats:
-        """The policy of the mixture of both occupancy measures."""
-        mixed, start = np.empty(self.problem.shape), self.problem.start_probabilities
-        mixing.mix(self._rows, matched, planned, self._mixing()[0], start, mixed)
-        return frozen(mixed)
-
-    def _suggested(self, played: Floats, matched: Floats, planned: Floats) -> Suggested:
-        """The memory of an episode; of a large policy, the rows that differ from the mixture."""
-        assert self._said is not None
-        weight, flat = float(self._mixing()[0]), played.reshape(-1, played.shape[-1])
-        rows: Ints | None = None
-        if played.size >= versions.LARGE:
-            plain = weight * matched + (1.0 - weight) * planned
-            rows = frozen(versions.differing(plain, played))
-            flat = frozen(flat[rows])
-        kept, plan = self._versions.keep(matched), self._plans.keep(planned)
-        return Suggested(rows, flat, kept, plan, weight, self._said)
-
-    def _played(self, memory: Suggested, matched: Floats, planned: Floats) -> Floats:
-        """The policy that was played, bit for bit."""
-        if memory.rows is None:
-            return memory.values.reshape(self.problem.shape)
-        mixed = memory.weight * matched + (1.0 - memory.weight) * planned
-        mixed.reshape(-1, self.problem.actions)[memory.rows] = memory.values
-        return frozen(mixed)
+    def _weight(self) -> float:
+        """The weight of regret matching+."""
+        weights = np.where(self._scores > LEAST, np.exp(self._scores), 0.0)
+        return float(weights[0] / weights.sum())
 
     def _learn(self, entry: Open[Suggested]) -> None:
         """Score the two policies and the predictions, then learn."""
         assert entry.memory is not None
-        assert entry.costs is not None
-        costs = frozen(entry.costs.values)
-        said = entry.memory.said
-        matched, planned = (
-            versions.whole(entry.memory.matched),
-            versions.whole(entry.memory.planned),
-        )
-        played = self._played(entry.memory, matched, planned)
-        H = self.problem.horizon
+        H, costs = self.problem.horizon, frozen(entry.costs.values)
+        matched, planned = map(versions.whole, (entry.memory.matched, entry.memory.planned))
         values = np.array([self._model.value(costs, policy) for policy in (matched, planned)])
-        scores = KEEP_SCORES * self._scores - RATE * (values / H + (TOLL, 0.0))
-        self._scores = np.maximum(scores - scores.max(), math.log(LEAST_WEIGHT))
-        if len(costs) > self._means.shape[1]:
-            self._means = np.repeat(self._means, len(costs), axis=1)
-        foresight.learn(self._learned, self._keep, said, costs, H)
+        scores = KEEP_SCORES * self._scores - RATE * (values / H + (HANDICAP, 0.0))
+        self._scores = np.maximum(scores - scores.max(), LEAST)
+        cells = max(costs.size, self._memories.sums.shape[1])
+        if cells > self._memories.sums.shape[1]:  # costs depend on the step from now on
+            grown = {n: np.tile(getattr(self._memories, n), (1, H)) for n in GROWING}
+            self._memories = self._memories._replace(**grown)
+        said = np.tile(entry.memory.said, (1, cells // entry.memory.said.shape[1]))
+        beliefs.learn(
+            self._memories,
+            self._keep,
+            said,
+            np.arange(cells),
+            np.ones(cells),
+            np.tile(costs.ravel(), cells // costs.size),
+            RATE * math.sqrt(H) / cells,
+            TIE_PENALTY,
+        )
+        played = _average(matched, planned, entry.memory.weight)
         self._match.learn(self._matched, Arrival(played, costs, self._model))
         self._pending.note(self.begun - 1 - entry.number)
-        self._said = None
 
     @property
     def _rows(self) -> Rows:
@@ -320,13 +261,7 @@ class InformedPlanner(Learner[Suggested]):
         counts = self._model.counts
         return Rows(frozen(counts.successors), frozen(self._model.model.probabilities))
 
-    @property
-    def _learned(self) -> foresight.Means:
-        return foresight.Means(
-            self._means,
-            self._weights,
-            self._memory_scores,
-            self._local,
-            self._errors,
-            self._prior,
-        )
+
+def _average(matched: Floats, planned: Floats, weight: float) -> Floats:
+    """The policy that is played; the same bits whenever it is computed."""
+    return frozen(weight * matched + (1.0 - weight) * planned)

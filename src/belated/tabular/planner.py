@@ -4,28 +4,24 @@
     2      in every cell (s, a): each memory predicts a mean and a variance of the cost; the slowest
            one has a learned prior. They are weighted by their past errors; memories with the
            smallest weight do not count                                          (beliefs)
-    3      with probability `probe_rate`, less after many fruitless probes, more after a promising
-           one: use only the memory that forgets slowly, and more optimism or more noise
-    4      Q = cost + next value - (lean - xi) * deviation, clipped to [0, steps left], backwards;
-           the deviation includes the cost and the next value                    (deep_planning)
+    3      with probability `probe_rate`, less after many fruitless probes: use only the memory that
+           forgets slowly, and more optimism
+    4      Q = cost + next value - optimism * deviation, clipped to [0, steps left], backwards; the
+           deviation includes the cost and the next value                        (deep_planning)
     5      play the best action everywhere, a random one of several; remember the predictions
     6      compute the expected visits of the plan: they are pending, and count as visits in line 4
            until they arrive or are overdue
     7  when path and costs of an episode have arrived:
     8      score every memory by its predictions *when the episode began*
     9      add the costs to every memory; a cell visited several times counts once
-    10     if there is one step: a probe was promising if other actions are better than the planned
-           ones for the memory that forgets slowly, with the slowest one as its prior mean
 
-Ties are broken at random at every (h, s), and in probes xi(s, a) is N(0, noise^2), by a
-counter-based generator keyed by the agent's seed and the number of the episode. Noise that is drawn
-once per cell would repeat one action at every step where nothing is known; random ties walk at
-random. Pending visits, not noise, make the plans of open episodes differ.
+Ties are broken at random at every (h, s), by a counter-based generator keyed by the agent's seed
+and the number of the episode: where nothing is known, the plan is a random walk. Pending visits,
+not noise, make the plans of open episodes differ.
 
 The pooled memories are discounted by the factors `KEEP` per arrival, and one more memory is kept
-per step: so the agent learns how fast costs change and whether they depend on the step. Ties go to
-the slowest memory, which has no toll. docs/algorithms/planner.md explains each idea and how it was
-measured. There is no regret bound.
+per step: so the agent learns how fast costs change and whether they depend on the step.
+docs/algorithms/planner.md explains each idea and how it was measured. There is no regret bound.
 """
 
 from __future__ import annotations
@@ -36,7 +32,7 @@ from typing import Annotated
 
 import numpy as np
 
-from belated.core import checks, versions
+from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
 from belated.core.learner import Learner, generator
@@ -51,30 +47,24 @@ from belated.tabular.problem import Problem
 from belated.tabular.records import Record, Trajectory
 from belated.tabular.transitions import Transitions
 
-KEEP = (1.0, 0.995, 0.97, 0.8)
+KEEP = (1.0, 0.99, 0.9)
 """The factor by which each arrival discounts older observations, memory by memory."""
-PROBED = 1
-"""The memory that a probe plans with."""
+TIE_PENALTY = 0.005
+"""The squared error added for all memories but the slowest, which thus wins ties."""
+OPTIMISM = 0.8
+"""Optimism of a plan, in standard deviations."""
+PROBED, PROBE_OPTIMISM = 1, 1.5
+"""The memory that a probe plans with, and its optimism."""
+FRUITLESS = 100
+"""After this many probes while nothing changes, their rate falls with the number of such probes."""
+
+NONE_SEEN: Ints = frozen(np.zeros(0, dtype=np.int64))
+NONE_SAID: Floats = frozen(np.zeros(0))
 
 
 def probe_rate(horizon: int) -> float:
-    """The share of episodes that are probes, from 4 % for arms to 1 % for ten steps."""
-    return min(0.04, max(0.01, 0.1 / horizon))
-
-
-FRUITLESS = 100
-"""After this many probes without a discovery, their rate falls with the number of such probes."""
-PROMISING = 4.0
-"""The factor of the rate after a promising probe."""
-GAIN = 0.01
-"""The cost by which other actions must be better in order to be promising."""
-
-
-def optimism(horizon: int, *, probing: bool) -> tuple[float, float]:
-    """`lean`, in standard deviations, and the standard deviation of xi, which only probes have."""
-    if probing:
-        return (1.5, 0.1) if horizon == 1 else (0.8, 1.0)
-    return 0.8, 0.0
+    """The share of episodes that are probes, from 8 % for arms to 1 % for ten steps."""
+    return min(0.08, max(0.01, 0.1 / horizon))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,35 +72,16 @@ class Said:
     """The predictions of the memories when an episode began.
 
     Attributes:
-        means: (M, S, A) of the pooled memories; None once the path has arrived.
-        steps: (H or 0, S, A) of the memory kept per step; None once the path has arrived. In a
-            large problem, (1, S, A) its predictions for unvisited rows.
-        met: (N, H) of all memories for the path, once it has arrived.
-        rows: (R,) in a large problem, the visited rows: flat over (H, S), increasing.
-        values: (R, A) the predictions for these rows.
-        probe: whether the episode is a probe.
+        means: (M, C) of the pooled memories for all cells; None once the path has arrived.
+        seen: (n,) the cells that the memory kept per step had seen, flat over (H, C), increasing.
+        values: (n,) its predictions for them; those for others are the means of memory 0.
+        met: (N, H) of all memories for the path, once it has arrived; the others are empty then.
     """
 
-    means: Annotated[Floats, Entries("M S A", low=0.0, high=1.0)] | None
-    steps: Annotated[Floats, Entries("0|1|H S A", low=0.0, high=1.0)] | None
+    means: Annotated[Floats, Entries("M C", low=0.0, high=1.0)] | None
+    seen: Annotated[Ints, Entries("_", low=0)]
+    values: Annotated[Floats, Entries("_", low=0.0, high=1.0)]
     met: Annotated[Floats, Entries("N H", low=0.0, high=1.0)] | None = None
-    rows: Annotated[Ints, Entries("_", low=0)] | None = None
-    values: Annotated[Floats, Entries("_ A", low=0.0, high=1.0)] | None = None
-    probe: bool = False
-
-    def of_steps(self, states: Ints, actions: Ints) -> Floats:
-        """The predictions of the memory kept per step for a path: states and actions (H,)."""
-        assert self.steps is not None
-        h = np.arange(len(actions))
-        if self.rows is None or self.values is None:
-            found: Floats = self.steps[h, states, actions]
-            return found
-        plain: Floats = self.steps[0, states, actions]
-        if not len(self.rows):
-            return plain
-        sought = h * self.steps.shape[1] + states
-        place = np.minimum(np.searchsorted(self.rows, sought), len(self.rows) - 1)
-        return np.where(self.rows[place] == sought, self.values[place, actions], plain)
 
 
 class DelayedPlanner(Learner[Said]):
@@ -136,8 +107,6 @@ class DelayedPlanner(Learner[Said]):
     _model: EmpiricalModel | None
     _pending: Pending
     _fruitless: Count  # probes since the slowest memory was last not the best
-    _reported: bool  # whether a probe has reported since the last ordinary plan
-    _promising: bool  # whether the last probe that has reported was promising
 
     def __init__(
         self,
@@ -154,22 +123,20 @@ class DelayedPlanner(Learner[Said]):
         self._seed = checks.integer("seed", seed, 0, 2**64 - 1)
         changing = checks.flag("changing", changing)
         super().__init__(problem, transitions=transitions, changing=changing, seed=self._seed)
+        H, S, A = problem.shape
         self._transitions = transitions
         self._keep = np.array(KEEP if changing else KEEP[:1])
-        self._probes = probe_rate(problem.horizon) if changing else 0.0
+        self._probes = probe_rate(H) if changing else 0.0
         self._model = EmpiricalModel(Counts(problem), 0.0) if transitions is None else None
-        shape, known = self._rows.successors.shape[:3], transitions is not None
-        self._trust = deep_planning.Trust(
-            np.full(shape, float(known)), np.zeros(shape), np.zeros(shape)
-        )
-        self._pending = Pending(shape, shape[1:])
-        self._memories = _memories(problem, len(self._keep))
-        self._fruitless, self._reported, self._promising = 0, False, False
+        self._trust = deep_planning.full_trust(self._rows)
+        self._pending = Pending(self._trust.near.shape)
+        self._memories = empty_memories(len(self._keep), H, S * A)
+        self._fruitless = 0
 
     @property
     def axes(self) -> dict[str, int]:
-        """The numbers of pooled memories and of all memories."""
-        return {"M": len(self._memories.sums), "N": len(self._memories.scores)}
+        """The numbers of memories, of steps that one is kept for, and of cells."""
+        return axes_of(self._memories, self.problem.horizon)
 
     @property
     def _counts(self) -> Counts | None:
@@ -209,51 +176,40 @@ class DelayedPlanner(Learner[Said]):
 
     def check_learned(self) -> None:
         """Check that the learned values are consistent."""
-        sums, weights, step_sums, step_weights, *_, prior = self._memories
-        for total, weight in ((sums, weights), (step_sums, step_weights)):
-            if np.any(total > weight * (1.0 + 1e-9) + 1e-9):
-                raise ValueError("sums must not exceed the weights: costs are at most 1")
-        checks.real("prior variance", prior[1], beliefs.LEAST_SPREAD, beliefs.SPAN)
+        check_memories(self._memories)
         for entry in self._ledger:
             said = entry.memory
-            if said is not None and (said.met is None) != (entry.path is None):
-                raise ValueError("met must be kept where the path has come, and only there")
+            if said is None:
+                continue
+            if (said.met is None) != (entry.path is None) or (said.met is None) == (
+                said.means is None
+            ):
+                raise ValueError("met must be kept where the path has come, and means elsewhere")
+            if len(said.seen) != len(said.values) or np.any(np.diff(said.seen) <= 0):
+                raise ValueError("seen must rise, and be as many as values")
 
     def _next_policy(self) -> tuple[Floats, Said]:
         """Lines 2 to 6."""
         self._pending.give_up(self.begun)
+        pending = self._pending.total
         H, S, A = self.problem.shape
         rng = generator(self._seed, self.begun)
-        rate = self._probes * FRUITLESS / max(self._fruitless, FRUITLESS)
-        probing = rng.random() < rate * (PROMISING if self._promising else 1.0)
+        probing = rng.random() < self._probes * FRUITLESS / max(self._fruitless, FRUITLESS)
         self._fruitless += probing
-        lean, noise = optimism(H, probing=probing)
-        said, costs = self._predicted(probing)
-        row_visits, cell_visits = self._pending.totals
+        memories, alone = self._memories, PROBED if probing else -1
+        means, steps, costs, variances = predictions(memories, alone, pending.sum(0).ravel())
+        seen = np.flatnonzero(memories.step_weights > 0.0)
+        said = Said(frozen(means), frozen(seen), frozen(steps.ravel()[seen]))
         if self._counts is not None:
-            deep_planning.trust(self._counts.visits, row_visits, self._trust)
-        policy, draws = np.zeros((H, S, A)), np.empty((H, S))
-        leans = lean - noise * rng.standard_normal((S, A)) if noise else np.full((S, A), lean)
-        rng.random(out=draws)
-        deep_planning.plan(self._rows, self._trust, costs, cell_visits, leans, draws, policy)
-        rows, cells = np.zeros(row_visits.shape), np.zeros((S, A))
+            deep_planning.trust(self._counts.visits, pending, 0.0, self._trust)
+        policy, visits = np.zeros((H, S, A)), np.zeros(pending.shape)
+        optimism, draws = PROBE_OPTIMISM if probing else OPTIMISM, rng.random((H, S))
+        costs, variances = costs.reshape(H, S, A), variances.reshape(H, S, A)
+        deep_planning.plan(self._rows, self._trust, costs, variances, optimism, draws, policy)
         start = self.problem.start_probabilities
-        deep_planning.expected_visits(self._rows, self._trust, policy, start, rows, cells)
-        self._pending.put_in(self.begun, frozen(rows), frozen(cells))
-        if self._reported and not probing:
-            self._reported = False
-            self._promising = H == 1 and self._better_actions(said, policy, costs.noise)
+        deep_planning.expected_visits(self._rows, self._trust, policy, start, visits)
+        self._pending.put_in(self.begun, frozen(visits))
         return frozen(policy), said
-
-    def _better_actions(self, said: Said, policy: Floats, noise: Floats) -> bool:
-        """Whether other actions are better than a policy, by the costs of late. noise: (S, A)."""
-        memories, means = self._memories, said.means
-        assert means is not None
-        kappa = noise / beliefs.SPAN
-        found = memories.sums[PROBED] + kappa * means[0]
-        found /= memories.weights[PROBED] + kappa
-        gains = (policy[0] * found).sum(1) - found.min(1)
-        return bool(self.problem.start_probabilities @ gains > GAIN)
 
     @property
     def _rows(self) -> Rows:
@@ -263,63 +219,65 @@ class DelayedPlanner(Learner[Said]):
         counts = self._model.counts
         return Rows(frozen(counts.successors), frozen(self._model.probabilities))
 
-    def _predicted(self, probing: bool) -> tuple[Said, deep_planning.PlannedCosts]:
-        """The predictions of the memories, and the costs to plan with."""
-        memories = self._memories
-        cells = memories.sums.shape[1:]
-        means, variances = np.empty(memories.sums.shape), np.empty(memories.sums.shape)
-        steps, noise = np.empty(memories.step_sums.shape), np.empty(cells)
-        cost, variance, share = np.empty(cells), np.empty(cells), np.empty(cells)
-        phi = beliefs.noise_factor(memories.errors)
-        beliefs.fit_prior(memories.sums[0], memories.weights[0], memories.prior, phi)
-        beliefs.predict(memories, phi, means, variances, noise, steps)
-        alone = PROBED if probing else -1
-        beliefs.combine(memories, means, variances, alone, cost, variance, share)
-        costs = deep_planning.PlannedCosts(
-            cost, variance, share, noise, steps, memories.step_weights, beliefs.SPAN
-        )
-        if not steps.size or steps.size < versions.LARGE:
-            return Said(frozen(means), frozen(steps), probe=probing), costs
-        kappa = noise / beliefs.SPAN
-        plain = kappa * means[:1] / kappa  # the prediction for an unvisited step
-        rows = versions.differing(np.broadcast_to(plain, steps.shape), steps)
-        values = frozen(steps.reshape(-1, self.problem.actions)[rows])
-        return Said(frozen(means), frozen(plain), None, frozen(rows), values, probing), costs
+    def _cells(self, path: Trajectory) -> Ints:
+        """The cells (H,) of a path."""
+        cells: Ints = path.states[:-1] * self.problem.actions + path.actions
+        return cells
 
     def _meet(self, entry: Open[Said], path: Trajectory, said: Said) -> None:
-        """The path has arrived: keep only its predictions, and count only its visits."""
+        """The path has arrived: keep only its predictions, and count its visits as pending."""
         assert said.means is not None
-        assert said.steps is not None
-        states, actions = path.states[:-1], path.actions
-        met = np.empty((len(self._memories.scores), len(actions)))
-        met[: len(said.means)] = said.means[:, states, actions]
-        if len(said.steps):
-            met[-1] = said.of_steps(states, actions)
-        entry.memory = Said(None, None, frozen(met), probe=said.probe)
+        met = np.empty((len(self._memories.scores), self.problem.horizon))
+        beliefs.on_path(said.means, said.seen, said.values, self._cells(path), met)
+        entry.memory = Said(None, NONE_SEEN, NONE_SAID, frozen(met))
         if entry.number in self._pending and entry.costs is None:
-            cells = np.zeros(self._pending.totals[1].shape)
-            cells[states, actions] = 1.0
-            self._pending.put_in(entry.number, None, frozen(cells))
+            visits = np.zeros(self._pending.total.shape)
+            steps = np.minimum(np.arange(self.problem.horizon), len(visits) - 1)
+            visits[steps, path.states[:-1], path.actions] = 1.0
+            self._pending.put_in(entry.number, frozen(visits))
 
     def _learn(self, entry: Open[Said]) -> None:
         """Score the memories and update them."""
         assert entry.memory is not None
         assert entry.memory.met is not None
-        path, costs = entry.path, entry.costs.values
-        said = entry.memory.met
-        beliefs.learn(self._memories, self._keep, said, path.states, path.actions, costs)
-        self._reported |= entry.memory.probe
-        if self._memories.scores[0] < 0.0:  # costs are changing, and the weights follow them
-            self._fruitless, self._reported, self._promising = 0, False, False
+        said, costs, cells = entry.memory.met, entry.costs.values, self._cells(entry.path)
+        shares, rate = 1.0 / np.bincount(cells)[cells], beliefs.RATE / np.sqrt(len(cells))
+        beliefs.learn(self._memories, self._keep, said, cells, shares, costs, rate, TIE_PENALTY)
+        if self._memories.scores[0] < 0.0:  # costs are changing
+            self._fruitless = 0
         self._pending.take_out(entry.number)
         self._pending.note(self.begun - 1 - entry.number)
 
 
-def _memories(problem: Problem, count: int) -> beliefs.CostMemories:
-    """Empty memories, with the widest prior."""
-    H, S, A = problem.shape
-    steps = H if H > 1 else 0
-    N = count + (steps > 0)
-    shapes = ((count, S, A), (count, S, A), (steps, S, A), (steps, S, A), (N,), (N, S, A), (N + 1,))
+def predictions(memories: beliefs.CostMemories, alone: int, pending: Floats) -> beliefs.Predicted:
+    """The predictions of the memories, all or one alone, with pending visits (C,)."""
+    H, C = memories.step_sums.shape
+    means, steps = np.empty(memories.sums.shape), np.empty((H, C))
+    made = beliefs.Predicted(means, steps, *np.empty((2, max(H, 1), C)))
+    beliefs.predict(memories, alone, pending, made)
+    return made
+
+
+def empty_memories(count: int, steps: int, cells: int) -> beliefs.CostMemories:
+    """Empty memories with the widest prior; steps: 0 if none is kept per step."""
+    C, N = cells, count + (steps > 0)
+    shapes = ((count, C), (count, C), (steps, C), (steps, C), (N,), (N, C), (N + 1,))
     empty = [np.zeros(shape) for shape in shapes]
     return beliefs.CostMemories._make([*empty, np.array(beliefs.FIRST_PRIOR)])
+
+
+def axes_of(memories: beliefs.CostMemories, horizon: int) -> dict[str, int]:
+    """The sizes of the axes of memories; D cells if one is kept for every step."""
+    (M, _), (L, _), C = memories.sums.shape, memories.step_sums.shape, memories.sums.shape[1]
+    return {"M": M, "N": len(memories.scores), "L": L, "C": C, "D": C * (horizon if L == 0 else 1)}
+
+
+def check_memories(memories: beliefs.CostMemories) -> None:
+    """Check that restored memories are consistent."""
+    sums, weights, step_sums, step_weights, _, local, _, prior = memories
+    if len({each.shape[1] for each in (sums, weights, step_sums, step_weights, local)}) > 1:
+        raise ValueError("sums, weights and local must have the same number of cells")
+    for total, weight in ((sums, weights), (step_sums, step_weights)):
+        if np.any(total > weight * (1.0 + 1e-9) + 1e-9):
+            raise ValueError("sums must not exceed the weights: costs are at most 1")
+    checks.real("prior variance", prior[1], beliefs.LEAST_SPREAD, beliefs.SPAN)

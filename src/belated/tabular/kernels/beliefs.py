@@ -1,8 +1,8 @@
-"""Beliefs about the cost of every cell (s, a), from the costs suffered on paths.
+"""Beliefs about the cost of every cell, from the costs observed there.
 
-M memories pool all steps and forget at different speeds; if there are several steps, one more
-memory is kept per step and does not forget. A memory holds the sum of the costs and their number,
-its weight W. Memory 0 never forgets; its means have a learned prior with two components,
+M memories forget at different speeds; under bandit feedback one more is kept per step. A memory
+holds for every cell the sum of the costs and their number, its weight W. Memory 0 never forgets;
+its means have a learned prior with two components,
 
     core   N(m0, t2), with share 1 - eps          slab   N(1/2, 1/12), with share eps,
 
@@ -10,15 +10,20 @@ and every other one has a prior mean with the weight of `noise / SPAN` observati
 1, the mean of the next slower memory for a faster one, and the mean of memory 0 for the memory kept
 per step. The noise of a cell is phi m (1 - m), where m is its mean with two pseudo-observations of
 1/2; phi is learned from the errors of the predictions. So that a few equal costs do not look
-certain, the test whether a cell belongs to the core uses at least the noise of the core,
-phi m0 (1 - m0).
+certain, the core has at least the noise phi m0 (1 - m0).
+
+A cell is (s, a), and (h, s, a) where whole cost functions that depend on the step are revealed; all
+arrays are flat over cells.
 """
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import numpy as np
 
 from belated.core.arrays import Floats, Ints
 from belated.core.compiled import njit
+from belated.core.tree import Entries
 
 SPAN = 1.0 / 12.0
 """The variance of an unknown mean cost: uniform between 0 and 1."""
@@ -28,29 +33,42 @@ LEAST_PHI = 0.016
 """The smallest factor phi of the noise."""
 LEAST_SPREAD = 2.5e-5
 """The smallest variance of the core."""
+WIDE = 0.1
+"""The weight of the widest core in the fit of t2, in cells."""
 FIRST_PRIOR = (0.5, SPAN, 0.5)
 """m0, t2 and eps before any cell is visited."""
 RATE = 2.0
 """The learning rate of the weights of the memories."""
 LEAST = math.log(0.01)
-"""The smallest log weight of a memory, relative to the best one."""
-TOLL = 0.01
-"""The squared error added for all memories but the slowest, which thus wins ties."""
+"""The smallest log weight relative to the best memory; with this weight a memory does not count."""
 KEEP_ERRORS = 0.998
 """The factor by which each arrival discounts the sums that phi is computed from."""
 
 
 class CostMemories(NamedTuple):
-    """Everything that is learned about costs. N is M + 1, or M if there is one step only."""
+    """Everything that is learned about the costs of C cells by N memories."""
 
-    sums: Floats  # (M, S, A)
-    weights: Floats  # (M, S, A)
-    step_sums: Floats  # (H, S, A), or (0, S, A)
-    step_weights: Floats  # the same
+    sums: Annotated[Floats, Entries("M C|D", low=0.0)]
+    weights: Annotated[Floats, Entries("M C|D", low=0.0)]
+    step_sums: Annotated[Floats, Entries("L C|D", low=0.0)]  # L is 0 or H
+    step_weights: Annotated[Floats, Entries("L C|D", low=0.0)]
     scores: Floats  # (N,), log weights of the memories, the largest is 0
-    local: Floats  # (N, S, A), the same for every cell
+    local: Annotated[Floats, Entries("N C|D", low=LEAST, high=0.0)]  # the same for every cell
     errors: Floats  # (N + 1,), squared errors, and sum of mu (1 - mu) of memory 0
     prior: Floats  # (3,): m0, t2, eps
+
+
+class Predicted(NamedTuple):
+    """Predictions for C cells, at every step if a memory is kept per step.
+
+    means: (M, C) of the pooled memories; steps: (H or 0, C) of the memory kept per step; costs,
+    variances: (H or 1, C) of their weighted average.
+    """
+
+    means: Floats
+    steps: Floats
+    costs: Floats
+    variances: Floats
 
 
 @njit(cache=True)
@@ -64,218 +82,162 @@ def noise_factor(errors: Floats) -> float:
 
 
 @njit(cache=True)
-def cell_noise(total: float, weight: float, phi: float) -> float:
-    """The variance of the costs of a cell around their mean."""
-    m = (total + 1.0) / (weight + 2.0)
-    return max(LEAST_NOISE, phi * m * (1.0 - m))
+def _normal(distance: float, variance: float) -> float:
+    """The density of a normal distribution, but for a constant factor."""
+    return math.exp(-0.5 * distance * distance / variance) / math.sqrt(variance)
 
 
 @njit(cache=True)
-def slab_share(y: float, v: float, core_v: float, m0: float, t2: float, eps: float) -> float:
-    """Posterior probability of the slab for a mean y with variance v, or core_v in the core."""
-    core = (1.0 - eps) * math.exp(-0.5 * (y - m0) ** 2 / (t2 + core_v)) / math.sqrt(t2 + core_v)
-    slab = eps * math.exp(-0.5 * (y - 0.5) ** 2 / (SPAN + v)) / math.sqrt(SPAN + v)
-    return slab / (core + slab)
+def predict(memories: CostMemories, alone: int, pending: Floats, made: Predicted) -> None:
+    """Write the predictions, and fit the prior of memory 0 to the visited cells.
 
-
-@njit(cache=True)
-def _in_slab(
-    total: float, weight: float, phi: float, m0: float, t2: float, eps: float
-) -> tuple[float, float, float]:
-    """Of a visited cell: its mean y, the variance v of y in the core, and r."""
-    y, noise = total / weight, cell_noise(total, weight, phi)
-    v = max(noise, phi * m0 * (1.0 - m0)) / weight
-    return y, v, slab_share(y, noise / weight, v, m0, t2, eps)
-
-
-@njit(cache=True)
-def fit_prior(sums: Floats, weights: Floats, prior: Floats, phi: float) -> None:
-    """Move the prior (3,) one step towards an empirical Bayes fit of the visited cells (S, A)."""
-    S, A = sums.shape
-    m0, t2, eps = prior[0], prior[1], prior[2]
-    cells, slabs = 0, 0.0
-    # stage 1: r, the probability of the slab, of every cell; m0 is the mean of y over the core,
-    # weighted by (1 - r) / (t2 + v)
-    total, mean = 12.0, 6.0  # 1/2 with the weight of one cell known exactly
-    for s in range(S):
-        for a in range(A):
-            if weights[s, a] > 0.0:
-                y, v, r = _in_slab(sums[s, a], weights[s, a], phi, m0, t2, eps)
-                cells += 1
-                slabs += r
-                total += (1.0 - r) / (t2 + v)
-                mean += y * (1.0 - r) / (t2 + v)
-    if cells == 0:
-        return
-    mean /= total
-    # stage 2: t2 by the method of moments, E (y - m0)^2 - v, weighted by (1 - r) / (t2 + v)^2
-    weight, spread = 0.0, 0.0
-    for s in range(S):
-        for a in range(A):
-            if weights[s, a] > 0.0:
-                y, v, r = _in_slab(sums[s, a], weights[s, a], phi, m0, t2, eps)
-                w = (1.0 - r) / (t2 + v) ** 2
-                weight += w
-                spread += w * ((y - mean) ** 2 - v)
-    wide = 0.1 * weight / cells  # the weight of the widest core
-    target = SPAN
-    if weight > 0.0:
-        target = min(max((spread + wide * SPAN) / (weight + wide), LEAST_SPREAD), SPAN)
-    # stage 3: one damped step of t2; eps is the mean of r with one pseudo-cell of each kind
-    prior[0] = mean
-    prior[1] = t2 + 0.2 * (target - t2)
-    prior[2] = (1.0 + slabs) / (2.0 + cells)
-
-
-@njit(cache=True)
-def posterior(total: float, weight: float, prior: Floats, phi: float) -> tuple[float, float, float]:
-    """The posterior mean and variance of a cell in memory 0, and the noise of the cell."""
-    m0, t2, eps = prior[0], prior[1], prior[2]
-    noise = cell_noise(total, weight, phi)
-    among = max(noise, phi * m0 * (1.0 - m0))
-    # each component: precision = prior precision + W / noise, mean weighted by precision
-    core = 1.0 / (1.0 / t2 + weight / among)
-    slab = 1.0 / (1.0 / SPAN + weight / noise)
-    core_mean = core * (m0 / t2 + total / among)
-    slab_mean = slab * (0.5 / SPAN + total / noise)
-    r = eps
-    if weight > 0.0:
-        r = slab_share(total / weight, noise / weight, among / weight, m0, t2, eps)
-    # moments of the mixture of core and slab
-    mean = (1.0 - r) * core_mean + r * slab_mean
-    variance = (1.0 - r) * (core + (core_mean - mean) ** 2)
-    variance += r * (slab + (slab_mean - mean) ** 2)
-    return mean, variance, noise
-
-
-@njit(cache=True)
-def predict(
-    memories: CostMemories,
-    phi: float,
-    means: Floats,
-    variances: Floats,
-    noise: Floats,
-    steps: Floats,
-) -> None:
-    """Write the predictions of every memory.
-
-    means, variances: (M, S, A); noise: (S, A); steps: (H or 0, S, A), the means of the memory that
-    is kept per step.
+    alone: use this memory only; -1 for all. A memory with the smallest weight does not count.
+    pending: (C,), visits that reduce the variances as if they had reported.
     """
-    sums, weights = memories.sums, memories.weights
-    M, S, A = sums.shape
-    for s in range(S):
-        for a in range(A):
-            mean, variance, g = posterior(sums[0, s, a], weights[0, s, a], memories.prior, phi)
-            means[0, s, a], variances[0, s, a], noise[s, a] = mean, variance, g
-            # memory m: (sums + kappa * prior mean) / (W + kappa); the slower memory is the prior
-            kappa = g / SPAN
-            behind = 0.5
-            for m in range(1, M):
-                behind = (sums[m, s, a] + kappa * behind) / (weights[m, s, a] + kappa)
-                means[m, s, a] = behind
-                variances[m, s, a] = g / (weights[m, s, a] + kappa)
-    # the memory kept per step has memory 0 as its prior
-    for h in range(steps.shape[0]):
-        for s in range(S):
-            for a in range(A):
-                kappa = noise[s, a] / SPAN
-                steps[h, s, a] = (memories.step_sums[h, s, a] + kappa * means[0, s, a]) / (
-                    memories.step_weights[h, s, a] + kappa
-                )
-
-
-@njit(cache=True)
-def combine(
-    memories: CostMemories,
-    means: Floats,
-    variances: Floats,
-    alone: int,
-    cost: Floats,
-    variance: Floats,
-    share: Floats,
-) -> None:
-    """Average the memories cell by cell; a memory with the smallest weight does not count.
-
-    alone: use this memory only; -1 for all. Written: cost and variance (S, A), the contribution of
-    the pooled memories; share (S, A), the weight of the memory that is kept per step.
-    """
-    scores, local = memories.scores, memories.local
-    M, S, A = means.shape
+    sums, weights, step_sums, step_weights, scores, local, errors, prior = memories
+    means, steps, costs, variances = made
+    M, C = sums.shape
     N = scores.shape[0]
-    for s in range(S):
-        for a in range(A):
+    phi = noise_factor(errors)
+    m0, t2, eps = prior[0], prior[1], prior[2]
+    spread, score = np.empty(N), np.zeros(N)
+    cells, slabs = 0.0, 0.0
+    flat, centre, steep, excess = 12.0, 6.0, 0.0, 0.0  # 1/2 has the weight of a cell known exactly
+    for c in range(C):
+        # stage 1: memory 0 under each component: precision = prior precision + W / noise
+        total, weight = sums[0, c], weights[0, c]
+        m = (total + 1.0) / (weight + 2.0)
+        noise = max(LEAST_NOISE, phi * m * (1.0 - m))
+        among = max(noise, phi * m0 * (1.0 - m0))
+        core = 1.0 / (1.0 / t2 + weight / among)
+        slab = 1.0 / (1.0 / SPAN + weight / noise)
+        core_mean = core * (m0 / t2 + total / among)
+        slab_mean = slab * (0.5 / SPAN + total / noise)
+        r = eps  # the probability of the slab
+        if weight > 0.0:
+            y, v = total / weight, among / weight
+            inside = (1.0 - eps) * _normal(y - m0, t2 + v)
+            outside = eps * _normal(y - 0.5, SPAN + noise / weight)
+            r = outside / (inside + outside)
+            # stage 2: sums for m0, the mean of the core, and t2, the mean of (y - m0)^2 - v
+            cells += 1.0
+            slabs += r
+            precision = (1.0 - r) / (t2 + v)
+            flat += precision
+            centre += precision * y
+            steep += precision / (t2 + v)
+            excess += precision / (t2 + v) * ((y - m0) ** 2 - v)
+        mean = (1.0 - r) * core_mean + r * slab_mean
+        means[0, c] = mean
+        spread[0] = (1.0 - r) * (core + (core_mean - mean) ** 2)
+        spread[0] += r * (slab + (slab_mean - mean) ** 2)
+        # stage 3: memory m is (sums + kappa * prior mean) / (W + kappa)
+        kappa = noise / SPAN
+        behind = 0.5
+        for m in range(1, M):
+            behind = (sums[m, c] + kappa * behind) / (weights[m, c] + kappa)
+            means[m, c], spread[m] = behind, noise / (weights[m, c] + kappa)
+        # stage 4: the average, by softmax(common score + score of the cell)
+        best = -math.inf
+        for m in range(N):
+            score[m] = scores[m] + local[m, c]
+            best = max(best, score[m])
+        every, cost, variance, stepped = 0.0, 0.0, 0.0, 0.0
+        for m in range(N):
+            w = math.exp(score[m] - best) if score[m] - best > LEAST else 0.0
             if alone >= 0:
-                cost[s, a], variance[s, a] = means[alone, s, a], variances[alone, s, a]
-                share[s, a] = 0.0
-                continue
-            # weights are softmax(common score + score of the cell)
-            best = scores[0] + local[0, s, a]
-            for m in range(1, N):
-                best = max(best, scores[m] + local[m, s, a])
-            total, mean, spread, stepped = 0.0, 0.0, 0.0, 0.0
-            for m in range(N):
-                score = scores[m] + local[m, s, a] - best
-                if score > LEAST:
-                    w = math.exp(score)
-                    total += w
-                    if m < M:
-                        mean += w * means[m, s, a]
-                        spread += w * variances[m, s, a]
-                    else:
-                        stepped = w
-            cost[s, a], variance[s, a], share[s, a] = mean / total, spread / total, stepped / total
+                w = 1.0 if m == alone else 0.0
+            every += w
+            if m < M:
+                cost += w * means[m, c]
+                variance += w * spread[m]
+            else:
+                stepped = w
+        cost, variance, stepped = cost / every, variance / every, stepped / every
+        certain = variance / (1.0 + variance * pending[c] / noise)
+        for h in range(costs.shape[0]):
+            costs[h, c], variances[h, c] = cost, certain
+        for h in range(steps.shape[0]):
+            steps[h, c] = mean
+            if step_weights[h, c] > 0.0 or stepped > 0.0:
+                steps[h, c] = (step_sums[h, c] + kappa * mean) / (step_weights[h, c] + kappa)
+            if stepped > 0.0:
+                u = variance + stepped * noise / (step_weights[h, c] + kappa)
+                costs[h, c] = cost + stepped * steps[h, c]
+                variances[h, c] = u / (1.0 + u * pending[c] / noise)
+    # stage 5: the prior of the next prediction, with a pseudo-cell of each kind
+    if cells > 0.0:
+        wide = WIDE * steep / cells
+        if wide > 0.0:
+            t2 = min(max((excess + wide * SPAN) / (steep + wide), LEAST_SPREAD), SPAN)
+        prior[0], prior[1], prior[2] = centre / flat, t2, (1.0 + slabs) / (2.0 + cells)
+
+
+@njit(cache=True)
+def on_path(means: Floats, seen: Ints, values: Floats, cells: Ints, met: Floats) -> None:
+    """Write the predictions (N, H) of all memories for the cells (H,) of a path.
+
+    means: (M, C) of the pooled memories. seen, values: (n,), what the memory kept per step predicts
+    for some cells, flat over (H, C) and increasing; memory 0 predicts the others for it.
+    """
+    M, C = means.shape
+    for h in range(len(cells)):
+        for m in range(M):
+            met[m, h] = means[m, cells[h]]
+        met[M, h] = means[0, cells[h]]
+        place = np.searchsorted(seen, h * C + cells[h])
+        if place < len(seen) and seen[place] == h * C + cells[h]:
+            met[M, h] = values[place]
 
 
 @njit(cache=True)
 def learn(
-    memories: CostMemories, keep: Floats, said: Floats, states: Ints, actions: Ints, costs: Floats
+    memories: CostMemories,
+    keep: Floats,
+    said: Floats,
+    cells: Ints,
+    shares: Floats,
+    costs: Floats,
+    rate: float,
+    penalty: float,
 ) -> None:
-    """Learn from the costs (H,) of a path: score the memories by their predictions, then add them.
+    """Learn from costs (n,) of cells (n,): score the memories by their predictions, then add them.
 
-    keep: (M,). said: (N, H), the predictions of the memories for the path when its episode began.
-    states, actions: (H + 1,), (H,). A cell that was visited several times counts once, since an
-    episode has one cost function.
+    keep: (M,). said: (N, n), the predictions of the memories when the episode began. shares: (n,),
+    1 / the number of times that the cell occurs: it counts once, since an episode has one cost
+    function. rate: the learning rate of the common scores. penalty: the squared error added for all
+    memories but the slowest, which thus wins ties. If a memory is kept per step, cost h is that of
+    step h.
     """
-    M = memories.sums.shape[0]
-    N, H = said.shape
-    scores, local, errors = memories.scores, memories.local, memories.errors
+    sums, weights, step_sums, step_weights, scores, local, errors, _ = memories
+    M = sums.shape[0]
+    N, n = said.shape
     # stage 1: forget; memory 0 and the one kept per step do not
     for m in range(1, M):
-        memories.sums[m] *= keep[m]
-        memories.weights[m] *= keep[m]
-    for m in range(N + 1):
-        errors[m] *= KEEP_ERRORS
-    # stage 2: every visit counts 1 / visits of its cell; scores fall by rate * (error + toll),
-    # and the sums of the memories grow by the cost
-    rate = RATE / math.sqrt(H)
-    for h in range(H):
-        s, a = states[h], actions[h]
-        visits = 0
-        for other in range(H):
-            visits += states[other] == s and actions[other] == a
-        w = 1.0 / visits
+        sums[m] *= keep[m]
+        weights[m] *= keep[m]
+    errors *= KEEP_ERRORS
+    # stage 2: scores fall by rate * (error + penalty), and the sums of the memories grow
+    for i in range(n):
+        c, w = cells[i], shares[i]
         for m in range(N):
-            error = w * (costs[h] - said[m, h]) ** 2
+            error = w * (costs[i] - said[m, i]) ** 2
             errors[m] += error
-            judged = error if m == 0 else error + w * TOLL
-            scores[m] -= rate * judged
-            local[m, s, a] -= RATE * judged
-        errors[N] += w * said[0, h] * (1.0 - said[0, h])
+            error += 0.0 if m == 0 else w * penalty
+            scores[m] -= rate * error
+            local[m, c] -= RATE * error
+        errors[N] += w * said[0, i] * (1.0 - said[0, i])
         for m in range(M):
-            memories.sums[m, s, a] += w * costs[h]
-            memories.weights[m, s, a] += w
+            sums[m, c] += w * costs[i]
+            weights[m, c] += w
         if N > M:
-            memories.step_sums[h, s, a] += costs[h]
-            memories.step_weights[h, s, a] += 1.0
+            step_sums[i, c] += costs[i]
+            step_weights[i, c] += 1.0
     # stage 3: log weights relative to the best memory, cut off from below
-    best = scores.max()
-    for m in range(N):
-        scores[m] = max(scores[m] - best, LEAST)
-    for h in range(H):
-        s, a = states[h], actions[h]
-        best = local[0, s, a]
-        for m in range(1, N):
-            best = max(best, local[m, s, a])
+    scores[:] = np.maximum(scores - scores.max(), LEAST)
+    for i in range(n):
+        best = -math.inf
         for m in range(N):
-            local[m, s, a] = max(local[m, s, a] - best, LEAST)
+            best = max(best, local[m, cells[i]])
+        for m in range(N):
+            local[m, cells[i]] = max(local[m, cells[i]] - best, LEAST)
