@@ -400,14 +400,11 @@ class Session:
                 _check_same(one, found[one.key])
         new = [one for one in asked if one.key not in found]
         made = iter(self._choose_new(new) if new else ())
-        answers = []
-        for one in asked:
-            if one.key in found:
-                number, _, _, action, probability, _ = found[one.key]
-                answers.append(self._decided(number, action, probability, created=False))
-            else:
-                answers.append(next(made))
-        return answers
+        known = {
+            key: self._decided(number, action, probability, created=False)
+            for key, (number, _, _, action, probability, _) in found.items()
+        }
+        return [known[one.key] if one.key in known else next(made) for one in asked]
 
     def _decided(self, number: int, action: int, probability: float, *, created: bool) -> Decided:
         names = getattr(self.problem, "names", None)
