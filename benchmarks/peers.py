@@ -78,7 +78,7 @@ def planners(world: bl.World, costs: Floats) -> dict[str, Callable[[], Floats]]:
         return -toolbox.V[:, 0]
 
     return {
-        "belated": lambda: planning.best(t.rows, own, H, False)[1][0],
+        "belated": lambda: planning.best(t.rows, own, H)[1][0],
         "QuantEcon": lambda: -backward_induction(program, H)[0][0],
         "pymdptoolbox": by_toolbox,
         "JAX scan": lambda: np.asarray(jax.block_until_ready(scan(cost))[0]),

@@ -51,7 +51,7 @@ from belated.core.tree import Count, Entries
 from belated.core.versions import Kept, Versions, whole
 from belated.core.waiting import Waiting, is_past
 from belated.tabular.oppo_tuning import Arms, BanditFeedback, FullInformation, Stochastic
-from belated.tabular.parts.composition import judge
+from belated.tabular.parts.composition import check_parts
 from belated.tabular.parts.costs import REVEALED, CostsPart, Observation
 from belated.tabular.parts.explore import ExplorePart, StateMask, no_exploration
 from belated.tabular.parts.transitions import CONFIDENCE, TransitionsPart, model_of
@@ -120,7 +120,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
     ) -> None:
         checks.instance("problem", problem, Problem)
         parts = {"transitions": transitions, "costs": costs, "update": update, "explore": explore}
-        judge(problem, parts)
+        check_parts(problem, parts)
         for part, needed in (
             (costs, ("learn", "estimate")),
             (update, ("policy", "learn")),

@@ -51,7 +51,7 @@ def best_policy(mdp: MDP, costs: object) -> tuple[Floats, float]:
     H, S, A = mdp.problem.shape
     cost = checks.costs("costs", costs, H, S, A, unit=False)
     t = mdp.transitions
-    actions, V = planning.best(t.rows, cost, H, False)
+    actions, V = planning.best(t.rows, cost, H)
     policy = one_hot(actions, A)
     return policy, float(mdp.problem.start_probabilities @ V[0])
 

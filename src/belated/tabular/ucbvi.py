@@ -34,7 +34,7 @@ from belated.core.ledger import Open
 from belated.core.tree import Rows
 from belated.tabular.kernels import optimism, planning
 from belated.tabular.oppo_tuning import Stochastic
-from belated.tabular.parts.composition import judge
+from belated.tabular.parts.composition import check_parts
 from belated.tabular.parts.costs import Averaged
 from belated.tabular.parts.explore import ExplorePart, no_exploration
 from belated.tabular.parts.transitions import (
@@ -116,7 +116,7 @@ class DelayedUCBVI(Learner[bool]):
                 "transitions must be Transitions, Confidence() or Bonus(), got "
                 f"{checks.show(transitions)}"
             )
-        judge(problem, {"transitions": transitions, "costs": costs, "explore": explore})
+        check_parts(problem, {"transitions": transitions, "costs": costs, "explore": explore})
         if isinstance(transitions, Confidence) and transitions.sets != "newest":
             raise ValueError(
                 f'transitions=Confidence(sets="{transitions.sets}") has no effect here: the agent '
@@ -172,7 +172,7 @@ class DelayedUCBVI(Learner[bool]):
         if isinstance(self._part, Transitions):
             width = self._model.cost_width(self.begun)
             costs = self._cost_part.lowered(self._costs, width)
-            actions, _ = planning.best(self._part.rows, costs, H, False)
+            actions, _ = planning.best(self._part.rows, costs, H)
             Q = np.zeros((H, S, A))
             planning.evaluate(self._part.rows, costs, one_hot(actions, A), Q)
         else:

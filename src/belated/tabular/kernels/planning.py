@@ -84,11 +84,10 @@ def start_value(rows: Rows, costs: Floats, policy: Floats, start: Floats) -> flo
 
 
 @njit(cache=True)
-def best(rows: Rows, costs: Floats, horizon: int, clip: bool) -> tuple[Ints, Floats]:
+def best(rows: Rows, costs: Floats, horizon: int) -> tuple[Ints, Floats]:
     """Backward induction; ties go to the smallest action.
 
-    costs: (1 or H, S, A), of any size. clip: Q is clipped to [0, steps left]. Returns the actions
-    (H, S) and V (H + 1, S).
+    costs: (1 or H, S, A), of any size. Returns the actions (H, S) and V (H + 1, S).
     """
     successors, probabilities = rows
     _, S, A, _ = successors.shape
@@ -103,8 +102,6 @@ def best(rows: Rows, costs: Floats, horizon: int, clip: bool) -> tuple[Ints, Flo
             action = 0
             for a in range(A):
                 q = plus_next(cost[s, a], prob, succ, after, s, a)
-                if clip:
-                    q = min(max(q, 0.0), horizon - h)
                 better = q < lowest  # selected without a branch, which would be unpredictable
                 action = a if better else action
                 lowest = q if better else lowest

@@ -29,7 +29,7 @@ SUCH = {
 """Examples of parts, for messages."""
 
 
-def judge(problem: Problem, parts: Mapping[str, Any]) -> None:
+def check_parts(problem: Problem, parts: Mapping[str, Any]) -> None:
     """Raise `ValueError` for a value that is not a part, and for parts that do not fit together."""
     for name, part in parts.items():
         absent = name == "explore" and part is None
