@@ -44,16 +44,16 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats, frozen
+from belated.core.arrays import Bools, Floats, frozen
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.tree import Count, Entries
+from belated.core.tree import Count, Entries, Learned
 from belated.core.versions import Kept, Versions, whole
 from belated.core.waiting import Waiting, is_past
 from belated.tabular.oppo_tuning import Arms, BanditFeedback, FullInformation, Stochastic
 from belated.tabular.parts.composition import check_parts
 from belated.tabular.parts.costs import REVEALED, CostsPart, Observation
-from belated.tabular.parts.explore import ExplorePart, StateMask, no_exploration
+from belated.tabular.parts.explore import ExplorePart, StateMask
 from belated.tabular.parts.transitions import CONFIDENCE, TransitionsPart, model_of
 from belated.tabular.parts.update import SOFTMAX, Arrival, Outlook, UpdatePart
 from belated.tabular.problem import Problem
@@ -129,22 +129,22 @@ class DelayedOPPO(Learner[PlayedPolicy]):
             for name in needed if part is not None else ():
                 _need(part, name, "DelayedOPPO")
         self._cost_part, self._update_part = costs, update
-        self._explore_part = no_exploration(explore)
+        self._explore_part = explore
         self._model = model_of(problem, transitions, costs)
         self.information = costs.information
         bandit = costs.information == "bandit"
         self.uses_paths = self._model.counts is not None or bandit
-        self._waits_for_paths = bandit or self._explore_part.needs_paths
+        self._explores = explore is not None and explore.needs_paths
+        self._waits_for_paths = bandit or self._explores
         super().__init__(problem, **parts)
         self._dynamics = "known" if isinstance(transitions, Transitions) else "unknown"
         if isinstance(transitions, Transitions):
             ever = transitions.reachable(problem.start_probabilities, problem.horizon)
             self._versions = Versions(np.flatnonzero(ever))
-        self._explores = explore is not None and self._explore_part.needs_paths
         self._waiting = Waiting(problem)
         self._costs = costs.start(problem)
         self._update = update.start(problem, costs)
-        self._explore = self._explore_part.start(problem, self._model)
+        self._explore = Learned() if explore is None else explore.start(problem, self._model)
         self._threshold = math.inf
         self._explored = 0
 
@@ -213,9 +213,10 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         coming = min(float(missing), self._waiting.mean_delay)
         outlook = Outlook(missing, coming)
         policy = frozen(self._update_part.policy(self._update, outlook))
-        mask = self._explore_part.mask(self._explore)
+        part = self._explore_part
+        mask = None if part is None else part.mask(self._explore)
         memory = PlayedPolicy(self._versions.keep(policy), mask, self._model.arrived)
-        return self._explore_part.mixed(policy, mask), memory
+        return self._mixed(policy, mask), memory
 
     def _learn(self, entry: Open[PlayedPolicy]) -> None:
         """Update by an episode, unless it met its mask, is too late or of an earlier phase."""
@@ -223,7 +224,8 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         too_late = is_past(entry.number, self.begun - 1, self._threshold)
         if played is None or costs is None or too_late:
             return
-        if self._explore_part.met(played.mask, entry.path):
+        part = self._explore_part
+        if part is not None and part.met(played.mask, entry.path):
             self._explored += 1
             return
         policy = whole(played.policy)
@@ -231,12 +233,17 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         seen = Observation(
             costs.values,
             entry.path,
-            lambda: frozen(self._explore_part.mixed(policy, played.mask)),
+            lambda: frozen(self._mixed(policy, played.mask)),
             model,
             self.begun,
         )
         estimate = frozen(self._cost_part.estimate(self._costs, seen))
         self._update_part.learn(self._update, Arrival(policy, estimate, model))
+
+    def _mixed(self, policy: Floats, mask: Bools | None) -> Floats:
+        """The policy that is played, exploration included."""
+        part = self._explore_part
+        return policy if part is None else part.mixed(policy, mask)
 
     def _begin_phase(self, parameters: Parameters, update: str) -> None:
         """Pass new parameters to the parts. update: the method of the rule, restart or retune."""
@@ -250,8 +257,9 @@ class DelayedOPPO(Learner[PlayedPolicy]):
             (self._cost_part, self._costs, "restart"),
             (self._explore_part, self._explore, "restart"),
         ):
-            _need(part, name, "Doubling")
-            getattr(part, name)(learned, parameters)
+            if part is not None:
+                _need(part, name, "Doubling")
+                getattr(part, name)(learned, parameters)
         self._threshold = parameters.threshold
 
     def _seen(self) -> dict[str, float]:

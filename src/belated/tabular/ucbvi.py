@@ -31,12 +31,12 @@ from belated.core import checks
 from belated.core.arrays import Floats, frozen, one_hot
 from belated.core.learner import Learner
 from belated.core.ledger import Open
-from belated.core.tree import Rows
+from belated.core.tree import Learned, Rows
 from belated.tabular.kernels import optimism, planning
 from belated.tabular.oppo_tuning import Stochastic
 from belated.tabular.parts.composition import check_parts
 from belated.tabular.parts.costs import Averaged
-from belated.tabular.parts.explore import ExplorePart, no_exploration
+from belated.tabular.parts.explore import ExplorePart
 from belated.tabular.parts.transitions import (
     CONFIDENCE,
     Bonus,
@@ -129,9 +129,9 @@ class DelayedUCBVI(Learner[bool]):
             if isinstance(transitions, Transitions)
             else FrequencyModel(problem, 1.0, delta=getattr(transitions, "delta", 0.1))
         )
-        self._cost_part, self._explore_part = costs, no_exploration(explore)
+        self._cost_part, self._explore_part = costs, explore
         self._costs = costs.start(problem)
-        self._explore = self._explore_part.start(problem, self._model)
+        self._explore = Learned() if explore is None else explore.start(problem, self._model)
         self._policy = problem.uniform_policy()
         self._stale = True
 
@@ -159,8 +159,11 @@ class DelayedUCBVI(Learner[bool]):
         if self._stale:
             self._policy = self._planned()
             self._stale = False
-        mask = self._explore_part.mask(self._explore)
-        return self._explore_part.mixed(self._policy, mask), True
+        part = self._explore_part
+        played = (
+            self._policy if part is None else part.mixed(self._policy, part.mask(self._explore))
+        )
+        return played, True
 
     def _learn(self, entry: Open[bool]) -> None:
         assert entry.path is not None

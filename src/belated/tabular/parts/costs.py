@@ -90,24 +90,8 @@ class CostsPart(Protocol):
         ...
 
 
-class Unlearned:
-    """A part that learns nothing and does not depend on the phase."""
-
-    __slots__ = ()
-
-    def start(self, problem: Problem) -> Learned:
-        """Nothing."""
-        return Learned()
-
-    def learn(self, learned: Learned, path: Trajectory | None, values: Floats) -> None:
-        """There is nothing to learn."""
-
-    def restart(self, learned: Learned, parameters: Parameters) -> None:
-        """Nothing depends on the phase."""
-
-
 @dataclass(frozen=True, slots=True)
-class Revealed(Unlearned):
+class Revealed:
     """Full information: the feedback is the whole cost function of an episode.
 
     Example:
@@ -123,9 +107,19 @@ class Revealed(Unlearned):
     weighted: ClassVar[bool] = False
     averaged: ClassVar[bool] = False
 
+    def start(self, problem: Problem) -> Learned:
+        """Nothing."""
+        return Learned()
+
+    def learn(self, learned: Learned, path: Trajectory | None, values: Floats) -> None:
+        """There is nothing to learn."""
+
     def estimate(self, learned: Learned, seen: Observation) -> Floats:
         """The costs themselves."""
         return seen.values
+
+    def restart(self, learned: Learned, parameters: Parameters) -> None:
+        """Nothing depends on the phase."""
 
 
 REVEALED = Revealed()
@@ -133,7 +127,7 @@ REVEALED = Revealed()
 
 
 @dataclass(frozen=True, slots=True)
-class Weighted(Unlearned):
+class Weighted:
     """Bandit feedback, any costs: a suffered cost is divided by the probability of observing it.
 
     Attributes:
@@ -174,6 +168,9 @@ class Weighted(Unlearned):
         """The exploration of the phase."""
         return Exploration(self.exploration or 0.0)
 
+    def learn(self, learned: Learned, path: Trajectory | None, values: Floats) -> None:
+        """There is nothing to learn: every estimate is of one episode."""
+
     def estimate(self, learned: Exploration, seen: Observation) -> Floats:
         """Costs on the path divided by (at least) their probability of observation, 0 elsewhere."""
         assert seen.path is not None
@@ -181,7 +178,7 @@ class Weighted(Unlearned):
         reach = seen.model.reach(played, seen.path.states)
         return importance_weighted(seen.values, seen.path, played, reach, learned.exploration)
 
-    def restart(self, learned: Exploration, parameters: Parameters) -> None:  # type: ignore[override]
+    def restart(self, learned: Exploration, parameters: Parameters) -> None:
         """Set the exploration of the phase."""
         learned.exploration = parameters.exploration or 0.0
 

@@ -56,36 +56,6 @@ class ExplorePart(Protocol):
         ...
 
 
-def no_exploration(part: ExplorePart | None) -> ExplorePart:
-    """The part itself; a part without exploration if it is None."""
-    return NoExploration() if part is None else part
-
-
-class NoExploration:
-    """Every policy is played as it is."""
-
-    needs_paths = False
-
-    def start(self, problem: Problem, model: Model) -> Learned:
-        """Nothing: there is nothing to learn."""
-        return Learned()
-
-    def mask(self, learned: Learned) -> Bools | None:
-        """None: no state has a mask."""
-        return None
-
-    def mixed(self, policy: Floats, mask: Bools | None) -> Floats:
-        """The policy itself."""
-        return policy
-
-    def met(self, mask: Bools | None, path: Trajectory | None) -> bool:
-        """Never."""
-        return False
-
-    def restart(self, learned: Learned, parameters: Parameters) -> None:
-        """Nothing depends on the phase."""
-
-
 @dataclass(frozen=True, slots=True)
 class FewVisits:
     """Explicit exploration: play uniformly in states with too few observed visits.
