@@ -71,10 +71,9 @@ _register()
 
 
 def __getattr__(name: str) -> object:
-    value: object
     _register()
     if name in TOP:
-        value = getattr(import_module(f"belated.{TOP[name]}"), name)
+        value: object = getattr(import_module(f"belated.{TOP[name]}"), name)
     else:
         try:
             value = import_module(f"belated.{name}")
