@@ -78,7 +78,7 @@ class LinearSampler:
 
     information: Information = "bandit"
     uses_paths = False
-    holds_feedback = False
+    holds_feedback = 0
     reads_delays = True
 
     def __init__(
