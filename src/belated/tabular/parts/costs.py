@@ -168,13 +168,8 @@ class Weighted:
         """The exploration of the phase."""
         return Exploration(self.exploration or 0.0)
 
-<<<<<<< HEAD
     def learn(self, learned: Learned, path: Trajectory | None, values: Floats) -> None:
         """There is nothing to learn: every estimate is of one episode."""
-=======
-    def learn(self, learned: Exploration, path: Trajectory | None, values: Floats) -> None:
-        """There is nothing to learn."""
->>>>>>> 796bef1 (Let two cost parts say themselves that they learn nothing)
 
     def estimate(self, learned: Exploration, seen: Observation) -> Floats:
         """Costs on the path divided by (at least) their probability of observation, 0 elsewhere."""
