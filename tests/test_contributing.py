@@ -35,7 +35,7 @@ def test_one_episode_is_a_short_walk():
 
 @pytest.mark.slow
 def test_one_feedback_is_a_short_walk():
-    pytest.importorskip("fastapi")
+    pytest.importorskip("starlette")
     files = walk.http_feedback()
     assert 10 <= len(files) <= walk.FEEDBACK, files
 
@@ -102,7 +102,7 @@ print("used")
 
 @pytest.mark.slow
 def test_an_agent_is_one_file_and_one_line(tmp_path):
-    pytest.importorskip("fastapi")
+    pytest.importorskip("starlette")
     steps = section("Add an agent: one file and one line")
     code, line = (
         textwrap.dedent(block)

@@ -42,7 +42,7 @@ class Walk:
             return
         if event == "call":
             self._seen[frame.f_code.co_filename] = None
-        elif event == "return" and frame.f_code.co_qualname == "Pupil.learn":
+        elif event == "return" and frame.f_code.co_qualname == "AgentRunner.learn":
             self.learned = True
 
     def files(self) -> list[str]:
