@@ -130,9 +130,6 @@ def remade(item, path, value):
     given[path[0]] = remade(given[path[0]], path[1:], value)
     if isinstance(item, list | tuple):
         return [*given.values()]
-    if isinstance(item, bl.wrappers.Parallel | bl.wrappers.Bold):
-        agent = given.pop("agent")
-        return type(item)(lambda: agent, **given)
     if "agent" in given:
         return type(item)(given.pop("agent"), **given)
     return type(item)(**given)

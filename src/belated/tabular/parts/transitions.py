@@ -14,7 +14,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
-from belated.core.tree import Count, Learned
+from belated.core.tree import LARGEST_FLOAT, Count, Learned
 from belated.tabular.counts import (
     ConfidenceSet,
     Counts,
@@ -157,10 +157,11 @@ class Confidence:
     def hoeffding(self, problem: Problem, begun: int) -> float:
         """radius_scale * sqrt(L / 2); divided by sqrt(n) it is the width of a mean of n numbers.
 
-        L is not that of the radius but ln(2 H S A K / delta), see `counts.log_term_of_means`.
+        L is not that of the radius but ln(2 H S A K / delta), see `counts.log_term_of_means`. The
+        result is finite, because 0 steps or a scale of 0 times infinity would not be a number.
         """
         L = log_term_of_means(problem, self.episodes, begun, self.delta)
-        return self.radius_scale * math.sqrt(L / 2.0)
+        return min(self.radius_scale * math.sqrt(L / 2.0), LARGEST_FLOAT)
 
 
 CONFIDENCE = Confidence()
