@@ -46,7 +46,11 @@ def cells(path):
 
 
 class UCBVI:
-    """N visits, M transitions and C cost sums of what has reported; costs lowered by Hoeffding."""
+    """N visits, M transitions and C cost sums of what has reported; costs lowered by Hoeffding.
+
+    All actions of least Q are played equally often. Unvisited and clipped rows tie at exactly 0,
+    other rows at random costs never: so a margin of 1e-12 is far above rounding and below gaps.
+    """
 
     def __init__(self, problem, K, scale, visits=-1.0):
         self.shape, self.visits = problem.shape, visits  # uniform in states with at most so many
@@ -77,7 +81,8 @@ class UCBVI:
                         cost = max(0.0, C[h, s, a] / n - self.w / math.sqrt(n))
                         bonus = (H - 1 - h) * self.w / math.sqrt(n)
                         Q[s, a] = min(max(cost - bonus + M[h, s, a] @ V / n, 0.0), H - h)
-                policy[h, s, np.argmin(Q[s])] = 1.0
+                best = [a for a in range(A) if Q[s, a] <= min(Q[s]) + 1e-12]
+                policy[h, s, best] = 1 / len(best)
                 if N[h, s].sum() <= self.visits:
                     policy[h, s] = 1 / A
             V = Q.min(1)

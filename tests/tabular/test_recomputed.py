@@ -147,6 +147,7 @@ def test_ucbvi_over_several_steps(homogeneous, pooled, known):
     )
     line, observed = bl.DelayLine(), Observed((H, S, A), T, C)
     counts, sums, n = observed.counts, observed.sums, observed.n
+    tied = single = 0
     for k in range(K):
         # known transitions: an anytime log term, and the true p without a bonus
         number = max(2, 1 << (k + 1).bit_length()) ** 2 if known else K
@@ -161,7 +162,11 @@ def test_ucbvi_over_several_steps(homogeneous, pooled, known):
             Q = np.where((seen.sum(-1) > 0) & (n[c] > 0), np.clip(Q, 0, H - h), 0.0)
             if known:
                 Q = np.where(n[c] > 0, low, 0.0) + oracles.dense(world.mdp)[h] @ V
-            V, expected[h] = Q.min(-1), np.eye(A)[Q.argmin(-1)]
+            # equally good actions equally often: ties are at exactly 0, other gaps above 1e-12
+            V = Q.min(-1)
+            best = Q - V[:, None] <= 1e-12
+            expected[h] = best / best.sum(-1, keepdims=True)
+            tied, single = tied + (best.sum(-1) == 2).sum(), single + (best.sum(-1) == 1).sum()
             expected[h][(seen.sum((-1, -2)) <= 2) & (not known)] = 1 / A
         policy = agent.begin_episode().policy
         np.testing.assert_allclose(policy, expected)
@@ -169,6 +174,7 @@ def test_ucbvi_over_several_steps(homogeneous, pooled, known):
         line.push([bl.Costs(k, rng.random(H))], int(rng.integers(0, 6)))
         agent.observe(batch := line.release(k))
         observed.take(batch)
+    assert min(tied, single) > 0  # two of three actions, and one
 
 
 def test_the_radius_without_known_episodes_follows_the_clock():
