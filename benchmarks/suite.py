@@ -33,10 +33,10 @@ QUICK_LATER = ("noise", "20 arms, flights")
 
 Q = part(f"{RIVALS}:q_learning", learning_rate=0.3, epsilon=0.05)
 UCBVI = part("ucbvi", transitions=part("bonus", scale=0.3), costs=part("averaged", pooled=True))
+HEDGE = part("oppo", transitions=part("bonus", scale=0.3), update=part("softmax"))
 RECOMMENDED = Learner("recommended", part("recommended"))
 PSRL = Learner("PSRL", part("posterior_sampling"), "bandit")
-AGENTS = (
-    RECOMMENDED,
+BANDIT = (
     PSRL,
     Learner("PSRL, forget 0.999", part("posterior_sampling", forget=0.999), "bandit"),
     Learner("PSRL, forget 0.99", part("posterior_sampling", forget=0.99), "bandit"),
@@ -48,9 +48,20 @@ AGENTS = (
     ),
     Learner("actor-critic", part(f"{RIVALS}:actor_critic"), "bandit"),
     Learner("UCBVI, bonus 0.3", UCBVI, "bandit"),
-    Learner("guarantee", part("recommended", aim="guarantee")),
+    Learner("UCBVI of 20 lines", part("examples.ucbvi:ucbvi"), "bandit"),
 )
-"""Agents that know nothing about the world, costs and delays; they are run in every case."""
+"""Rivals in the cases with bandit feedback; they know nothing about costs and delays."""
+FULL = (
+    Learner("leader", part(f"{RIVALS}:follow_the_leader"), "full"),
+    Learner("leader, forget 0.99", part(f"{RIVALS}:follow_the_leader", forget=0.99), "full"),
+    Learner("leader, forget 0.9", part(f"{RIVALS}:follow_the_leader", forget=0.9), "full"),
+    Learner("Hedge", HEDGE, "full"),
+)
+"""Rivals in the cases with full information, which see whole cost functions too.
+
+Hedge is Delayed OPPO, the paper's algorithm, with its learning rate for the delays of the run.
+"""
+GUARANTEE = Learner("guarantee", part("recommended", aim="guarantee"))
 SEEN = ("4 arms, rare late successes", "rare late successes")
 """Cases whose delays depend on the outcome, so that the total delay is not known in advance."""
 STRONGEST = (
@@ -60,12 +71,27 @@ STRONGEST = (
     "PSRL, forget 0.99",
     "Q-learning",
     "UCBVI, bonus 0.3",
+    "UCBVI of 20 lines",
     "Lazy UCBVI",
     "Zimmert-Seldin",
+    *(learner.name for learner in FULL),
 )
-"""The recommended agent, and the agents within 0.02 of the best in a case of version 0.2.0."""
-LARGE = ("the paper's grid", "400 states", "full: goal, fixed delay of 40")
+"""The recommended agent and its strongest rivals."""
+LARGE = ("the paper's grid", "400 states")
 """Cases that are too large for agents with bounds or measures over all states and steps."""
+
+
+def agents(cases: tuple[Case, ...]) -> tuple[Learner, ...]:
+    """The agents that know nothing about the world, each where it sees what it can use."""
+    full = tuple(case.name for case in cases if case.information == "full")
+    bandit = tuple(case.name for case in cases if case.information != "full")
+    rivals = [
+        dataclasses.replace(learner, cases=seen)
+        for group, seen in ((BANDIT, bandit), (FULL, full))
+        for learner in group
+        if seen
+    ]
+    return (RECOMMENDED, *rivals, GUARANTEE)
 
 
 def later_agents(cases: tuple[Case, ...]) -> tuple[Learner, ...]:
@@ -74,6 +100,7 @@ def later_agents(cases: tuple[Case, ...]) -> tuple[Learner, ...]:
     Their factors are those that `bandit-feedback-tuning` and `delayed-bandits-tuning` selected.
     """
     factors = later.chosen()
+    cases = tuple(case for case in cases if case.information != "full")
     every = tuple(case.name for case in cases)
     drawn = tuple(name for name in every if name not in SEEN)
     small = tuple(name for name in drawn if name not in LARGE)
@@ -96,9 +123,8 @@ def suite() -> Experiment:
         "The suite: late feedback in many worlds",
         "Worlds, cost processes and delays of many kinds, under bandit feedback and full "
         "information. Scores are in expectation over the noise of the costs. "
-        "The rivals are methods for bandit feedback and see only suffered costs, "
-        "also in the cases with full information (named so). Nobody is told anything about "
-        "costs or delays.",
+        "All agents of a case see the same: suffered costs, or whole cost functions in the "
+        "cases with full information (named so). Only Hedge is told the delays.",
         EPISODES,
         3,
     )
@@ -121,14 +147,13 @@ def suite_quick() -> Experiment:
     whole = _suite(
         "suite-quick",
         "The quick suite: some cases, short",
-        "Some cases of the suite with fewer episodes, for a first look. The rivals see only "
-        "suffered costs, also in the cases with full information.",
+        "Some cases of the suite with fewer episodes, for a first look.",
         600,
         2,
     )
     chosen = tuple(case for case in whole.cases if case.name in QUICK)
-    agents = later_agents(tuple(case for case in chosen if case.name in QUICK_LATER))
-    return dataclasses.replace(whole, cases=chosen, agents=(*AGENTS, *agents))
+    later = later_agents(tuple(case for case in chosen if case.name in QUICK_LATER))
+    return dataclasses.replace(whole, cases=chosen, agents=(*agents(chosen), *later))
 
 
 def suite_tuning() -> Experiment:
@@ -241,7 +266,7 @@ def _suite(name: str, title: str, about: str, episodes: int, seeds: int) -> Expe
         about=about,
         environment=_mdp(9, 2, 6, 301),
         delays=late(5),
-        agents=(*AGENTS, *later_agents(cases)),
+        agents=(*agents(cases), *later_agents(cases)),
         episodes=episodes,
         seeds=seeds,
         information="bandit",

@@ -1,187 +1,192 @@
-"""The tables of docs/suite.md and its figure.
+"""The tables of docs/suite.md, the table of the README and the figure.
 
     belated run benchmarks.suite:suite_strongest
     python docs/suite.py out/suite-strongest
 
-takes the results: scores go to docs/suite.csv, the figure to docs/suite.png, tables to the page.
-The scores of an agent that has no runs there, or with fewer seeds, stay as they are.
-Without a directory figure and tables are made again from the scores. docs/suite_earlier.csv has the
-scores of version 0.2.0 on the cases that it had; the tables of the other agents are made of it.
+takes the results, which may be in several directories: scores by seed go to docs/suite.csv, the
+figure to docs/suite.png, tables to the pages. Without a directory figure and tables are made again
+from the scores.
 """
 
 import csv
-import dataclasses
-import io
 import sys
 from pathlib import Path
 
-import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
+import polars as pl
 import tables
 from benchmarks import suite
+from scipy import stats
 
-from belated.lab import Results, named, statistics, toml
-from belated.lab.figures import curves, profile
-from belated.lab.tables import number
+from belated.lab import named, rows
 
 DOCS = Path(__file__).parent
 PAGE, SCORES, FIGURE = (DOCS / f"suite{ending}" for ending in (".md", ".csv", ".png"))
-EARLIER = DOCS / "suite_earlier.csv"
+README = DOCS.parent / "README.md"
 OURS = suite.RECOMMENDED.name
-NEAR = 0.02
-"""Scores that differ by at most this are as good as equal."""
+EXPERIMENT = "benchmarks.suite:suite_strongest"
+LEVEL = 0.95
 
-Scores = dict[str, dict[str, float]]
-"""Scores by agent and case."""
-
-
-def gather(directory: Path) -> None:
-    """Keep the scores of every agent that is there in all its cases with as many seeds as before.
-
-    The scores of the others stay.
-    """
-    results, whole = Results(directory), named("benchmarks.suite:suite_strongest")
-    if toml.dumps(results.experiment) != toml.dumps(whole):
-        raise ValueError(f"{directory} must be a run of suite-strongest")
-    kept = {(row["agent"], row["case"]): row for row in rows()}
-    lines = {(line.agent, line.case): line for line in results.lines}
-    for learner in whole.agents:
-        own = [(learner.name, case) for case in whole.cases_of(learner.name)]
-        if all(key in lines and lines[key].seeds >= known(kept.get(key)) for key in own):
-            for key in own:
-                agent, case = key
-                kept[key] = {
-                    "case": case,
-                    "agent": agent,
-                    "score": str(lines[key].score.mean),
-                    "seeds": str(lines[key].seeds),
-                }
-    wanted = dict.fromkeys((task.learner, task.case) for task in whole.tasks())
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, ("case", "agent", "score", "seeds"), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(kept[key] for key in wanted)
-    SCORES.write_text(buffer.getvalue(), encoding="utf-8")
+Scores = dict[str, dict[str, list[float]]]
+"""Scores by agent and case, one per seed."""
 
 
-def draw() -> None:
-    """The profiles of the agents that are run in every case."""
-    every = {agent: own for agent, own in scores().items() if len(own) == len(scores()[OURS])}
-    table = np.array([[own[case] for own in every.values()] for case in every[OURS]])
-    found = statistics.Scores(tuple(every[OURS]), tuple(every), table)
-    layout = dataclasses.replace(curves.DEFAULT, title=False, legend=True)
-    with matplotlib.rc_context(layout.style):
-        drawing = profile.profile(named("benchmarks.suite:suite_strongest"), found, layout, "")
-    drawing.figure.savefig(FIGURE, dpi=160)
+def gather(directories: list[Path]) -> None:
+    """Write the score of every run, in expectation over the noise of the costs too."""
+    columns = [pl.col(f"mean_{name}").sum() for name in ("value", "comparator", "uniform")]
+    found = (
+        pl.concat([rows(one) for one in directories])
+        .group_by("case", "agent", "seed")
+        .agg(*columns)
+    )
+    own, best, uniform = (pl.col(f"mean_{name}") for name in ("value", "comparator", "uniform"))
+    found = found.with_columns(score=(own - best) / (uniform - best))
+    known = {(r["case"], r["agent"], r["seed"]): r["score"] for r in found.to_dicts()}
+    whole = named(EXPERIMENT)
+    wanted = [(task.case, task.learner, task.seed) for task in whole.tasks()]
+    missing = [key for key in wanted if key not in known]
+    if missing:
+        raise ValueError(f"the results must have every run, got none of {missing[0]}")
+    with SCORES.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("case", "agent", "seed", "score"))
+        writer.writerows((*key, f"{known[key]:.6f}") for key in wanted)
 
 
-def rows(path: Path = SCORES) -> list[dict[str, str]]:
-    """The rows of a file."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def scores(path: Path = SCORES) -> Scores:
-    """The scores of a file."""
+def scores(information: str) -> Scores:
+    """The scores of the cases with "bandit" or "full" information."""
     found: Scores = {}
-    for row in rows(path):
-        found.setdefault(row["agent"], {})[row["case"]] = float(row["score"])
+    with SCORES.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["case"].startswith("full") == (information == "full"):
+                own = found.setdefault(row["agent"], {}).setdefault(row["case"], [])
+                own.append(float(row["score"]))
     return found
 
 
-def known(row: dict[str, str] | None) -> int:
-    """The number of seeds of a row, if there is one."""
-    return 0 if row is None else int(row["seeds"])
+def interval(values: list[float]) -> tuple[float, float]:
+    """The mean of independent values, and half the length of its t-interval."""
+    half = stats.t.ppf((1.0 + LEVEL) / 2.0, len(values) - 1) * stats.sem(values)
+    return float(np.mean(values)), float(half)
 
 
-def seeds(agent: str) -> int:
-    """How many seeds the scores of an agent are means of, at least."""
-    return min(int(row["seeds"]) for row in rows() if row["agent"] == agent)
+def shown(mean: float, half: float) -> str:
+    """A mean and its interval: two decimals only where the interval allows them."""
+    digits = 2 if half < 0.1 else 1
+    return f"{round(mean, digits) + 0.0:.{digits}f} ± {max(half, 0.005):.{digits}f}"
 
 
-def summary() -> str:
-    """Every agent over its cases, the best mean first; those of all cases before the others."""
-    found = scores()
-    least = best(found)
-    table = []
-    for agent, own in sorted(found.items(), key=lambda x: (-len(x[1]), mean(x[1].values()))):
-        full = [value for case, value in own.items() if case.startswith("full")]
-        bandit = [value for case, value in own.items() if not case.startswith("full")]
-        near = sum(own[case] <= least[case] + NEAR for case in own)
-        numbers = (max(own.values()), mean(own.values()), mean(bandit), mean(full))
-        table.append([agent, str(seeds(agent)), *map(number, numbers), f"{near} of {len(own)}"])
-    head = ["agent", "seeds", "worst", "mean", "mean, bandit cases", "mean, full cases"]
-    return tables.markdown([*head, f"within {NEAR} of the best, before rounding"], table, "---:")
+def over_cases(own: dict[str, list[float]]) -> tuple[float, float]:
+    """The mean over cases, with its interval over seeds."""
+    return interval(np.mean(list(own.values()), axis=0).tolist())
 
 
-def best(found: Scores) -> dict[str, float]:
-    """The least score of every case."""
-    cases = found[OURS]
-    return {case: min(own[case] for own in found.values() if case in own) for case in cases}
+def ahead(rival: list[float], ours: list[float]) -> bool:
+    """Whether a rival is better, by the t-interval of the difference over paired seeds."""
+    mean, half = interval((np.array(ours) - np.array(rival)).tolist())
+    return mean - half > 0.0
 
 
-def others() -> str:
-    """The agents that were run for version 0.2.0 only, beside what that one recommended."""
-    earlier, now = scores(EARLIER), scores()
-    table = []
-    for agent, own in earlier.items():
-        if agent not in now:
-            ours = [earlier[OURS][case] for case in own]
-            ahead = sum(value < earlier[OURS][case] - NEAR for case, value in own.items())
-            numbers = (max(own.values()), mean(own.values()), mean(ours))
-            table.append([agent, str(len(own)), *map(number, numbers), str(ahead)])
-    head = ["agent", "cases", "worst", "mean", "recommended in 0.2.0", "ahead of it in"]
-    return tables.markdown(head, table, "---:")
+def summary(information: str, names: dict[str, str] | None = None) -> str:
+    """The agents that are run in every case, the best mean first."""
+    found = scores(information)
+    ours = found[OURS]
+    whole = {agent: own for agent, own in found.items() if len(own) == len(ours)}
+    cells = []
+    for agent, own in sorted(whole.items(), key=lambda item: over_cases(item[1])[0]):
+        if names is not None and agent not in names:
+            continue
+        worst = max(own.values(), key=lambda values: float(np.mean(values)))
+        better = sum(ahead(own[case], ours[case]) for case in ours)
+        worse = sum(ahead(ours[case], own[case]) for case in ours)
+        told = ("", "") if agent == OURS else (str(better), str(worse))
+        name = agent if names is None else names[agent]
+        cells.append([name, shown(*over_cases(own)), shown(*interval(worst)), *told])
+    head = ["agent", "mean", "worst case", "cases ahead of ours", "cases behind ours"]
+    return tables.markdown(head, cells, "---:")
 
 
 def behind() -> str:
     """Where the recommended agent is behind another one, and behind which."""
-    every = scores()
     texts = []
-    for case, ours in every[OURS].items():
-        rivals = {agent: own[case] for agent, own in every.items() if case in own}
-        first = min(rivals, key=lambda agent: rivals[agent])
-        if rivals[first] < ours - NEAR:
-            texts.append(f"{case} ({number(ours)} against {number(rivals[first])} of {first})")
-    return "; ".join(texts) + "."
+    for information in ("bandit", "full"):
+        found = scores(information)
+        for case, ours in found[OURS].items():
+            rivals = {a: own[case] for a, own in found.items() if case in own and a != OURS}
+            first = min(rivals, key=lambda agent: float(np.mean(rivals[agent])))
+            if ahead(rivals[first], ours):
+                pair = f"{shown(*interval(ours))} against {shown(*interval(rivals[first]))}"
+                texts.append(f"{case} ({pair} of {first})")
+    return "; ".join(texts) + "." if texts else "none."
 
 
-def by_case(found: Scores) -> str:
-    """Scores by case."""
-    cases = list(found[OURS])
-    table = [[case, *_starred([own.get(case) for own in found.values()])] for case in cases]
-    for name, summed in (("worst", max), ("mean", mean)):
-        whole = [own if len(own) == len(cases) else {} for own in found.values()]
-        table.append([name, *_starred([summed(own.values()) if own else None for own in whole])])
-    return tables.markdown(["case", *found], table, "---:")
+def by_case(information: str) -> str:
+    """Scores by case; the least mean of a row is marked."""
+    found = scores(information)
+    cells = []
+    for case in found[OURS]:
+        means = {a: float(np.mean(own[case])) for a, own in found.items() if case in own}
+        least = min(means.values())
+        row = [case]
+        for agent, own in found.items():
+            text = shown(*interval(own[case])) if case in own else ""
+            row.append(f"{text}\\*" if means.get(agent) == least else text)
+        cells.append(row)
+    return tables.markdown(["case", *found], cells, "---:")
 
 
-def _starred(row: list[float | None]) -> list[str]:
-    shown = ["" if value is None else number(value) for value in row]
-    least = min((float(text) for text in shown if text), default=None)
-    return [f"{text}\\*" if text and float(text) == least else text for text in shown]
+def draw() -> None:
+    """The share of cases with at most a score, by agent, in the cases with bandit feedback."""
+    found = scores("bandit")
+    whole = {agent: own for agent, own in found.items() if len(own) == len(found[OURS])}
+    at = np.linspace(-1.0, 1.2, 400)
+    figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
+    for agent, own in sorted(whole.items(), key=lambda item: over_cases(item[1])[0]):
+        means = np.array([np.mean(values) for values in own.values()])
+        share = (means[:, None] <= at).mean(axis=0)
+        label = f"{agent} ({over_cases(own)[0]:.2f})"
+        axes.plot(at, share, label=label, linewidth=2.6 if agent == OURS else 1.3)
+    axes.set(xlabel="score (0: best fixed policy, 1: uniform play)", ylabel="share of cases")
+    axes.set(xlim=(at[0], at[-1]), ylim=(0.0, 1.02))
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize=9)
+    figure.savefig(FIGURE, dpi=160)
+    plt.close(figure)
 
 
-def mean(values: object) -> float:
-    """The mean of some numbers."""
-    listed = list(values)  # type: ignore[call-overload]
-    return sum(listed) / len(listed)
+NAMES = {
+    OURS: OURS,
+    "PSRL, forget 0.999": "posterior sampling, forgetting (0.999)",
+    "PSRL": "posterior sampling",
+    "UCBVI of 20 lines": "UCBVI, ties at random (20 lines)",
+    "UCBVI, bonus 0.3": "UCBVI, Hoeffding bonus",
+    "Lazy UCBVI": "lazy UCBVI",
+    "Q-learning": "Q-learning",
+}
+"""The agents in the table of the README, and their names there."""
 
 
 def text() -> str:
     """The page with its tables made anew."""
     made = {
-        "summary": summary(),
+        "summary": summary("bandit"),
+        "summary, full information": summary("full"),
         "behind": behind(),
-        "by case": by_case(scores()),
-        "others": others(),
-        "earlier": by_case(scores(EARLIER)),
+        "by case": by_case("bandit"),
+        "by case, full information": by_case("full"),
     }
     return tables.renewed(PAGE, made)
 
 
+def readme() -> str:
+    """The README with its table made anew."""
+    return tables.renewed(README, {"suite": summary("bandit", NAMES)})
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        gather(Path(sys.argv[1]))
+        gather([Path(name) for name in sys.argv[1:]])
     draw()
     PAGE.write_text(text(), encoding="utf-8")
+    README.write_text(readme(), encoding="utf-8")

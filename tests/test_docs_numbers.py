@@ -4,7 +4,6 @@ Numbers from a file in the repository or from one fixed seed are compared to the
 shown; those of the paper's grid have generous margins.
 """
 
-import csv
 import math
 import re
 from pathlib import Path
@@ -71,45 +70,6 @@ def page(name):
 
 def words(name):
     return " ".join(page(name).split())
-
-
-def suite_scores():
-    """The committed scores by agent and case, and the smallest number of seeds by agent."""
-    found, seeds = {}, {}
-    with (ROOT / "docs" / "suite.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            found.setdefault(row["agent"], {})[row["case"]] = float(row["score"])
-            seeds[row["agent"]] = min(int(row["seeds"]), seeds.get(row["agent"], 99))
-    return found, seeds
-
-
-README_NAMES = {
-    "recommended": "recommended",
-    "posterior sampling, forgetting (0.999)": "PSRL, forget 0.999",
-    "posterior sampling": "PSRL",
-    "UCBVI": "UCBVI, bonus 0.3",
-    "lazy UCBVI": "Lazy UCBVI",
-    "Q-learning": "Q-learning",
-}
-
-
-def test_the_table_of_the_readme_is_that_of_the_scores():
-    every, seeds = suite_scores()
-    cases = list(every["recommended"])
-    assert (len(every), len(cases)) == (8, 43)
-    best = {case: min(own[case] for own in every.values() if case in own) for case in cases}
-    rows = re.findall(
-        r"^\| (.+?) \| (\d+) \| (-?[\d.]+) \| (-?[\d.]+) \| (\d+) of 43 \|$",
-        page("README.md"),
-        re.M,
-    )
-    assert [row[0] for row in rows] == list(README_NAMES)
-    for name, many, worst, mean, near in rows:
-        own = every[README_NAMES[name]]
-        assert int(many) == seeds[README_NAMES[name]]
-        assert float(worst) == pytest.approx(max(own.values()), abs=0.00501)
-        assert float(mean) == pytest.approx(sum(own.values()) / 43, abs=0.00501)
-        assert int(near) == sum(own[case] <= best[case] + 0.02 for case in cases)
 
 
 def practice_tables():

@@ -7,6 +7,7 @@ from benchmarks.rivals.actor_critic import ActorCritic
 from benchmarks.rivals.delay_em import DelayEM
 from benchmarks.rivals.dilated_bonus import DilatedBonus
 from benchmarks.rivals.exp3 import Exp3
+from benchmarks.rivals.follow_the_leader import FollowTheLeader
 from benchmarks.rivals.otf_lin_ucb import OTFLinUCB
 from benchmarks.rivals.poold import Poold
 from benchmarks.rivals.q_learning import QLearning
@@ -20,6 +21,7 @@ from belated.config.agents import from_constructor
 actor_critic = from_constructor(ActorCritic)
 dilated_bonus = from_constructor(DilatedBonus)
 exp3 = from_constructor(Exp3)
+follow_the_leader = from_constructor(FollowTheLeader)
 poold = from_constructor(Poold)
 q_learning = from_constructor(QLearning)
 ucb1 = from_constructor(UCB1)
@@ -37,6 +39,7 @@ __all__ = [
     "DelayEM",
     "DilatedBonus",
     "Exp3",
+    "FollowTheLeader",
     "OTFLinUCB",
     "Poold",
     "QLearning",

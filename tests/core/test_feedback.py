@@ -164,6 +164,21 @@ def test_a_time_from_the_second_call_on_loses_nothing():
     assert agent.diagnostics()["used"] == 1
 
 
+def test_a_copy_that_refuses_a_time_loses_nothing():
+    agent = bl.wrappers.Parallel(lambda: bl.LinearSampler(bl.Choice(actions=2)), 1)
+    batch = [bl.Reward(agent.decide().number, 1.0) for _ in range(2)]
+    with pytest.raises(ValueError, match="now must be None in all calls"):
+        agent.observe(batch, now=3.0)
+    agent.observe(batch)
+    with pytest.raises(bl.FeedbackError, match=r"1\.0 before, got 2\.0"):
+        agent.observe([bl.Reward(0, 2.0)])  # the first ones were taken
+
+
+def test_names_that_are_no_list_are_refused():
+    with pytest.raises(ValueError, match="names must be a list of names, got 5"):
+        bl.LinearSampler(bl.Choice(actions=2)).change(names=5)
+
+
 def test_what_is_no_number_of_an_episode_is_named():
     agent = bl.ThompsonSampling(bl.Problem(states=1, actions=2, horizon=1))
     with pytest.raises(ValueError, match=r"episode must be a whole number, got \[\]"):

@@ -216,11 +216,20 @@ def page():
 
 def test_the_tables_of_the_page_are_made_of_the_scores(page):
     assert page.text() == PAGE.read_text(encoding="utf-8")
-    strongest, whole = named("benchmarks.suite:suite_strongest"), named("benchmarks.suite:suite")
-    assert _pairs(page.scores()) == {(task.case, task.learner) for task in strongest.tasks()}
-    earlier = _pairs(page.scores(page.EARLIER))
-    assert earlier < {(task.case, task.learner) for task in whole.tasks()}
-    assert {agent for _, agent in earlier} == {learner.name for learner in whole.agents}
+    assert page.readme() == page.README.read_text(encoding="utf-8")
+    strongest = named("benchmarks.suite:suite_strongest")
+    found = _pairs(page.scores("bandit")) | _pairs(page.scores("full"))
+    assert found == {(task.case, task.learner) for task in strongest.tasks()}
+    every = [*page.scores("bandit").values(), *page.scores("full").values()]
+    assert {len(values) for own in every for values in own.values()} == {strongest.seeds}
+
+
+def test_an_interval_decides_the_digits_and_who_is_ahead(page):
+    assert page.interval([1.0, 2.0, 3.0]) == pytest.approx((2.0, 2.4841), abs=1e-4)  # t: 4.3027
+    assert page.shown(0.123, 0.04) == "0.12 ± 0.04"
+    assert page.shown(-0.46, 0.21) == "-0.5 ± 0.2"
+    assert page.ahead([0.1, 0.2, 0.3], [0.2, 0.3, 0.41])
+    assert not page.ahead([0.1, 0.2, 0.3], [0.2, 0.1, 0.5])
 
 
 def _pairs(scores):
@@ -240,7 +249,9 @@ def test_a_score_measured_again(page):
             made = agent_of(whole, whole.learner(agent), world, delays, case, seed)
             run = bl.simulate(world, made, delays=delays, episodes=scene.episodes, seed=seed)
             found.append(run.score_on_means)
-        assert np.mean(found) == pytest.approx(page.scores()[agent][case], abs=0.05)
+        assert np.mean(found) == pytest.approx(
+            np.mean(page.scores("bandit")[agent][case]), abs=0.05
+        )
 
 
 def shown(made):
@@ -281,7 +292,7 @@ def test_agents_of_later_papers_are_run_where_they_apply():
     whole = named("benchmarks.suite:suite")
     arms = [case for case in whole.case_names() if "arms" in case]
     assert whole.cases_of("Zimmert-Seldin") == arms
-    for learner in whole.agents[len(suite.AGENTS) :]:
+    for learner in whole.agents[len(suite.agents(whole.cases)) :]:
         cases = set(whole.cases_of(learner.name))
         assert cases.issuperset(set(arms) - set(suite.SEEN))
         assert learner.name == "Zimmert-Seldin" or "noise" in cases
@@ -297,18 +308,16 @@ def test_agents_of_later_papers_are_run_where_they_apply():
 @pytest.mark.parametrize(
     "agent", [learner.name for learner in named("benchmarks.suite:suite").agents]
 )
-def test_every_agent_runs_in_both_kinds_of_cases(agent):
+def test_every_agent_runs_where_it_sees_what_it_uses(agent):
     whole = named("benchmarks.suite:suite")
     learner = whole.learner(agent)
     cases = whole.cases_of(agent)
-    full = next(name for name in reversed(cases) if name.startswith("full"))
-    for name in (cases[0], full):
+    for name in {cases[0], cases[-1]}:
         scene = dataclasses.replace(whole.scene(name), episodes=15)
         world = world_of(scene)
         delays = delays_of(scene, world, 0)
         made = agent_of(whole, learner, world, delays, name)
-        rival = learner.agent.kind != "recommended"
-        assert made.information == ("bandit" if rival or name == cases[0] else "full")
+        assert made.information == ("full" if name.startswith("full") else "bandit")
         assert np.isfinite(bl.simulate(world, made, delays=delays, episodes=15).values).all()
 
 

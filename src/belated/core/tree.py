@@ -22,7 +22,7 @@ import types
 import typing
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
@@ -171,8 +171,12 @@ def _name_of(cls: type) -> str:
 
 
 def freeze(item: Any) -> Tree:
-    """An object as a tree, which later changes of the object do not change."""
-    return _tree(item, argument=False)
+    """An object as a tree, which later changes of the object do not change.
+
+    An object that threads share has a `lock`, which is held meanwhile.
+    """
+    with getattr(item, "lock", nullcontext()):
+        return _tree(item, argument=False)
 
 
 def _tree(item: Any, *, argument: bool) -> Tree:

@@ -104,16 +104,18 @@ def outcomes(
 
 def _each(parallel: joblib.Parallel, calls: Iterator[Any]) -> Iterator[Attempt]:
     """The results one by one; if the caller stops early, calls under way are cancelled."""
-    with _interrupts_blocked():
-        found = parallel(calls)
+    found: Any = None
     try:
+        with _interrupts_deferred():
+            found = parallel(calls)
         # `yield from` would close it outside of the block below
         for outcome in found:  # noqa: UP028
             yield outcome
     finally:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # joblib warns of calls that are cancelled
-            found.close()
+            if found is not None:
+                found.close()
 
 
 def _given(
@@ -157,18 +159,29 @@ def _end_with(parent: int) -> None:
 
 
 @contextlib.contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Processes started inside ignore Ctrl-C; they end when this process does."""
-    if not hasattr(signal, "pthread_sigmask"):
+def _interrupts_deferred() -> Iterator[None]:
+    """Handle Ctrl-C after the block. Processes started inside ignore it; they end with this one.
+
+    Blocking the signal in this thread is not enough: another thread may receive it, and Python
+    would still run its handler here, while a worker is half started.
+    """
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
     for tracker in (resource_tracker, loky_tracker):
         tracker.ensure_running()  # started inside the block below, it would unblock the signal
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    came: list[int] = []
+    usual = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    blocks = hasattr(signal, "pthread_sigmask")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if blocks else set()
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if blocks:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, usual)
+        for number in came:
+            signal.raise_signal(number)
 
 
 @contextlib.contextmanager

@@ -631,6 +631,8 @@ class LinearSampler:
         """
         problem = self._problem
         if names is not None:
+            if not isinstance(names, Sequence) or isinstance(names, str):
+                raise ValueError(f"names must be a list of names, got {checks.show(names)}")
             problem = problem.with_actions(list(names))
             if problem.actions != self._problem.actions:
                 raise ValueError(f"names must be {self._models}, got {len(names)}")

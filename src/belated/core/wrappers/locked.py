@@ -27,6 +27,9 @@ class Locked(WrapperBase):
     Args:
         agent: the agent inside.
 
+    Attributes:
+        lock: held during every call, and while the agent is saved.
+
     Example:
         >>> world = bl.environments.random_mdp(states=3, actions=2, horizon=4)
         >>> inside = bl.DelayedOPPO(world.problem, transitions=world.mdp.transitions)
@@ -41,53 +44,53 @@ class Locked(WrapperBase):
 
     def __init__(self, agent: Agent) -> None:
         self._hold(agent, fresh=False)
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
 
     @property
     def begun(self) -> int:
         """How many episodes have begun."""
-        with self._lock:
+        with self.lock:
             return self.agent.begun
 
     def open_episodes(self) -> list[int]:
         """The episodes of which feedback can still be taken, oldest first."""
-        with self._lock:
+        with self.lock:
             return self.agent.open_episodes()
 
     def is_open(self, number: int) -> bool:
         """Whether feedback of this episode can still be taken."""
-        with self._lock:
+        with self.lock:
             return self.agent.is_open(number)
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode: its number and a copy of the policy (H, S, A) to play in it."""
-        with self._lock:
+        with self.lock:
             return self.agent.begin_episode(now)
 
     def decide(self, *given: Any, **keywords: Any) -> Decision:
         """Call `decide` of the agent inside, if its problem has one step."""
         decide = self._of_agent("decide", "an agent that decides")
-        with self._lock:
+        with self.lock:
             decided: Decision = decide(*given, **keywords)
             return decided
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Accept a whole batch, or raise `FeedbackError` and accept none of it."""
         batch = listed(records)  # outside of the lock: an iterator may wait for another thread
-        with self._lock:
+        with self.lock:
             self.agent.observe(batch, now)
 
     def take(self, records: Iterable[Any], now: float | None = None) -> Any:
         """Call `Inbox.take`, if the agent inside is an inbox."""
         take = self._of_agent("take", "an Inbox")
         batch = list(records) if isinstance(records, Iterable) else records
-        with self._lock:
+        with self.lock:
             return take(batch, now)
 
     def expire(self, now: float | None = None) -> Any:
         """Call `Inbox.expire`, if the agent inside is an inbox."""
         expire = self._of_agent("expire", "an Inbox")
-        with self._lock:
+        with self.lock:
             return expire(now)
 
     def _of_agent(self, name: str, such: str) -> Any:
@@ -98,19 +101,19 @@ class Locked(WrapperBase):
 
     def forget(self, episode: int) -> None:
         """Discard an episode."""
-        with self._lock:
+        with self.lock:
             self.agent.forget(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the agent inside."""
-        with self._lock:
+        with self.lock:
             return self.agent.diagnostics()
 
     def __reduce__(self) -> tuple[type[Self], tuple[Agent]]:
         """Pickle the agent inside; a lock belongs to its process."""
-        with self._lock:
+        with self.lock:
             return type(self), (self.agent,)
 
     def __deepcopy__(self, memo: object) -> Self:
-        with self._lock:
+        with self.lock:
             return type(self)(copy.deepcopy(self.agent))

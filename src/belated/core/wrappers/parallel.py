@@ -82,6 +82,9 @@ class Copied(Configured, Ledgered):
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Pass every record to the copy that played its episode."""
         checks.time(now)
+        if getattr(self.agents[0], "reads_delays", False):  # a copy may refuse the time
+            for agent in self.agents:
+                agent.observe((), now)
         _, entries = self._ledger.take(records)
         mail: dict[int, list[Any]] = {}
         for entry in entries:
