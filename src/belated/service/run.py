@@ -138,6 +138,7 @@ def serve(path: Path | None, port: int | None = None) -> int:
     """Run a server until a signal stops it. path: of the configuration, or the demonstration."""
     config = demonstration() if path is None else load(path)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # simulated customers ask often
     sys.setswitchinterval(SWITCH)
     gc.set_threshold(*COLLECT)
     settings = listener(config, config.port if port is None else port)
