@@ -136,6 +136,9 @@ def _backend(engine: str, jobs: int) -> Iterator[dict[str, Any]]:
     elif engine == "dask":
         yield {"backend": "dask", "scheduler_host": os.environ.get("DASK_SCHEDULER_ADDRESS")}
     else:
+        with _environment({"PYTHONWARNINGS": "ignore:resource_tracker"}):  # of what a stop leaves
+            for tracker in (resource_tracker, loky_tracker):
+                tracker.ensure_running()  # started later, they would unblock Ctrl-C
         try:
             yield {
                 "backend": "loky",
@@ -168,8 +171,6 @@ def _interrupts_deferred() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    for tracker in (resource_tracker, loky_tracker):
-        tracker.ensure_running()  # started inside the block below, it would unblock the signal
     came: list[int] = []
     usual = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
     blocks = hasattr(signal, "pthread_sigmask")
