@@ -43,3 +43,9 @@ def test_the_first_screen_shows_the_engineers_program():
     assert "silence=0.0" in BLOCKS[0]
     assert len(lines) <= 150
     assert len([line for line in BLOCKS[0].splitlines() if line]) <= 15
+
+
+def test_the_demo_shows_the_engineers_case_first():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    recipe = makefile.split("\ndemo:")[1].split("\n\n")[0]
+    assert 0 < recipe.index("examples/mailer.py") < recipe.index("belated run demo")
