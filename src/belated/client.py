@@ -16,8 +16,8 @@ sent, and is sent when the server can be reached. A record that the server refus
 there with the reason, so that nothing is lost and it does not block the records behind it. A buffer
 belongs to one learner of one server.
 
-Each call is a generator that yields what to send and how long to wait; `Client` and `AsyncClient`
-carry this out.
+The calls are written once, with `async`. `Client` runs them over connections that never wait for an
+event loop, so each of them ends in one step.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ import sqlite3
 import threading
 import time
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, overload
 from urllib.parse import quote
@@ -69,6 +68,7 @@ MOST_REDIRECTIONS = 5
 
 Record = Trajectory | Costs | StepCost | Mapping[str, Any]
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 Parameters = ParamSpec("Parameters")
 
 
@@ -104,38 +104,10 @@ class ServiceError(Exception):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class _Send:
-    """A request to send. request: the arguments for httpx."""
+class AsyncClient:
+    """`Client` with `async`: an asynchronous context manager with the same arguments."""
 
-    request: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Pause:
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    result: Any
-
-
-_Call = Generator[_Send | _Pause, Any, Result]
-
-
-def _next(call: _Call[Any], answer: Any = None) -> _Send | _Pause | _Done:
-    """The next step of a call, given the result of its previous step."""
-    try:
-        return call.send(answer)
-    except StopIteration as end:
-        return _Done(end.value)
-
-
-class _Calls(ABC):
-    """The requests of a client, without the transport; arguments as for `Client`."""
-
-    _Web: ClassVar[Callable[..., Any]]
+    _connections: ClassVar[Callable[..., Any]] = httpx.AsyncClient
 
     def __init__(
         self,
@@ -155,251 +127,22 @@ class _Calls(ABC):
                 "learner must be the name of one, 1 to 63 lower-case letters, digits and dashes, "
                 f"got {checks.show(learner)}"
             )
-        self._base = url.rstrip("/")
-        self._path = f"/v1/learners/{learner}"
+        self._base = f"{url.rstrip('/')}/v1/learners/{learner}"
         self._patience = checks.real("patience", patience, 0.0)
         self._timeout = checks.real("timeout", timeout, 0.0, above=True)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._web = self._Web(headers=headers, transport=transport)
-        self._buffer = None if buffer is None else Buffer(buffer, f"{self._base}{self._path}")
-        self._rng = random.Random()
+        self._web = self._connections(headers=headers, transport=transport)
+        self._buffer = None if buffer is None else Buffer(buffer, self._base)
 
-    async def _carry_out(self, call: _Call[Result]) -> Result:
-        """Carry out the steps of a call until it is done."""
-        with closing(call):
-            step = _next(call)
-            while not isinstance(step, _Done):
-                step = _next(call, await self._do(step))
-        return step.result  # type: ignore[no-any-return]
-
-    async def _do(self, step: _Send | _Pause) -> Any:
-        if isinstance(step, _Pause):
-            return await self._sleep(step.seconds)
-        try:
-            return await self._send(step.request)
-        except httpx.TransportError as error:
-            return error
-
-    @abstractmethod
-    async def _sleep(self, seconds: float) -> None: ...
-
-    @abstractmethod
-    async def _send(self, request: dict[str, Any]) -> Any: ...
-
-    def _exchange(
-        self, method: str, path: str, body: Any = None, patience: float | None = None
-    ) -> _Call[httpx.Response]:
-        """Send one request, and retry it until the answer is final."""
-        end = time.monotonic() + (self._patience if patience is None else patience)
-        pause, redirected = FIRST_PAUSE, 0
-        url = self._base + self._path + path
-        asked: dict[str, Any] = {"method": method, "timeout": self._timeout}
-        if body is not None:
-            text = body if isinstance(body, str) else json.dumps(body, allow_nan=False)
-            asked |= {"content": text.encode(), "headers": {"Content-Type": "application/json"}}
-        while True:
-            answer = yield _Send({"url": url, **asked})
-            wait = self._rng.uniform(0.5, 1.0) * pause
-            pause = min(2 * pause, LONGEST_PAUSE)
-            if isinstance(answer, httpx.Response):
-                if answer.status_code == 307 and redirected < MOST_REDIRECTIONS:
-                    redirected += 1
-                    url = _redirected(answer, url)
-                    continue
-                if answer.status_code not in AGAIN:
-                    return answer
-                why, status = _why(answer), answer.status_code
-                after = answer.headers.get("retry-after", "")
-                wait = max(wait, float(after)) if after.isdigit() else wait
-            else:
-                why, status = f"{type(answer).__name__}: {answer}", None
-            redirected, url = 0, self._base + self._path + path
-            if time.monotonic() + wait > end:
-                raise ServiceError(why, status)
-            yield _Pause(wait)
-
-    def _asked(self, method: str, path: str, body: Any = None) -> _Call[httpx.Response]:
-        """The same, but an answer other than success raises `ServiceError`."""
-        answer = yield from self._exchange(method, path, body)
-        if answer.status_code >= 300:
-            raise ServiceError(_why(answer), answer.status_code)
-        return answer
-
-    def _begin(self, key: str | None) -> _Call[int]:
-        given = {"key": uuid.uuid4().hex if key is None else key}
-        answer = yield from self._asked("POST", "/episodes", given)
-        return int(answer.json()["episode"])
-
-    def _decide(self, episode: int, step: int, state: int) -> _Call[tuple[int, float]]:
-        body = {"episode": int(episode), "step": int(step), "state": int(state)}
-        told = (yield from self._asked("POST", "/decide", body)).json()
-        return int(told["action"]), float(told["probability"])
-
-    def _decide_or_choose(
-        self, episode: int | None, step: int | None, asked: Mapping[str, Any]
-    ) -> _Call[tuple[int, float] | ServedDecision]:
-        """A decision at a step of an episode, or in a new episode of one step."""
-        if episode is None:
-            return (yield from self._choose_one(asked))
-        where = _given("step", step), _given("state", asked["state"])
-        return (yield from self._decide(episode, *where))
-
-    def _choose(self, asked: Iterable[Mapping[str, Any]]) -> _Call[list[ServedDecision]]:
-        bodies = [_asked_for(one) for one in asked]
-        found: list[Any] = []
-        for some in _portions(bodies):
-            body = _dumped("a decision", {"decisions": some})
-            answer = yield from self._asked("POST", "/decide/batch", body)
-            found += answer.json()["decisions"]
-        return [_decision(told, body["key"]) for told, body in zip(found, bodies, strict=True)]
-
-    def _choose_one(self, asked: Mapping[str, Any]) -> _Call[ServedDecision]:
-        body = _asked_for(asked)
-        answer = yield from self._asked("POST", "/decide", _dumped("a decision", body))
-        return _decision(answer.json(), body["key"])
-
-    def _policy(self, episode: int) -> _Call[Floats]:
-        path = f"/episodes/{int(episode)}/policy?format=npy"
-        answer = yield from self._asked("GET", path)
-        policy: Floats = np.load(io.BytesIO(answer.content), allow_pickle=False)
-        return policy
-
-    def _feedback(self, records: Iterable[Record]) -> _Call[list[dict[str, Any]] | None]:
-        texts = [_text(record) for record in records]  # raises before anything is sent
-        if self._buffer is None:
-            outcomes = []
-            for some in _portions(texts):
-                outcomes += yield from self._batch(some, self._patience)
-            if not texts:
-                yield from self._batch([], self._patience)
-            return outcomes
-        own = self._buffer.add(texts)
-        try:
-            yield from self._flush(0.0)
-            if not texts:
-                return (yield from self._batch([], 0.0))
-            return (yield from self._deliver(list(zip(own, texts, strict=True)), 0.0))
-        except ServiceError as error:
-            if error.status is None or error.status in AGAIN:
-                return None
-            raise
-        finally:
-            self._buffer.release(own)
-
-    def _flush(self, patience: float | None = None) -> _Call[list[dict[str, Any]]]:
-        """Send the records that no other call is sending."""
-        outcomes: list[dict[str, Any]] = []
-        while self._buffer is not None and (found := self._buffer.claim(BATCH)):
-            try:
-                outcomes += yield from self._deliver(found, patience)
-            finally:
-                self._buffer.release([number for number, _ in found])
-        return outcomes
-
-    def _deliver(
-        self, rows: Sequence[tuple[int, str]], patience: float | None
-    ) -> _Call[list[dict[str, Any]]]:
-        """Send records of the buffer, and remove those delivered or undeliverable."""
-        outcomes: list[dict[str, Any]] = []
-        for some in _portions(rows):
-            told = yield from self._batch([text for _, text in some], patience, alone=True)
-            assert self._buffer is not None
-            for (number, _), outcome in zip(some, told, strict=True):
-                if outcome["outcome"] in REFUSED:
-                    self._buffer.set_aside(number, outcome["why"])
-            self._buffer.remove([number for number, _ in some])
-            outcomes += told
-        return outcomes
-
-    def _batch(
-        self, texts: Sequence[str], patience: float | None, *, alone: bool = False
-    ) -> _Call[list[dict[str, Any]]]:
-        """The outcomes of a batch. alone: whether to split a batch that is refused as a whole."""
-        body = f'{{"records": [{", ".join(texts)}]}}'
-        answer = yield from self._exchange("POST", "/feedback/batch", body, patience)
-        if len(texts) > 1 and (
-            answer.status_code == 413 or (alone and answer.status_code in NEVER)
-        ):  # the batch is too large for this server, or contains a bad record
-            half = len(texts) // 2
-            first = yield from self._batch(texts[:half], patience, alone=alone)
-            return first + (yield from self._batch(texts[half:], patience, alone=alone))
-        if alone and len(texts) == 1 and answer.status_code in NEVER:
-            status = answer.status_code
-            return [{"outcome": UNDELIVERABLE, "status": status, "why": _why(answer)}]
-        if answer.status_code >= 300:
-            raise ServiceError(_why(answer), answer.status_code)
-        found: list[dict[str, Any]] = answer.json()["outcomes"]
-        return found
-
-    def _forget(self, episode: int) -> _Call[dict[str, Any]]:
-        return (yield from self._told("DELETE", f"/episodes/{int(episode)}"))
-
-    def _told(self, method: str, path: str, body: Any = None) -> _Call[dict[str, Any]]:
-        """The JSON of an answer."""
-        told: dict[str, Any] = (yield from self._asked(method, path, body)).json()
-        return told
-
-    def _status(self) -> _Call[dict[str, Any]]:
-        return self._told("GET", "")
-
-    def _report(self) -> _Call[dict[str, Any]]:
-        return self._told("GET", "/report")
-
-    def _add_action(self, name: str | None) -> _Call[dict[str, Any]]:
-        return self._told("POST", "/actions", {"name": name})
-
-    def _retire(self, action: int | str) -> _Call[dict[str, Any]]:
-        return self._told("DELETE", f"/actions/{quote(str(action), safe='')}")
-
-    @property
-    def undelivered(self) -> int:
-        """The number of records in the buffer that are not sent yet."""
-        return 0 if self._buffer is None else len(self._buffer)
-
-    @property
-    def set_aside(self) -> list[tuple[dict[str, Any], str]]:
-        """The records that the server has refused, and why; they stay in the buffer."""
-        return [] if self._buffer is None else self._buffer.refused()
-
-
-class Client(_Calls):
-    """A client without `async`; a context manager.
-
-    Args:
-        url: the address of the server.
-        learner: the name of the learner there.
-        token: the token, if the server needs one.
-        patience: seconds after which a request that keeps failing is given up.
-        timeout: seconds that one attempt may take.
-        buffer: a file for feedback that is not delivered; None: feedback is only retried, like
-            other requests.
-        transport: a transport of httpx, such as one with your own certificate; None: the default.
-    """
-
-    _Web = httpx.Client
-
-    def _run(self, call: _Call[Result]) -> Result:
-        """Carry out a call. The coroutine never waits for an event loop, so one `send` runs it."""
-        try:
-            self._carry_out(call).send(None)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        raise AssertionError("a client without async must not wait for an event loop")
-
-    async def _sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-    async def _send(self, request: dict[str, Any]) -> Any:
-        return self._web.request(**request)
-
-    def begin(self, key: str | None = None) -> int:
+    async def begin(self, key: str | None = None) -> int:
         """Begin an episode and return its number; a known key returns the same episode again."""
-        return self._run(self._begin(key))
+        given = {"key": uuid.uuid4().hex if key is None else key}
+        return int((await self._told("POST", "/episodes", given))["episode"])
 
     @overload
-    def decide(self, episode: int, step: int, state: int) -> tuple[int, float]: ...
+    async def decide(self, episode: int, step: int, state: int) -> tuple[int, float]: ...
     @overload
-    def decide(
+    async def decide(
         self,
         *,
         state: int | None = ...,
@@ -407,7 +150,7 @@ class Client(_Calls):
         among: Any = ...,
         key: str | None = ...,
     ) -> ServedDecision: ...
-    def decide(
+    async def decide(
         self,
         episode: int | None = None,
         step: int | None = None,
@@ -430,110 +173,94 @@ class Client(_Calls):
         Returns:
             Action and probability, the same if repeated; a `ServedDecision` in a new episode.
         """
-        asked = {"state": state, "features": features, "among": among, "key": key}
-        return self._run(self._decide_or_choose(episode, step, asked))
+        if episode is None and step is None:
+            asked = {"state": state, "features": features, "among": among, "key": key}
+            body = _asked_for(asked)
+            return _decision(await self._told("POST", "/decide", body), body["key"])
+        where = {"episode": episode, "step": step, "state": state}
+        for name, value in where.items():
+            if value is None:
+                raise ValueError(f"{name} must be given for a step of an episode, got None")
+        told = await self._told("POST", "/decide", where)
+        return int(told["action"]), float(told["probability"])
 
-    def decide_many(self, asked: Iterable[Mapping[str, Any]]) -> list[ServedDecision]:
+    async def decide_many(self, asked: Iterable[Mapping[str, Any]]) -> list[ServedDecision]:
         """Make many decisions: each item holds keyword arguments of `decide`.
 
         Up to 500 decisions are one request, in which all are made or none.
         """
-        return self._run(self._choose(asked))
+        bodies = [_asked_for(one) for one in asked]
+        found: list[Any] = []
+        for some in _portions(bodies):
+            told = await self._told("POST", "/decide/batch", {"decisions": some})
+            found += told["decisions"]
+        return [_decision(told, body["key"]) for told, body in zip(found, bodies, strict=True)]
 
-    def policy(self, episode: int) -> Floats:
+    async def policy(self, episode: int) -> Floats:
         """The policy (H, S, A) of an open episode."""
-        return self._run(self._policy(episode))
+        answer = await self._asked("GET", f"/episodes/{int(episode)}/policy?format=npy")
+        policy: Floats = np.load(io.BytesIO(answer.content), allow_pickle=False)
+        return policy
 
-    def feedback(self, records: Iterable[Record]) -> list[dict[str, Any]] | None:
+    async def feedback(self, records: Iterable[Record]) -> list[dict[str, Any]] | None:
         """Send records and return one outcome each; None: they wait in the buffer.
 
         Without records, the learner hears that nothing has arrived until now. With a buffer, a
         record that is invalid, unknown or in conflict is set aside there, and so is one that the
         server does not read because of its size ("undeliverable").
         """
-        return self._run(self._feedback(records))
+        texts = [_text(record) for record in records]  # raises before anything is sent
+        if self._buffer is None or not texts:
+            patience = self._patience if self._buffer is None else 0.0
+            told = [await self._batch(some, patience) for some in _portions(texts) or [[]]]
+            return [outcome for some in told for outcome in some]
+        own = self._buffer.add(texts)
+        try:
+            await self._flush(self._buffer, 0.0)
+            return await self._deliver(self._buffer, list(zip(own, texts, strict=True)), 0.0)
+        except ServiceError as error:
+            if error.status is None or error.status in AGAIN:
+                return None
+            raise
+        finally:
+            self._buffer.release(own)
 
-    def flush(self) -> list[dict[str, Any]]:
+    async def flush(self) -> list[dict[str, Any]]:
         """Send the records in the buffer."""
-        return self._run(self._flush())
+        return [] if self._buffer is None else await self._flush(self._buffer, self._patience)
 
-    def forget(self, episode: int) -> dict[str, Any]:
+    async def forget(self, episode: int) -> dict[str, Any]:
         """Discard an episode."""
-        return self._run(self._forget(episode))
+        return await self._told("DELETE", f"/episodes/{int(episode)}")
 
-    def status(self) -> dict[str, Any]:
+    async def status(self) -> dict[str, Any]:
         """The status of the learner."""
-        return self._run(self._status())
+        return await self._told("GET", "")
 
-    def report(self) -> dict[str, Any]:
+    async def report(self) -> dict[str, Any]:
         """The leading action, outcomes per day, delays, and warnings as text."""
-        return self._run(self._report())
+        return await self._told("GET", "/report")
 
-    def add_action(self, name: str | None = None) -> dict[str, Any]:
+    async def add_action(self, name: str | None = None) -> dict[str, Any]:
         """Add an action to the learner, by its name where actions have names."""
-        return self._run(self._add_action(name))
+        return await self._told("POST", "/actions", {"name": name})
 
-    def retire(self, action: int | str) -> dict[str, Any]:
+    async def retire(self, action: int | str) -> dict[str, Any]:
         """Stop playing an action."""
-        return self._run(self._retire(action))
+        return await self._told("DELETE", f"/actions/{quote(str(action), safe='')}")
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._web.close()
-        if self._buffer is not None:
-            self._buffer.close()
+    @property
+    def undelivered(self) -> int:
+        """The number of records in the buffer that are not sent yet."""
+        return 0 if self._buffer is None else len(self._buffer)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-
-def _awaited(
-    method: Callable[Concatenate[Client, Parameters], Result],
-) -> Callable[Concatenate[AsyncClient, Parameters], Coroutine[Any, Any, Result]]:
-    """A method of `Client` for `AsyncClient`, whose `_run` returns a coroutine to await."""
-    call: Any = method
-
-    @functools.wraps(method)
-    async def awaited(
-        self: AsyncClient, /, *args: Parameters.args, **kwargs: Parameters.kwargs
-    ) -> Result:
-        result: Result = await call(self, *args, **kwargs)
-        return result
-
-    return awaited
-
-
-class AsyncClient(_Calls):
-    """`Client` with `async`: an asynchronous context manager with the same arguments."""
-
-    _Web = httpx.AsyncClient
-
-    async def _run(self, call: _Call[Result]) -> Result:
-        return await self._carry_out(call)
-
-    async def _sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-    async def _send(self, request: dict[str, Any]) -> Any:
-        return await self._web.request(**request)
-
-    begin = _awaited(Client.begin)
-    decide = _awaited(Client.decide)
-    decide_many = _awaited(Client.decide_many)
-    policy = _awaited(Client.policy)
-    feedback = _awaited(Client.feedback)
-    flush = _awaited(Client.flush)
-    forget = _awaited(Client.forget)
-    status = _awaited(Client.status)
-    report = _awaited(Client.report)
-    add_action = _awaited(Client.add_action)
-    retire = _awaited(Client.retire)
+    @property
+    def set_aside(self) -> list[tuple[dict[str, Any], str]]:
+        """The records that the server has refused, and why; they stay in the buffer."""
+        return [] if self._buffer is None else self._buffer.refused()
 
     async def close(self) -> None:
-        """See `Client`."""
+        """Close the connections."""
         await self._web.aclose()
         if self._buffer is not None:
             self._buffer.close()
@@ -543,6 +270,196 @@ class AsyncClient(_Calls):
 
     async def __aexit__(self, *error: object) -> None:
         await self.close()
+
+    # Requests.
+
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def _exchange(
+        self, method: str, path: str, body: Any = None, patience: float | None = None
+    ) -> httpx.Response:
+        """Send one request, and retry it until the answer is final."""
+        end = time.monotonic() + (self._patience if patience is None else patience)
+        pause, redirected, url = FIRST_PAUSE, 0, self._base + path
+        asked: dict[str, Any] = {"method": method, "timeout": self._timeout}
+        if body is not None:
+            text = body if isinstance(body, str) else _dumped("a decision", body)
+            asked |= {"content": text.encode(), "headers": {"Content-Type": "application/json"}}
+        while True:
+            wait = random.uniform(0.5, 1.0) * pause
+            try:
+                answer: httpx.Response = await self._web.request(url=url, **asked)
+            except httpx.TransportError as error:
+                refused = ServiceError(f"{type(error).__name__}: {error}")
+            else:
+                if answer.status_code == 307 and redirected < MOST_REDIRECTIONS:
+                    redirected, url = redirected + 1, _redirected(answer, url)
+                    continue
+                if answer.status_code not in AGAIN:
+                    return answer
+                refused = _refusal(answer)
+                after = answer.headers.get("retry-after", "")
+                wait = max(wait, float(after)) if after.isdigit() else wait
+            pause, redirected, url = min(2 * pause, LONGEST_PAUSE), 0, self._base + path
+            if time.monotonic() + wait > end:
+                raise refused
+            await self._sleep(wait)
+
+    async def _asked(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        """The same, but an answer other than success raises `ServiceError`."""
+        answer = await self._exchange(method, path, body)
+        if answer.status_code >= 300:
+            raise _refusal(answer)
+        return answer
+
+    async def _told(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        """The JSON of an answer."""
+        told: dict[str, Any] = (await self._asked(method, path, body)).json()
+        return told
+
+    async def _flush(self, buffer: Buffer, patience: float) -> list[dict[str, Any]]:
+        """Send the records that no other call is sending."""
+        outcomes: list[dict[str, Any]] = []
+        while found := buffer.claim(BATCH):
+            try:
+                outcomes += await self._deliver(buffer, found, patience)
+            finally:
+                buffer.release([number for number, _ in found])
+        return outcomes
+
+    async def _deliver(
+        self, buffer: Buffer, rows: Sequence[tuple[int, str]], patience: float
+    ) -> list[dict[str, Any]]:
+        """Send records of the buffer, and remove those delivered or undeliverable."""
+        outcomes: list[dict[str, Any]] = []
+        for some in _portions(rows):
+            told = await self._batch([text for _, text in some], patience, alone=True)
+            numbers = [number for number, _ in some]
+            refused = {
+                number: outcome["why"]
+                for number, outcome in zip(numbers, told, strict=True)
+                if outcome["outcome"] in REFUSED
+            }
+            buffer.settle(numbers, refused)
+            outcomes += told
+        return outcomes
+
+    async def _batch(
+        self, texts: Sequence[str], patience: float, *, alone: bool = False
+    ) -> list[dict[str, Any]]:
+        """The outcomes of a batch. alone: whether to split a batch that is refused as a whole."""
+        body = f'{{"records": [{", ".join(texts)}]}}'
+        answer = await self._exchange("POST", "/feedback/batch", body, patience)
+        status = answer.status_code
+        if len(texts) > 1 and (status == 413 or (alone and status in NEVER)):
+            half = len(texts) // 2  # too large for this server, or with a bad record
+            first = await self._batch(texts[:half], patience, alone=alone)
+            return first + await self._batch(texts[half:], patience, alone=alone)
+        if alone and len(texts) == 1 and status in NEVER:
+            return [{"outcome": UNDELIVERABLE, "status": status, "why": str(_refusal(answer))}]
+        if status >= 300:
+            raise _refusal(answer)
+        found: list[dict[str, Any]] = answer.json()["outcomes"]
+        return found
+
+
+class _BlockingConnections:
+    """`httpx.Client` in the form of `httpx.AsyncClient`."""
+
+    def __init__(self, **options: Any) -> None:
+        self._web = httpx.Client(**options)
+
+    async def request(self, **asked: Any) -> httpx.Response:
+        return self._web.request(**asked)
+
+    async def aclose(self) -> None:
+        self._web.close()
+
+
+class _Blocking(AsyncClient):
+    """A client whose calls never wait for an event loop."""
+
+    _connections = _BlockingConnections
+
+    async def _sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def _finished(
+    method: Callable[Concatenate[AsyncClient, Parameters], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[Client, Parameters], Result]:
+    """A method of `AsyncClient` for `Client`: it is finished when it returns."""
+
+    @functools.wraps(method)
+    def finished(self: Client, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        try:
+            method(self._calls, *args, **kwargs).send(None)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        raise AssertionError("a client without async must not wait for an event loop")
+
+    return finished
+
+
+class Client:
+    """A client without `async`; a context manager.
+
+    Args:
+        url: the address of the server.
+        learner: the name of the learner there.
+        token: the token, if the server needs one.
+        patience: seconds after which a request that keeps failing is given up.
+        timeout: seconds that one attempt may take.
+        buffer: a file for feedback that is not delivered; None: feedback is only retried, like
+            other requests.
+        transport: a transport of httpx, such as one with your own certificate; None: the default.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        learner: str,
+        *,
+        token: str | None = None,
+        patience: float = 30.0,
+        timeout: float = 10.0,
+        buffer: str | os.PathLike[str] | None = None,
+        transport: Any = None,
+    ) -> None:
+        self._calls = _Blocking(
+            url, learner, token=token, patience=patience, timeout=timeout, buffer=buffer,
+            transport=transport,
+        )  # fmt: skip
+
+    begin = _finished(AsyncClient.begin)
+    decide = _finished(AsyncClient.decide)
+    decide_many = _finished(AsyncClient.decide_many)
+    policy = _finished(AsyncClient.policy)
+    feedback = _finished(AsyncClient.feedback)
+    flush = _finished(AsyncClient.flush)
+    forget = _finished(AsyncClient.forget)
+    status = _finished(AsyncClient.status)
+    report = _finished(AsyncClient.report)
+    add_action = _finished(AsyncClient.add_action)
+    retire = _finished(AsyncClient.retire)
+    close = _finished(AsyncClient.close)
+
+    @property
+    def undelivered(self) -> int:
+        """The number of records in the buffer that are not sent yet."""
+        return self._calls.undelivered
+
+    @property
+    def set_aside(self) -> list[tuple[dict[str, Any], str]]:
+        """The records that the server has refused, and why; they stay in the buffer."""
+        return self._calls.set_aside
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 class Buffer:
@@ -564,33 +481,29 @@ class Buffer:
 
     def _open(self, owner: str) -> None:
         """Make the tables, and check whose records they have."""
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
-        self._db.execute(
+        self._db.executescript(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
             "CREATE TABLE IF NOT EXISTS records "
-            "(number INTEGER PRIMARY KEY AUTOINCREMENT, written TEXT NOT NULL)"
-        )
-        self._db.execute(
+            "(number INTEGER PRIMARY KEY AUTOINCREMENT, written TEXT NOT NULL);"
             "CREATE TABLE IF NOT EXISTS set_aside "
-            "(number INTEGER PRIMARY KEY, written TEXT NOT NULL, why TEXT NOT NULL)"
+            "(number INTEGER PRIMARY KEY, written TEXT NOT NULL, why TEXT NOT NULL);"
+            "CREATE TABLE IF NOT EXISTS owner (address TEXT PRIMARY KEY)"
         )
-        self._db.execute("CREATE TABLE IF NOT EXISTS owner (address TEXT PRIMARY KEY)")
         with self._transaction():
-            found = self._db.execute("SELECT address FROM owner").fetchone()
-            if found is None:
-                self._db.execute("INSERT INTO owner VALUES (?)", (owner,))
-            elif found[0] != owner:
-                raise ValueError(f"its records belong to {found[0]}, not to {owner}")
+            self._db.execute(
+                "INSERT INTO owner SELECT ? WHERE NOT EXISTS (SELECT 1 FROM owner)", (owner,)
+            )
+            (found,) = self._db.execute("SELECT address FROM owner").fetchone()
+        if found != owner:
+            raise ValueError(f"its records belong to {found}, not to {owner}")
 
     def add(self, texts: Sequence[str]) -> list[int]:
         """Append records and claim them; they are on disk when this returns."""
+        statement = "INSERT INTO records (written) VALUES (?) RETURNING number"
         with self._transaction():
-            numbers = [
-                self._db.execute("INSERT INTO records (written) VALUES (?)", (text,)).lastrowid
-                for text in texts
-            ]
-            self._claimed.update(numbers)  # type: ignore[arg-type]
-        return numbers  # type: ignore[return-value]
+            numbers = [self._db.execute(statement, (text,)).fetchone()[0] for text in texts]
+            self._claimed.update(numbers)
+        return numbers
 
     def claim(self, count: int) -> list[tuple[int, str]]:
         """Claim the oldest records that are not claimed; returns their numbers and texts."""
@@ -608,20 +521,15 @@ class Buffer:
         with self._lock:
             self._claimed.difference_update(numbers)
 
-    def remove(self, numbers: Iterable[int]) -> None:
-        """Remove records."""
+    def settle(self, numbers: Iterable[int], refused: Mapping[int, str]) -> None:
+        """Remove records, and set those aside that were refused, with the reasons."""
         with self._transaction():
-            self._db.executemany("DELETE FROM records WHERE number = ?", [(n,) for n in numbers])
-
-    def set_aside(self, number: int, why: str) -> None:
-        """Move a record to those that are set aside."""
-        with self._transaction():
-            self._db.execute(
+            self._db.executemany(
                 "INSERT OR REPLACE INTO set_aside "
                 "SELECT number, written, ? FROM records WHERE number = ?",
-                (why, number),
+                [(why, number) for number, why in refused.items()],
             )
-            self._db.execute("DELETE FROM records WHERE number = ?", (number,))
+            self._db.executemany("DELETE FROM records WHERE number = ?", [(n,) for n in numbers])
 
     def refused(self) -> list[tuple[dict[str, Any], str]]:
         """The records that were set aside, and why."""
@@ -650,16 +558,13 @@ class Buffer:
         self._db.close()
 
 
-Item = TypeVar("Item")
-
-
-def _portions(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+def _portions(items: Sequence[Item]) -> list[Sequence[Item]]:
     """The items in portions of at most one request."""
-    return (items[i : i + BATCH] for i in range(0, len(items), BATCH))
+    return [items[i : i + BATCH] for i in range(0, len(items), BATCH)]
 
 
 def _text(record: Record) -> str:
-    """A record as JSON; NumPy's numbers and arrays are written as numbers and lists."""
+    """A record as JSON."""
     given = record.to_json() if isinstance(record, Trajectory | Costs | StepCost) else record
     if not isinstance(given, Mapping):
         raise ValueError(f"a record must be a record or a mapping, got {checks.show(record)}")
@@ -675,12 +580,6 @@ def _asked_for(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"key": uuid.uuid4().hex, **body}
 
 
-def _given(name: str, value: int | None) -> int:
-    if value is None:
-        raise ValueError(f"{name} must be given beside an episode, got None")
-    return value
-
-
 def _decision(told: Mapping[str, Any], key: str) -> ServedDecision:
     names = ("action", "probability", "episode", "name", "created")
     return ServedDecision(key=key, **{name: told[name] for name in names if name in told})
@@ -689,18 +588,12 @@ def _decision(told: Mapping[str, Any], key: str) -> ServedDecision:
 def _dumped(what: str, value: Any) -> str:
     """A value as JSON; NumPy's numbers and arrays are written as numbers and lists."""
     try:
-        return json.dumps(value, allow_nan=False, default=_plain)
-    except (ValueError, TypeError, RecursionError) as error:
+        return json.dumps(value, allow_nan=False, default=lambda array: array.tolist())
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"{what} must have finite numbers, texts and lists only, got {checks.show(value)}: "
             f"{error}"
         ) from None
-
-
-def _plain(value: object) -> Any:
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} cannot be sent")
 
 
 def _redirected(answer: httpx.Response, url: str) -> str:
@@ -713,8 +606,8 @@ def _redirected(answer: httpx.Response, url: str) -> str:
     return str(found)
 
 
-def _why(answer: httpx.Response) -> str:
+def _refusal(answer: httpx.Response) -> ServiceError:
     try:
-        return str(answer.json()["why"])
+        return ServiceError(str(answer.json()["why"]), answer.status_code)
     except (ValueError, KeyError, TypeError):
-        return f"HTTP status {answer.status_code}"
+        return ServiceError(f"HTTP status {answer.status_code}", answer.status_code)
