@@ -11,7 +11,7 @@ import numpy as np
 from belated import saving
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.ledger import Ledger, Ledgered
+from belated.core.episodes import Ledger, Ledgered
 from belated.core.records import Episode, FeedbackError, altered
 from belated.core.tree import Configured
 
@@ -60,14 +60,11 @@ class Visits:
             raise FeedbackError(f"a record must be Paid, got {checks.show(record)}")
         try:
             checks.episode(record.episode)
-            self.check_fact(record.event, record.value, information)
+            checks.real("value", record.value, -np.inf)
+            if not isinstance(record.event, str):
+                raise ValueError(f"event must be a text, got {checks.show(record.event)}")
         except ValueError as error:
             raise FeedbackError(f"Paid of episode {record.episode}: {error}") from None
-
-    def check_fact(self, key, value, information):
-        if not isinstance(key, str):
-            raise ValueError(f"event must be a text, got {checks.show(key)}")
-        checks.real("value", value, -np.inf)
 
     def check_observation(self, observation, among=None):
         if np.shape(observation) != (self.features,) or not np.all(np.isfinite(observation)):
@@ -78,11 +75,8 @@ class Visits:
     def awaited(self, known, information, *, uses_paths):
         return [] if known else ["paid"]
 
-    def complete(self, record, known, information):
-        return record
-
-    def silent(self, episode, known, information, default):
-        return None if known else Paid(episode, default)
+    def assemble(self, episode, known, information, default=None):
+        return None if known or default is None else Paid(episode, default)
 
     def path(self, episode, notes):
         return None
@@ -90,7 +84,7 @@ class Visits:
     def example(self, episode, information, *, outcome):
         return Paid(episode, 0.0, "example") if outcome else None
 
-    def blank(self):
+    def example_observation(self):
         return [0.0] * self.features
 
     def read(self, value):

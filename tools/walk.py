@@ -20,7 +20,7 @@ import numpy as np
 import belated as bl
 
 PACKAGE = Path(bl.__file__).parent
-EPISODE, FEEDBACK = 18, 20
+EPISODE, FEEDBACK = 12, 20
 """The most files that a walk may run through."""
 
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.learner import Learner
-from belated.core.ledger import Open
+from belated.core.episodes import Learner, Open
 from belated.saving import register
 from belated.tabular.problem import Problem, check_arms
 from belated.tabular.zimmert_seldin import Weights

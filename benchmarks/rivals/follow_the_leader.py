@@ -13,8 +13,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.learner import Learner, generator
-from belated.core.ledger import Open
+from belated.core.episodes import Learner, Open, generator
 from belated.saving import register
 from belated.tabular.policies import greedy
 from belated.tabular.problem import Problem

@@ -19,7 +19,7 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.contract import Information
-from belated.core.ledger import Ledger, Ledgered
+from belated.core.episodes import Ledger, Ledgered
 from belated.core.records import Episode
 from belated.core.tree import call
 from belated.tabular.problem import Problem, check_arms

@@ -52,47 +52,45 @@ WRAPPERS = {
 }
 """Wrappers around agents, public as `belated.wrappers`."""
 
-SAVED = {
-    **AGENTS,
-    **RIVALS,
-    **PARTS,
-    **WRAPPERS,
+DATA = {
     "Choice": "linear.choice",
-    "Copying": "core.wrappers.parallel",
     "Costs": "tabular.records",
-    "DoublingFTRL": "tabular.oreps.doubling",
     "Features": "linear.features",
     "Inbox": "core.inbox",
-    "LostClock": "core.inbox",
     "Problem": "tabular.problem",
     "Reward": "linear.reward",
     "Trajectory": "tabular.records",
     "Transitions": "tabular.transitions",
 }
+"""Classes at the top of the package that a file may hold, beside agents."""
+
+SAVED = {
+    **AGENTS,
+    **RIVALS,
+    **PARTS,
+    **WRAPPERS,
+    **DATA,
+    "Copying": "core.wrappers.parallel",
+    "DoublingFTRL": "tabular.oreps.doubling",
+    "LostClock": "core.inbox",
+}
 """Classes whose objects a file may hold."""
 
 TOP = {
     **AGENTS,
+    **DATA,
     "Agent": "core.contract",
-    "Choice": "linear.choice",
-    "Costs": "tabular.records",
     "Decision": "core.records",
     "DelayLine": "core.delays",
     "Episode": "core.records",
-    "Features": "linear.features",
     "FeedbackError": "core.records",
-    "Inbox": "core.inbox",
     "MDP": "tabular.world",
     "NEVER": "core.delays",
     "Outcome": "core.inbox",
-    "Problem": "tabular.problem",
     "Report": "core.inbox",
-    "Reward": "linear.reward",
     "Run": "simulation",
     "SavedFileError": "core.saving",
     "StepCost": "tabular.records",
-    "Trajectory": "tabular.records",
-    "Transitions": "tabular.transitions",
     "World": "tabular.world",
     "advise": "advice",
     "load": "core.saving",

@@ -14,8 +14,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.learner import Learner
-from belated.core.ledger import Open, check_in_step
+from belated.core.episodes import Learner, Open, check_in_step
 from belated.core.records import Episode
 from belated.linear.choice import Choice
 from belated.linear.reward import Reward

@@ -17,7 +17,7 @@ import belated as bl
 import oracles
 from belated.core import saving
 from belated.core.arrays import Floats
-from belated.core.ledger import Ledger, Ledgered
+from belated.core.episodes import Ledger, Ledgered
 from belated.core.tree import Configured, Learned, Rows, freeze, refill, thaw
 from belated.parts import Confidence, FewVisits, Softmax, Weighted
 from limits import FULL

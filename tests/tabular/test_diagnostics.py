@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import belated as bl
 import oracles
-from belated.core.quantiles import Quantiles
+from belated.core.episodes import Quantiles
 from belated.core.tree import refill
 from registry import AGENTS
 

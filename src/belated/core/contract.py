@@ -41,115 +41,69 @@ class Record(Protocol):
     @property
     def episode(self) -> int:
         """The number of the episode."""
-        ...
 
     @property
     def at(self) -> float | None:
         """When it arrived."""
-        ...
 
     @property
     def part(self) -> Key:
         """The part of the episode that it reports."""
-        ...
 
     def facts(self) -> Mapping[Key, Any]:
         """What it reports, by key: values that can be compared and written as JSON."""
-        ...
 
     def renumbered(self, episode: int) -> Self:
         """A copy of the record for another episode."""
-        ...
 
     def dated(self, at: float | None) -> Self:
         """A copy that arrived at this time, unless the record has a time of arrival already."""
-        ...
-
-    def to_state(self) -> dict[str, Any]:
-        """The record as plain data, which may hold arrays."""
-        ...
-
-    def to_json(self) -> dict[str, Any]:
-        """The record as a JSON value."""
-        ...
 
 
 class Problem(Protocol):
-    """What an agent knows from the start, and which records are valid under it."""
+    """What an agent knows from the start, and which records are valid under it.
 
-    @property
-    def actions(self) -> int | None:
-        """The number of actions; None if every decision brings its own actions."""
-        ...
-
-    @property
-    def states(self) -> int | None:
-        """The number of states; None if observations are features."""
-        ...
+    Attributes:
+        horizon: the number of steps of an episode.
+        one_outcome: whether an episode has exactly one outcome, so that a second one is refused.
+    """
 
     @property
     def horizon(self) -> int:
         """The number of steps of an episode."""
-        ...
 
     @property
     def one_outcome(self) -> bool:
-        """Whether an episode has exactly one outcome, so that a second one is refused."""
-        ...
+        """Whether an episode has exactly one outcome."""
 
     def check(self, record: Any, information: Information) -> None:
         """Raise `FeedbackError` if a record is invalid for every episode."""
-        ...
 
     def check_observation(self, observation: object, among: object = None) -> None:
         """Raise `ValueError` if no decision among these actions is possible there."""
-        ...
-
-    def check_fact(self, key: object, value: object, information: Information) -> None:
-        """Raise `ValueError` if no record can report this fact."""
-        ...
 
     def awaited(
         self, known: Container[Key], information: Information, *, uses_paths: bool
     ) -> list[Key]:
         """The facts that an episode is still waiting for; empty if it is complete."""
-        ...
 
-    def complete(
-        self, record: Any, known: Mapping[Key, Any], information: Information
+    def assemble(
+        self,
+        episode: int,
+        known: Mapping[Key, Any],
+        information: Information,
+        default: float | None = None,
     ) -> Any | None:
-        """The whole record that this piece completes; None while other pieces are missing."""
-        ...
+        """The outcome that facts make; None if some are missing and there is no default for them.
 
-    def silent(
-        self, episode: int, known: Mapping[Key, Any], information: Information, default: float
-    ) -> Any | None:
-        """The outcome to assume where nothing was reported; None if silence has no meaning."""
-        ...
+        Raises `ValueError` if a fact cannot be right.
+        """
 
-    def paid(self, record: Any, scale: Scale) -> Any:
+    def rewards_to_costs(self, record: Any, scale: Scale) -> Any:
         """The record with its rewards converted to costs."""
-        ...
 
     def path(self, episode: int, notes: Notes) -> Any | None:
         """The record of what was done, from the notes; None if they are not complete."""
-        ...
-
-    def as_noted(self, path: Any) -> Any:
-        """A record of what was done, reduced to what notes contain."""
-        ...
-
-    def example(self, episode: int, information: Information, *, outcome: bool) -> Any | None:
-        """An example of a record; None if there is none of that kind."""
-        ...
-
-    def blank(self) -> Any:
-        """An example of an observation at the beginning of an episode."""
-        ...
-
-    def read(self, value: object) -> Any:
-        """The record from the value that `to_state` or `to_json` returned."""
-        ...
 
 
 class Agent(Protocol):
@@ -168,7 +122,6 @@ class Agent(Protocol):
     @property
     def problem(self) -> Any:
         """The `Problem` that the agent was made for."""
-        ...
 
     @property
     def information(self) -> Information:
@@ -178,20 +131,16 @@ class Agent(Protocol):
     @property
     def uses_paths(self) -> bool:
         """Whether the agent uses trajectories at all."""
-        ...
 
     @property
     def begun(self) -> int:
         """How many episodes have begun."""
-        ...
 
     def open_episodes(self) -> list[int]:
         """The episodes of which feedback can still be taken, oldest first."""
-        ...
 
     def is_open(self, number: int) -> bool:
         """Whether feedback of this episode can still be taken."""
-        ...
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode: its number, counted from 0, and a copy of the policy to play.
@@ -199,22 +148,18 @@ class Agent(Protocol):
         now: the time, in any unit, if the program has a clock. If a clock is set back, the latest
         time stays in force until the clock has caught up.
         """
-        ...
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Accept a whole batch, or raise `FeedbackError` and accept none of it.
 
         now: the time at which the records arrived, as for `begin_episode`.
         """
-        ...
 
     def forget(self, episode: int) -> None:
         """Discard an episode: its feedback will not be used any more."""
-        ...
 
     def diagnostics(self) -> Mapping[str, float]:
         """Numbers worth plotting."""
-        ...
 
 
 class Deciding:

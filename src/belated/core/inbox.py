@@ -39,7 +39,7 @@ from typing import Any, Literal
 
 from belated.core import checks
 from belated.core.contract import Agent, Key, WrapperBase, check_inside
-from belated.core.ledger import check_held, in_a_list, is_record, newest
+from belated.core.episodes import check_held, in_a_list, is_past, is_record, newest
 from belated.core.records import Episode, FeedbackError
 from belated.core.rewards import Scale
 from belated.core.tree import (
@@ -50,7 +50,6 @@ from belated.core.tree import (
     is_thawing,
     parameters,
 )
-from belated.core.waiting import is_past
 
 Kind = Literal["taken", "duplicate", "conflict", "late", "unknown", "invalid"]
 KINDS: tuple[Kind, ...] = ("taken", "duplicate", "conflict", "late", "unknown", "invalid")
@@ -68,7 +67,7 @@ TOO_LATE = "the episode is closed, and this value did not come before"
 NARROW, ENOUGH = 0.05, 100
 """If ENOUGH costs all lie in less than this share of the range, the inbox warns."""
 HOUR = 3600
-Facts = dict[Key, Any]
+Facts = dict[Key, str | int | float]
 """What is remembered of an episode; never changed once it is stored."""
 
 
@@ -257,7 +256,7 @@ class Inbox(WrapperBase):
         self.deadline = deadline
         self._timed = clock is not None
         check_inside(self, "agent", agent, fresh=False)
-        if rewards is not None and agent.problem.states is None:
+        if rewards is not None and not agent.problem.one_outcome:
             raise ValueError(
                 "rewards must be None around a learner of decisions, which takes outcomes of any "
                 f"unit (clip them before they are reported), got {checks.show(rewards)}"
@@ -405,7 +404,7 @@ class Inbox(WrapperBase):
         number, part = record.episode, record.part
         try:
             if self.scale is not None:
-                record = self.problem.paid(record, self.scale)
+                record = self.problem.rewards_to_costs(record, self.scale)
             self.problem.check(record, self.information)
         except FeedbackError as error:
             shown = number if isinstance(number, int) else None
@@ -421,9 +420,11 @@ class Inbox(WrapperBase):
             if kind == "taken":
                 used = self._is_open(number, entered)
                 facts = found.known[number] = {**(known or {}), **record.facts()}
-                ready = self.problem.complete(record, facts, self.information)
-                if used and ready is not None:
-                    found.records.append(ready)
+                whole = record
+                if used and record.partial:
+                    whole = self.problem.assemble(number, facts, self.information)
+                if used and whole is not None:
+                    found.records.append(whole.dated(record.at))
                 if used and number >= self._due_from:
                     return Outcome("taken", number, part, used=True)
                 kind, why = "late", OVERDUE if used else TOO_LATE
@@ -473,7 +474,7 @@ class Inbox(WrapperBase):
         """
         if self._seen[2] < 0:
             return
-        numbers = [value for key, value in known.items() if isinstance(key, int)]
+        numbers = [float(value) for key, value in known.items() if isinstance(key, int)]
         if not numbers:
             return
         low, high = min(self._seen[0], *numbers), max(self._seen[1], *numbers)
@@ -556,7 +557,7 @@ class Inbox(WrapperBase):
         held, heard = self._held.pop(number, []), self._heard(known)
         silent = None
         if not heard and self.default is not None:
-            silent = self.problem.silent(number, known, self.information, self.default)
+            silent = self.problem.assemble(number, known, self.information, self.default)
         told = held if silent is None else [silent]
         if told:
             self.agent.observe(told, self._time(now))
@@ -588,8 +589,7 @@ class Inbox(WrapperBase):
         for known in (self._open, self._closed):
             for number, facts in known.items():
                 checks.integer("number", number, 0, self.begun - 1)
-                for key, value in facts.items():
-                    self.problem.check_fact(key, value, self.information)
+                self.problem.assemble(number, facts, self.information, default=0.0)
         check_held(self._held, self.problem, self.information)
         for _, what in self._untold:
             checks.integer("untold", what, 0, len(PASSED) - 1)

@@ -204,28 +204,24 @@ class Choice:
         """One more event: a decision is never complete."""
         return [EVENT]
 
-    def complete(self, record: Reward, known: object, information: object = None) -> Reward:
-        """The record itself: every reward is complete."""
-        return record
-
-    def silent(
-        self, episode: int, known: Mapping[Key, Any], information: object, default: float
+    def assemble(
+        self,
+        episode: int,
+        known: Mapping[Key, Any],
+        information: object,
+        default: float | None = None,
     ) -> Reward | None:
-        """The reward of a decision that has not reported."""
-        return None if known else Reward(episode, default)
+        """The reward of a decision that has not reported; None if it has."""
+        return None if known or default is None else Reward(episode, default)
 
-    def paid(self, record: Reward, scale: object) -> Reward:
+    def rewards_to_costs(self, record: Reward, scale: object) -> Reward:
         """The record itself: rewards are not converted."""
         return record
 
     def path(self, episode: int, notes: object) -> None:
         """None: the agent itself stores its actions."""
 
-    def as_noted(self, path: object) -> object:
-        """The path itself: there are no paths."""
-        return path
-
-    def blank(self) -> Any:
+    def example_observation(self) -> Any:
         """An observation of zeros; of one action, if every decision brings its own."""
         one: Any = {} if isinstance(self.features, Features) else [0.0] * self.width
         if self.shared:

@@ -13,7 +13,7 @@ from belated.config.build import make
 from belated.config.part import Part
 from belated.config.registry import Registry
 from belated.core import saving
-from belated.core.contract import Agent, Information, Problem, check_fresh
+from belated.core.contract import Agent, Information, check_fresh
 
 
 class Served:
@@ -22,7 +22,7 @@ class Served:
     paths = "late"
     tuned = None
 
-    def __init__(self, problem: Problem, information: Information) -> None:
+    def __init__(self, problem: Any, information: Information) -> None:
         self.problem = problem
         self.information = information
 
@@ -48,17 +48,17 @@ class Served:
         raise ValueError(f"a service does not know {name}; give a number or another kind")
 
 
-def registry(problem: Problem) -> Registry:
+def registry(problem: Any) -> Registry:
     """The kinds of agents for a problem."""
     return DECIDERS if problem.states is None else AGENTS
 
 
-def usual(problem: Problem) -> str:
+def usual(problem: Any) -> str:
     """The default kind of agent."""
     return "linear_sampler" if problem.states is None else "recommended"
 
 
-def made(key: str, part: Part, problem: Problem, information: Information) -> Agent:
+def made(key: str, part: Part, problem: Any, information: Information) -> Agent:
     """A fresh agent that can be saved. key: its place in the file."""
     told: Any = problem if problem.states is None else Served(problem, information)
     agent: Agent = make(key, part, registry(problem), told)
@@ -71,7 +71,7 @@ def made(key: str, part: Part, problem: Problem, information: Information) -> Ag
     return agent
 
 
-def loaded(key: str, path: str, problem: Problem, information: Information) -> Agent:
+def loaded(key: str, path: str, problem: Any, information: Information) -> Agent:
     """The agent in a file of `belated.save`."""
     agent = saving.load(path)
     _check_fits(key, agent, problem, information)
@@ -84,7 +84,7 @@ def loaded(key: str, path: str, problem: Problem, information: Information) -> A
     return agent
 
 
-def _check_fits(key: str, agent: Agent, problem: Problem, information: Information) -> None:
+def _check_fits(key: str, agent: Agent, problem: Any, information: Information) -> None:
     if (agent.problem, agent.information) != (problem, information):
         raise ValueError(
             f"{key} must be an agent for {problem} and information = {information!r}, "

@@ -53,7 +53,9 @@ def rehearse(agent: Agent) -> None:
         if agent.problem.states is not None:
             number = agent.begin_episode().number
         else:
-            number = AgentRunner(agent).decide(agent.problem.blank(), None, 0.0).number
+            number = (
+                AgentRunner(agent).decide(agent.problem.example_observation(), None, 0.0).number
+            )
         for outcome in (False, True):
             record = agent.problem.example(number, agent.information, outcome=outcome)
             agent.observe([record] if record is not None and (outcome or agent.uses_paths) else [])

@@ -235,7 +235,7 @@ class Session:
         heard = not self.problem.awaited(known, terms.information, uses_paths=False)
         silent = None
         if not heard and terms.default is not None:
-            silent = self.problem.silent(number, known, terms.information, terms.default)
+            silent = self.problem.assemble(number, known, terms.information, terms.default)
         row = None
         if silent is not None:
             amount = self._amount(silent)
@@ -671,8 +671,8 @@ class Session:
             state.facts["end"] = rows[0]
             return rows + self._built(state, now, happened, status, seq, place + len(rows))
         whole = record
-        if status != "late":
-            whole = self.problem.complete(record, {**before, **facts}, self.terms.information)
+        if record.partial and status != "late":
+            whole = self.problem.assemble(number, {**before, **facts}, self.terms.information)
         if whole is not None and not isinstance(whole, Reward):
             rows[-1] = rows[-1]._replace(body=_dumped(whole.to_json()))
         return rows

@@ -48,11 +48,9 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.learner import Learner
-from belated.core.ledger import Open
+from belated.core.episodes import Learner, Open, is_past
 from belated.core.tree import Count, Entries, Rows
 from belated.core.versions import Kept, whole
-from belated.core.waiting import is_past
 from belated.tabular.counts import ConfidenceSet, Counts, LogTerm, log_term
 from belated.tabular.kernels import delay_adapted, optimism, planning, weights
 from belated.tabular.parts.transitions import NO_TOTAL, matching

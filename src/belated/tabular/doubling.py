@@ -46,10 +46,9 @@ from typing import Annotated, Protocol
 
 from belated.core import checks
 from belated.core.contract import AGENT, PATHS, Agent, WrapperBase
-from belated.core.ledger import listed, split
+from belated.core.episodes import Reported, Waiting, is_past, listed, split
 from belated.core.records import Episode
 from belated.core.tree import Count, Entries
-from belated.core.waiting import Reported, Waiting, is_past
 from belated.tabular.records import Record
 from belated.tabular.tuning import Parameters, Setting
 
@@ -137,7 +136,7 @@ class Doubling(WrapperBase):
         )
         self.phase = 1 if literal else max(1, math.ceil(math.log2(self.weight)))
         self.estimate = 0.0
-        self._waiting, self._reported = Waiting(agent.problem), Reported()
+        self._waiting, self._reported = Waiting(agent.problem.actions), Reported()
         self._kept_from = self._skipped = self._forgotten = 0
         self._begin_phase()
 

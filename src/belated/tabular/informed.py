@@ -35,11 +35,9 @@ import numpy as np
 from belated.core import checks, versions
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information
-from belated.core.learner import Learner, generator
-from belated.core.ledger import Open
+from belated.core.episodes import Learner, Open, Waiting, generator
 from belated.core.tree import Entries
 from belated.core.versions import Kept
-from belated.core.waiting import Waiting
 from belated.tabular.kernels import beliefs, deep_planning
 from belated.tabular.kernels.beliefs import LEAST, RATE, CostMemories
 from belated.tabular.kernels.planning import Rows
@@ -143,7 +141,7 @@ class InformedPlanner(Learner[Suggested]):
         self._match = RegretMatching()
         self._matched = self._match.start(problem, REVEALED)
         self._pending = Pending(self._trust.near.shape)
-        self._waiting = Waiting(problem)
+        self._waiting = Waiting(problem.actions)
         self._memories = empty_memories(len(self._keep), 0, S * A)
         self._scores = np.array([LEAST, 0.0])
 

@@ -27,7 +27,7 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Ints
 from belated.core.contract import Agent, WrapperBase
-from belated.core.ledger import Ledger, Ledgered, check_held, check_in_step, listed
+from belated.core.episodes import Ledger, Ledgered, check_held, check_in_step, listed
 from belated.core.records import Episode
 from belated.core.tree import Count, Entries
 from belated.tabular.problem import Problem

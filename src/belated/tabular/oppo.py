@@ -45,11 +45,9 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Bools, Floats, frozen
-from belated.core.learner import Learner
-from belated.core.ledger import Open
+from belated.core.episodes import Learner, Open, Waiting, is_past
 from belated.core.tree import Count, Entries, Learned
 from belated.core.versions import Kept, Versions, whole
-from belated.core.waiting import Waiting, is_past
 from belated.tabular.oppo_tuning import Arms, BanditFeedback, FullInformation, Stochastic
 from belated.tabular.parts.composition import check_parts
 from belated.tabular.parts.costs import REVEALED, CostsPart, Observation
@@ -141,7 +139,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         if isinstance(transitions, Transitions):
             ever = transitions.reachable(problem.start_probabilities, problem.horizon)
             self._versions = Versions(np.flatnonzero(ever))
-        self._waiting = Waiting(problem)
+        self._waiting = Waiting(problem.actions)
         self._costs = costs.start(problem)
         self._update = update.start(problem, costs)
         self._explore = Learned() if explore is None else explore.start(problem, self._model)

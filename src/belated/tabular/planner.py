@@ -35,8 +35,7 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
-from belated.core.learner import Learner, generator
-from belated.core.ledger import Open
+from belated.core.episodes import Learner, Open, generator
 from belated.core.tree import Count, Entries
 from belated.tabular.counts import Counts, EmpiricalModel
 from belated.tabular.kernels import beliefs, deep_planning

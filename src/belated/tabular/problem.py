@@ -13,7 +13,7 @@ from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information, Key
 from belated.core.records import FeedbackError, Notes, in_table
 from belated.core.rewards import Scale
-from belated.tabular.records import DIGEST, Costs, StepCost, Steps, Trajectory, noted, read
+from belated.tabular.records import Costs, StepCost, Steps, Trajectory, noted, read
 
 if TYPE_CHECKING:
     from belated.tabular.trial import Trial
@@ -165,19 +165,6 @@ class Problem:
         if self._first[state] == 0.0:
             raise ValueError(f"state must be one that episodes can start in, got {state}")
 
-    def check_fact(self, key: object, value: object, information: Information) -> None:
-        """Raise `ValueError` if no record of such an episode can report this fact."""
-        if key == "path" or (key == "costs" and information == "full"):
-            if not (isinstance(value, str) and len(value) == 2 * DIGEST):
-                raise ValueError(
-                    f"a digest must be a text of {2 * DIGEST} letters, got {checks.show(value)}"
-                )
-        elif information == "bandit":
-            checks.integer("step", key, 0, self.horizon - 1)
-            checks.unit_costs("cost", checks.real("cost", value, 0.0))
-        else:
-            raise ValueError(f"a fact must be a path or costs, got {checks.show(key)}")
-
     def awaited(
         self, known: Container[Key], information: Information, *, uses_paths: bool
     ) -> list[Key]:
@@ -186,29 +173,21 @@ class Problem:
         wanted = ["path", *costs] if uses_paths else costs
         return [key for key in wanted if key not in known]
 
-    def complete(
-        self, record: Any, known: Mapping[Key, Any], information: Information
-    ) -> Any | None:
-        """The record itself, or the costs of all steps once they are known."""
-        if not record.is_outcome or information == "full":
-            return record
-        if any(h not in known for h in range(self.horizon)):
-            return None
-        if isinstance(record, Costs):
-            return record
-        values = np.array([known[h] for h in range(self.horizon)])
-        return Costs(record.episode, values, record.at)
-
-    def silent(
-        self, episode: int, known: Mapping[Key, Any], information: Information, default: float
-    ) -> Costs:
+    def assemble(
+        self,
+        episode: int,
+        known: Mapping[Key, Any],
+        information: Information,
+        default: float | None = None,
+    ) -> Costs | None:
         """The costs of an episode, with the default for every step that has not reported."""
         _, S, A = self.shape
         if information == "full":
-            return Costs(episode, np.full((1, S, A), default))
-        return Costs(episode, np.array([known.get(h, default) for h in range(self.horizon)]))
+            return None if default is None else Costs(episode, np.full((1, S, A), default))
+        costs = [known.get(h, default) for h in range(self.horizon)]
+        return None if None in costs else Costs(episode, np.array(costs))
 
-    def paid(self, record: Any, scale: Scale) -> Any:
+    def rewards_to_costs(self, record: Any, scale: Scale) -> Any:
         """The reward of one step as a cost; without a step, it is the reward of the only one."""
         if isinstance(record, Trajectory | Costs):
             return record
@@ -230,10 +209,6 @@ class Problem:
             self._check_path(found)
         return found
 
-    def as_noted(self, path: Trajectory) -> Trajectory:
-        """The path as notes contain it: without its last state."""
-        return path.without_end()
-
     def example(
         self, episode: int, information: Information, *, outcome: bool
     ) -> Trajectory | Costs:
@@ -244,7 +219,7 @@ class Problem:
         start = int(self._first.argmax())
         return Trajectory(episode, np.full(H + 1, start), np.zeros(H, dtype=int))
 
-    def blank(self) -> int:
+    def example_observation(self) -> int:
         """The first state in which an episode can start."""
         return int(np.argmax(self.start_probabilities > 0.0))
 

@@ -104,8 +104,8 @@ class Trajectory(_Recorded):
         """A digest of the path."""
         return {"path": digest(self.states, self.actions)}
 
-    def without_end(self) -> Trajectory:
-        """The path without its last state, as `Episode.act` notes it."""
+    def as_noted(self) -> Trajectory:
+        """The path as `Episode.act` notes it: without its last state."""
         return altered(self, states=frozen(np.append(self.states[:-1], UNKNOWN)))
 
     def to_state(self) -> dict[str, Any]:

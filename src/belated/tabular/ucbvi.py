@@ -29,8 +29,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen, one_hot
-from belated.core.learner import Learner
-from belated.core.ledger import Open
+from belated.core.episodes import Learner, Open
 from belated.core.tree import Learned, Rows
 from belated.tabular.kernels import optimism, planning
 from belated.tabular.oppo_tuning import Stochastic

@@ -34,10 +34,8 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.learner import Learner
-from belated.core.ledger import Open
+from belated.core.episodes import Learner, Open, pop_past
 from belated.core.tree import Count, Entries
-from belated.core.waiting import pop_past
 from belated.tabular.kernels import hybrid
 from belated.tabular.problem import Problem, check_arms
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from belated.core.contract import Agent, WrapperBase
-from belated.core.ledger import listed
+from belated.core.episodes import listed
 from belated.core.records import Decision, Episode
 
 

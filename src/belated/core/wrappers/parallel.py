@@ -27,7 +27,7 @@ from typing import Any
 
 from belated.core import checks
 from belated.core.contract import Agent, check_inside
-from belated.core.ledger import Ledger, Ledgered
+from belated.core.episodes import Ledger, Ledgered
 from belated.core.records import Episode
 from belated.core.tree import Configured, Count
 

@@ -20,10 +20,17 @@ from typing import Any
 
 from belated.core import checks
 from belated.core.contract import PATHS, Agent, WrapperBase
-from belated.core.ledger import Ledger, Ledgered, check_held, check_in_step, listed, split
+from belated.core.episodes import (
+    Ledger,
+    Ledgered,
+    check_held,
+    check_in_step,
+    is_past,
+    listed,
+    split,
+)
 from belated.core.records import Episode
 from belated.core.tree import Count
-from belated.core.waiting import is_past
 
 
 class Pipeline(Ledgered, WrapperBase):

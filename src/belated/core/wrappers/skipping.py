@@ -28,10 +28,9 @@ from typing import Any
 
 from belated.core import checks
 from belated.core.contract import Agent, WrapperBase
-from belated.core.ledger import split
+from belated.core.episodes import is_past, split
 from belated.core.records import Episode
 from belated.core.tree import Count
-from belated.core.waiting import is_past
 
 
 class Skipping(WrapperBase):

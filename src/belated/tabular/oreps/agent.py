@@ -52,8 +52,7 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.contract import Information
-from belated.core.learner import Learner
-from belated.core.ledger import Ledger, Open
+from belated.core.episodes import Learner, Ledger, Open
 from belated.core.records import FeedbackError
 from belated.core.tree import Count, Entries
 from belated.tabular.oreps.projection import (

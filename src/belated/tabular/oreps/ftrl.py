@@ -46,8 +46,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.learner import Learner
-from belated.core.ledger import Open
+from belated.core.episodes import Learner, Open
 from belated.core.tree import Count, Entries, Rows
 from belated.tabular.kernels import planning
 from belated.tabular.oreps import barrier as kernels

@@ -53,8 +53,7 @@ import numpy.typing as npt
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
-from belated.core.learner import Learner
-from belated.core.ledger import Open
+from belated.core.episodes import Learner, Open
 from belated.core.tree import Count, Entries, Learned
 from belated.core.versions import Policy
 from belated.tabular.counts import SMALLEST_DELTA, Counts, LogTerm, episodes_in_union_bound

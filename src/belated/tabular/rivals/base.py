@@ -9,8 +9,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.learner import Learner
-from belated.core.ledger import Open
+from belated.core.episodes import Learner, Open
 from belated.core.tree import LARGEST_FLOAT, Entries
 from belated.tabular.problem import Problem, check_arms
 from belated.tabular.records import Trajectory

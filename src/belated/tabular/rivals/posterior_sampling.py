@@ -15,7 +15,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.learner import generator
+from belated.core.episodes import generator
 from belated.tabular.policies import greedy
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.learner import generator
+from belated.core.episodes import generator
 from belated.tabular.policies import greedy
 from belated.tabular.problem import Problem
 from belated.tabular.rivals.base import SEEDS, ArmsRival

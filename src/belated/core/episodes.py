@@ -1,22 +1,222 @@
-"""The open episodes of an agent, and the check of every record that claims to belong to one."""
+"""The table of open episodes, who is missing in it, and the base of agents that keep one.
+
+`Ledger` numbers the episodes and checks every record that claims to belong to one. `Waiting` counts
+the episodes that can still be expected to report, for step sizes. `Learner` is the base of the
+library's agents: an agent annotates what it learns (see `tree`) and implements two methods,
+`_next_policy`, which returns the policy to play next, and `_learn`, which learns from an episode
+whose feedback has arrived. Agents outside the library need no base class: the contract is
+`contract.Agent`.
+"""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats
+from belated.core.arrays import Bools, Floats
 from belated.core.contract import Agent, Deciding, Information, Key, Problem
-from belated.core.quantiles import Quantiles
 from belated.core.records import Episode, FeedbackError, Notes
-from belated.core.tree import Count, Learned
-from belated.core.versions import Policy
-from belated.core.waiting import SLACK
+from belated.core.tree import Configured, Count, Entries, Learned
+from belated.core.versions import Policy, Versions
+
+EXACT = 6
+"""Numbers of at most this many bits have a bucket each."""
+HALF = 1 << (EXACT - 1)
+
+
+class Quantiles(Learned):
+    """Quantiles of a stream of whole numbers, in bounded memory.
+
+    Numbers below 64 are counted exactly; each doubling above that is divided into 32 buckets of
+    equal width, so that a quantile is too small by less than 1/32 of itself. There are fewer than
+    2,000 buckets, however many and however large the numbers are.
+    """
+
+    _buckets: dict[int, int]
+
+    def __init__(self) -> None:
+        self._buckets = {}
+
+    def __copy__(self) -> Quantiles:
+        made = Quantiles()
+        made._buckets = self._buckets.copy()
+        return made
+
+    def add(self, number: int) -> None:
+        """Count a number of at least 0."""
+        bucket = number if number < 2 * HALF else _bucket(number)
+        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+
+    @property
+    def count(self) -> int:
+        """The number of values added."""
+        return sum(self._buckets.values())
+
+    def at(self, *shares: float) -> list[int]:
+        """Quantiles of the values so far, one for every share; empty if there are no values."""
+        count = self.count
+        found = []
+        for share in shares if count else ():
+            wanted, passed = share * count, 0
+            for bucket in sorted(self._buckets):
+                passed += self._buckets[bucket]
+                if passed >= wanted:
+                    found.append(_least(bucket))
+                    break
+        return found
+
+    def check_learned(self) -> None:
+        """Check that every bucket can be one."""
+        for bucket, count in self._buckets.items():
+            checks.integer("bucket", bucket, 0, _bucket(2**62))
+            checks.integer("count", count, 1, checks.MOST)
+
+
+def _bucket(number: int) -> int:
+    """The bucket of a number: the number itself, or its length in bits and its highest bits."""
+    shift = max(number.bit_length() - EXACT, 0)
+    return HALF * shift + (number >> shift)
+
+
+def _least(bucket: int) -> int:
+    """The least number of a bucket."""
+    shift = max(bucket // HALF - 1, 0)
+    return (bucket - HALF * shift) << shift
+
+
+SLACK = 8
+"""The number of episodes to wait for while nothing is known about delays."""
+
+
+def is_past(episode: int, newest: int, limit: float) -> bool:
+    """Whether an episode has waited longer than a limit, given the newest episode.
+
+    Every deadline and threshold uses this rule.
+    """
+    return newest - episode > limit
+
+
+def pop_past(waiting: dict[int, Any], newest: int, limit: float) -> list[int]:
+    """Remove and return the episodes that have waited too long; the oldest is the first key."""
+    past = []
+    while waiting and is_past(first := next(iter(waiting)), newest, limit):
+        del waiting[first]
+        past.append(first)
+    return past
+
+
+class Reported(Learned):
+    """The set of episodes that have reported, one flag each, so that none counts twice."""
+
+    _flags: Annotated[Bools, Entries("_")]
+
+    def __init__(self) -> None:
+        self._flags = np.zeros(64, dtype=np.bool_)
+
+    def __contains__(self, episode: int) -> bool:
+        return episode < len(self._flags) and bool(self._flags[episode])
+
+    def add(self, episode: int) -> bool:
+        """Note an episode. Returns whether this is its first report."""
+        if episode in self:
+            return False
+        if episode >= len(self._flags):
+            more = np.zeros(episode + 1, dtype=np.bool_)
+            self._flags = np.concatenate([self._flags, more])
+        self._flags[episode] = True
+        return True
+
+
+class Waiting(Learned):
+    """Counts the episodes that may still report.
+
+    Step sizes shrink with the number of missing episodes. An episode whose feedback was lost must
+    not count as missing for ever, so it becomes overdue, and is no longer counted, after waiting
+    for over
+
+        T = min(2 M + SLACK, sqrt(8 P / ln A)),
+
+    where M is the largest delay seen so far and P the sum over all episodes k of 1 + the number
+    that were counted as missing when k began. Its feedback is still used if it does arrive. The
+    second threshold is that of Zimmert & Seldin (AISTATS 2020): at a step size of
+    sqrt(ln A / (2 P)), counting an episode up to this threshold costs as much as giving it up. The
+    first threshold matters where many records are lost: the second alone grows like the number of
+    lost episodes.
+
+    The cost of giving up: let g episodes be overdue at some time, u of which report later. For
+    `Softmax` with the anytime rule, known transitions and full information,
+
+        R_K <= H g + H (H + 1) / 2 u + H (H + 1) sqrt(2 ln A P)
+
+    for every K, costs and delays. If nothing is lost, u <= sqrt(ln A P / 2) + sqrt(2 D log2(2 K)).
+    docs/derivation.md has the proof.
+
+    Attributes:
+        largest: the largest delay seen.
+        arrived: episodes that have reported.
+        total: P, the sum of 1 + missing over all episodes begun.
+        given_up: episodes that became overdue.
+        late: those among them that reported after all.
+    """
+
+    _counted: dict[int, None]  # oldest first
+    _begun: Count
+    largest: Count
+    arrived: Count
+    _delays: Annotated[int, Entries(low=0)]
+    total: Annotated[int, Entries(low=0)]
+    given_up: Count
+    late: Count
+
+    def __init__(self, choices: int) -> None:
+        """Count for a learner with this many choices."""
+        self._patience = 8.0 / math.log(choices) if choices > 1 else math.inf
+        self._counted = {}
+        self._begun = self.largest = self.arrived = self._delays = 0
+        self.total = self.given_up = self.late = 0
+
+    @property
+    def missing(self) -> int:
+        """Episodes that have begun, have not reported and are not overdue."""
+        return len(self._counted)
+
+    @property
+    def mean_delay(self) -> float:
+        """The mean delay so far; by Little's law, the mean number of reports on their way."""
+        return self._delays / self.arrived if self.arrived else math.inf
+
+    def begin(self) -> int:
+        """Begin the next episode. Returns the number of earlier ones that are missing."""
+        threshold = min(2 * self.largest + SLACK, math.sqrt(self._patience * (self.total + 1)))
+        self.given_up += len(pop_past(self._counted, self._begun, threshold))
+        missing = self.missing
+        self._counted[self._begun] = None
+        self._begun += 1
+        self.total += 1 + missing
+        return missing
+
+    def arrive(self, episode: int) -> None:
+        """Note that the costs of an episode have arrived."""
+        delay = self._begun - 1 - episode
+        self.largest = max(self.largest, delay)
+        self._delays += delay
+        self.arrived += 1
+        if episode in self._counted:
+            del self._counted[episode]
+        else:
+            self.late += 1
+
+    def forget(self, episode: int) -> None:
+        """Note that the costs of an episode will not arrive."""
+        self._counted.pop(episode, None)
+
 
 Memory = TypeVar("Memory")
 
@@ -331,7 +531,7 @@ class Ledger(Learned, Generic[Memory]):
         if noted is None and entry is not None and entry.notes is not None:
             before = None if entry.path_came else self._noted_path(entry)
             noted = None if before is None else before.facts()
-        if noted is not None and self._problem.as_noted(path).facts() != noted:
+        if noted is not None and path.as_noted().facts() != noted:
             raise FeedbackError(
                 f"{type(path).__name__} of episode {number}: it must be what act has drawn, "
                 "got another one"
@@ -482,3 +682,89 @@ def check_held(held: dict[int, list[Any]], problem: Problem, information: Inform
             if not is_record(record) or record.episode != number:
                 raise ValueError(f"held must be records of episode {number}")
             problem.check(record, information)
+
+
+class Learner(Configured, Ledgered, ABC, Generic[Memory]):
+    """An agent that keeps its open episodes in a ledger and annotates what it learns.
+
+    Attributes:
+        problem: the problem that the agent was made for.
+        information: whether it sees whole cost functions ("full") or suffered costs ("bandit").
+        uses_paths: whether it uses trajectories at all.
+        remembers: the type of what it remembers of an open episode: that of `Learner[...]`.
+    """
+
+    information: Information = "bandit"
+    uses_paths: bool = True
+    remembers: ClassVar[Any] = bool
+    seed: Annotated[int, Entries(low=0)]
+    _ledger: Ledger[Memory]
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Note the type of the memory."""
+        super().__init_subclass__(**given)
+        for base in vars(cls).get("__orig_bases__", ()):
+            if get_origin(base) is Learner:
+                (cls.remembers,) = get_args(base)
+
+    def __init__(self, problem: Any, **arguments: Any) -> None:
+        """Store the arguments of the constructor, by name and in their order."""
+        self.problem = problem
+        self.seed = arguments.get("seed", 0)
+        self._arguments = arguments
+        self._ledger = Ledger(
+            problem, self.information, uses_paths=self.uses_paths, remembers=self.remembers
+        )
+        self._versions = Versions()
+
+    def begin_episode(self, now: float | None = None) -> Episode:
+        """The next episode: its number and a copy of the policy (H, S, A) to play in it."""
+        policy, memory = self._next_policy()
+        return self._ledger.open_episode(memory, policy)
+
+    def observe(self, records: Iterable[Any], now: float | None = None) -> None:
+        """Learn from every episode whose path and costs have both arrived, oldest first."""
+        _, entries = self._ledger.take(records)
+        for entry in entries:
+            if entry.path is None or entry.costs is None:
+                continue
+            if entry.memory is not None:
+                self._learn(entry)
+            self._ledger.settle(entry)
+
+    def forget(self, episode: int) -> None:
+        """Discard an episode: its feedback will not be used, and its memory is freed."""
+        self._ledger.forget(episode)
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """The diagnostics of the ledger."""
+        return self._ledger.diagnostics()
+
+    def configuration(self) -> dict[str, Any]:
+        """The arguments of this agent."""
+        return {"problem": self.problem, **self._arguments}
+
+    @abstractmethod
+    def _next_policy(self) -> tuple[Floats, Memory]:
+        """The policy of the episode that begins now, read-only, and what to remember of it.
+
+        The memory is never None, which stands for an episode that will not be learned from.
+        """
+
+    @abstractmethod
+    def _learn(self, entry: Open[Memory]) -> None:
+        """Learn from an episode whose feedback has arrived; `entry.memory` is its memory."""
+
+    def _let_go_of_memories(self) -> None:
+        """Drop the memories of open episodes: the agent will not learn from their feedback."""
+        for entry in self._ledger:
+            entry.memory = None
+
+
+def generator(seed: int, episode: int) -> np.random.Generator:
+    """A generator for the draws of one episode: counter-based, keyed by seed and episode number.
+
+    So an agent that draws has no generator to save, and its draws in one episode do not depend on
+    those in earlier ones.
+    """
+    return np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 0, episode]))
