@@ -12,7 +12,6 @@ import pytest
 from rich.console import Console
 
 from belated import cli
-from belated.__main__ import SERVICE
 from belated.lab import EXPERIMENTS, Results, store, tables
 
 TINY = ["--seeds", "2", "--episodes", "15", "--jobs", "1", "--engine", "here"]
@@ -301,23 +300,23 @@ kind = "oppo"
     assert "raised" not in (tmp_path / "o" / "report.html").read_text()
 
 
-def test_no_command_of_the_service_hides_one_of_the_lab():
-    """`belated` calls the service if the first word is one of the commands of the service."""
-    lab = set(cli.app)
-    assert {"run", "show"} <= lab
-    assert not lab & set(SERVICE)
+def test_help_shows_the_commands_of_the_service_beside_those_of_the_lab(capsys):
+    _, out, _ = call(capsys, "--help")
+    service = ["serve", "warmup", "token", "extract", "warm", "export", "evaluate", "action"]
+    for name in ("run", "report", "list", *service):
+        assert f" {name} " in out
+    for name in service:
+        assert call(capsys, name, "--help")[0] == 0
 
 
-def test_without_the_lab_packages_one_line_says_what_to_install(tmp_path):
+def test_without_the_packages_one_line_says_what_to_install(tmp_path):
     code = "import sys; sys.modules['cyclopts'] = None; from belated.__main__ import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert done.returncode == 1
     assert done.stderr == (
-        "belated: the lab needs cyclopts: pip install 'belated[lab]' "
-        "(the service: serve, warmup, token, extract, warm, export, evaluate, action, with "
-        "'belated[serve]')\n"
+        "belated needs cyclopts: pip install 'belated[lab]', or 'belated[serve]'\n"
     )
 
 

@@ -12,11 +12,12 @@ BUDGETS = {
     "core": (2546, 49, 6.15),
     "tabular": (5433, 102, 6.35),
     "linear": (2874, 17, 7.25),
-    "lab": (2546, 24, 7.49),
+    "lab": (2531, 24, 7.49),
     "service": (3569, 60, 6.06),
     "config": (650, 6, 6.24),
     "stale and gymnasium": (590, 9, 6.4),
-    "top": (1618, 14, 5.84),
+    "top": (1224, 10, 5.84),
+    "evaluation": (355, 3, 8.36),
 }
 """Statements and classes that a room may have, and its expressions per statement at the start.
 
@@ -25,8 +26,10 @@ The density may rise by a tenth. A row is lowered whenever its room has become s
 
 
 def room(path):
-    """The room of a file; the client counts with the service."""
+    """The room of a file; the client counts with the service, and sequences with evaluation."""
     first = path.relative_to(ROOT).parts[0]
+    if first in ("evaluation.py", "sequences.py"):
+        return "evaluation"
     if first in ("stale", "gymnasium"):
         return "stale and gymnasium"
     return "service" if first == "client.py" else first if first in BUDGETS else "top"

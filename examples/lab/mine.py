@@ -1,15 +1,15 @@
 """An agent, an update and a world of one's own, for mine.toml."""
 
 import belated as bl
-from belated.lab import Told
+from belated.lab import RunBrief
 
 
-def careful(told: Told, scale=1.0):
+def careful(told: RunBrief, scale=1.0):
     """Delayed OPPO with a bonus of this scale."""
     return bl.DelayedOPPO(told.problem, transitions=bl.parts.Bonus(scale=scale))
 
 
-def slow(told: Told, divisor):
+def slow(told: RunBrief, divisor):
     """A small constant step size."""
     return bl.parts.Softmax(learning_rate=told.problem.horizon / divisor)
 

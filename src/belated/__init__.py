@@ -7,53 +7,51 @@ from typing import TYPE_CHECKING
 from belated.names import MODULES, TOP
 
 if TYPE_CHECKING:
-    from belated import costs as costs
-    from belated import delays as delays
-    from belated import environments as environments
-    from belated import evaluation as evaluation
-    from belated import lab as lab
-    from belated import parts as parts
-    from belated import planning as planning
-    from belated import saving as saving
-    from belated import stale as stale
-    from belated import testing as testing
-    from belated import tuning as tuning
-    from belated import wrappers as wrappers
-    from belated.advice import advise as advise
-    from belated.advice import recommend as recommend
+    from belated import (
+        costs as costs,
+        delays as delays,
+        environments as environments,
+        evaluation as evaluation,
+        lab as lab,
+        parts as parts,
+        planning as planning,
+        saving as saving,
+        stale as stale,
+        testing as testing,
+        tuning as tuning,
+        wrappers as wrappers,
+    )
+    from belated.advice import advise as advise, recommend as recommend
     from belated.core.contract import Agent as Agent
-    from belated.core.delays import NEVER as NEVER
-    from belated.core.delays import DelayLine as DelayLine
-    from belated.core.inbox import Inbox as Inbox
-    from belated.core.inbox import Outcome as Outcome
-    from belated.core.inbox import Report as Report
-    from belated.core.records import Decision as Decision
-    from belated.core.records import Episode as Episode
-    from belated.core.records import FeedbackError as FeedbackError
-    from belated.core.saving import SavedFileError as SavedFileError
-    from belated.core.saving import load as load
-    from belated.core.saving import save as save
+    from belated.core.delays import NEVER as NEVER, DelayLine as DelayLine
+    from belated.core.inbox import Inbox as Inbox, Outcome as Outcome, Report as Report
+    from belated.core.records import (
+        Decision as Decision,
+        Episode as Episode,
+        FeedbackError as FeedbackError,
+    )
+    from belated.core.saving import SavedFileError as SavedFileError, load as load, save as save
     from belated.linear.choice import Choice as Choice
     from belated.linear.features import Features as Features
     from belated.linear.reward import Reward as Reward
     from belated.linear.sampler import LinearSampler as LinearSampler
-    from belated.simulation import Run as Run
-    from belated.simulation import simulate as simulate
+    from belated.simulation import Run as Run, simulate as simulate
     from belated.tabular.dapo import DAPO as DAPO
     from belated.tabular.oppo import DelayedOPPO as DelayedOPPO
     from belated.tabular.oreps.agent import DelayedOREPS as DelayedOREPS
     from belated.tabular.oreps.ftrl import DelayedFTRL as DelayedFTRL
     from belated.tabular.oreps.uob import UOBREPS as UOBREPS
     from belated.tabular.problem import Problem as Problem
-    from belated.tabular.records import Costs as Costs
-    from belated.tabular.records import StepCost as StepCost
-    from belated.tabular.records import Trajectory as Trajectory
+    from belated.tabular.records import (
+        Costs as Costs,
+        StepCost as StepCost,
+        Trajectory as Trajectory,
+    )
     from belated.tabular.rivals.posterior_sampling import PosteriorSampling as PosteriorSampling
     from belated.tabular.rivals.thompson_sampling import ThompsonSampling as ThompsonSampling
     from belated.tabular.transitions import Transitions as Transitions
     from belated.tabular.ucbvi import DelayedUCBVI as DelayedUCBVI
-    from belated.tabular.world import MDP as MDP
-    from belated.tabular.world import World as World
+    from belated.tabular.world import MDP as MDP, World as World
     from belated.tabular.zimmert_seldin import ZimmertSeldin as ZimmertSeldin
 
 __version__ = "0.3.0"

@@ -4,50 +4,31 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable
 
-SERVICE = ("serve", "warmup", "token", "extract", "warm", "export", "evaluate", "action")
+from belated.interrupts import deferred
+
 STOPPED = "belated: stopped; run the same command to continue"
 
 
 def main() -> None:
     """Run the command line, or say what to install if packages are missing."""
-    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    early: list[int] = []
-    if usual:  # inside an import, compiled packages turn an interrupt into other exceptions
-        signal.signal(signal.SIGINT, lambda number, frame: early.append(number))
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
+    code: int | str
     try:
-        command = _command()
+        with deferred():
+            from belated import cli  # noqa: PLC0415
+        code = cli.main()
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("belated"):
             raise
-        sys.exit(
-            f"belated: the lab needs {error.name}: pip install 'belated[lab]' "
-            f"(the service: {', '.join(SERVICE)}, with 'belated[serve]')"
-        )
-    try:
-        if usual:
-            signal.signal(signal.SIGINT, _interrupt)
-        if early:
-            raise KeyboardInterrupt
-        code = command()
+        code = f"belated needs {error.name}: pip install 'belated[lab]', or 'belated[serve]'"
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         print(STOPPED, file=sys.stderr)
         code = 130
     gc.freeze()  # no collection at exit, which would take a third of a second
     sys.exit(code)
-
-
-def _command() -> Callable[[], int]:
-    """The function that runs the command line; the service's commands do not import the lab."""
-    if sys.argv[1:2] and sys.argv[1] in SERVICE:
-        from belated.service import commands  # noqa: PLC0415
-
-        return commands.main
-    from belated import cli  # noqa: PLC0415
-
-    return cli.main
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -1,4 +1,4 @@
-"""The `belated` command: run experiments, draw and report their results.
+"""The `belated` command: run experiments, draw and report their results, serve learners.
 
 Exit codes: 0 success, 1 some runs failed, 2 wrong input; 130 interrupted (`__main__`).
 """
@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, CycloptsError, Parameter, Token
+from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
 from belated.core import checks
+from belated.interrupts import deferred
+from belated.service.commands import COMMANDS, Whole
 
 if TYPE_CHECKING:
     from belated.lab.figures.style import Drawing, Layout
@@ -28,13 +27,12 @@ if TYPE_CHECKING:
 app = App(
     name="belated",
     help="Run experiments in learning from delayed feedback.",
-    help_epilogue=(
-        "Start here: belated run paper-grid --seeds 3. The learner service has commands of its "
-        "own: belated serve, token, extract, warm, export, evaluate and action, each with --help."
-    ),
+    help_epilogue="Start here: belated run paper-grid --seeds 3.",
     version_flags=["--version"],
     suppress_keyboard_interrupt=False,
 )
+for command in COMMANDS:
+    app.command(command, group="The learner service")
 
 
 class _PlainConsole(Console):
@@ -63,64 +61,24 @@ err = _PlainConsole(stderr=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code."""
+    """Run the command line and return the exit code; wrong input gets one line."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = app(
-            list(sys.argv[1:] if arguments is None else arguments),
-            exit_on_error=False,
-            print_error=False,
-            result_action="return_value",
-        )
+        code = app(given, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         return _complain(f"{' '.join(str(error).split())} (see belated --help)")
-    except _Mistake as mistake:
-        return _complain(str(mistake))
-    return code if isinstance(code, int) else 0
-
-
-def _whole(kind: object, tokens: Sequence[Token]) -> int:
-    """A whole number; Cyclopts would round 1.5 to 2."""
-    try:
-        return int(tokens[0].value)
-    except ValueError:
-        raise ValueError(f"must be a whole number, got {checks.show(tokens[0].value)}") from None
-
-
-Whole = Annotated[int, Parameter(converter=_whole)]
-
-
-class _Mistake(Exception):
-    """A mistake in the input. Any other exception is a bug."""
-
-
-@contextmanager
-def _input() -> Iterator[None]:
-    """Turn errors about the input into one line."""
-    try:
-        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("belated"):
+            raise
+        serves = given[0] in [command.__name__ for command in COMMANDS]
+        room, extra = ("the service", "serve") if serves else ("the lab", "lab")
+        return _complain(f"{room} needs {error.name}: pip install 'belated[{extra}]'")
     except ValueError as error:
-        raise _Mistake(str(error)) from None
+        return _complain(str(error))
     except OSError as error:
         named = error.strerror and error.filename
-        raise _Mistake(f"{error.strerror}: {error.filename}" if named else str(error)) from None
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C; inside an import, compiled packages turn it into other exceptions."""
-    before = signal.getsignal(signal.SIGINT)
-    main = threading.current_thread() is threading.main_thread()
-    if not main or not callable(before):
-        yield
-        return
-    came: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        before(signal.SIGINT, None)
+        return _complain(f"{error.strerror}: {error.filename}" if named else str(error))
+    return code if isinstance(code, int) else 0
 
 
 def _complain(message: str) -> int:
@@ -177,21 +135,20 @@ def run(
         only: An agent to run now, leaving the others for another time; may be given again.
         no_own_code: Refuse a file that names code of its own (module:function).
     """
-    with _uninterrupted():
+    with deferred():
         from belated.lab.names import slug  # noqa: PLC0415
         from belated.lab.run import execute  # noqa: PLC0415
         from belated.lab.spec import own_code  # noqa: PLC0415
 
-    with _input():
-        found, source = _find(experiment)
-        given = {"seeds": seeds, "first_seed": first_seed, "episodes": episodes}
-        chosen = _changed(found, {key: n for key, n in given.items() if n is not None}, case)
-        if no_own_code and (own := own_code(chosen)):
-            raise ValueError(f"{own[0]} is code, which --no-own-code refuses to run")
-        directory = out_dir or Path("out") / slug(chosen.name)
-        if jobs is None:
-            jobs = 1 if engine == "here" else _cores()
-        done = execute(chosen, directory, jobs=jobs, engine=engine, source=source, only=only)
+    found, source = _find(experiment)
+    given = {"seeds": seeds, "first_seed": first_seed, "episodes": episodes}
+    chosen = _changed(found, {key: n for key, n in given.items() if n is not None}, case)
+    if no_own_code and (own := own_code(chosen)):
+        raise ValueError(f"{own[0]} is code, which --no-own-code refuses to run")
+    directory = out_dir or Path("out") / slug(chosen.name)
+    if jobs is None:
+        jobs = 1 if engine == "here" else _cores()
+    done = execute(chosen, directory, jobs=jobs, engine=engine, source=source, only=only)
     for outcome in done.failed:
         err.print(f"failed: {outcome.task.name}: {outcome.reason}", style="red")
     if done.found:
@@ -205,14 +162,13 @@ def run(
     from belated.lab.figures import style as drawing  # noqa: PLC0415
     from belated.lab.results import Results  # noqa: PLC0415
 
-    with _input():
-        results = Results(directory, chosen)
-        drawings = figures.draw(results)
-        shown = [results.table()]
-        if results.choices:
-            shown.insert(0, results.table("selected"))
-            if chosen.against in dict(chosen.sweep):
-                shown.append(results.table("costs"))
+    results = Results(directory, chosen)
+    drawings = figures.draw(results)
+    shown = [results.table()]
+    if results.choices:
+        shown.insert(0, results.table("selected"))
+        if chosen.against in dict(chosen.sweep):
+            shown.append(results.table("costs"))
     for table in shown:
         _print(table)
     if chosen.select is not None:
@@ -284,9 +240,8 @@ def plot(directory: Path, /, *, look: FigureOptions = LOOK) -> None:
     from belated.lab.figures import curves as figures  # noqa: PLC0415
     from belated.lab.results import Results  # noqa: PLC0415
 
-    with _input():
-        forms, layout = look.forms(), look.layout()
-        drawings = figures.draw(Results(directory), layout)
+    forms, layout = look.forms(), look.layout()
+    drawings = figures.draw(Results(directory), layout)
     _save(directory, drawings, forms)
 
 
@@ -306,8 +261,7 @@ def report_(directory: Path, /) -> None:
     """
     from belated.lab.results import Results  # noqa: PLC0415
 
-    with _input():
-        path = Results(directory).report()
+    path = Results(directory).report()
     out.print(str(path))
 
 
@@ -336,9 +290,8 @@ def table_(
     from belated.lab.results import Results  # noqa: PLC0415
     from belated.lab.tables import FORMS  # noqa: PLC0415
 
-    with _input():
-        checks.choice("--format", form, FORMS)
-        found = Results(directory).table(which, baseline=baseline, on=on, regret=regret)
+    checks.choice("--format", form, FORMS)
+    found = Results(directory).table(which, baseline=baseline, on=on, regret=regret)
     sys.stdout.write(FORMS[form](found))
 
 
@@ -360,15 +313,13 @@ def compare(
     from belated.lab.results import Results  # noqa: PLC0415
     from belated.lab.tables import compare as compared  # noqa: PLC0415
 
-    with _input():
-        if not directories:
-            raise ValueError("compare needs at least one directory of results")
-        forms, layout = look.forms(), look.layout()
-        found, scenes, names = compared([Results(directory) for directory in directories])
+    if not directories:
+        raise ValueError("compare needs at least one directory of results")
+    forms, layout = look.forms(), look.layout()
+    found, scenes, names = compared([Results(directory) for directory in directories])
     for table in found:
         _print(table)
-    with _input():
-        _save(out_dir, figures.compared(scenes, names, layout), forms)
+    _save(out_dir, figures.compared(scenes, names, layout), forms)
 
 
 @app.command(name="kinds")
@@ -383,8 +334,7 @@ def kinds_(name: str | None = None, /) -> None:
 
     found = list(all_kinds())
     if name is not None:
-        with _input():
-            checks.choice("kind", name, dict.fromkeys(kind for _, kind, _, _ in found))
+        checks.choice("kind", name, dict.fromkeys(kind for _, kind, _, _ in found))
     before = ""
     for section, kind, about, parameters in found:
         if name not in (None, kind):
@@ -407,8 +357,7 @@ def show(experiment: str, /) -> None:
     """
     from belated.lab import toml  # noqa: PLC0415
 
-    with _input():
-        found, _ = _find(experiment)
+    found, _ = _find(experiment)
     sys.stdout.write(toml.dumps(found))
 
 

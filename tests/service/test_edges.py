@@ -8,7 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from belated.service import commands, customers
+from belated import cli
+from belated.service import customers
 from belated.service.config import demonstration
 from limits import until
 from serving import SHOP, InProcess, Listening, config
@@ -88,7 +89,7 @@ def test_a_standby_says_that_it_waits(tmp_path, caplog):
 
 def test_what_a_container_needs_is_compiled_before_it_starts(capsys):
     """The configuration of the image has no token yet when the image is built."""
-    assert commands.main(["warmup", str(DEPLOY / "belated.toml")]) == 0
+    assert cli.main(["warmup", str(DEPLOY / "belated.toml")]) == 0
     assert capsys.readouterr().out == "compiled: mail\n"
     assert "belated warmup belated.toml" in (DEPLOY / "Dockerfile").read_text()
 

@@ -11,6 +11,7 @@ import pytest
 import tomli_w
 
 import belated as bl
+from belated import cli
 from belated.service import commands
 from belated.service.warm import columns_of, learn
 from serving import InProcess, Listening, config, learner, restored
@@ -158,7 +159,7 @@ def test_without_polars_parquet_is_refused_in_one_sentence(tmp_path, monkeypatch
 
 def test_the_commands_export_evaluate_warm_and_change_actions(tmp_path, capsys):
     table = config(tmp_path, learners=[MAIL])
-    run = commands.main
+    run = cli.main
     (tmp_path / "serve.toml").write_text(tomli_w.dumps(table))
     with Listening(table) as server:
         campaign(server, 40)

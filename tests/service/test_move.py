@@ -3,7 +3,7 @@
 import tomli_w
 
 import belated as bl
-from belated.service import commands
+from belated import cli
 from serving import ROBOT, SHOP, InProcess, config, fingerprint, restored
 
 
@@ -36,17 +36,17 @@ def test_a_learner_moves_to_the_service_and_back(tmp_path, capsys):
     assert fingerprint(again.runner.agent) == fingerprint(agent)
     file = tmp_path / "serve.toml"
     file.write_text(tomli_w.dumps(table))
-    assert commands.main(["extract", str(file), "shop", str(tmp_path / "out.belated")]) == 0
+    assert cli.main(["extract", str(file), "shop", str(tmp_path / "out.belated")]) == 0
     assert fingerprint(bl.load(tmp_path / "out.belated")) == fingerprint(agent)
     other = {"name": "robot", "problem": ROBOT["problem"], "start": shop["start"]}
     file.write_text(tomli_w.dumps(config(tmp_path, learners=[other])))
-    assert commands.main(["serve", str(file)]) == 2
+    assert cli.main(["serve", str(file)]) == 2
     assert "must be an agent for" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_a_token_is_printed_with_its_hash(capsys):
     from belated.service.gate import hashed
 
-    assert commands.main(["token"]) == 0
+    assert cli.main(["token"]) == 0
     token, sha256 = (line.split()[1] for line in capsys.readouterr().out.splitlines())
     assert hashed(token) == sha256

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import threading
 import time
@@ -24,6 +23,7 @@ import joblib
 from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 
+from belated.interrupts import deferred
 from belated.lab.spec import Experiment, Task
 from belated.lab.task import Result, perform
 
@@ -106,7 +106,7 @@ def _each(parallel: joblib.Parallel, calls: Iterator[Any]) -> Iterator[Attempt]:
     """The results one by one; if the caller stops early, calls under way are cancelled."""
     found: Any = None
     try:
-        with _interrupts_deferred():
+        with deferred():
             found = parallel(calls)
         # `yield from` would close it outside of the block below
         for outcome in found:  # noqa: UP028
@@ -159,30 +159,6 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-@contextlib.contextmanager
-def _interrupts_deferred() -> Iterator[None]:
-    """Handle Ctrl-C after the block. Processes started inside ignore it; they end with this one.
-
-    Blocking the signal in this thread is not enough: another thread may receive it, and Python
-    would still run its handler here, while a worker is half started.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    usual = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
-    blocks = hasattr(signal, "pthread_sigmask")
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if blocks else set()
-    try:
-        yield
-    finally:
-        if blocks:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        signal.signal(signal.SIGINT, usual)
-        for number in came:
-            signal.raise_signal(number)
 
 
 @contextlib.contextmanager
