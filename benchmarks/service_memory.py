@@ -133,7 +133,7 @@ async def serve(path: Path, episodes: int) -> None:
     while not server.started:
         await asyncio.sleep(0.01)
     print(f"listens on :{server.servers[0].sockets[0].getsockname()[1]}", flush=True)
-    live = settings.app.state.server.learners["shop"]
+    live = settings.app.learners["shop"]
     while not live.ready:
         await asyncio.sleep(0.01)
     shop = Shop("inside")

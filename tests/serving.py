@@ -168,13 +168,13 @@ class InProcess:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(LIMIT)
 
     async def _open(self):
-        self._lifespan = self.app.router.lifespan_context(self.app)
+        self._lifespan = self.app.running()
         await self._lifespan.__aenter__()
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=True)
         self._client = httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
     def ready(self):
-        why = [one.why for one in self.app.state.server.learners.values()]
+        why = [one.why for one in self.app.learners.values()]
         until(lambda: self.request("GET", "/readyz").status_code == 200, why, pause=0.005)
 
     def request(self, method, path, **options):

@@ -35,7 +35,7 @@ def test_one_episode_is_a_short_walk():
 
 @pytest.mark.slow
 def test_one_feedback_is_a_short_walk():
-    pytest.importorskip("starlette")
+    pytest.importorskip("msgspec")
     files = walk.http_feedback()
     assert 10 <= len(files) <= walk.FEEDBACK, files
 
@@ -86,7 +86,7 @@ async def served():
     shop = {"name": "shop", "problem": {"states": 1, "actions": 3, "horizon": 1}, "agent": kind}
     app = application(from_table({"learners": [shop], "storage": "data"}))
     transport = httpx.ASGITransport(app)
-    async with app.router.lifespan_context(app):
+    async with app.running():
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             while (await client.get("/readyz")).status_code != 200:
                 await asyncio.sleep(0.01)
@@ -102,7 +102,7 @@ print("used")
 
 @pytest.mark.slow
 def test_an_agent_is_one_file_and_one_line(tmp_path):
-    pytest.importorskip("starlette")
+    pytest.importorskip("msgspec")
     steps = section("Add an agent: one file and one line")
     code, line = (
         textwrap.dedent(block)

@@ -88,7 +88,7 @@ async def _served(walk: Walk) -> None:
         app = application(from_table({"learners": [shop], "storage": directory}))
         transport = httpx.ASGITransport(app)
         async with (
-            app.router.lifespan_context(app),
+            app.running(),
             httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
         ):
 

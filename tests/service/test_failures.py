@@ -193,7 +193,7 @@ def test_a_server_whose_file_is_gone_acknowledges_nothing(tmp_path, how):
         answer = client.post(f"{base}/episodes", json={"key": "lost"})
         assert answer.status_code == 503
         if how != "replaced":
-            learner = client.app.state.server.learners["shop"]
+            learner = client.app.learners["shop"]
             until(lambda: "was deleted while the learner was open" in learner.why)
             assert client.post(f"{base}/episodes", json={}).status_code == 503
             shutil.rmtree(data, ignore_errors=True)

@@ -310,7 +310,7 @@ def test_an_empty_batch_tells_the_agent_the_time(tmp_path, monkeypatch):
         record = {"episode": 3, "reward": 1.0}
         assert client.post(f"{BASE}/feedback", json=record).json()["outcome"] == "taken"
         library.observe([Reward(3, 1.0, at=clock.now)], now=clock.now)
-        learned = client.app.state.server.learners["mail"].session.runner
+        learned = client.app.learners["mail"].session.runner
         until(lambda: learned.version == 1)
         clock.now += 86_400.0
         told = client.post(f"{BASE}/feedback/batch", json={"records": []})

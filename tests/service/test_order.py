@@ -156,7 +156,7 @@ def test_a_restart_after_any_request_gives_the_same_learner(tmp_path, name):
     requests = 2000 if full() else 60
     with InProcess(table) as client:
         mixed = Mixed(client, 3)
-        session = client.app.state.server.learners[name].session
+        session = client.app.learners[name].session
         for i in range(requests):
             getattr(mixed, name)()
             until(lambda: session.runner.waiting == 0, pause=0.0005)
@@ -165,7 +165,7 @@ def test_a_restart_after_any_request_gives_the_same_learner(tmp_path, name):
                 session.runner.learn_all()
                 return fingerprint(session.runner.agent), session.seq
 
-            live, seq = client._call(client.app.state.server.learners[name].ask(agent))
+            live, seq = client._call(client.app.learners[name].ask(agent))
             copy = tmp_path / "copy"
             shutil.rmtree(copy, ignore_errors=True)
             copy.mkdir()
@@ -205,7 +205,7 @@ def test_memory_does_not_grow_with_open_episodes(tmp_path):
     """Nothing of the session has an entry per episode: its parts are few, whatever is open."""
     table = config(tmp_path, learners=[MAIL], limits={"open": 10_000})
     with InProcess(table) as client:
-        session = client.app.state.server.learners["mail"].session
+        session = client.app.learners["mail"].session
 
         def sizes():
             parts = {**vars(session), **vars(session.runner)}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belated.core.rewards import Scale
-from belated.service.wire import End, Reader, RecordError, parse
+from belated.service.wire import End, Reader, Refusal, parse
 from belated.tabular.records import Costs, StepCost, Trajectory
 
 episodes = st.integers(0, 2**40)
@@ -78,7 +78,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("given_", "field"), WRONG, ids=str)
 def test_what_is_wrong_is_named(given_, field):
-    with pytest.raises(RecordError) as found:
+    with pytest.raises(Refusal) as found:
         parse(given_)
     assert found.value.field == field
 
@@ -93,5 +93,5 @@ def test_what_is_wrong_is_named(given_, field):
     )
 )  # fmt: skip
 def test_anything_is_a_record_or_an_error(value):
-    with contextlib.suppress(RecordError):
+    with contextlib.suppress(Refusal):
         parse(value).to_json()

@@ -115,7 +115,7 @@ def test_lists_and_metrics_show_what_the_token_may_read(guarded):
 def test_a_redirection_is_for_those_who_may(guarded, monkeypatch, method, path, body, verb):
     """Where a learner is driven elsewhere, each server asks for the token itself."""
     client, given = guarded
-    live = client.app.state.server.learners["shop"]
+    live = client.app.learners["shop"]
     monkeypatch.setattr(live, "session", None)
     monkeypatch.setattr(live, "_address", "http://other:1")
     path = path.format("shop")
@@ -137,7 +137,8 @@ def test_tokens_are_kept_as_hashes():
     token, hashed = tokens.new()
     assert token not in hashed
     assert len(token) > 40
-    assert tokens.holder(f"Bearer {token}", [tokens.Token("a", hashed, ("*",), ())]).name == "a"
+    gate = tokens.Gate((tokens.Token("a", hashed, ("*",), ()),))
+    assert gate.holder({b"authorization": f"Bearer {token}".encode()}).name == "a"
     assert tokens.new()[0] != token
 
 

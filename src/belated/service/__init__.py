@@ -4,10 +4,10 @@ One learner, from a request to its agent:
 
     connection  limits on the head of a request
     gate        limits and tokens, before a request is read
-    app         HTTP: one table of operations; bodies: the types that decode requests
+    app         HTTP: one table of operations, which openapi describes
+    wire        the JSON of requests, records and answers, and refusals
     learner     one learner and its thread: groups of requests, each in one transaction
     session     what each request reads and writes
-    wire        records as JSON
     tables      the tables, in SQLite or PostgreSQL
     runner      the agent, and the calls for it that follow from rows
     recovery    the agent again, from the newest snapshot and the rows after it
@@ -17,7 +17,6 @@ Around it:
     run, config, agents, commands    a server from its file, and the command line
     reading, report, metrics, page   reports for people and programs
     export, warm                     the decision log as a table, and an agent trained on one
-    errors                           why a request is refused
 
 The tables are the truth, and the process is a cache that may die at any moment. Rows contain
 everything that their effect depends on: the time, random draws, and how much had been learned. So

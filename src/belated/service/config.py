@@ -1,4 +1,7 @@
-"""The configuration of a server, from a TOML file."""
+"""The configuration of a server, from a TOML file.
+
+A dataclass checks its own values, and names the wrong one; `_made` adds the place in the file.
+"""
 
 from __future__ import annotations
 
@@ -7,35 +10,36 @@ import ipaddress
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from belated.config.build import make
 from belated.config.part import Part, read
 from belated.config.registry import Registry, accepted, check, is_own, unknown_key
 from belated.core import checks
-from belated.core.contract import Agent, Information
+from belated.core.contract import Agent
 from belated.core.rewards import Scale
 from belated.linear.choice import Choice
 from belated.linear.features import Features
 from belated.service import agents
-from belated.service.gate import EVERY, VERBS, Token
-from belated.service.recovery import Terms
+from belated.service.gate import EVERY, Token
+from belated.service.runner import Terms
 from belated.tabular.problem import Problem
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 POSTGRES = ("postgresql://", "postgres://")
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 RECOMMENDED = Part("recommended")
-CHOICE = ("actions", "features")
 PROBLEM = ("actions", "states", "horizon", "one_outcome", "check", "check_observation", "read")
 """Attributes that your own problem must have, among others of `core.contract.Problem`."""
-MAIL_FEATURES = Features(age="number", country=["dk", "se"])
+COSTS = ("rewards", "clip", "default", "default_reward")
+"""Keys of learners with states, whose outcomes are costs in the end."""
 NIGHT = 86_400.0
 """Seconds for which decisions past their deadline are kept, for events before the deadline."""
 LARGEST_POLICY = 10_000_000
 """The largest number of entries of a policy."""
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +65,12 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in ("body", "batch", "open", "waiting", "snapshot"):
-            checks.integer(f"limits.{name}", getattr(self, name), 1)
+            checks.integer(name, getattr(self, name), 1)
         if self.log is not None:
-            checks.integer("limits.log", self.log, 0)
+            checks.integer("log", self.log, 0)
         if self.batch > self.waiting:
             raise ValueError(
-                f"limits.batch must be at most limits.waiting = {self.waiting}, got {self.batch}"
+                f"batch must be at most limits.waiting = {self.waiting}, got {self.batch}"
             )
 
 
@@ -112,44 +116,116 @@ class LearnerConfig:
     holdout: float | None = None
     note: str | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            raise ValueError(
+                "name must be 1 to 63 lower-case letters, digits and dashes, "
+                f"got {checks.show(self.name)}"
+            )
+        if self.note is not None:
+            _text("note", self.note)
+        checks.choice("information", self.information, ("bandit", "full"))
+        if self.holdout is not None:
+            checks.fix(self, "agent", self._with_holdout())
+        check("agent", self.agent, agents.registry(self.problem))
+        self._check_deadline()
+        self._check_rewards()
+
+    def _with_holdout(self) -> Part:
+        """The agent with the learner's holdout."""
+        share = checks.real("holdout", self.holdout, 0.0, 1.0)
+        kinds = agents.registry(self.problem).kinds
+        able = [name for name, maker in kinds.items() if "holdout" in accepted(maker)]
+        if self.start is not None or self.agent.kind not in able:
+            raise ValueError(
+                "holdout needs an agent that plays one, "
+                f"{' or '.join(able) or 'linear_sampler of a learner with actions'}, "
+                f"got {self.agent.kind if self.start is None else 'start'!r}"
+            )
+        if "holdout" in self.agent.values:
+            raise ValueError("holdout must be given once, got one of the agent too")
+        return self.agent.replaced("holdout", share)
+
+    def _check_deadline(self) -> None:
+        seconds, episodes = self.deadline_seconds, self.deadline_episodes
+        if seconds is not None and episodes is not None:
+            raise ValueError("deadline_seconds must be left out beside deadline_episodes, got both")
+        if seconds is not None:
+            checks.fix(self, "deadline_seconds", checks.real("deadline_seconds", seconds, 0.0))
+        if episodes is not None:
+            checks.integer("deadline_episodes", episodes, 0)
+        for name in ("default", "default_reward", "grace"):
+            if getattr(self, name) is not None and seconds is None and episodes is None:
+                raise ValueError(f"{name} needs a deadline_seconds or deadline_episodes")
+        if self.grace is None and self.decides and seconds is not None:
+            checks.fix(self, "grace", NIGHT)
+        if self.grace is None:
+            return
+        if seconds is None:
+            checks.integer("grace", self.grace, 1)
+            if self.default is not None or self.default_reward is not None:
+                raise ValueError(
+                    "grace must be left out beside a default: without a clock, what happened in "
+                    "time and comes later cannot be told from what is late (see deadline_seconds)"
+                )
+        else:
+            grace = checks.real("grace", self.grace, 0.0, above=not self.decides)
+            checks.fix(self, "grace", grace or None)
+
+    def _check_rewards(self) -> None:
+        if self.default is not None:
+            checks.fix(self, "default", checks.real("default", self.default, 0.0, 1.0))
+        if self.rewards is not None:
+            scale = Scale.of("rewards", self.rewards)
+            checks.fix(self, "rewards", (scale.low, scale.high))
+        for name in ("clip", "default_reward"):
+            if getattr(self, name) not in (None, False) and self.rewards is None:
+                raise ValueError(f"{name} needs rewards = [low, high]")
+        checks.flag("clip", self.clip)
+        if self.default_reward is not None and self.rewards is not None:
+            if self.default is not None:
+                raise ValueError("default_reward must be left out beside a default, got both")
+            reward = checks.real("default_reward", self.default_reward, *self.rewards)
+            checks.fix(self, "default_reward", reward)
+
+    @property
+    def decides(self) -> bool:
+        """Whether it is a learner of decisions, without states."""
+        return getattr(self.problem, "states", 1) is None
+
     @property
     def scale(self) -> Scale | None:
         """The scale that converts rewards to costs."""
         return None if self.rewards is None else Scale(*self.rewards, clip=self.clip)
 
-    @property
-    def silence(self) -> float | None:
-        """The cost of a step that has not reported by the deadline."""
-        if self.default_reward is None or self.scale is None:
-            return self.default
-        return float(self.scale.costs("default_reward", self.default_reward))
-
     def fresh(self) -> Agent:
         """A fresh agent."""
-        information = cast(Information, self.information)
+        given: Any = (self.problem, self.information)
         key = f"learner {self.name}"
         if self.start is not None:
-            return agents.loaded(f"{key}: start", self.start, self.problem, information)
-        return agents.made(f"{key}: agent", self.agent, self.problem, information)
+            return agents.loaded(f"{key}: start", self.start, *given)
+        return agents.made(f"{key}: agent", self.agent, *given)
 
     def terms(self) -> Terms:
         """The terms of the learner."""
-        timed = self.deadline_seconds is not None
-        agent = self.fresh()
-        start = None
+        information: Any = self.information
+        agent, silence, start = self.fresh(), self.default, None
+        if self.default_reward is not None and self.scale is not None:
+            silence = float(self.scale.costs("default_reward", self.default_reward))
         if self.start is not None:
             start = hashlib.sha256(Path(self.start).read_bytes()).hexdigest()
+        timed = self.deadline_seconds is not None
         return Terms(
-            self.problem,
-            cast(Information, self.information),
-            agent.uses_paths,
-            self.deadline_seconds if timed else self.deadline_episodes,
-            timed,
-            self.silence,
-            self.grace,
-            agent.begun,
-            start,
-            self.rewards,
+            problem=self.problem,
+            information=information,
+            uses_paths=agent.uses_paths,
+            deadline=self.deadline_seconds if timed else self.deadline_episodes,
+            timed=timed,
+            default=silence,
+            grace=self.grace,
+            first=agent.begun,
+            start=start,
+            rewards=self.rewards,
         )
 
 
@@ -178,6 +254,9 @@ class Config:
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
+        for name in ("storage", "host"):
+            _text(name, getattr(self, name))
+        checks.fix(self, "hosts", _texts("hosts", self.hosts))
         if not self.learners:
             raise ValueError("learners must name at least one, [[learners]]")
         names = [learner.name for learner in self.learners]
@@ -222,7 +301,9 @@ def demonstration() -> Config:
     """A mailer whose customers are simulated, a shop with three offers, and a robot."""
     mail = LearnerConfig(
         name="mail",
-        problem=Choice(["plain", "question", "discount"], MAIL_FEATURES),
+        problem=Choice(
+            ["plain", "question", "discount"], Features(age="number", country=["dk", "se"])
+        ),
         agent=Part("linear_sampler", (("holdout", 0.1),)),
         deadline_seconds=600.0,
         note="The customers of this learner are simulated.",
@@ -258,211 +339,114 @@ def load(path: Path, *, tokens: bool = True) -> Config:
 
 def from_table(given: Mapping[str, Any]) -> Config:
     """The configuration that a table describes. Every agent is made once, as a check."""
-    _check_keys("", given, Config, "a server")
     values = dict(given)
-    for name in ("storage", "host", "url"):
-        if name in values:
-            _text(name, values[name])
-    values["hosts"] = tuple(_text("hosts", host) for host in _list("hosts", values.get("hosts")))
-    limits = values.get("limits", {})
-    _check_keys("limits.", _table("limits", limits), Limits, "limits")
-    values["limits"] = Limits(**limits)
-    tables = enumerate(_list("learners", given.get("learners")))
-    values["learners"] = tuple(_learner(f"learners[{i}]", item) for i, item in tables)
-    tables = enumerate(_list("tokens", given.get("tokens")))
-    values["tokens"] = tuple(_token(f"tokens[{i}]", item) for i, item in tables)
-    config = Config(**values)
+    values["limits"] = _made("limits", Limits, "limits", values.get("limits", {}))
+    for name, one in (("learners", _learner), ("tokens", _token)):
+        tables = enumerate(_list(name, values.get(name, [])))
+        values[name] = tuple(one(f"{name}[{i}]", item) for i, item in tables)
+    config = _made("", Config, "a server", values)
     for learner in config.learners:
         learner.fresh()
     return config
 
 
+def _made(key: str, kind: type[Made], taker: str, given: object) -> Made:
+    """A dataclass from the table at a place of the file. taker: what it is, for messages."""
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{key} must be a table, got {checks.show(given)}")
+    prefix = f"{key}." if key else ""
+    allowed = {each.name: each for each in fields(kind) if each.init}  # type: ignore[arg-type]
+    for name, value in given.items():
+        if name not in allowed:
+            raise unknown_key(f"{prefix}{name}", value, taker, list(allowed))
+    for name, each in allowed.items():
+        if each.default is each.default_factory is MISSING and name not in given:
+            raise ValueError(f"{prefix}{name} is required")
+    try:
+        return kind(**given)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{prefix}{error}") from None
+
+
+def _token(key: str, given: object) -> Token:
+    values = dict(given) if isinstance(given, Mapping) else given
+    if isinstance(values, dict):
+        for name in ("learners", "verbs"):
+            if name in values:
+                values[name] = _texts(f"{key}.{name}", values[name])
+    return _made(key, Token, "a token", values)
+
+
 def _learner(key: str, given: object) -> LearnerConfig:
-    values = dict(_table(key, given))
-    decides = "actions" in values or "features" in values
-    if decides:
-        _take_choice(key, values)
-    _check_keys(f"{key}.", values, LearnerConfig, "a learner", *CHOICE)
-    for name in ("name", "problem"):
-        if name not in values:
-            raise ValueError(f"{key}.{name} is required (or actions, for decisions)")
-    if not isinstance(values["name"], str) or not NAME.fullmatch(values["name"]):
-        raise ValueError(
-            f"{key}.name must be 1 to 63 lower-case letters, digits and dashes, "
-            f"got {checks.show(values['name'])}"
-        )
-    if not decides:
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{key} must be a table, got {checks.show(given)}")
+    values = dict(given)
+    if "actions" in values or "features" in values:
+        values["problem"] = _choice(key, values)
+    elif "problem" in values:
         values["problem"] = _problem(f"{key}.problem", values["problem"])
-    if "note" in values:
-        _text(f"{key}.note", values["note"])
-    checks.choice(f"{key}.information", values.get("information", "bandit"), ("bandit", "full"))
+    else:
+        raise ValueError(f"{key}.problem is required (or actions, for decisions)")
     if "start" in values and "agent" in values:
         raise ValueError(f"{key} must have an agent or a start, got both")
-    values["agent"] = read(f"{key}.agent", values.get("agent", agents.usual(values["problem"])))
-    if values.get("holdout") is not None:
-        values["agent"] = _with_holdout(key, values)
-    check(f"{key}.agent", values["agent"], agents.registry(values["problem"]))
-    _check_deadline(key, values)
-    if decides and values.get("deadline_seconds") is not None:
-        values["grace"] = values.get("grace", NIGHT) or None
-    if values.get("rewards") is not None:
-        bounds = _list(f"{key}.rewards", values["rewards"])
-        low, high = bounds if len(bounds) == 2 else (1, 0)
-        if not checks.real(f"{key}.rewards", low, -1e300) < checks.real("rewards", high, -1e300):
-            raise ValueError(f"{key}.rewards must be [low, high], got {checks.show(bounds)}")
-        values["rewards"] = (float(low), float(high))
-    if checks.flag(f"{key}.clip", values.get("clip", False)) and not values.get("rewards"):
-        raise ValueError(f"{key}.clip needs rewards = [low, high]")
-    _check_default_reward(key, values)
-    return LearnerConfig(**values)
+    agent = values.get("agent", agents.usual(values["problem"]))
+    return _made(key, LearnerConfig, "a learner", {**values, "agent": read(f"{key}.agent", agent)})
 
 
-def _with_holdout(key: str, values: Mapping[str, Any]) -> Part:
-    """The agent with the learner's holdout."""
-    share = checks.real(f"{key}.holdout", values["holdout"], 0.0, 1.0)
-    agent: Part = values["agent"]
-    kinds = agents.registry(values["problem"]).kinds
-    if "start" in values or "holdout" not in accepted(kinds.get(agent.kind, LearnerConfig)):
-        able = [name for name, maker in kinds.items() if "holdout" in accepted(maker)]
-        raise ValueError(
-            f"{key}.holdout needs an agent that plays one, "
-            f"{' or '.join(able) or 'linear_sampler of a learner with actions'}, "
-            f"got {'start' if 'start' in values else agent.kind!r}"
-        )
-    if "holdout" in agent.values:
-        raise ValueError(f"{key} must have a holdout or an agent.holdout, got both")
-    return agent.replaced("holdout", share)
-
-
-def _own_problem(key: str, table: Mapping[str, Any]) -> Any:
-    """A problem from your own code, `kind = "module:function"`."""
-    part = read(key, table)
-    if not is_own(part.kind):
-        raise ValueError(
-            f"{key}.kind must be code of your own, module:function, got {checks.show(part.kind)}; "
-            "without a kind, a problem has states, actions and a horizon"
-        )
-    found = make(key, part, Registry({}))
-    for name in PROBLEM:
-        if not hasattr(found, name):
-            raise ValueError(f"{key} must be a problem, got {checks.show(found)} without {name}")
-    return found
-
-
-def _problem(key: str, given: object) -> Any:
-    table = dict(_table(key, given))
-    if "kind" in table:
-        return _own_problem(key, table)
-    names = tuple(each.name for each in fields(Problem) if each.init)
-    for name, value in table.items():
-        if name not in names:
-            raise unknown_key(f"{key}.{name}", value, "a problem", names)
-    try:
-        made = Problem(**table)
-        if made.horizon * made.states * made.actions > LARGEST_POLICY:
-            raise ValueError(f"states, actions and horizon must multiply to {LARGEST_POLICY}")
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{key}: {error}") from None
-    return made
-
-
-def _take_choice(key: str, values: dict[str, Any]) -> None:
-    """Turn the actions and features of a learner into its problem."""
+def _choice(key: str, values: dict[str, Any]) -> Any:
+    """The problem of the actions and features of a learner, which are taken out of its table."""
     if "problem" in values:
         raise ValueError(
             f"{key}.problem must be left out beside actions and features, which are the problem"
         )
-    for name in ("information", "rewards", "clip", "default", "default_reward"):
+    for name in ("information", *COSTS):
         if name in values:
             raise ValueError(
                 f"{key}.{name} must be left out beside actions and features: rewards may have any "
                 "unit, and silence of the agent says what no report means"
             )
-    features = values.pop("features", None)
-    if isinstance(features, Mapping):
-        try:
-            features = Features(**features)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{key}.features.{error}") from None
+    features, actions = values.pop("features", None), values.pop("actions", None)
     try:
-        values["problem"] = Choice(values.pop("actions", None), features)
+        if isinstance(features, Mapping):
+            features = Features(**features)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{key}.features.{error}") from None
+    try:
+        return Choice(actions, features)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{key}.{error}") from None
 
 
-def _check_default_reward(key: str, values: dict[str, Any]) -> None:
-    if values.get("default_reward") is None:
-        return
-    if values.get("rewards") is None:
-        raise ValueError(f"{key}.default_reward needs rewards = [low, high]")
-    if values.get("default") is not None:
-        raise ValueError(f"{key} must have a default_reward or a default, got both")
-    low, high = values["rewards"]
-    reward = checks.real(f"{key}.default_reward", values["default_reward"], low, high)
-    values["default_reward"] = reward
-
-
-def _check_deadline(key: str, values: dict[str, Any]) -> None:
-    seconds, episodes = values.get("deadline_seconds"), values.get("deadline_episodes")
-    if seconds is not None and episodes is not None:
-        raise ValueError(f"{key} must have deadline_seconds or deadline_episodes, got both")
-    if seconds is not None:
-        values["deadline_seconds"] = checks.real(f"{key}.deadline_seconds", seconds, 0.0)
-    if episodes is not None:
-        checks.integer(f"{key}.deadline_episodes", episodes, 0)
-    default, grace = values.get("default"), values.get("grace")
-    reward = values.get("default_reward")
-    for name, value in (("default", default), ("default_reward", reward), ("grace", grace)):
-        if value is not None and seconds is None and episodes is None:
-            raise ValueError(f"{key}.{name} needs a deadline_seconds or deadline_episodes")
-    if (default is not None or reward is not None) and grace is not None and seconds is None:
-        raise ValueError(
-            f"{key} must have a default or a grace, got both: without a clock, what happened in "
-            "time and comes later cannot be told from what is late (see deadline_seconds)"
-        )
-    if default is not None:
-        values["default"] = checks.real(f"{key}.default", default, 0.0, 1.0)
-    if grace is not None and seconds is not None:
-        decides = getattr(values["problem"], "states", 1) is None
-        values["grace"] = checks.real(f"{key}.grace", grace, 0.0, above=not decides)
-    elif grace is not None:
-        checks.integer(f"{key}.grace", grace, 1)
-
-
-def _token(key: str, given: object) -> Token:
-    values = _table(key, given)
-    _check_keys(f"{key}.", values, Token, "a token")
-    for name in ("name", "sha256", "learners"):
-        if name not in values:
-            raise ValueError(f"{key}.{name} is required")
-    verbs = tuple(_list(f"{key}.verbs", values.get("verbs", list(VERBS))))
-    learners = tuple(_text(f"{key}.learners", n) for n in _list(key, values["learners"]))
-    name, sha256 = (_text(f"{key}.{n}", values[n]) for n in ("name", "sha256"))
-    try:
-        return Token(name, sha256, learners, verbs)
-    except ValueError as error:
-        raise ValueError(f"{key}.{error}") from None
-
-
-def _check_keys(prefix: str, given: Mapping[str, Any], kind: type, taker: str, *more: str) -> None:
-    allowed = [*(item.name for item in fields(kind)), *more]
-    for key, value in given.items():
-        if key not in allowed:
-            raise unknown_key(f"{prefix}{key}", value, taker, allowed)
-
-
-def _table(key: str, value: object) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{key} must be a table, got {checks.show(value)}")
-    return value
+def _problem(key: str, given: object) -> Any:
+    """A problem with states, or one from your own code, `kind = "module:function"`."""
+    if isinstance(given, Mapping) and "kind" in given:
+        part = read(key, given)
+        if not is_own(part.kind):
+            raise ValueError(
+                f"{key}.kind must be code of your own, module:function, got "
+                f"{checks.show(part.kind)}; without a kind, a problem has states, actions and a "
+                "horizon"
+            )
+        found = make(key, part, Registry({}))
+        for name in PROBLEM:
+            if not hasattr(found, name):
+                shown = checks.show(found)
+                raise ValueError(f"{key} must be a problem, got {shown} without {name}")
+        return found
+    made = _made(key, Problem, "a problem", given)
+    if made.horizon * made.states * made.actions > LARGEST_POLICY:
+        raise ValueError(f"{key}: states, actions and horizon must multiply to {LARGEST_POLICY}")
+    return made
 
 
 def _list(key: str, value: object) -> list[Any]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
+    if not isinstance(value, list | tuple):
         raise ValueError(f"{key} must be a list, got {checks.show(value)}")
-    return value
+    return list(value)
+
+
+def _texts(key: str, value: object) -> tuple[str, ...]:
+    return tuple(_text(key, one) for one in _list(key, value))
 
 
 def _text(key: str, value: object) -> str:

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from belated.core.contract import Agent
 from belated.service.config import LearnerConfig, Limits
-from belated.service.errors import Refusal, busy
 from belated.service.recovery import TermsError, restore
 from belated.service.runner import AgentRunner
 from belated.service.session import Session
 from belated.service.tables import StorageError, Tables, Taken
+from belated.service.wire import Refusal
 
 RETRY = 1.0
 """Seconds between two attempts to open a learner, and between two checks of its storage."""
@@ -124,9 +124,8 @@ class Learner:
         """The session; raises `Refusal` while the learner does not run here."""
         session = self.session
         if session is None:
-            refusal = Refusal(503, f"learner {self.name}: {self._told}", retry=RETRY)
-            refusal.address = self._address
-            raise refusal
+            why = f"learner {self.name}: {self._told}"
+            raise Refusal(why, None, None, 503, RETRY, self._address)
         return session
 
     async def ask(self, work: Callable[[Session], Result], calls: int | None = None) -> Result:
@@ -136,9 +135,9 @@ class Learner:
         """
         self.opened()
         if self._jobs.qsize() >= ASKED:
-            raise busy(f"{self._jobs.qsize()} requests wait")
+            raise Refusal(f"{self._jobs.qsize()} requests wait", None, None, 429, RETRY)
         if calls is not None and self.waiting + calls > self.limits.waiting:
-            raise busy(f"{self.waiting} calls wait for the agent")
+            raise Refusal(f"{self.waiting} calls wait for the agent", None, None, 429, RETRY)
         future: asyncio.Future[Result] = self._loop.create_future()
         self._jobs.put(Job(work, future))
         return await future

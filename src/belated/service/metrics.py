@@ -11,11 +11,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from belated.service.errors import Refusal
 from belated.service.learner import Learner
 from belated.service.reading import counted
 from belated.service.session import Session
 from belated.service.tables import StorageError
+from belated.service.wire import Refusal
 
 RECORDS = ("taken", "duplicate", "conflict", "late", "unknown", "invalid")
 GAUGES = {

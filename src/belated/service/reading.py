@@ -254,7 +254,7 @@ def open_episodes(session: Session, after: int, limit: int) -> list[dict[str, An
         {
             "episode": number,
             "age": now - began,
-            "overdue": session.is_overdue(number, began, now),
+            "overdue": session.is_past(session.terms.deadline, number, began, now),
             "decided": decided,
         }
         for number, (began, decided) in found.items()

@@ -9,53 +9,30 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from belated.core import checks, saving
-from belated.core.contract import Agent, Information, check_is_agent
-from belated.core.saving import SavedFileError
-from belated.service.runner import SETTINGS, AgentRunner, groups
+from belated.core.contract import Agent, check_is_agent
+from belated.service.runner import SETTINGS, AgentRunner, Terms, requests
 from belated.service.tables import Tables
 
 WAY_OUT = (
     "put it back, or give the changed learner another name; it can begin with what this one has "
     "learned (belated extract writes a file for start)"
 )
+NEWEST = " UNION ALL ".join(
+    f"SELECT max({number}), max({at}) FROM {table} WHERE learner = ?"
+    for table, number, at in (
+        ("episodes", "seq", "began"),
+        ("episodes", "ended", "closed"),
+        ("outcomes", "seq", "at"),
+        ("changes", "seq", "at"),
+        ("snapshots", "seq", "at"),
+    )
+)
+"""The last request and the latest time of each table."""
 logger = logging.getLogger("belated.service")
 
 
 class TermsError(Exception):
     """A learner that cannot be continued on these terms, or from these tables."""
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """The terms of a learner, which must not change.
-
-    deadline: of an episode, in seconds or, unless `timed`, in episodes. default: the cost of a step
-    that has not reported by then; None: the episode is forgotten. grace: the time by which this is
-    postponed; with a default, only outcomes that happened in time are accepted in the meantime.
-    first: the number of the first episode. start: digest of the file that the agent was loaded
-    from. rewards: the range of rewards.
-    """
-
-    problem: Any
-    information: Information
-    uses_paths: bool
-    deadline: float | None = None
-    timed: bool = False
-    default: float | None = None
-    grace: float | None = None
-    first: int = 0
-    start: str | None = None
-    rewards: tuple[float, float] | None = None
-
-    @property
-    def waits(self) -> bool:
-        """Whether a default is postponed by a grace."""
-        return self.default is not None and self.grace is not None
-
-    @property
-    def limit(self) -> float | None:
-        """The deadline and the grace together, after which an episode is closed."""
-        return None if self.deadline is None else self.deadline + (self.grace or 0)
 
 
 @dataclass(slots=True)
@@ -86,54 +63,34 @@ def restore(
     differs: the rows are not valid for other terms.
     """
     given = fresh = make()
-    asked = terms
     found = db.all("SELECT terms, shortened FROM learners WHERE learner = ?", learner)
-    shortened = 0
     if found:
-        made, shortened = json.loads(found[0][0]), found[0][1]
-        terms, fresh = _as_made(terms, fresh, made)
-        _check_same(made, described(terms, fresh))
-    seq, runner = _newest(db, learner) if snapshots else (0, None)
+        made = json.loads(found[0][0])
+        before, fresh = _as_made(terms, fresh, made)
+        _check_same(made, described(before, fresh))
+    snapshot, runner = _newest(db, learner) if snapshots else (0, None)
     if runner is None:
-        if shortened:
+        if found and found[0][1]:
             raise TermsError("old rows were deleted, so a start needs a whole snapshot")
         runner = AgentRunner(fresh)
-    last, time = last_row(db, learner)
-    restored = Restored(terms, runner, last, seq, 0, time)
-    for group in groups(db, learner, seq, last):
+    last, latest = zip(*db.all(NEWEST, *[learner] * NEWEST.count("?")), strict=True)
+    seq, time = max(filter(None, last), default=0), max(filter(None, latest), default=0.0)
+    restored = Restored(terms, runner, seq, snapshot, 0, time)
+    for request, rows in requests(db, learner, snapshot, seq):
         try:
-            runner.take(group)
+            runner.take(rows)
         except ValueError as error:
-            raise TermsError(f"request {group.seq} cannot be repeated: {error}") from None
-        restored.since += len(group.begun) + len(group.outcomes) + len(group.changes)
+            raise TermsError(f"request {request} cannot be repeated: {error}") from None
+        restored.since += sum(len(rows[kind]) for kind in ("begun", "outcomes", "changes"))
     if found:
         restored.wanted = _wanted(runner.agent, given)
-    restored.terms = replace(asked, problem=runner.agent.problem)
+    restored.terms = replace(terms, problem=runner.agent.problem)
     if runner.differing:
         logger.warning(
             "%d decisions differ from those handed out: another machine or other versions?",
             runner.differing,
         )
     return restored
-
-
-def last_row(db: Tables, learner: str) -> tuple[int, float]:
-    """The last request and the latest time in the tables."""
-    seq, time = 0, 0.0
-    for table, number, at in (
-        ("episodes", "seq", "began"),
-        ("episodes", "ended", "closed"),
-        ("outcomes", "seq", "at"),
-        ("changes", "seq", "at"),
-        ("snapshots", "seq", "at"),
-    ):
-        for found, when in db.all(
-            f"SELECT {number}, {at} FROM {table} WHERE learner = ? AND {number} IS NOT NULL "
-            f"ORDER BY {number} DESC LIMIT 1",
-            learner,
-        ):
-            seq, time = max(seq, found), max(time, when)
-    return seq, time
 
 
 def described(terms: Terms, agent: Agent) -> dict[str, Any]:
@@ -149,22 +106,16 @@ def _as_made(terms: Terms, agent: Agent, made: dict[str, Any]) -> tuple[Terms, A
     if not hasattr(agent, "change") or agent.begun:
         return terms, agent
     given: dict[str, Any] = agent.configuration()  # type: ignore[attr-defined]
-    before = made.get("agent", {})
-    for name in SETTINGS:
-        if name in before:
-            given[name] = before[name]
+    given |= {name: made["agent"][name] for name in SETTINGS if name in made["agent"]}
     problem = given["problem"]
     listed = made.get("problem", {}).get("actions")
-    if listed is not None and listed != problem.actions_listed:
-        try:
-            problem = type(problem)(listed, problem.features)
-            problem.with_actions(given["problem"].actions_listed)
-        except ValueError as error:
-            raise TermsError(f"{error}; {WAY_OUT}") from None
     try:
-        return replace(terms, problem=problem), type(agent)(**{**given, "problem": problem})
+        if listed is not None and listed != problem.actions_listed:
+            given["problem"] = type(problem)(listed, problem.features)
+            given["problem"].with_actions(problem.actions_listed)
+        return replace(terms, problem=given["problem"]), type(agent)(**given)
     except (ValueError, TypeError) as error:
-        raise TermsError(f"the learner cannot be made as it was: {error}") from None
+        raise TermsError(f"{error}; {WAY_OUT}") from None
 
 
 def _wanted(agent: Any, given: Any) -> dict[str, Any] | None:
@@ -180,15 +131,13 @@ def _wanted(agent: Any, given: Any) -> dict[str, Any] | None:
         listed = [*listed, *before[len(listed) :]]
     elif isinstance(before, int) and isinstance(listed, int):
         listed = max(before, listed)
-    actions = listed if listed != before else None
-    if actions is not None:
-        try:
-            agent.problem.with_actions(actions)
-        except ValueError as error:
-            raise TermsError(f"{error}; {WAY_OUT}") from None
-    if actions is None and not settings:
-        return None
-    return {"actions": actions, "retire": None, "settings": settings}
+    if listed == before:
+        return {"actions": None, "retire": None, "settings": settings} if settings else None
+    try:
+        agent.problem.with_actions(listed)
+    except ValueError as error:
+        raise TermsError(f"{error}; {WAY_OUT}") from None
+    return {"actions": listed, "retire": None, "settings": settings}
 
 
 def _check_same(made: dict[str, Any], now: dict[str, Any]) -> None:
@@ -215,15 +164,7 @@ def _newest(db: Tables, learner: str) -> tuple[int, AgentRunner | None]:
         try:
             agent = saving.from_bytes(bytes(content), "a snapshot")
             check_is_agent("agent", agent)
-        except (SavedFileError, ValueError) as error:
+            return seq, AgentRunner(agent, version)
+        except ValueError as error:
             logger.warning("snapshot %d is left out: %s", seq, error)
-            continue
-        return seq, AgentRunner(agent, version)
     return 0, None
-
-
-def start(db: Tables, learner: str, restored: Restored, at: float) -> None:
-    """Write the terms of a learner that has none yet."""
-    if not db.all("SELECT 1 FROM learners WHERE learner = ?", learner):
-        told = json.dumps(described(restored.terms, restored.runner.agent))
-        db.all("INSERT INTO learners VALUES (?, ?, ?, 0)", learner, told, at)

@@ -20,7 +20,7 @@ from belated.core.rewards import Scale
 from belated.linear import life
 from belated.linear.life import ActionRow, Overview
 from belated.service.reading import SHARES, Counts, Sums, Totals
-from belated.service.recovery import Terms
+from belated.service.runner import Terms
 from belated.service.session import Session
 
 WORDS = {

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from starlette.applications import Starlette
 
 from belated.core import checks, saving
-from belated.service.app import Server, make
+from belated.service.app import Service
 from belated.service.config import POSTGRES, Config, LearnerConfig, demonstration, load
 from belated.service.connection import Connection
 from belated.service.customers import visit
 from belated.service.export import MOST, NEWEST, as_csv, as_parquet, evaluation
+from belated.service.gate import Gate
 from belated.service.learner import Learner, rehearse
 from belated.service.recovery import TermsError, restore
 from belated.service.report import look, silence_of, unit_of
@@ -36,12 +36,11 @@ DRAIN = 10
 """Seconds that requests have to end when the server stops."""
 
 
-def application(config: Config) -> Starlette:
+def application(config: Config) -> Service:
     """The application of a configuration."""
     limits = config.limits
     learners = [Learner(one, opener(config, one), limits) for one in config.learners]
-    server = Server(learners, config.tokens, limits.batch)
-    return make(server, body=limits.body, hosts=config.allowed_hosts)
+    return Service(learners, Gate(config.tokens, limits.body, config.allowed_hosts))
 
 
 def opener(config: Config, learner: LearnerConfig) -> Callable[[bool], Tables]:
@@ -127,6 +126,7 @@ def listener(config: Config, port: int) -> uvicorn.Config:
         port=port,
         http=Connection,
         access_log=False,
+        ws="none",
         log_config=None,
         server_header=False,
         proxy_headers=False,  # nothing depends on what a client claims

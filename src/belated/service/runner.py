@@ -11,15 +11,16 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from belated.core.arrays import Floats, frozen
-from belated.core.contract import Agent, Deciding
+from belated.core.contract import Agent, Deciding, Information
 from belated.core.records import Decision
 from belated.linear.choice import Choice
 
@@ -31,8 +32,46 @@ DEFAULT = "default"
 """The fact of a default that was learned in place of a report, and the status of its row."""
 NO_EVENT = "event"
 """The fact of a reward without an event; those of named events begin with "="."""
+WINDOW = 5_000
+"""The number of requests whose rows are read at once."""
+OUTCOMES = "number, fact, value, text, body, at, happened, status, seq, place"
 Call = tuple[Any, ...] | int | float
 """A call for the agent: records to observe, an episode to forget, or the time (a float)."""
+Rows = dict[str, list[tuple[Any, ...]]]
+"""The rows of one request by what they tell: begun, outcomes, expired, changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The terms of a learner, which must not change.
+
+    deadline: of an episode, in seconds or, unless `timed`, in episodes. default: the cost of a step
+    that has not reported by then; None: the episode is forgotten. grace: the time by which this is
+    postponed; with a default, only outcomes that happened in time are accepted in the meantime.
+    first: the number of the first episode. start: digest of the file that the agent was loaded
+    from. rewards: the range of rewards.
+    """
+
+    problem: Any
+    information: Information
+    uses_paths: bool
+    deadline: float | None = None
+    timed: bool = False
+    default: float | None = None
+    grace: float | None = None
+    first: int = 0
+    start: str | None = None
+    rewards: tuple[float, float] | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether a default is postponed by a grace."""
+        return self.default is not None and self.grace is not None
+
+    @property
+    def limit(self) -> float | None:
+        """The deadline and the grace together, after which an episode is closed."""
+        return None if self.deadline is None else self.deadline + (self.grace or 0)
 
 
 class OutcomeRow(NamedTuple):
@@ -68,6 +107,7 @@ class AgentRunner:
         self.version = version
         self.differing = 0
         self._calls: deque[Call] = deque()
+        self._decide = getattr(agent, "decide", None) or partial(Deciding.decide, agent)
         self._takes_time = "now" in inspect.signature(agent.observe).parameters
         self._dated = bool(getattr(agent, "reads_delays", False))
 
@@ -85,21 +125,15 @@ class AgentRunner:
 
     def decide(self, observation: Any, among: Any, now: float) -> Decision:
         """Begin an episode of one step and decide in it."""
-        decide = getattr(self.agent, "decide", None) or partial(Deciding.decide, self.agent)
-        made: Decision = decide(observation, among=among, now=now)
+        made: Decision = self._decide(observation, among=among, now=now)
         return made
 
     def change(self, body: Mapping[str, Any]) -> None:
         """Change actions or settings; `ValueError`, and no change, if that is impossible."""
-        actions, retire, settings = body["actions"], body["retire"], body["settings"]
-        wanted = {
-            "add_action": actions is not None,
-            "retire": retire is not None,
-            "change": actions is not None or settings,
-        }
-        agent = self.agent
+        agent, actions, retire, settings = self.agent, *map(body.get, CHANGES)
+        wanted = {"add_action": actions, "retire": retire, "change": actions or settings or None}
         for name, asked in wanted.items():
-            if asked and not hasattr(agent, name):
+            if asked is not None and not hasattr(agent, name):
                 raise ValueError(
                     f"{type(agent).__name__} has no {name}; linear_sampler and agents of your own "
                     "with add_action, retire and change can add and retire actions"
@@ -152,10 +186,9 @@ class AgentRunner:
         if row.body is not None:
             made = problem.read(json.loads(row.body))
         elif isinstance(problem, Choice):
-            told: dict[str, Any] = {"episode": row.number, "reward": row.value}
-            if row.fact != NO_EVENT:
-                told["event"] = row.fact[1:]
-            made = problem.read(told)
+            told = {"episode": row.number, "reward": row.value}
+            event = {} if row.fact == NO_EVENT else {"event": row.fact[1:]}
+            made = problem.read({**told, **event})
         else:
             return None
         return made.dated(row.at) if self._dated and row.status != DEFAULT else made
@@ -171,14 +204,13 @@ class AgentRunner:
                 self.agent.forget(call)
             return
         if isinstance(call, float):
-            if self._takes_time:
-                self.agent.observe([], now=call)
-            return
-        records = [record for record in call if self.agent.is_open(record.episode)]
-        came = [record.at for record in records if record.at is not None]
+            records, came = [], [call]
+        else:
+            records = [record for record in call if self.agent.is_open(record.episode)]
+            came = [record.at for record in records if record.at is not None]
         if came and self._takes_time:
             self.agent.observe(records, now=max(came))
-        else:
+        elif not isinstance(call, float):
             self.agent.observe(records)
 
     def learn_all(self) -> None:
@@ -195,19 +227,21 @@ class AgentRunner:
 
     # The same from the rows of the tables.
 
-    def take(self, group: RowGroup) -> None:
+    def take(self, rows: Rows) -> None:
         """Repeat what a request did, from its rows."""
-        for number, version, at, policy, *decision in group.begun:
+        for number, version, at, policy, *decision in rows["begun"]:
             self.learn_up_to(version)
             self._begin_again(number, at, policy, decision)
-        for what, body, version, _ in group.changes:
+        for what, body, version, _ in rows["changes"]:
             if what == "change":
                 self.learn_up_to(version)
                 self.change(json.loads(body))
-        for number, default in group.expired:
-            self.expire(number, default)
-        self.observe(group.outcomes)
-        for what, body, _, at in group.changes:
+        outcomes = [OutcomeRow(*row) for row in rows["outcomes"]]
+        defaults = {row.number: row for row in outcomes if row.status == DEFAULT}
+        for (number,) in rows["expired"]:
+            self.expire(number, defaults.get(number))
+        self.observe(outcomes)
+        for what, body, _, at in rows["changes"]:
             if what == "forget":
                 self.forget(int(body))
             elif what == "time":
@@ -226,63 +260,35 @@ class AgentRunner:
             raise ValueError(f"episode {number} of the tables began as episode {found}")
 
 
-class RowGroup(NamedTuple):
-    """The rows of one request, as far as they concern the agent.
+CHANGES = ("actions", "retire", "settings")
+STATEMENTS = {
+    "begun": (
+        "SELECT e.seq, e.number, e.version, e.began, e.policy, d.observation, d.allowed, "
+        "d.action, d.probability FROM episodes e LEFT JOIN decisions d "
+        "ON d.learner = e.learner AND d.number = e.number AND d.step = 0 "
+        "WHERE e.learner = ? AND e.seq > ? AND e.seq <= ? ORDER BY e.number"
+    ),
+    "outcomes": (
+        f"SELECT seq, {OUTCOMES} FROM outcomes "
+        "WHERE learner = ? AND seq > ? AND seq <= ? ORDER BY seq, place"
+    ),
+    "expired": (
+        "SELECT ended, number FROM episodes WHERE learner = ? AND ended > ? AND ended <= ? "
+        "AND why IN ('forgotten', 'default', 'expired') ORDER BY ended, number"
+    ),
+    "changes": (
+        "SELECT seq, what, body, version, at FROM changes "
+        "WHERE learner = ? AND seq > ? AND seq <= ?"
+    ),
+}
+"""The rows of requests; each begins with the number of its request."""
 
-    begun: episodes with version, time, policy and the first decision. expired: with their defaults.
-    """
 
-    seq: int
-    begun: list[tuple[Any, ...]]
-    expired: list[tuple[int, OutcomeRow | None]]
-    outcomes: list[OutcomeRow]
-    changes: list[tuple[Any, ...]]
-
-
-WINDOW = 5_000
-"""The number of requests whose rows are read at once."""
-OUTCOMES = "number, fact, value, text, body, at, happened, status, seq, place"
-
-
-def groups(db: Any, learner: str, after: int, last: int) -> Iterator[RowGroup]:
-    """The rows of the requests after one, in order."""
+def requests(db: Any, learner: str, after: int, last: int) -> Iterator[tuple[int, Rows]]:
+    """The requests after one and their rows, in order."""
     for low in range(after, last, WINDOW):
-        found: dict[int, RowGroup] = {}
-        between = (learner, low, min(low + WINDOW, last))
-
-        def at(seq: int, found: dict[int, RowGroup] = found) -> RowGroup:
-            return found.setdefault(seq, RowGroup(seq, [], [], [], []))
-
-        for seq, *row in db.all(
-            "SELECT e.seq, e.number, e.version, e.began, e.policy, d.observation, d.allowed, "
-            "d.action, d.probability FROM episodes e LEFT JOIN decisions d "
-            "ON d.learner = e.learner AND d.number = e.number AND d.step = 0 "
-            "WHERE e.learner = ? AND e.seq > ? AND e.seq <= ? ORDER BY e.number",
-            *between,
-        ):
-            at(seq).begun.append(tuple(row))
-        defaults = {}
-        for row in db.all(
-            f"SELECT {OUTCOMES} FROM outcomes WHERE learner = ? AND seq > ? AND seq <= ? "
-            "ORDER BY seq, place",
-            *between,
-        ):
-            outcome = OutcomeRow(*row)
-            if outcome.fact == DEFAULT and outcome.status == DEFAULT:
-                defaults[outcome.number] = outcome
-            else:
-                at(outcome.seq).outcomes.append(outcome)
-        for seq, number in db.all(
-            "SELECT ended, number FROM episodes WHERE learner = ? AND ended > ? AND ended <= ? "
-            "AND why IN ('forgotten', 'default', 'expired') ORDER BY ended, number",
-            *between,
-        ):
-            at(seq).expired.append((number, defaults.get(number)))
-        for seq, *row in db.all(
-            "SELECT seq, what, body, version, at FROM changes "
-            "WHERE learner = ? AND seq > ? AND seq <= ?",
-            *between,
-        ):
-            at(seq).changes.append(tuple(row))
-        for seq in sorted(found):
-            yield found[seq]
+        found: dict[int, Rows] = defaultdict(lambda: defaultdict(list))
+        for kind, statement in STATEMENTS.items():
+            for seq, *row in db.all(statement, learner, low, min(low + WINDOW, last)):
+                found[seq][kind].append(tuple(row))
+        yield from sorted(found.items())

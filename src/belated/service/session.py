@@ -20,15 +20,13 @@ import numpy as np
 
 from belated.core import saving
 from belated.core.arrays import Floats
-from belated.core.records import Episode, FeedbackError
+from belated.core.records import Episode
 from belated.core.rewards import Scale
 from belated.linear.reward import Reward
-from belated.service.bodies import Asked, Decided, Outcome
-from belated.service.errors import Refusal, busy
-from belated.service.recovery import Restored, start
+from belated.service.recovery import Restored, described
 from belated.service.runner import DEFAULT, OUTCOMES, OutcomeRow, digest
 from belated.service.tables import Tables
-from belated.service.wire import End, Reader, RecordError, Timed, parse
+from belated.service.wire import Asked, Decided, End, Outcome, Reader, Refusal, parse, seconds
 from belated.tabular.records import UNKNOWN, Trajectory
 
 WITHOUT_STATES = "this learner has no states; POST /decide with what is known begins and decides"
@@ -48,6 +46,18 @@ LARGEST_AMOUNT = 1e100
 """Larger amounts count as this, so that squares stay finite."""
 SLICE = 500
 """The largest number of values in one statement."""
+INSERT = {
+    "episodes": "(learner, number, key, seq, version, began, policy) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    "decisions": "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "changes": "VALUES (?, ?, ?, ?, ?, ?)",
+    "policies": "VALUES (?, ?, ?) ON CONFLICT (learner, digest) DO NOTHING",
+    "outcomes": f"(learner, {OUTCOMES}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (learner, number, fact) DO UPDATE SET value = excluded.value, "
+    "text = excluded.text, body = excluded.body, at = excluded.at, "
+    "happened = excluded.happened, status = excluded.status, seq = excluded.seq, "
+    "place = excluded.place",
+}
+"""How rows are inserted. A fact that came too late may come again in time, for another default."""
 
 
 class Clock:
@@ -77,26 +87,28 @@ class EpisodeState:
 
     Attributes:
         exists: whether the tables have such an episode.
-        is_open: whether it was open before this request.
-        is_complete: whether this request completes it.
-        facts: value and status of each fact by its name in the tables.
-        decided: state, action and probability by step.
+        is_open: whether it is open.
+        is_complete: whether the current request has completed it.
+        facts: the rows of its outcomes by their facts.
+        decided: state and action by step.
     """
 
     def __init__(self, number: int, row: Sequence[Any] | None) -> None:
         self.number = number
         self.exists = row is not None
-        told: Any = (None, 0.0, None, None, None, 0.0) if row is None else row
-        self.key, self.began, self.policy, self.heard, self.total, closed = told
+        told: Any = (0.0, None, None, None, 0.0) if row is None else row
+        self.began, self.policy, self.heard, self.total, closed = told
         self.is_open = closed is None
         self.is_complete = False
         self.facts: dict[str, OutcomeRow] = {}
-        self.decided: dict[int, tuple[Any, int, float | None]] = {}
+        self.decided: dict[int, tuple[Any, int]] = {}
 
     def known(self, *, used: bool) -> dict[Any, Any]:
         """The reported facts by the keys of records. used: only those that the agent gets."""
         return {
-            _key(name): row.value if row.text is None else row.text
+            int(name[5:]) if name.startswith("step ") else name: row.value
+            if row.text is None
+            else row.text
             for name, row in self.facts.items()
             if row.status != DEFAULT and not (used and row.status == "late") and name != "end"
         }
@@ -113,16 +125,6 @@ class EpisodeState:
         return None if last == UNKNOWN else int(last)
 
 
-def _key(name: str) -> Any:
-    """The key of a fact among those of a record."""
-    return int(name[5:]) if name.startswith("step ") else name
-
-
-def _name(key: Any) -> str:
-    """The name of a fact in the tables."""
-    return f"step {key}" if isinstance(key, int) else key
-
-
 class Session:
     """A learner that runs here.
 
@@ -132,68 +134,87 @@ class Session:
         restored: the learner, from its tables.
         scale: of rewards in records that state no range.
         most_open: the largest number of open episodes.
+
+    Attributes:
+        now: the time of the current request.
+        seq: the number of requests that have changed something.
     """
 
     def __init__(
         self, name: str, db: Tables, restored: Restored, scale: Scale | None, most_open: int
     ) -> None:
-        self.name = name
-        self.db = db
-        self.terms = restored.terms
-        self.scale = scale
-        self.runner = restored.runner
-        self.seq = restored.seq
-        self.since = restored.since
-        self.snapshot_at = restored.snapshot
-        self.clock = Clock(restored.time)
+        self.name, self.db = name, db
+        self.terms, self.runner, self.scale = restored.terms, restored.runner, scale
+        self.seq, self.since, self.snapshot_at = restored.seq, restored.since, restored.snapshot
+        self.clock, self.now = Clock(restored.time), restored.time
         self.counts: Counter[str] = Counter()
         self.arrivals: deque[tuple[int, Counter[str]]] = deque(maxlen=MINUTES)
-        self._time = restored.time
+        self._numbered = False
         self._most_open = most_open
         self._rng = np.random.default_rng()
         self._policies: dict[str, Floats] = {}
         with db.transaction():
-            start(db, name, restored, self.clock())
+            if not db.all("SELECT 1 FROM learners WHERE learner = ?", name):
+                terms = _dumped(described(restored.terms, self.runner.agent))
+                db.all("INSERT INTO learners VALUES (?, ?, ?, 0)", name, terms, self.clock())
             (self._open,) = db.all(
                 "SELECT count(*) FROM episodes WHERE learner = ? AND closed IS NULL", name
             )[0]
             self._oldest = self._first_open()
             if restored.wanted is not None:
+                self.now = max(self.now, self.clock())
                 self.runner.change(restored.wanted)
-                self._changed("change", restored.wanted, self._now(), self._next())
+                self._note_change("change", restored.wanted, self.runner.version)
 
     @property
     def problem(self) -> Any:
         """The problem, with the actions of today."""
         return self.runner.agent.problem
 
-    # Time, numbers and counts.
+    # Requests: their time, their number, and what they write.
 
-    def _now(self) -> float:
-        """The time of a request."""
-        self._time = max(self._time, self.clock())
-        return self._time
+    def expire(self) -> None:
+        """Begin a request: read the clock, and close the episodes past deadline and grace."""
+        self.now = max(self.now, self.clock())
+        self._numbered = False
+        self._expire()
 
-    def _next(self) -> int:
-        """The number of a request that changes something."""
-        self.seq += 1
+    def _number(self) -> int:
+        """The number of the current request, which changes something."""
+        if not self._numbered:
+            self.seq += 1
+            self._numbered = True
         return self.seq
+
+    def _insert(self, table: str, *rows: Sequence[Any]) -> None:
+        """Write rows of a table, all values but the name of the learner."""
+        self.since += len(rows) if table in ("episodes", "outcomes", "changes") else 0
+        self.db.many(f"INSERT INTO {table} {INSERT[table]}", [(self.name, *row) for row in rows])
+
+    def _note_change(self, what: str, body: Any, version: int) -> None:
+        self._insert("changes", (self._number(), what, _dumped(body), version, self.now))
+
+    def _select(self, statement: str, values: Iterable[Any]) -> list[Any]:
+        """The rows of a statement with a list of values, in portions."""
+        found: list[Any] = []
+        items = list(values)
+        for i in range(0, len(items), SLICE):
+            some = items[i : i + SLICE]
+            found += self.db.all(statement.format(", ".join("?" * len(some))), self.name, *some)
+        return found
 
     def count(self, kind: str, more: int = 1) -> None:
         """Count what has happened, also by minute."""
         self.counts[kind] += more
-        minute = int(self._time // 60)
+        minute = int(self.now // 60)
         if not self.arrivals or self.arrivals[-1][0] != minute:
             self.arrivals.append((minute, Counter()))
         self.arrivals[-1][1][kind] += more
 
     # Deadlines.
 
-    def is_overdue(self, number: int, began: float, now: float) -> bool:
-        """Whether the deadline of an open episode has passed."""
-        return self._is_past(self.terms.deadline, number, began, now)
-
-    def _is_past(self, limit: float | None, number: int, began: float, now: float) -> bool:
+    def is_past(self, limit: float | None, number: int, began: float, now: float) -> bool:
+        """Whether an episode has waited longer than a limit."""
         if limit is None:
             return False
         waited = now - began if self.terms.timed else self.runner.agent.begun - 1 - number
@@ -207,81 +228,57 @@ class Session:
         )
         return found[0] if found else None
 
-    def expire(self) -> None:
-        """Close the episodes past deadline and grace, without another request."""
-        self._expire(self._now())
-
-    def _expire(self, now: float, seq: int | None = None) -> int | None:
-        """Close the episodes past deadline and grace. seq: of the request, if it has a number."""
+    def _expire(self) -> None:
+        """Close the episodes past deadline and grace."""
         terms = self.terms
-        while self._oldest is not None and self._is_past(terms.limit, *self._oldest, now):
-            past = "? - began > ?" if terms.timed else "? - number > ?"
-            newest = now if terms.timed else self.runner.agent.begun - 1
+        past = "? - began > ?" if terms.timed else "? - number > ?"
+        while self._oldest is not None and self.is_past(terms.limit, *self._oldest, self.now):
             found = self.db.all(
                 "SELECT number FROM episodes WHERE learner = ? AND closed IS NULL "
                 f"AND {past} ORDER BY number LIMIT {SLICE}",
-                self.name, newest, terms.limit,
+                self.name, self.now if terms.timed else self.runner.agent.begun - 1, terms.limit,
             )  # fmt: skip
-            if found:
-                seq = self._next() if seq is None else seq
-                for state in self._states([number for (number,) in found]).values():
-                    self._expire_one(state, now, seq)
+            for state in self._states([number for (number,) in found]).values():
+                self._expire_one(state)
             self._oldest = self._first_open()
-        return seq
 
-    def _expire_one(self, state: EpisodeState, now: float, seq: int) -> None:
+    def _expire_one(self, state: EpisodeState) -> None:
         """Close an episode, and give the default to the steps that have not reported."""
         terms, number, known = self.terms, state.number, state.known(used=True)
         heard = not self.problem.awaited(known, terms.information, uses_paths=False)
-        silent = None
+        silent = row = None
         if not heard and terms.default is not None:
             silent = self.problem.assemble(number, known, terms.information, terms.default)
-        row = None
         if silent is not None:
-            amount = self._amount(silent)
-            row = OutcomeRow(
-                number, DEFAULT, amount, None, _dumped(silent.to_json()), now, now, DEFAULT, seq, 0
-            )
-            self._write_outcomes([row])
-            state.total = amount
+            state.total = self._amount(silent)
+            told = (state.total, None, _dumped(silent.to_json()), self.now, self.now)
+            row = OutcomeRow(number, DEFAULT, *told, DEFAULT, self._number(), 0)
+            self._insert("outcomes", row)
         pathless = self.problem.one_outcome and self._needs_path(state) and "path" not in known
         why = "forgotten" if pathless or not (row or heard) else "default" if row else "expired"
-        self._close(state, why, now, seq)
+        self._close(state, why)
         self.runner.expire(number, row)
 
-    def _close(self, state: EpisodeState, why: str, now: float, seq: int) -> None:
+    def _close(self, state: EpisodeState, why: str) -> None:
         state.is_open = False
         self._open -= 1
         self.db.all(
             "UPDATE episodes SET heard = ?, total = ?, closed = ?, ended = ?, why = ? "
             "WHERE learner = ? AND number = ?",
-            state.heard, state.total, now, seq, why, self.name, state.number,
+            state.heard, state.total, self.now, self._number(), why, self.name, state.number,
         )  # fmt: skip
 
     def _amount(self, record: Any) -> float | None:
         """The sum of what a record reports; None for a whole cost function."""
         if self.terms.information != "bandit" or not record.is_outcome:
             return None
-        total = float(sum(record.facts().values()))
-        return min(max(total, -LARGEST_AMOUNT), LARGEST_AMOUNT)
-
-    # Rows of several episodes at once.
-
-    def _select(self, statement: str, values: Iterable[Any]) -> list[Any]:
-        """The rows of a statement with a list of values, in portions."""
-        found: list[Any] = []
-        items = list(values)
-        for i in range(0, len(items), SLICE):
-            some = items[i : i + SLICE]
-            listed = ", ".join("?" * len(some))
-            found += self.db.all(statement.format(listed), self.name, *some)
-        return found
+        return _bounded(float(sum(record.facts().values())))
 
     def _states(self, numbers: Iterable[int]) -> dict[int, EpisodeState]:
         """What the tables say of these episodes."""
         asked = dict.fromkeys(numbers)
         rows = self._select(
-            "SELECT number, key, began, policy, heard, total, closed FROM episodes "
+            "SELECT number, began, policy, heard, total, closed FROM episodes "
             "WHERE learner = ? AND number IN ({})",
             asked,
         )
@@ -293,76 +290,45 @@ class Session:
             row = OutcomeRow(*values)
             found[row.number].facts[row.fact] = row
         if self.problem.states is not None:
-            for number, step, observation, action, probability in self._select(
-                "SELECT number, step, observation, action, probability FROM decisions "
+            for number, step, observation, action in self._select(
+                "SELECT number, step, observation, action FROM decisions "
                 "WHERE learner = ? AND number IN ({})",
                 by_number,
             ):
-                state = json.loads(observation)
-                found[number].decided[step] = (state or 0, action, probability)
+                found[number].decided[step] = (json.loads(observation) or 0, action)
         return found
-
-    def _write_outcomes(self, rows: Sequence[OutcomeRow]) -> None:
-        self.since += len(rows)
-        self.db.many(
-            f"INSERT INTO outcomes (learner, {OUTCOMES}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT (learner, number, fact) DO UPDATE SET value = excluded.value, "
-            "text = excluded.text, body = excluded.body, at = excluded.at, "
-            "happened = excluded.happened, status = excluded.status, seq = excluded.seq, "
-            "place = excluded.place",
-            [(self.name, *row) for row in rows],
-        )
-
-    def _write_decisions(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """number, step, observation, allowed, action, probability, holdout, at of each."""
-        self.since += len(rows)
-        self.db.many(
-            "INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(self.name, *row) for row in rows],
-        )
-
-    def _write_episodes(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """number, key, seq, version, began, policy of each."""
-        self._open += len(rows)
-        if self._oldest is None:
-            self._oldest = (rows[0][0], rows[0][4])
-        self.db.many(
-            "INSERT INTO episodes (learner, number, key, seq, version, began, policy) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [(self.name, *row) for row in rows],
-        )
 
     # Decisions.
 
     def begin(self, key: str | None) -> tuple[int, bool]:
         """Begin an episode, or find that of a known key. Returns whether it is new."""
         if self.problem.states is None:
-            raise Refusal(422, WITHOUT_STATES, outcome="invalid")
-        if key is not None:
-            for number, policy in self.db.all(
-                "SELECT number, policy FROM episodes WHERE learner = ? AND key = ?", self.name, key
-            ):
-                if policy is None:
-                    why = f"key {key!r} is that of a decision, which began and decided at once"
-                    raise Refusal(409, why, outcome="conflict", field="key")
-                return number, False
-        now = self._now()
-        seq = self._expire(now) or self._next()
+            raise Refusal(WITHOUT_STATES)
+        for number, policy in self.db.all(
+            "SELECT number, policy FROM episodes WHERE learner = ? AND key = ?", self.name, key
+        ):
+            if policy is None:
+                why = f"key {key!r} is that of a decision, which began and decided at once"
+                raise Refusal(why, "key", "conflict")
+            return number, False
+        self.expire()
         self._check_open(1)
         version = self.runner.version
         number, policy = self.runner.begin()
         mark = digest(policy)
         if mark not in self._policies:
-            self.db.all(
-                "INSERT INTO policies VALUES (?, ?, ?) ON CONFLICT (learner, digest) DO NOTHING",
-                self.name, mark, policy.tobytes(),
-            )  # fmt: skip
+            self._insert("policies", (mark, policy.tobytes()))
             self._remember(mark, policy)
-        self._write_episodes([(number, key, seq, version, now, mark)])
-        self.since += 1
-        self._expire(now, seq)
+        self._insert("episodes", (number, key, self._number(), version, self.now, mark))
+        self._begun(number, 1)
         self.count("begun")
         return number, True
+
+    def _begun(self, first: int, more: int) -> None:
+        """Note that episodes have begun, which may close others."""
+        self._open += more
+        self._oldest = self._oldest or (first, self.now)
+        self._expire()
 
     def _remember(self, mark: str, policy: Floats) -> None:
         while len(self._policies) >= CACHED:
@@ -371,20 +337,20 @@ class Session:
 
     def _check_open(self, more: int) -> None:
         if self._open + more > self._most_open:
-            raise busy(f"{self._most_open} episodes are open; close some, or set a deadline", 10)
+            why = f"{self._most_open} episodes are open; close some, or set a deadline"
+            raise Refusal(why, outcome=None, status=429, retry=10)
 
     def choose(self, asked: Sequence[Asked]) -> list[Decided]:
         """Decide in new episodes of one step: all of them, or none.
 
         A known key returns its decision again, if it asks the same.
         """
-        problem = self.problem
-        if problem.horizon != 1:
-            why = f"a decision in one request needs a learner of one step, got {problem.horizon}"
-            raise Refusal(422, why, outcome="invalid", field="episode")
+        if self.problem.horizon != 1:
+            why = "a decision in one request needs a learner of one step, got "
+            raise Refusal(f"{why}{self.problem.horizon}", "episode")
         keys = [one.key for one in asked if one.key is not None]
         if len(set(keys)) < len(keys):
-            raise Refusal(422, "keys of a batch must differ", outcome="invalid", field="key")
+            raise Refusal("keys of a batch must differ", "key")
         found = {
             key: row
             for key, *row in self._select(
@@ -397,7 +363,7 @@ class Session:
         }
         for one in asked:
             if one.key in found:
-                _check_same(one, found[one.key])
+                _check_same(one, *found[one.key])
         new = [one for one in asked if one.key not in found]
         made = iter(self._choose_new(new) if new else ())
         known = {
@@ -413,23 +379,22 @@ class Session:
 
     def _choose_new(self, asked: Sequence[Asked]) -> list[Decided]:
         seen = [self._checked(i, one, len(asked)) for i, one in enumerate(asked)]
-        now = self._now()
-        seq = self._expire(now) or self._next()
+        self.expire()
         self._check_open(len(asked))
-        agent, version = self.runner.agent, self.runner.version
-        share = getattr(agent, "holdout", 0.0)
+        seq, version, now = self._number(), self.runner.version, self.now
+        share = getattr(self.runner.agent, "holdout", 0.0)
         episodes, decisions, answers = [], [], []
         for one, observation in zip(asked, seen, strict=True):
             made = self.runner.decide(observation, one.among, now)
-            holdout = share and share / (np.count_nonzero(made.probabilities) * made.probability)
+            number, action, chance = made.number, int(made.action), float(made.probability)
+            holdout = float(share and share / (np.count_nonzero(made.probabilities) * chance))
             told = (_dumped(one.observation), _dumped(one.among))
-            drawn = (int(made.action), float(made.probability), float(holdout), now)
-            episodes.append((made.number, one.key, seq, version, now, None))
-            decisions.append((made.number, 0, *told, *drawn))
-            answers.append(self._decided(made.number, *drawn[:2], created=True))
-        self._write_episodes(episodes)
-        self._write_decisions(decisions)
-        self._expire(now, seq)
+            episodes.append((number, one.key, seq, version, now, None))
+            decisions.append((number, 0, *told, action, chance, holdout, now))
+            answers.append(self._decided(number, action, chance, created=True))
+        self._insert("episodes", *episodes)
+        self._insert("decisions", *decisions)
+        self._begun(answers[0].episode, len(asked))
         self.count("decided", len(asked))
         return answers
 
@@ -442,43 +407,38 @@ class Session:
         except ValueError as error:
             where = f"decision {place}: " if size > 1 else ""
             field = "among" if str(error).startswith("among") else one.field
-            why = f"{where}{X.sub(one.field, str(error))}"
-            raise Refusal(422, why, outcome="invalid", field=field) from None
+            raise Refusal(f"{where}{X.sub(one.field, str(error))}", field) from None
         return one.observation if found is None else found
 
     def decide(self, episode: int, step: int, state: int) -> Decided:
         """Draw an action, or repeat the earlier one."""
         problem = self.problem
         if problem.states is None:
-            raise Refusal(422, WITHOUT_STATES, outcome="invalid", field="episode")
+            raise Refusal(WITHOUT_STATES, "episode")
         if step >= problem.horizon:
-            why = f"step must be below {problem.horizon}, got {step}"
-            raise Refusal(422, why, outcome="invalid", field="step")
+            raise Refusal(f"step must be below {problem.horizon}, got {step}", "step")
         if state >= problem.states:
-            why = f"state must be below {problem.states}, got {state}"
-            raise Refusal(422, why, outcome="invalid", field="state")
+            raise Refusal(f"state must be below {problem.states}, got {state}", "state")
         if step == 0 and problem.start_probabilities[state] == 0.0:
-            why = f"state must be one that episodes can start in, got {state}"
-            raise Refusal(422, why, outcome="invalid", field="state")
-        now = self._now()
-        seq = self._expire(now)
+            raise Refusal(f"state must be one that episodes can start in, got {state}", "state")
+        self.expire()
         found, policy = self._opened(episode)
-        known = found.decided.get(step)
-        if known is not None and known[0] != state:
-            why = f"step {step} of episode {episode} was decided in state {known[0]}, got {state}"
-            raise Refusal(409, why, outcome="conflict", field="state")
-        if known is not None:
-            action = known[1]
+        if step in found.decided:
+            before, action = found.decided[step]
+            if before != state:
+                why = f"step {step} of episode {episode} was decided in state {before}, got {state}"
+                raise Refusal(why, "state", "conflict")
             return Decided(episode, step, action, float(policy[step, state, action]))
-        action, probability = Episode(episode, policy).act(step, state, self._rng)
-        self._write_decisions(
-            [(episode, step, _dumped(state), "null", int(action), float(probability), 0.0, now)]
-        )
-        found.decided[step] = (state, action, probability)
-        seq = self._next() if seq is None else seq
-        self._settle(found, self._built(found, now, now, "taken", seq, 0), now, seq)
+        drawn, chance = Episode(episode, policy).act(step, state, self._rng)
+        made = (int(drawn), float(chance))
+        self._insert("decisions", (episode, step, _dumped(state), "null", *made, 0.0, self.now))
+        found.decided[step] = (state, made[0])
+        self._number()
+        rows = self._built(found, self.now, "taken", 0)
+        self._hear(found, rows)
+        self._write([found], rows)
         self.count("decided")
-        return Decided(episode, step, int(action), float(probability))
+        return Decided(episode, step, *made)
 
     def policy(self, episode: int) -> Floats:
         """The policy (H, S, A) of an open episode."""
@@ -487,198 +447,164 @@ class Session:
 
     def _opened(self, episode: int) -> tuple[EpisodeState, Floats]:
         """An open episode and its policy, or a `Refusal`."""
-        if episode >= self.runner.agent.begun:
-            raise Refusal(404, f"episode {episode} has not begun", outcome="unknown")
-        found = self._states([episode])[episode]
+        found = self._begun_before(episode)
         if not found.is_open or found.policy is None:
-            raise Refusal(410, f"episode {episode} is closed", outcome="late")
-        policy = self._policies.get(found.policy)
-        if policy is None:
+            raise Refusal(f"episode {episode} is closed", outcome="late", status=410)
+        if found.policy not in self._policies:
             ((content,),) = self.db.all(
                 "SELECT content FROM policies WHERE learner = ? AND digest = ?",
                 self.name, found.policy,
             )  # fmt: skip
             policy = np.frombuffer(bytes(content), np.float64).reshape(self.problem.shape)
             self._remember(found.policy, policy)
-        return found, policy
+        return found, self._policies[found.policy]
+
+    def _begun_before(self, episode: int) -> EpisodeState:
+        if episode >= self.runner.agent.begun:
+            raise Refusal(f"episode {episode} has not begun", outcome="unknown")
+        return self._states([episode])[episode]
 
     # Feedback.
 
     def feed(self, given: Sequence[Any]) -> list[Outcome]:
         """Take feedback; returns an outcome for each record."""
-        now = self._now()
-        seq = self._expire(now)
-        records = self._parsed(given)
+        self.expire()
+        read = self._read(given)
         states = self._states(
             record.episode
-            for record in records
-            if not isinstance(record, RecordError) and record.episode < self.runner.agent.begun
+            for record, _ in read
+            if not isinstance(record, Outcome) and record.episode < self.runner.agent.begun
         )
         rows: list[OutcomeRow] = []
-        outcomes = []
-        ahead = self.seq + 1 if seq is None else seq
-        changed: dict[int, EpisodeState] = {}
-        for sent, record in zip(given, records, strict=True):
-            outcome, more = self._take(sent, record, states, now, ahead, len(rows))
+        outcomes: list[Outcome] = []
+        for sent, (record, happened) in zip(given, read, strict=True):
+            if isinstance(record, Outcome):
+                outcomes.append(record)
+                continue
+            state = states.get(record.episode)
+            outcome, more = self._take(sent, record, state, happened, len(rows))
             outcomes.append(outcome)
             rows += more
-            for row in more:
-                changed[row.number] = states[row.number]
-                changed[row.number].facts[row.fact] = row
-            if more:
-                self._hear(states[more[0].number], more, now)
         if rows:
-            seq = self._next() if seq is None else seq
-            self._write_outcomes(rows)
-            self._write_path_decisions(rows, states, now)
-            self._update(changed.values(), now, seq)
-            self.runner.observe(rows)
+            self._write([states[number] for number in {row.number: 0 for row in rows}], rows)
         elif not given and getattr(self.runner.agent, "reads_delays", False):
-            self._changed("time", None, now, self._next() if seq is None else seq)
-            self.runner.tell_time(now)
+            self._note_change("time", None, self.runner.version)
+            self.runner.tell_time(self.now)
         for outcome in outcomes:
             self.count(outcome.outcome)
             self.counts["late_used"] += outcome.used is True
         return outcomes
 
-    def _parsed(self, given: Sequence[Any]) -> list[Any]:
-        """The records, or what is wrong with them."""
-        keys = {
-            one["key"] for one in given if isinstance(one, Mapping) and type(one.get("key")) is str
-        }
-        found = dict(
-            self._select(
-                "SELECT key, number FROM episodes WHERE learner = ? AND key IN ({})",
-                [key for key in keys if "\0" not in key],
-            )
+    def _read(self, given: Sequence[Any]) -> list[tuple[Any, float]]:
+        """The records and when they happened, or the outcomes of those that cannot be read."""
+        named = (one["key"] for one in given if isinstance(one, Mapping) and "key" in one)
+        keys = {key for key in named if isinstance(key, str) and "\0" not in key}
+        found = self._select(
+            "SELECT key, number FROM episodes WHERE learner = ? AND key IN ({})", keys
         )
-        reader = Reader(self.problem, self.scale, found)
-        records: list[Any] = []
+        reader = Reader(self.problem, self.scale, dict(found))
+        records: list[tuple[Any, float]] = []
         for one in given:
             try:
-                records.append(parse(one, reader))
-            except RecordError as error:
-                records.append(error)
+                record = parse(one, reader)
+                happened = seconds(one["time"]) if "time" in one else self.now
+                records.append((record, happened))
+            except Refusal as error:
+                field = {"part" if error.outcome == "unknown" else "field": error.field}
+                number = msgspec.UNSET if error.episode is None else error.episode
+                records.append((Outcome.of(error.outcome, number, why=str(error), **field), 0.0))
         return records
 
     def _take(
-        self,
-        sent: Any,
-        given: Any,
-        states: dict[int, EpisodeState],
-        now: float,
-        seq: int,
-        place: int,
+        self, sent: Any, record: Any, state: EpisodeState | None, happened: float, place: int
     ) -> tuple[Outcome, list[OutcomeRow]]:
         """The outcome of a record, and its rows; facts of earlier records of a batch are known."""
-        if isinstance(given, RecordError):
-            named = {"part" if given.kind == "unknown" else "field": given.field}
-            return Outcome.of(given.kind, given.episode, why=str(given), **named), []
-        record, happened = given if isinstance(given, Timed) else (given, now)
-        number, part = record.episode, record.part
+        number, part, terms = record.episode, record.part, self.terms
 
-        def outcome(kind: str, why: str, **more: Any) -> tuple[Outcome, list[OutcomeRow]]:
+        def outcome(kind: str, why: str, **more: Any) -> Outcome:
             where = f"step {part}" if isinstance(part, int) else part
-            full = f"episode {number}, {where}: {why}"
-            return Outcome.of(kind, number, part=part, why=full, **more), []
+            return Outcome.of(
+                kind, number, part=part, why=f"episode {number}, {where}: {why}", **more
+            )
 
         wrong = self._wrong(sent, record)
         if wrong is not None:
-            return Outcome.of("invalid", number, why=wrong[1], field=wrong[0]), []
-        if number >= self.runner.agent.begun:
-            return outcome("unknown", "the episode must be one that was begun")
-        state = states[number]
-        past = not self.terms.timed or self._is_past(
-            self.terms.deadline, number, state.began, min(happened, now)
+            return wrong, []
+        if state is None:
+            return outcome("unknown", "the episode must be one that was begun"), []
+        past = not terms.timed or self.is_past(
+            terms.deadline, number, state.began, min(happened, self.now)
         )
-        is_open = state.is_open and not state.is_complete
-        waits = self.terms.waits and is_open and record.is_outcome
-        clash = self._contradiction(state, record)
-        if clash is not None:
-            return outcome(*clash)
-        facts = {"end": record.state} if isinstance(record, End) else record.facts()
+        waits = terms.waits and state.is_open and record.is_outcome
         known = state.known(used=waits and not past)
-        if isinstance(record, End):
-            known = {} if state.end is None else {"end": state.end}
-        kind, why = _compared(facts, known)
+        if state.end is not None:
+            known["end"] = state.end
+        kind, why = _contradiction(state, record, self.problem.horizon) or _compared(
+            record.facts(), known
+        )
         if kind != "taken":
-            return outcome(kind, why)
-        if not is_open or (waits and past):
-            status, told = "late", outcome("late", WAITED if is_open else TOO_LATE, used=False)
-        elif self.is_overdue(number, state.began, now) and past:
+            return outcome(kind, why), []
+        if not state.is_open or (waits and past):
+            status, why = "late", WAITED if state.is_open else TOO_LATE
+            told = outcome("late", why, used=False)
+        elif past and self.is_past(terms.deadline, number, state.began, self.now):
             status, told = "used", outcome("late", OVERDUE, used=True)
         else:
-            status, told = "taken", (Outcome.of("taken", number, part=part), [])
+            status, told = "taken", Outcome.of("taken", number, part=part)
         if not state.exists:
-            return told
-        rows = self._rows(state, record, facts, now, happened, status, seq, place)
-        if status == "taken":
-            told[0].awaited = self._awaited(state, rows)
-        return told[0], rows
+            return told, []
+        rows = self._rows(state, record, happened, status, place)
+        if status == "taken" and self.problem.one_outcome:
+            told.awaited = self._awaited(state, rows) or msgspec.UNSET
+        self._hear(state, rows)
+        return told, rows
 
-    def _wrong(self, sent: Any, record: Any) -> tuple[str, str] | None:
-        """The field and the reason of a record that does not fit the problem."""
-        if isinstance(record, End):
-            S = self.problem.states
-            if record.state < S:
+    def _wrong(self, sent: Any, record: Any) -> Outcome | None:
+        """The outcome of a record that does not fit the problem."""
+        field, why = record.part, ""
+        if not isinstance(record, End):
+            try:
+                self.problem.check(record, self.terms.information)
                 return None
-            return (
-                "end",
-                f"episode {record.episode}, end: end must be below {S}, got {record.state}",
-            )
-        try:
-            self.problem.check(record, self.terms.information)
-        except FeedbackError as error:
-            field = "step" if isinstance(record.part, int) else record.part
-            return "rewards" if field == "costs" and "rewards" in sent else field, str(error)
-        return None
-
-    def _contradiction(self, state: EpisodeState, record: Any) -> tuple[str, str] | None:
-        """Why a path does not agree with decisions and with the last state."""
-        if not isinstance(record, Trajectory):
+            except ValueError as error:
+                why = str(error)
+        elif record.state >= self.problem.states:
+            limit = f"end must be below {self.problem.states}, got {record.state}"
+            why = f"episode {record.episode}, end: {limit}"
+        else:
             return None
-        for h, made in sorted(state.decided.items()):
-            if h < len(record.actions) and made[:2] != (record.states[h], record.actions[h]):
-                return "conflict", f"state {made[0]}, action {made[1]} was decided at step {h}"
-        if self.problem.horizon == 1 and 0 in state.decided and state.end is None:
-            return "duplicate", "its decision was noted before"
-        if state.end is not None and state.end != record.states[-1]:
-            return "conflict", f"it ended in state {state.end}, got {record.states[-1]}"
-        return None
+        field = "step" if isinstance(field, int) else field
+        field = "rewards" if field == "costs" and "rewards" in sent else field
+        return Outcome.of("invalid", record.episode, why=why, field=field)
 
     def _rows(
-        self,
-        state: EpisodeState,
-        record: Any,
-        facts: Mapping[Any, Any],
-        now: float,
-        happened: float,
-        status: str,
-        seq: int,
-        place: int,
+        self, state: EpisodeState, record: Any, happened: float, status: str, place: int
     ) -> list[OutcomeRow]:
         """The rows of a record; the last has what the agent gets as its body, if it is complete."""
-        number = state.number
         before = state.known(used=status != "late")
-        new = {key: value for key, value in facts.items() if key not in before}
-        rows = []
-        for i, (key, value) in enumerate(new.items()):
-            is_text = isinstance(value, str)
-            amount, text = (None, value) if is_text else (float(value) + 0.0, None)
-            fixed = (None, now, happened, status, seq, place + i)
-            rows.append(OutcomeRow(number, _name(key), amount, text, *fixed))
+        facts = record.facts()
+        fixed = (self.now, happened, status, self.seq + (not self._numbered))
+        rows: list[OutcomeRow] = []
+        for key, value in facts.items():
+            if key not in before:
+                name = f"step {key}" if isinstance(key, int) else key
+                amount, text = (
+                    (None, value) if isinstance(value, str) else (float(value) + 0.0, None)
+                )
+                at = place + len(rows)
+                rows.append(OutcomeRow(state.number, name, amount, text, None, *fixed, at))
         if isinstance(record, End):
             state.facts["end"] = rows[0]
-            return rows + self._built(state, now, happened, status, seq, place + len(rows))
+            return rows + self._built(state, happened, status, place + 1)
         whole = record
         if record.partial and status != "late":
-            whole = self.problem.assemble(number, {**before, **facts}, self.terms.information)
+            whole = self.problem.assemble(state.number, {**before, **facts}, self.terms.information)
         if whole is not None and not isinstance(whole, Reward):
             rows[-1] = rows[-1]._replace(body=_dumped(whole.to_json()))
         return rows
 
     def _built(
-        self, state: EpisodeState, now: float, happened: float, status: str, seq: int, place: int
+        self, state: EpisodeState, happened: float, status: str, place: int
     ) -> list[OutcomeRow]:
         """The row of the path that decisions and the last state make, once it is complete."""
         H, S, _ = self.problem.shape
@@ -688,148 +614,111 @@ class Session:
         noted = state.policy is None or "path" in state.facts
         if end is None or len(state.decided) < H or noted or status == "late":
             return []
-        states = [state.decided[h][0] for h in range(H)]
-        actions = [state.decided[h][1] for h in range(H)]
+        states, actions = zip(*(state.decided[h] for h in range(H)), strict=True)
         path = Trajectory(state.number, np.array([*states, end]), np.array(actions))
-        told = (None, path.facts()["path"], _dumped(path.to_json()))
-        return [OutcomeRow(state.number, "path", *told, now, happened, status, seq, place)]
+        text, body = path.facts()["path"], _dumped(path.to_json())
+        fixed = (self.now, happened, status, self.seq + (not self._numbered), place)
+        return [OutcomeRow(state.number, "path", None, text, body, *fixed)]
 
-    def _awaited(self, state: EpisodeState, rows: Sequence[OutcomeRow]) -> Any:
+    def _awaited(self, state: EpisodeState, rows: Sequence[OutcomeRow] = ()) -> Any:
         """What an episode needs before the agent can learn from it: words and steps."""
-        if not self.problem.one_outcome:
-            return msgspec.UNSET
-        known = {**state.known(used=True), **{_key(row.fact): 0 for row in rows}}
-        uses_paths = self._needs_path(state)
-        left = self.problem.awaited(known, self.terms.information, uses_paths=uses_paths)
-        return left or msgspec.UNSET
+        known = state.known(used=True)
+        for row in rows:
+            known[int(row.fact[5:]) if row.fact.startswith("step ") else row.fact] = 0
+        needs = self._needs_path(state)
+        return self.problem.awaited(known, self.terms.information, uses_paths=needs)
 
     def _needs_path(self, state: EpisodeState) -> bool:
         """Whether the agent waits for a path: it has noted that of a decision in one request."""
         return self.terms.uses_paths and state.policy is not None
 
-    def _hear(self, state: EpisodeState, rows: Sequence[OutcomeRow], now: float) -> None:
-        """Add up what has been reported, and close an episode that is complete."""
+    def _hear(self, state: EpisodeState, rows: Sequence[OutcomeRow]) -> None:
+        """Add up what has been reported of an episode; one that is complete is closed."""
+        one_outcome = self.problem.one_outcome
         for row in rows:
             state.facts[row.fact] = row
             if row.status == "late" or row.fact in ("path", "end"):
                 continue
-            if not self.problem.one_outcome:
-                state.heard = now if state.heard is None else state.heard
-                amount = min(max(row.value or 0.0, -LARGEST_AMOUNT), LARGEST_AMOUNT)
-                state.total = (state.total or 0.0) + amount
+            if not one_outcome:
+                state.heard = self.now if state.heard is None else state.heard
+                state.total = (state.total or 0.0) + _bounded(row.value or 0.0)
             elif row.body is not None and state.heard is None:
-                state.heard = now
+                state.heard = self.now
                 state.total = self._amount(self.problem.read(json.loads(row.body)))
-        if self.problem.one_outcome and state.is_open and state.heard is not None:
-            known = state.known(used=True)
-            needs = self._needs_path(state)
-            awaited = self.problem.awaited(known, self.terms.information, uses_paths=needs)
-            state.is_complete = not awaited
+        if one_outcome and state.is_open and state.heard is not None:
+            state.is_complete = not self._awaited(state)
+            state.is_open = not state.is_complete
 
-    def _update(self, states: Iterable[EpisodeState], now: float, seq: int) -> None:
-        """Write the sums of episodes, and close those that are complete."""
-        for state in states:
+    def _write(self, states: Iterable[EpisodeState], rows: Sequence[OutcomeRow]) -> None:
+        """Write outcomes, the decisions of reported paths, and what became of the episodes."""
+        if not rows:
+            return
+        self._number()
+        self._insert("outcomes", *rows)
+        by_number = {state.number: state for state in states}
+        for row in rows:
+            if row.fact == "path":
+                self._write_path(by_number[row.number], json.loads(row.body or "null")["path"])
+        for state in by_number.values():
             if state.is_complete:
-                self._close(state, "complete", now, seq)
+                self._close(state, "complete")
             elif state.is_open:
                 self.db.all(
                     "UPDATE episodes SET heard = ?, total = ? WHERE learner = ? AND number = ?",
                     state.heard, state.total, self.name, state.number,
                 )  # fmt: skip
+        self.runner.observe(rows)
 
-    def _settle(self, state: EpisodeState, rows: list[OutcomeRow], now: float, seq: int) -> None:
-        """Write the path of an episode whose last decision was made."""
-        if rows:
-            self._write_outcomes(rows)
-            self._hear(state, rows, now)
-            if state.is_complete:
-                self._close(state, "complete", now, seq)
-            self.runner.observe(rows)
-
-    def _write_path_decisions(
-        self, rows: Sequence[OutcomeRow], states: dict[int, EpisodeState], now: float
-    ) -> None:
-        """Note the decisions of reported paths, so that later requests must agree."""
-        made = []
-        for row in rows:
-            if row.fact != "path":
-                continue
-            path = json.loads(row.body or "null")["path"]
-            decided = states[row.number].decided
-            for h, action in enumerate(path["actions"]):
-                if h not in decided:
-                    state = path["states"][h]
-                    decided[h] = (state, action, None)
-                    made.append((row.number, h, _dumped(state), "null", action, None, 0.0, now))
-        self._write_decisions(made)
+    def _write_path(self, state: EpisodeState, path: Mapping[str, Any]) -> None:
+        """Note the decisions of a reported path, so that later requests must agree."""
+        for h, made in enumerate(zip(path["states"], path["actions"], strict=False)):
+            if h not in state.decided:
+                state.decided[h] = made
+                told = (_dumped(made[0]), "null", made[1], None, 0.0, self.now)
+                self._insert("decisions", (state.number, h, *told))
 
     def forget(self, episode: int) -> Outcome:
         """Forget an episode."""
-        now = self._now()
-        seq = self._expire(now)
-        if episode >= self.runner.agent.begun:
-            raise Refusal(404, f"episode {episode} has not begun", outcome="unknown")
-        state = self._states([episode])[episode]
+        self.expire()
+        state = self._begun_before(episode)
         if not state.is_open:
             return Outcome.of("duplicate", episode, why=f"episode {episode} is closed already")
-        seq = self._next() if seq is None else seq
-        self._close(state, "request", now, seq)
-        self._changed("forget", episode, now, seq)
+        self._close(state, "request")
+        self._note_change("forget", episode, self.runner.version)
         self.runner.forget(episode)
         self.count("forgotten_by_request")
         return Outcome.of("taken", episode)
 
     # Changes and snapshots.
 
-    def change(
-        self, actions: Callable[[Any], Any] = lambda agent: None, retire: int | None = None
-    ) -> dict[str, Any] | None:
-        """Change the actions; returns the change, or None if nothing changes.
-
-        actions: a function from the agent to all future actions, or None.
-        """
-        agent = self.runner.agent
-        now = self._now()
+    def change(self, actions: Any = None, retire: int | None = None) -> None:
+        """Change the actions. actions: all future ones. retire: the number of one."""
+        self.expire()
+        version = self.runner.version
+        body = {"actions": actions, "retire": retire, "settings": {}}
         try:
-            wanted = actions(agent)
-            if wanted is None and (retire is None or retire in getattr(agent, "retired", ())):
-                return None
-            body = {"actions": wanted, "retire": retire, "settings": {}}
-            version = self.runner.version
             self.runner.change(body)
         except ValueError as error:
-            raise Refusal(422, str(error), outcome="invalid", field="action") from None
-        self._changed("change", body, now, self._next(), version)
-        return body
-
-    def _changed(
-        self, what: str, body: Any, now: float, seq: int, version: int | None = None
-    ) -> None:
-        version = self.runner.version if version is None else version
-        self.since += 1
-        self.db.all(
-            "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)",
-            self.name, seq, what, _dumped(body), version, now,
-        )  # fmt: skip
+            raise Refusal(str(error), "action") from None
+        self._note_change("change", body, version)
 
     def snapshot(self, log: int | None) -> None:
         """Store the agent, and delete what two snapshots cover. log: the requests to keep."""
         self.runner.learn_all()
-        content = saving.to_bytes(self.runner.agent)
+        content, name = saving.to_bytes(self.runner.agent), self.name
         with self.db.transaction():
-            seq = self._next()
-            told = (self.name, seq, self.runner.version, self._time, content)
+            self._numbered = False
+            seq = self._number()
+            told = (name, seq, self.runner.version, self.now, content)
             self.db.all("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)", *told)
-            kept = self.db.all(
-                "SELECT seq FROM snapshots WHERE learner = ? ORDER BY seq DESC LIMIT ?",
-                self.name, KEPT,
-            )  # fmt: skip
-            oldest = kept[-1][0]
-            self.db.all("DELETE FROM snapshots WHERE learner = ? AND seq < ?", self.name, oldest)
+            newest = "SELECT seq FROM snapshots WHERE learner = ? ORDER BY seq DESC LIMIT ?"
+            kept = self.db.all(newest, name, KEPT)
+            (oldest,) = kept[-1]
+            self.db.all("DELETE FROM snapshots WHERE learner = ? AND seq < ?", name, oldest)
             self.db.all(
                 "DELETE FROM policies WHERE learner = ? AND digest NOT IN (SELECT policy "
                 "FROM episodes WHERE learner = ? AND closed IS NULL AND policy IS NOT NULL)",
-                self.name, self.name,
+                name, name,
             )  # fmt: skip
             if log is not None and len(kept) == KEPT:
                 self._shorten(min(oldest, seq - log))
@@ -838,33 +727,45 @@ class Session:
 
     def _shorten(self, before: int) -> None:
         """Delete the rows of episodes that were closed before a request, and old changes."""
-        name = self.name
-        old = "SELECT number FROM episodes WHERE learner = ? AND ended <= ?"
-        for table in ("decisions", "outcomes"):
-            self.db.all(
-                f"DELETE FROM {table} WHERE learner = ? AND number IN ({old})", name, name, before
-            )
-        self.db.all("DELETE FROM episodes WHERE learner = ? AND ended <= ?", name, before)
-        self.db.all("DELETE FROM changes WHERE learner = ? AND seq <= ?", name, before)
+        ended = "FROM episodes WHERE learner = ? AND ended <= ?"
+        for statement in (
+            f"DELETE FROM decisions WHERE learner = ? AND number IN (SELECT number {ended})",
+            f"DELETE FROM outcomes WHERE learner = ? AND number IN (SELECT number {ended})",
+            f"DELETE {ended}",
+            "DELETE FROM changes WHERE learner = ? AND seq <= ?",
+        ):
+            self.db.all(statement, *[self.name] * (statement.count("?") - 1), before)
         self.db.all(
             "UPDATE learners SET shortened = ? WHERE learner = ? AND shortened < ?",
-            max(before, 0), name, before,
+            max(before, 0), self.name, before,
         )  # fmt: skip
 
 
-def _check_same(one: Asked, row: Sequence[Any]) -> None:
+def _check_same(one: Asked, _: int, observation: str, allowed: str, *rest: Any) -> None:
     """Raise `Refusal` if a key was used for something else."""
-    _, observation, allowed, _, _, policy = row
     differs = None
-    if policy is not None or observation is None:
+    if rest[-1] is not None or observation is None:
         differs = "an episode that was begun without a decision"
     elif json.loads(observation) != one.observation:
         differs = f"other {one.field}"
     elif json.loads(allowed) != one.among:
         differs = "other among"
     if differs is not None:
-        why = f"key {one.key!r} was used before with {differs}"
-        raise Refusal(409, why, outcome="conflict", field="key")
+        raise Refusal(f"key {one.key!r} was used before with {differs}", "key", "conflict")
+
+
+def _contradiction(state: EpisodeState, record: Any, horizon: int) -> tuple[str, str] | None:
+    """Why a path does not agree with decisions and with the last state."""
+    if not isinstance(record, Trajectory):
+        return None
+    for h, made in sorted(state.decided.items()):
+        if h < len(record.actions) and made != (record.states[h], record.actions[h]):
+            return "conflict", f"state {made[0]}, action {made[1]} was decided at step {h}"
+    if horizon == 1 and 0 in state.decided and state.end is None:
+        return "duplicate", "its decision was noted before"
+    if state.end is not None and state.end != record.states[-1]:
+        return "conflict", f"it ended in state {state.end}, got {record.states[-1]}"
+    return None
 
 
 def _compared(facts: Mapping[Any, Any], known: Mapping[Any, Any]) -> tuple[str, str]:
@@ -887,6 +788,10 @@ def _compared(facts: Mapping[Any, Any], known: Mapping[Any, Any]) -> tuple[str, 
 def _event(key: str) -> str:
     """An event as the client named it."""
     return f"event {key[1:]!r}" if key.startswith("=") else "the reward" if key == "event" else key
+
+
+def _bounded(amount: float) -> float:
+    return min(max(amount, -LARGEST_AMOUNT), LARGEST_AMOUNT)
 
 
 def _dumped(value: Any) -> str:

@@ -22,12 +22,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 LAYOUT = 3
@@ -94,78 +95,120 @@ class Taken(StorageError):
         self.address = address
 
 
-class Tables(Protocol):
-    """A connection to the tables. day: the number of days since 1970 at which `e` began."""
+class Tables:
+    """A connection to the tables; see `SQLiteTables` and `PostgresTables`.
+
+    day: the number of days since 1970 at which `e` began.
+    """
 
     day: str
+    _writes = _reads = "BEGIN"
+    _error: type[Exception]
+    _db: Any
+
+    def __init__(self) -> None:
+        self._open = contextlib.ExitStack()
 
     def all(self, statement: str, *values: Any) -> list[Any]:
         """The rows that a statement returns; `?` stands for a value."""
-        ...
+        try:
+            found = self._execute(statement, values)
+            return found.fetchall() if found.description else []
+        except self._error as error:
+            raise StorageError(self._line(error)) from None
 
     def many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """Execute a statement for each of these rows of values."""
-        ...
+        try:
+            with contextlib.closing(self._db.cursor()) as cursor:
+                cursor.executemany(self._form(statement), rows)
+        except self._error as error:
+            raise StorageError(self._line(error)) from None
 
-    def transaction(self) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
         """A transaction that is on disk when it ends, or raises `StorageError`."""
-        ...
+        self.all(self._writes)
+        try:
+            yield
+            self.all("COMMIT")
+        except BaseException:
+            with contextlib.suppress(StorageError):  # the tables will be opened again in any case
+                self.all("ROLLBACK")
+            raise
+        self.check()
 
-    def reader(self) -> contextlib.AbstractContextManager[Tables]:
+    @contextlib.contextmanager
+    def reader(self) -> Iterator[Tables]:
         """Another connection, which reads one state while others write; for any thread."""
-        ...
+        made = self._another()
+        with contextlib.closing(made):
+            made.all(made._reads)
+            yield made
 
     def check(self) -> None:
-        """Raise `StorageError` if the tables are not ours any more."""
-        ...
+        """Raise `StorageError` if the tables are not ours any more, after a commit.
+
+        In PostgreSQL the lock belongs to the connection, so that a commit has seen it.
+        """
 
     def close(self) -> None:
         """Release the learner for other processes."""
-        ...
+        with contextlib.suppress(self._error):
+            self._open.close()
+
+    def _another(self) -> Tables:
+        raise NotImplementedError
+
+    def _execute(self, statement: str, values: Sequence[Any]) -> Any:
+        return self._db.execute(statement, values)
+
+    def _form(self, statement: str) -> str:
+        return statement
+
+    def _line(self, error: Exception) -> str:
+        return " ".join(str(error).split()) or type(error).__name__
 
 
-class SQLiteTables:
+class SQLiteTables(Tables):
     """The tables in a file.
 
     Args:
         path: the file.
         create: whether to create the file if there is none.
+        lock: whether to take the lock of the file, to write.
     """
 
     day = "CAST(e.began / 86400 AS INTEGER)"
+    _writes = "BEGIN IMMEDIATE"
+    _error = sqlite3.Error
 
-    def __init__(self, path: Path, *, create: bool = True) -> None:
+    def __init__(self, path: Path, *, create: bool = True, lock: bool = True) -> None:
+        super().__init__()
         self._path = path
-        try:
-            if not create and not path.exists():
-                raise StorageError(
-                    f"{path} was deleted while the learner was open; put it back, or restart the "
-                    "server to begin anew"
+        if not create and not path.exists():
+            raise StorageError(
+                f"{path} was deleted while the learner was open; put it back, or restart the "
+                "server to begin anew"
+            )
+        mode = "rw" if lock else "ro"
+        address = f"file:{quote(str(path.resolve()))}?mode={mode}"
+        with contextlib.ExitStack() as opened:
+            try:
+                if lock:
+                    opened.callback(os.close, _locked(path))
+                self._db = sqlite3.connect(
+                    address, uri=True, isolation_level=None, check_same_thread=False
                 )
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lock = path.with_suffix(".lock")
-            self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise StorageError(f"{path}: {error.strerror}") from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        except OSError as error:
-            os.close(self._lock)
-            if isinstance(error, BlockingIOError):
-                raise Taken(f"{path} is open in another process") from None
-            raise StorageError(f"{path}: {error.strerror}") from None
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        try:
-            self._open()
-        except (sqlite3.Error, OSError) as error:
-            self.close()
-            raise StorageError(f"{path}: {error}") from None
-        except StorageError:
-            self.close()
-            raise
+                opened.callback(self._db.close)
+                if lock:
+                    self._prepare()
+            except (sqlite3.Error, OSError) as error:
+                why = getattr(error, "strerror", None) or error
+                raise StorageError(f"{path}: {why}") from None
+            self._open = opened.pop_all()
 
-    def _open(self) -> None:
+    def _prepare(self) -> None:
         db = self._db
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
@@ -191,51 +234,11 @@ class SQLiteTables:
         found = os.stat(self._path)
         return found.st_dev, found.st_ino
 
-    def all(self, statement: str, *values: Any) -> list[Any]:
-        """See `Tables`."""
-        with self._told():
-            return self._db.execute(statement, values).fetchall()
+    def _another(self) -> Tables:
+        return SQLiteTables(self._path, lock=False)
 
-    def many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """See `Tables`."""
-        with self._told():
-            self._db.executemany(statement, rows)
-
-    @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Turn errors of SQLite into `StorageError`."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise StorageError(f"{self._path}: {error}") from None
-
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """See `Tables`."""
-        self.all("BEGIN IMMEDIATE")
-        try:
-            yield
-            self.all("COMMIT")
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):  # the file will be opened again in any case
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-            raise
-        self.check()
-
-    @contextlib.contextmanager
-    def reader(self) -> Iterator[Tables]:
-        """See `Tables`."""
-        made = object.__new__(SQLiteTables)
-        made._path = self._path
-        address = f"file:{quote(str(self._path.resolve()))}?mode=ro"
-        with self._told():
-            made._db = sqlite3.connect(
-                address, uri=True, isolation_level=None, check_same_thread=False
-            )
-            with contextlib.closing(made._db):
-                made._db.execute("BEGIN")
-                yield made
+    def _line(self, error: Exception) -> str:
+        return f"{self._path}: {error}"
 
     def check(self) -> None:
         """See `Tables`: a commit to a file without a name would be lost."""
@@ -244,12 +247,20 @@ class SQLiteTables:
                 return
         raise StorageError(f"{self._path} was deleted or replaced while the learner was open")
 
-    def close(self) -> None:
-        """See `Tables`."""
-        try:
-            self._db.close()
-        finally:
-            os.close(self._lock)
+
+def _locked(path: Path) -> int:
+    """The descriptor of the locked lock file of a file, which exists then."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        os.close(lock)
+        if isinstance(error, BlockingIOError):
+            raise Taken(f"{path} is open in another process") from None
+        raise
+    return lock
 
 
 def lock_of(learner: str) -> int:
@@ -258,7 +269,7 @@ def lock_of(learner: str) -> int:
     return int.from_bytes(made, "big", signed=True)
 
 
-class PostgresTables:
+class PostgresTables(Tables):
     """The tables in the schema `belated` of a database.
 
     Args:
@@ -268,16 +279,19 @@ class PostgresTables:
     """
 
     day = "CAST(floor(e.began / 86400) AS BIGINT)"
+    _reads = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
     def __init__(self, url: str, learner: str | None, address: str | None = None) -> None:
         import psycopg  # noqa: PLC0415 - only learners in PostgreSQL need it
 
+        super().__init__()
         self._url = url
         self._error = psycopg.Error
         try:
             self._db = psycopg.connect(url, autocommit=True, connect_timeout=PATIENCE)
         except psycopg.Error as error:
-            raise StorageError(f"the database does not answer: {_line(error)}") from None
+            raise StorageError(f"the database does not answer: {self._line(error)}") from None
+        self._open.callback(self._db.close)
         try:
             self.all("SET search_path TO belated")
             if learner is not None:
@@ -301,55 +315,17 @@ class PostgresTables:
             address,
         )
 
-    def all(self, statement: str, *values: Any) -> list[Any]:
-        """See `Tables`."""
-        text: Any = _placed(statement) if values else statement
-        try:
-            found = self._db.execute(text, values or None)
-            return found.fetchall() if found.description else []
-        except self._error as error:
-            raise StorageError(_line(error)) from None
+    def _another(self) -> Tables:
+        return PostgresTables(self._url, None)
 
-    def many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """See `Tables`."""
-        text: Any = _placed(statement)
-        try:
-            with self._db.cursor() as cursor:
-                cursor.executemany(text, rows)
-        except self._error as error:
-            raise StorageError(_line(error)) from None
+    def _execute(self, statement: str, values: Sequence[Any]) -> Any:
+        return self._db.execute(self._form(statement) if values else statement, values or None)
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """See `Tables`."""
-        try:
-            with self._db.transaction():
-                yield
-        except self._error as error:
-            raise StorageError(_line(error)) from None
-
-    @contextlib.contextmanager
-    def reader(self) -> Iterator[Tables]:
-        """See `Tables`."""
-        made = PostgresTables(self._url, None)
-        with contextlib.closing(made):
-            made.all("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            yield made
-
-    def check(self) -> None:
-        """See `Tables`: the lock belongs to the connection."""
-        self.all("SELECT 1")
-
-    def close(self) -> None:
-        """See `Tables`."""
-        with contextlib.suppress(self._error):
-            self._db.close()
+    def _form(self, statement: str) -> str:
+        return _placed(statement)
 
 
+@functools.lru_cache(maxsize=1000)
 def _placed(statement: str) -> str:
     """A statement in the style of psycopg."""
     return statement.replace("%", "%%").replace("?", "%s")
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

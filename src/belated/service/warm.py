@@ -18,7 +18,7 @@ from belated.core import checks
 from belated.evaluation import DecisionLog
 from belated.linear.features import Features
 from belated.service.export import observations
-from belated.service.wire import RecordError, seconds
+from belated.service.wire import Refusal, seconds
 
 
 def learn(agent: Any, path: Path) -> int:
@@ -138,5 +138,5 @@ def _moment(name: str, value: Any) -> float:
         pass
     try:
         return seconds(value)
-    except RecordError as error:
+    except Refusal as error:
         raise ValueError(f"{name}: {error}") from None

@@ -1,4 +1,4 @@
-"""The JSON of clients' records.
+"""The JSON of requests and answers: types that bodies are decoded into, and clients' records.
 
     {"episode": 3, "path": {"states": [0, 2, 1], "actions": [1, 0]}}    states has one entry more
     {"episode": 3, "costs": [0.2, 0.9]}        of all steps; nested lists under full information
@@ -17,29 +17,201 @@ whether the deadline was met.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.records import FeedbackError
 from belated.core.rewards import Scale
+from belated.linear.reward import LARGEST
 from belated.tabular.records import Costs, StepCost, Trajectory
 
-VALUES = ("path", "costs", "cost", "end", "rewards", "reward")
-"""The values that a record may have; each has exactly one of them."""
-OUTCOMES = ("costs", "cost", "rewards", "reward")
-"""The values that may have a time."""
+BESIDE = {
+    "path": (),
+    "costs": ("time",),
+    "cost": ("step", "time"),
+    "end": (),
+    "rewards": ("range", "time"),
+    "reward": ("step", "range", "time"),
+}
+"""The values of records, each of which has exactly one, and the fields that may stand beside it."""
 LATEST = 1e11
 """Times in seconds are below this; milliseconds since 1970 are above."""
 LONGEST_KEY = 200
 """The largest number of characters in a key, and in the name of an event."""
 LARGEST_WHOLE = 2**53
 """Whole numbers above it are not exact in JSON of other programs."""
+STATUS = {
+    "taken": 200,
+    "duplicate": 200,
+    "late": 200,
+    "conflict": 409,
+    "unknown": 404,
+    "invalid": 422,
+}
+"""The HTTP status of the outcomes of a record."""
+Whole = Annotated[int, Meta(ge=0, le=LARGEST_WHOLE)]
+Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY, pattern="^[^\\x00]*$")]
+
+
+class Refusal(Exception):
+    """A refused request or record.
+
+    field: the wrong field. outcome: what this means for a record; None if it says nothing of one.
+    status: the HTTP status, by default that of the outcome. retry: seconds after which the request
+    may succeed. address: of the server that can answer. episode: that of a record, if it names one.
+    """
+
+    def __init__(
+        self,
+        why: str,
+        field: str | None = None,
+        outcome: str | None = "invalid",
+        status: int | None = None,
+        retry: float | None = None,
+        address: str | None = None,
+    ) -> None:
+        super().__init__(why)
+        self.field = field
+        self.outcome = outcome
+        self.status = STATUS[outcome or "invalid"] if status is None else status
+        self.retry = retry
+        self.address = address
+        self.episode: int | None = None
+
+
+class KeyBody(Struct, forbid_unknown_fields=True):
+    """A new episode. key: your own key; the same key again returns the same episode."""
+
+    key: Text | None = None
+
+
+class Asked(Struct, forbid_unknown_fields=True):
+    """A request for a decision of a learner of one step.
+
+    features: of the visitor, or one row per action; named ones as a table. state: in place of
+    features, for a learner with states. among: the allowed actions, by number or name. key: your
+    own key; the same key again returns the same decision.
+    """
+
+    features: Any = None
+    state: Whole | None = None
+    among: list[int | str] | None = None
+    key: Text | None = None
+
+    @property
+    def observation(self) -> Any:
+        """Features or state."""
+        return self.features if self.state is None else self.state
+
+    @property
+    def field(self) -> str:
+        """The name of the observation."""
+        return "features" if self.state is None else "state"
+
+
+class DecideBody(Asked):
+    """A request for a decision in an episode, or in a new one.
+
+    episode, step, state: of an episode that has begun. Without an episode, one of one step begins.
+    """
+
+    episode: Whole | None = None
+    step: Whole | None = None
+
+
+class DecideBatchBody(Struct, forbid_unknown_fields=True):
+    """Decisions, each as in /decide without an episode."""
+
+    decisions: list[Asked]
+
+
+class FeedbackBatchBody(Struct, forbid_unknown_fields=True):
+    """Records, each as in /feedback."""
+
+    records: list[Any]
+
+
+class ActionBody(Struct, forbid_unknown_fields=True):
+    """An action to add. name: required if and only if actions have names."""
+
+    name: Text | None = None
+
+
+class Action(Struct):
+    """An action. changed: False if nothing has changed."""
+
+    action: int
+    name: str
+    changed: bool
+
+
+class Begun(Struct):
+    """An episode. created: False if the key was used before."""
+
+    episode: int
+    created: bool
+
+
+class Decided(Struct):
+    """An action and the probability with which it was drawn.
+
+    name: the name of the action, if actions have names. created: False if the key was used before.
+    """
+
+    episode: int
+    step: int
+    action: int
+    probability: float
+    name: str | UnsetType = UNSET
+    created: bool | UnsetType = UNSET
+
+
+class DecidedBatch(Struct):
+    """One decision per item of the request, in order."""
+
+    decisions: list[Decided]
+
+
+class Outcome(Struct):
+    """What became of a record: `status` is the HTTP status of the record alone.
+
+    used: whether the agent still learns from a late record. awaited: what the episode waits for
+    before the agent can learn from it: the path, costs, or steps.
+    """
+
+    outcome: Literal["taken", "duplicate", "late", "conflict", "unknown", "invalid"]
+    status: int
+    episode: int | UnsetType = UNSET
+    field: str | UnsetType = UNSET
+    part: str | int | UnsetType = UNSET
+    awaited: list[str | int] | UnsetType = UNSET
+    why: str | UnsetType = UNSET
+    used: bool | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, kind: Any, episode: int | UnsetType = UNSET, **more: Any) -> Outcome:
+        """The outcome of this kind."""
+        return cls(kind, STATUS[kind], episode, **more)
+
+
+class OutcomeBatch(Struct):
+    """One outcome per record, in order."""
+
+    outcomes: list[Outcome]
+
+
+class Refused(Struct):
+    """The reason of a refusal."""
+
+    why: str
+    outcome: str | UnsetType = UNSET
+    field: str | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,37 +223,13 @@ class End:
     is_outcome: ClassVar[bool] = False
     part: ClassVar[str] = "end"
 
+    def facts(self) -> dict[str, int]:
+        """The state."""
+        return {"end": self.state}
+
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON value."""
         return {"episode": self.episode, "end": self.state}
-
-
-class Timed(NamedTuple):
-    """An outcome with the time at which it happened, in seconds since 1970."""
-
-    record: Any
-    time: float
-
-    @property
-    def episode(self) -> int:
-        """That of the record."""
-        return int(self.record.episode)
-
-
-class RecordError(ValueError):
-    """A record that is invalid or has an unknown key, and the wrong field."""
-
-    def __init__(
-        self,
-        field: str,
-        why: str,
-        episode: int | None = None,
-        kind: Literal["invalid", "unknown"] = "invalid",
-    ) -> None:
-        super().__init__(why)
-        self.field = field
-        self.episode = episode
-        self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,193 +246,151 @@ class Reader:
     rewards: Scale | None = None
     keys: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def decides(self) -> bool:
+        """Whether the learner is one of decisions: it has no states, and rewards have any unit."""
+        return self.problem is not None and self.problem.states is None
+
     def episode(self, given: Mapping[str, Any]) -> int:
         """The episode that a record names, by its number or its key."""
         if "key" not in given:
             return _integer("episode", given.get("episode"))
         key = given["key"]
         if "episode" in given:
-            raise RecordError("key", "a record must have an episode or a key, got both")
+            raise Refusal("a record must have an episode or a key, got both", "key")
         if not isinstance(key, str):
-            raise RecordError("key", f"key must be a text, got {checks.show(key)}")
+            raise Refusal(f"key must be a text, got {checks.show(key)}", "key")
         if key not in self.keys:
-            why = f"key {checks.show(key)} is not known"
-            raise RecordError("key", why, kind="unknown")
+            raise Refusal(f"key {checks.show(key)} is not known", "key", "unknown")
         return self.keys[key]
 
+    def read(self, episode: int, given: Mapping[str, Any]) -> Any:
+        """The record of an episode."""
+        told = [name for name in BESIDE if name in given]
+        if not told and self.decides:
+            return self._own_record(episode, given)
+        if len(told) != 1:
+            why = f"a record must have exactly one of {', '.join(BESIDE)}, got {told or 'none'}"
+            raise Refusal(why, told[1] if told else "record")
+        (name,) = told
+        allowed = {"key", "episode", name, *BESIDE[name]}
+        if name == "reward" and self.rewards is None:
+            allowed.add("event")
+        unknown = sorted(set(given) - allowed)
+        if unknown:
+            why = f"unknown key {checks.show(unknown[0])} beside {name}"
+            raise Refusal(why, str(unknown[0])[:80])
+        try:
+            return self._made(episode, name, given)
+        except ValueError as error:
+            raise Refusal(str(error), name) from None
 
-PLAIN = Reader()
+    def _made(self, episode: int, name: str, given: Mapping[str, Any]) -> Any:
+        value = given[name]
+        if name == "end":
+            if self.decides:
+                raise Refusal("end must be left out: this learner has no states", "end")
+            return End(episode, _integer("end", value))
+        if name == "path":
+            if not isinstance(value, Mapping) or set(value) != {"states", "actions"}:
+                why = f"path must be an object with states and actions, got {checks.show(value)}"
+                raise Refusal(why, "path")
+            return Trajectory(episode, *(_whole_numbers(value, n) for n in ("states", "actions")))
+        if name == "costs":
+            return Costs(episode, _numbers("costs", value))
+        if name == "rewards":
+            return Costs(episode, self._costs("rewards", _numbers("rewards", value), given))
+        if name == "reward" and self.rewards is None and "range" not in given:
+            return self._reward(episode, value, given.get("event"))
+        only = None if self.problem is None or self.problem.horizon > 1 else 0
+        step = _integer("step", given.get("step", only))
+        if name == "reward":
+            value = float(self._costs("reward", np.array(_number("reward", value)), given))
+        made = StepCost(episode, step, _number("cost", value))
+        made.check()
+        return made
+
+    def _own_record(self, episode: int, given: Mapping[str, Any]) -> Any:
+        """A record that only the problem can read."""
+        rest = {name: value for name, value in given.items() if name not in ("key", "time")}
+        try:
+            made = self.problem.read({**rest, "episode": episode})
+            self.problem.check(made, "bandit")
+        except (ValueError, TypeError, KeyError) as error:
+            raise Refusal(str(error), "record") from None
+        return made
+
+    def _reward(self, episode: int, value: object, event: object) -> Any:
+        """A reward in any unit."""
+        if not self.decides:
+            raise Refusal("reward needs a range [low, high]: where rewards lie", "range")
+        if event is not None and not isinstance(event, str):
+            raise Refusal(f"event must be a text, got {checks.show(event)}", "event")
+        if event is not None and (len(event) > LONGEST_KEY or "\0" in event):
+            why = f"event must have at most {LONGEST_KEY} characters and no NUL, got {len(event)}"
+            raise Refusal(why, "event")
+        told = {"episode": episode, "reward": checks.real("reward", value, -LARGEST, LARGEST)}
+        return self.problem.read(told if event is None else {**told, "event": event})
+
+    def _costs(self, name: str, rewards: Floats, given: Mapping[str, Any]) -> Floats:
+        """Rewards as costs."""
+        own = None if self.rewards is None else [self.rewards.low, self.rewards.high]
+        bounds = given.get("range", own)
+        if bounds is None:
+            raise Refusal(f"{name} needs a range [low, high]: where rewards lie", "range")
+        if own is not None and bounds != own:
+            why = f"range must be that of the learner, {own}, or left out, got "
+            raise Refusal(why + checks.show(bounds), "range")
+        return (self.rewards or _field("range", Scale.of, bounds)).costs(name, rewards)
 
 
-def parse(given: object, reader: Reader = PLAIN) -> Any:
+def parse(given: object, reader: Reader = Reader()) -> Any:  # noqa: B008 - it is frozen
     """The record that a JSON value describes."""
     if not isinstance(given, Mapping):
-        raise RecordError("record", f"a record must be an object, got {checks.show(given)}")
+        raise Refusal(f"a record must be an object, got {checks.show(given)}", "record")
     episode = reader.episode(given)
-    told = [name for name in VALUES if name in given]
-    if not told and reader.problem is not None and reader.problem.states is None:
-        return _own_record(episode, given, reader)
-    if len(told) != 1:
-        raise RecordError(
-            told[1] if told else "record",
-            f"a record must have exactly one of {', '.join(VALUES)}, got {told or 'none'}",
-            episode,
-        )
-    name = told[0]
-    allowed = {"key" if "key" in given else "episode", name}
-    if name in ("cost", "reward"):
-        allowed.add("step")
-    if name in ("reward", "rewards"):
-        allowed.add("range")
-    if name in OUTCOMES:
-        allowed.add("time")
-    if name == "reward" and reader.rewards is None:
-        allowed.add("event")
-    unknown = sorted(set(given) - allowed)
-    if unknown:
-        why = f"unknown key {checks.show(unknown[0])} beside {name}"
-        raise RecordError(str(unknown[0])[:80], why, episode)
     try:
-        made = _made(episode, name, given, reader)
-        return Timed(made, seconds(given["time"])) if "time" in given else made
-    except FeedbackError as error:
-        raise RecordError(name, str(error), episode) from None
-    except RecordError as error:
+        return reader.read(episode, given)
+    except Refusal as error:
         error.episode = episode
         raise
 
 
-def _made(episode: int, name: str, given: Mapping[str, Any], reader: Reader) -> Any:
-    value = given[name]
-    if name == "end":
-        if reader.problem is not None and reader.problem.states is None:
-            raise RecordError("end", "end must be left out: this learner has no states")
-        return End(episode, _integer("end", value))
-    if name == "path":
-        if not isinstance(value, Mapping) or set(value) != {"states", "actions"}:
-            why = f"path must be an object with states and actions, got {checks.show(value)}"
-            raise RecordError("path", why)
-        states, actions = (_integers(f"path.{key}", value[key]) for key in ("states", "actions"))
-        return Trajectory(episode, states, actions)
-    if name == "costs":
-        return Costs(episode, _numbers("costs", value))
-    if name == "rewards":
-        return Costs(episode, _costs("rewards", _numbers("rewards", value), given, reader))
-    if name == "reward" and reader.rewards is None and "range" not in given:
-        return _own_reward(episode, _number("reward", value), given, reader)
-    only = None if reader.problem is None or reader.problem.horizon > 1 else 0
-    step = _integer("step", given.get("step", only))
-    if name == "cost":
-        made = StepCost(episode, step, _number("cost", value))
-        made.check()
-        return made
-    reward = np.array(_number("reward", value))
-    return StepCost(episode, step, float(_costs("reward", reward, given, reader)))
-
-
-def _own_record(episode: int, given: Mapping[str, Any], reader: Reader) -> Any:
-    """A record that only the problem can read, perhaps with a time."""
-    rest = {name: value for name, value in given.items() if name not in ("key", "time")}
+def _field(name: str, check: Callable[..., Any], *given: Any) -> Any:
+    """A field that passes a check; otherwise a `Refusal` that names it."""
     try:
-        made = reader.problem.read({**rest, "episode": episode})
-        reader.problem.check(made, "bandit")
-    except (ValueError, TypeError, KeyError) as error:
-        raise RecordError("record", str(error), episode) from None
-    return Timed(made, seconds(given["time"])) if "time" in given else made
-
-
-def _own_reward(episode: int, reward: float, given: Mapping[str, Any], reader: Reader) -> Any:
-    """A reward in any unit, as a record of the problem."""
-    told = {"episode": episode, "reward": reward}
-    if "event" in given:
-        told["event"] = event = given["event"]
-        if isinstance(event, str) and (len(event) > LONGEST_KEY or "\0" in event):
-            why = f"event must have at most {LONGEST_KEY} characters and no NUL, got {len(event)}"
-            raise RecordError("event", why)
-    try:
-        if reader.problem is None:
-            raise ValueError
-        return reader.problem.read(told)
-    except (ValueError, TypeError, KeyError) as error:
-        why = str(error).partition(": ")[2]
-        if why.startswith("event"):
-            raise RecordError("event", str(error)) from None
-        if why.startswith("value"):
-            raise RecordError("reward", why.replace("value", "reward", 1)) from None
-        raise RecordError("range", "reward needs a range [low, high]: where rewards lie") from None
-
-
-def _costs(name: str, rewards: Floats, given: Mapping[str, Any], reader: Reader) -> Floats:
-    """Rewards as costs."""
-    range = None if reader.rewards is None else (reader.rewards.low, reader.rewards.high)
-    bounds = given.get("range", range)
-    if bounds is None:
-        raise RecordError("range", f"{name} needs a range [low, high]: where rewards lie")
-    if range is not None and bounds != range and list(range) != bounds:
-        why = f"range must be that of the learner, {list(range)}, or left out, got "
-        raise RecordError("range", why + checks.show(bounds))
-    if not isinstance(bounds, list | tuple) or len(bounds) != 2:
-        raise RecordError("range", f"range must be [low, high], got {checks.show(bounds)}")
-    low, high = (_number("range", bound) for bound in bounds)
-    if not low < high or not np.isfinite(high - low):
-        raise RecordError("range", f"range must be [low, high], got {checks.show(bounds)}")
-    try:
-        return (reader.rewards or Scale(low, high)).costs(name, rewards)
+        return check(name, *given)
     except ValueError as error:
-        raise RecordError(name, str(error)) from None
+        raise Refusal(str(error), name) from None
 
 
 def _integer(name: str, value: object) -> int:
-    try:
-        return checks.integer(name, value, 0, LARGEST_WHOLE)
-    except ValueError as error:
-        raise RecordError(name, str(error)) from None
-
-
-def seconds(value: object) -> float:
-    """A time in seconds since 1970, from such a number or from ISO 8601 with a zone."""
-    if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value[:64])
-        except ValueError:
-            moment = None
-        if moment is None or moment.tzinfo is None:
-            why = f"time must be ISO 8601 with a zone, or seconds, got {checks.show(value)}"
-            raise RecordError("time", why)
-        return moment.timestamp()
-    try:
-        return checks.real("time", value, -LATEST, LATEST)
-    except ValueError as error:
-        raise RecordError("time", f"{error} (seconds since 1970)") from None
+    return int(_field(name, checks.integer, value, 0, LARGEST_WHOLE))
 
 
 def _number(name: str, value: object) -> float:
-    try:
-        return checks.real(name, value, -np.inf)
-    except ValueError as error:
-        raise RecordError(name, str(error)) from None
+    return float(_field(name, checks.real, value, -np.inf))
 
 
-def _integers(name: str, value: object) -> Any:
-    if not isinstance(value, list) or not all(type(item) is int for item in value):
-        raise RecordError(name, f"{name} must be a list of whole numbers, got {checks.show(value)}")
-    if any(not 0 <= item <= LARGEST_WHOLE for item in value):
-        raise RecordError(name, f"{name} must be whole numbers of at least 0")
-    return np.array(value, dtype=np.int64)
+def _whole_numbers(path: Mapping[str, Any], name: str) -> Any:
+    return _field(f"path.{name}", checks.whole_numbers, path[name], 0, LARGEST_WHOLE)
 
 
 def _numbers(name: str, value: object) -> Floats:
     """A list of numbers, or three levels of lists."""
-    if not isinstance(value, list) or not _plain(value, 3):
-        raise RecordError(name, f"{name} must be a list of numbers, got {checks.show(value)}")
+    found: Floats = _field(name, checks.floats, value, "(H,) or (H, S, A)", (1, 3))
+    return found
+
+
+def seconds(value: object) -> float:
+    """A time in seconds since 1970, from such a number or from ISO 8601 with a zone."""
+    if not isinstance(value, str):
+        return float(_field("time", checks.real, value, -LATEST, LATEST))
     try:
-        made = np.array(value, dtype=np.float64)
-    except (ValueError, TypeError, OverflowError):
-        raise RecordError(name, f"{name} must be a list of numbers, all rows alike") from None
-    return made
-
-
-def _plain(value: object, depth: int) -> bool:
-    if isinstance(value, list):
-        return depth > 0 and all(_plain(item, depth - 1) for item in value)
-    return type(value) in (int, float)
+        moment = datetime.fromisoformat(value[:64])
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        why = f"time must be ISO 8601 with a zone, or seconds, got {checks.show(value)}"
+        raise Refusal(why, "time")
+    return moment.timestamp()
