@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from belated import lab  # noqa: F401 - it adds kinds of its own
-from belated.config.listing import markdown
+from belated.config.listing import SECTIONS, all_kinds
 
 HEAD = """# Kinds
 
@@ -15,8 +15,16 @@ made from the code: `python docs/kinds.py`.
 
 
 def text() -> str:
-    """The page."""
-    return HEAD + markdown()
+    """The page: a table for each sort of part."""
+    found = []
+    for section in SECTIONS:
+        lines = [f"## {section}", "", "| kind | what it is | parameters |", "| --- | --- | --- |"]
+        for own, name, about, parameters in all_kinds():
+            if own == section:
+                given = ", ".join(f"`{item}`" for item in parameters) or "none"
+                lines.append(f"| `{name}` | {about.splitlines()[0]} | {given} |")
+        found.append("\n".join(lines))
+    return HEAD + "\n\n".join(found) + "\n"
 
 
 if __name__ == "__main__":

@@ -7,8 +7,7 @@ import pytest
 
 import belated as bl
 from belated import config as kinds
-from belated.config.build import make
-from belated.config.registry import accepted
+from belated.config.registry import accepted, make
 from belated.lab import part
 
 WORLD = bl.environments.random_mdp(states=6, actions=3, horizon=4)

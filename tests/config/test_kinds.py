@@ -8,10 +8,9 @@ import pytest
 
 import belated as bl
 from belated import config as kinds
-from belated.config import agent_parts, scenes
-from belated.config.build import make
+from belated.config import scenes
 from belated.config.part import read, table
-from belated.config.registry import Registry, check
+from belated.config.registry import Registry, check, make
 from belated.lab import RunBrief, part, toml
 from belated.lab.spec import Experiment, Learner
 from belated.lab.task import agent_of, delays_of, rehearse, world_of
@@ -99,11 +98,11 @@ KINDS = {
         },
     ),
     "transitions": (
-        agent_parts.TRANSITIONS,
+        kinds.PARTS["transitions"],
         {"known": {}, "confidence": {}, "bonus": {"scale": 2.0}},
     ),
     "cost part": (
-        agent_parts.COST_PARTS,
+        kinds.PARTS["costs"],
         {
             "averaged": {"pooled": True},
             "revealed": {},
@@ -111,13 +110,13 @@ KINDS = {
         },
     ),
     "update": (
-        agent_parts.UPDATES,
+        kinds.PARTS["update"],
         {
             "regret_matching": {"hints": False},
             "softmax": {"learning_rate": 0.3},
         },
     ),
-    "explore": (agent_parts.EXPLORES, {"few_visits": {"max_delay": "realised"}}),
+    "explore": (kinds.PARTS["explore"], {"few_visits": {"max_delay": "realised"}}),
 }
 DECISIONS = ("linear_sampler",)
 WORLDS = (*scenes.DECISIONS, "of_world")
@@ -222,4 +221,4 @@ def test_a_tuned_rate_is_only_for_agents_that_can_be_tuned():
     with pytest.raises(
         ValueError, match=r'update: learning_rate must be a number here, got "tuned"'
     ):
-        make("update", part("softmax", learning_rate="tuned"), agent_parts.UPDATES, told)
+        make("update", part("softmax", learning_rate="tuned"), kinds.PARTS["update"], told)

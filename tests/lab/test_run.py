@@ -9,7 +9,7 @@ import pytest
 
 import belated as bl
 from belated import cli
-from belated.config import user_code as own
+from belated.config.part import function_name
 from belated.lab import Results, RunBrief, RunsFailed, experiment, part, run
 from belated.lab.run import execute
 from config.test_own import MODULE
@@ -85,7 +85,7 @@ def test_functions_of_modules_are_named_like_in_files(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "mine", raising=False)
     import mine
 
-    assert own.named(mine.uniform) == "mine:uniform"
+    assert function_name(mine.uniform) == "mine:uniform"
     assert part(mine.wide, factor=np.float64(2)) == part("mine:wide", factor=2.0)
     assert part("oppo", update=mine.half) == part("oppo", update={"kind": "mine:half"})
 

@@ -1,6 +1,6 @@
 """The kinds that a file may name, in one registry per sort of part."""
 
-from belated.config.agents import AGENTS, DECIDERS
+from belated.config.agents import AGENTS, DECIDERS, PARTS
 from belated.config.scenes import COSTS, DELAYS, ENVIRONMENTS
 
-__all__ = ["AGENTS", "COSTS", "DECIDERS", "DELAYS", "ENVIRONMENTS"]
+__all__ = ["AGENTS", "COSTS", "DECIDERS", "DELAYS", "ENVIRONMENTS", "PARTS"]

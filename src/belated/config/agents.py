@@ -1,4 +1,4 @@
-"""Agents by kind, made from a `RunBrief`: what an agent of the run may know.
+"""Agents and their parts by kind, made from a `RunBrief`: what an agent of the run may know.
 
 A kind takes the arguments of the agent's constructor, and its learning rate is "tuned" by default
 if the agent has a row of tuning. Wrappers change the `RunBrief` for the agent inside: the copies of
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, Literal, cast
@@ -18,11 +18,9 @@ import numpy as np
 
 from belated import names
 from belated.advice import recommend
-from belated.config.agent_parts import PARTS
-from belated.config.briefing import TUNES, RunBrief, in_numbers
-from belated.config.build import Inner
+from belated.config.briefing import ASKED, TUNES, RunBrief
 from belated.config.part import Part
-from belated.config.registry import Maker, Registry, by_name, like
+from belated.config.registry import Inner, Maker, Registry, by_name
 from belated.core import checks
 from belated.core.contract import Agent
 from belated.core.wrappers.parallel import Bold, Parallel
@@ -33,10 +31,73 @@ from belated.tabular.doubling import Doubling, Restartable
 from belated.tabular.lazy import Lazy
 from belated.tabular.oreps import DelayedFTRL
 from belated.tabular.oreps.doubling import DoublingFTRL
+from belated.tabular.parts.costs import Averaged, Revealed, Weighted
+from belated.tabular.parts.explore import FewVisits
+from belated.tabular.parts.regret_matching import RegretMatching
+from belated.tabular.parts.transitions import Bonus, Confidence
+from belated.tabular.parts.update import Softmax
 from belated.tabular.tuning import Parameters
 
 UNTUNED = Parameters(1.0, 1.0, 1.0)
 """A placeholder for tuned parameters until the setting of the agent is known."""
+
+
+def _number(told: RunBrief, name: str, value: Any) -> Any:
+    """A parameter, with a number in place of a word."""
+    worded = isinstance(value, str) and name in ASKED
+    return told.said(name, value) if worded else value
+
+
+def _numbers(told: RunBrief, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters with numbers for words; `scale` is a factor on a tuned learning rate."""
+    found = {name: _number(told, name, value) for name, value in values.items()}
+    if isinstance(values.get("learning_rate"), str):
+        found["learning_rate"] *= checks.real("scale", values.get("scale", 1.0), 0.0, above=True)
+    return found
+
+
+def _kind(described: Maker, function: Maker, parameters: Iterable[inspect.Parameter]) -> Maker:
+    """A function of a `RunBrief` with these parameters, with the description of another."""
+    told = inspect.Parameter("told", inspect.Parameter.POSITIONAL_ONLY)
+    given = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters]
+    function.__signature__ = inspect.Signature([told, *given])  # type: ignore[attr-defined]
+    function.__doc__ = (inspect.getdoc(described) or "").partition("\n\nExample:")[0]
+    return function
+
+
+def known(told: RunBrief, /) -> Any:
+    """The true transitions."""
+    return told.transitions
+
+
+def weighted(told: RunBrief, /, exploration: float | None = None) -> Weighted:
+    """Bandit feedback, any costs: importance weights.
+
+    If the learning rate is tuned and no exploration is given, the exploration is tuned too.
+    """
+    tuned = None if told.tuned is None else told.tuned.exploration
+    return Weighted(exploration=tuned if exploration is None else exploration)
+
+
+def _part_kind(part: type) -> Maker:
+    def made(told: RunBrief, /, **given: Any) -> Any:
+        return part(**_numbers(told, given))
+
+    return _kind(part, made, inspect.signature(part).parameters.values())
+
+
+def _parts(*makers: Maker) -> Registry:
+    found = by_name(*makers).items()
+    return Registry({name: _part_kind(m) if isinstance(m, type) else m for name, m in found})
+
+
+PARTS = {
+    "transitions": _parts(known, Confidence, Bonus),
+    "costs": _parts(Revealed, weighted, Averaged),
+    "update": _parts(Softmax, RegretMatching),
+    "explore": _parts(FewVisits),
+}
+"""The parts of agents by argument. Each kind takes the arguments of its class."""
 CHANGED: dict[str, dict[str, Any]] = {
     "DelayedFTRL": {"transitions": "known", "max_delay": None},
     "DelayedOPPO": {"costs": None},
@@ -52,24 +113,9 @@ def from_constructor(agent: Maker, *told_of: str, **changed: Any) -> Maker:
     told_of: arguments that are taken from the `RunBrief`, by name. changed: see `CHANGED`.
     """
     own = inspect.signature(agent).parameters
-    if "learning_rate" in own and hasattr(agent, "setting"):
+    tunable = hasattr(agent, "setting")
+    if "learning_rate" in own and tunable:
         changed["learning_rate"] = "tuned"
-
-    def made(told: RunBrief, /, **given: Any) -> Any:
-        values = {**defaults, **given, **{name: getattr(told, name) for name in told_of}}
-        others = {p.name: values.pop(p.name) for p in extra}
-        if values.get("costs", "given") is None:
-            values["costs"] = _inner("costs", COSTS[told.information])
-        if hasattr(agent, "setting") and _asks(values):
-            told = _tuned(told, agent, values, in_numbers(told, others))
-            if values.get("episodes", "given") is None:
-                values["episodes"] = "known"
-            if values.get("barrier", "given") is None and told.tuned is not None:
-                values["barrier"] = told.tuned.barrier
-        elif any(value is not None for value in others.values()):
-            raise ValueError("max_delay must be left out if learning_rate is a number")
-        return _made(agent, told, values)
-
     _, *taken = own.values()
     extra = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in changed if n not in own]
     parameters = [
@@ -78,7 +124,29 @@ def from_constructor(agent: Maker, *told_of: str, **changed: Any) -> Maker:
         if p.name not in told_of
     ]
     defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
-    return like(agent, made, parameters)
+
+    def made(told: RunBrief, /, **given: Any) -> Any:
+        values = {**defaults, **given, **{name: getattr(told, name) for name in told_of}}
+        largest = [_number(told, p.name, values.pop(p.name)) for p in extra]
+        printed = largest and largest[0] is not None
+        if values.get("costs", "given") is None:
+            values["costs"] = _inner("costs", COSTS[told.information])
+        update = values.get("update")
+        asks = isinstance(update, Inner) and TUNES in update.part.parameters
+        if tunable and (asks or TUNES in values.items()):
+            setting = _made(agent, replace(told, tuned=UNTUNED), values).setting(told.paths)
+            totals = (told.problem, told.episodes, told.total_delay)
+            tuned = setting.printed_at(*totals, *largest) if printed else setting.at(*totals)
+            told = replace(told, tuned=tuned)
+            if values.get("episodes", "given") is None:
+                values["episodes"] = "known"
+            if values.get("barrier", "given") is None:
+                values["barrier"] = tuned.barrier
+        elif printed:
+            raise ValueError("max_delay must be left out if learning_rate is a number")
+        return _made(agent, told, values)
+
+    return _kind(agent, made, parameters)
 
 
 def _inner(name: str, default: Any) -> Any:
@@ -92,25 +160,7 @@ def _inner(name: str, default: Any) -> Any:
 def _made(agent: Maker, told: RunBrief, values: Mapping[str, Any]) -> Any:
     """Call the constructor; in a service, agents for decisions know only their problem."""
     given = {name: v(told) if isinstance(v, Inner) else v for name, v in values.items()}
-    return agent(getattr(told, "problem", told), **in_numbers(told, given))
-
-
-def _asks(values: Mapping[str, Any]) -> bool:
-    """Whether the learning rate of an agent, or of its update, is tuned."""
-    inside = any(isinstance(value, Inner) and value.asks(*TUNES) for value in values.values())
-    return inside or TUNES in values.items()
-
-
-def _tuned(
-    told: RunBrief, agent: Maker, values: Mapping[str, Any], others: Mapping[str, Any]
-) -> RunBrief:
-    """The `RunBrief` of an agent that is tuned for its own setting and the K and D of the run."""
-    K, D = told.episodes, told.total_delay
-    setting = _made(agent, replace(told, tuned=UNTUNED), values).setting(told.paths)
-    largest = others.get("max_delay")
-    if largest is None:
-        return replace(told, tuned=setting.at(told.problem, K, D))
-    return replace(told, tuned=setting.printed_at(told.problem, K, D, largest))
+    return agent(getattr(told, "problem", told), **_numbers(told, given))
 
 
 def lazy(told: RunBrief, /, agent: Inner, alpha: float) -> Agent:
@@ -120,7 +170,7 @@ def lazy(told: RunBrief, /, agent: Inner, alpha: float) -> Agent:
 
 def parallel(told: RunBrief, /, agent: Inner, max_delay: int | str = "realised") -> Agent:
     """`belated.wrappers.Parallel`: copies that take turns, each tuned for its share of episodes."""
-    copies = 1 + checks.integer("max_delay", told.largest(max_delay), 0)
+    copies = 1 + checks.integer("max_delay", _number(told, "max_delay", max_delay), 0)
     share = told.undelayed(math.ceil(told.episodes / copies))
     return Parallel(lambda: agent(share), copies - 1)
 
@@ -132,7 +182,7 @@ def bold(told: RunBrief, /, agent: Inner) -> Agent:
 
 def pipeline(told: RunBrief, /, agent: Inner, max_delay: int | str = "realised") -> Agent:
     """`belated.wrappers.Pipeline`: feedback is held back until it has the largest delay."""
-    largest = checks.integer("max_delay", told.largest(max_delay), 0)
+    largest = checks.integer("max_delay", _number(told, "max_delay", max_delay), 0)
     equal = replace(told, delays=np.full(told.episodes, largest, dtype=np.int64))
     return Pipeline(agent(equal), largest, paths=told.paths)
 
@@ -159,8 +209,7 @@ def doubling_ftrl(told: RunBrief, /, agent: Inner, totals: Literal["known"] | No
 
     totals: K and D may be "known"; otherwise they are doubled too.
     """
-    known = None if totals is None else told.said("totals", totals)
-    return DoublingFTRL(cast(DelayedFTRL, agent(told)), totals=known)
+    return DoublingFTRL(cast(DelayedFTRL, agent(told)), totals=_number(told, "totals", totals))
 
 
 def recommended(
@@ -176,20 +225,14 @@ def recommended(
             raise ValueError("transitions and aim must be left out for decisions with features")
         return cast(Agent, recommend(told.problem, silence=told.silence, seed=seed))
     known = None if transitions is None else transitions(told)
-    made: Agent = recommend(
-        told.problem,
-        information=told.information,
-        transitions=known,
-        paths=told.paths,
-        aim=aim,
-        seed=seed,
-    )
+    given = {"information": told.information, "transitions": known, "paths": told.paths}
+    made: Agent = recommend(told.problem, aim=aim, seed=seed, **given)
     return made
 
 
-def of_names(homes: Mapping[str, str], room: str) -> dict[str, Maker]:
+def _of_room(homes: Mapping[str, str], room: str) -> dict[str, Maker]:
     """The kinds of the agents whose modules are in a room of the package: tabular or linear."""
-    found: dict[str, Maker] = {}
+    found = {}
     for name, home in homes.items():
         if home.startswith(f"{room}."):
             agent = getattr(import_module(f"belated.{home}"), name)
@@ -200,13 +243,13 @@ def of_names(homes: Mapping[str, str], room: str) -> dict[str, Maker]:
 AGENTS = Registry(
     {
         **by_name(bold, doubling, doubling_ftrl, lazy, parallel, pipeline, recommended, skipping),
-        **of_names({**names.AGENTS, **names.RIVALS}, "tabular"),
+        **_of_room({**names.AGENTS, **names.RIVALS}, "tabular"),
     },
     same=("agent",),
     others=PARTS,
     waits=True,
 )
-DECIDERS = Registry(of_names(names.AGENTS, "linear"))
+DECIDERS = Registry(_of_room(names.AGENTS, "linear"))
 """Agents for decisions with features."""
 COPIES = ("bold", "parallel")
 """Kinds whose agents inside learn without delays."""

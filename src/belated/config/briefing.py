@@ -6,7 +6,6 @@ A word in place of a number requests what only the simulator knows, such as `epi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +28,7 @@ WORDS = {
     ("totals", "known"): TUNED,
 }
 """What an agent gets to know, by parameter and word."""
+ASKED = {name for name, _ in WORDS}
 TUNES = ("learning_rate", "tuned")
 """With this word an agent is tuned by its own row of `belated.tuning`, for K and D of the run."""
 
@@ -70,10 +70,6 @@ class RunBrief:
         """Sum of the delays, each cut off at the end of the run."""
         return total_delay(self._drawn("the total delay"))
 
-    def largest(self, max_delay: float | str | None) -> float | None:
-        """A largest delay from a file: a number, or a word."""
-        return self.said("max_delay", max_delay) if isinstance(max_delay, str) else max_delay
-
     def said(self, name: str, word: str) -> Any:
         """The number that a word stands for.
 
@@ -100,14 +96,3 @@ class RunBrief:
     def undelayed(self, episodes: int) -> RunBrief:
         """The same for a learner of this many episodes without delays."""
         return replace(self, delays=np.zeros(episodes, dtype=np.int64))
-
-
-def in_numbers(told: RunBrief, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters with numbers in place of words; `scale` is a factor on a tuned learning rate."""
-    asked = {name for name, _ in WORDS}
-    words = {n: v for n, v in values.items() if n in asked and isinstance(v, str)}
-    found = {name: told.said(name, word) for name, word in words.items()}
-    if "learning_rate" in found:
-        scale = checks.real("scale", values.get("scale", 1.0), 0.0, above=True)
-        found["learning_rate"] = scale * found["learning_rate"]
-    return {**values, **found}

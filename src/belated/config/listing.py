@@ -7,9 +7,7 @@ import json
 from collections.abc import Iterator
 
 from belated import config as kinds
-from belated.config import agent_parts
-from belated.config.build import Inner
-from belated.config.registry import accepted
+from belated.config.registry import Inner, accepted
 
 SECTIONS = {
     "Environments": kinds.ENVIRONMENTS,
@@ -17,10 +15,10 @@ SECTIONS = {
     "Delays": kinds.DELAYS,
     "Agents": kinds.AGENTS,
     "Agents for decisions with features": kinds.DECIDERS,
-    "Transitions of an agent": agent_parts.TRANSITIONS,
-    "Costs of an agent": agent_parts.COST_PARTS,
-    "Updates of an agent": agent_parts.UPDATES,
-    "Exploration of an agent": agent_parts.EXPLORES,
+    "Transitions of an agent": kinds.PARTS["transitions"],
+    "Costs of an agent": kinds.PARTS["costs"],
+    "Updates of an agent": kinds.PARTS["update"],
+    "Exploration of an agent": kinds.PARTS["explore"],
 }
 
 
@@ -42,18 +40,4 @@ def _parameter(item: inspect.Parameter) -> str:
         return f"{item.name} (required)"
     if default is None:
         return f"{item.name} (optional)"
-    plain = list(default) if isinstance(default, tuple) else default
-    return f"{item.name} = {json.dumps(plain)}"
-
-
-def markdown() -> str:
-    """All kinds as tables in Markdown."""
-    found = []
-    for section in SECTIONS:
-        lines = [f"## {section}", "", "| kind | what it is | parameters |", "| --- | --- | --- |"]
-        for own, name, about, parameters in all_kinds():
-            if own == section:
-                given = ", ".join(f"`{item}`" for item in parameters) or "none"
-                lines.append(f"| `{name}` | {about.splitlines()[0]} | {given} |")
-        found.append("\n".join(lines))
-    return "\n\n".join(found) + "\n"
+    return f"{item.name} = {json.dumps(default)}"

@@ -1,18 +1,33 @@
-"""A part of an experiment as data: a kind and its parameters, to and from tables."""
+"""A part of an experiment as data: a kind and its parameters, to and from tables.
+
+A kind is a name, or `module:function` for a function of your own. A function that cannot be
+imported (of a script, a notebook cell, or inside another function) also has a fingerprint, such as
+`__main__:agent#3f2a91c04b`, so that results of an older version of it are not mistaken for those of
+the new one. The fingerprint covers the text of the function, its plain defaults and its closure,
+but not the functions that it calls.
+"""
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
+import hashlib
+import importlib
+import inspect
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from belated.config import file, user_code
-from belated.config.file import File
 from belated.core import checks
+
+MARK = "#"
+FILE = {"file", "sha256"}
+"""The keys of a table that describes a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,39 +46,120 @@ class Part:
         """The parameters by name."""
         return dict(self.parameters)
 
+    @property
+    def own(self) -> bool:
+        """Whether the kind is a `module:function`."""
+        return ":" in str(self.kind)
+
     def replaced(self, name: str, value: Any) -> Part:
         """The part with another value of a parameter."""
         values = {**self.values, name: _parameter(self.kind, name, value)}
         return Part(self.kind, tuple(sorted(values.items())), self.function)
 
 
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that a part reads. Files are equal if their contents are, wherever they are.
+
+    Attributes:
+        written: its path as it was given.
+        path: the absolute path.
+        content: the SHA-256 of the content; the path of a file that cannot be read.
+    """
+
+    written: str = field(compare=False)
+    path: Path = field(compare=False)
+    content: str
+
+    def table(self, directory: Path) -> str | dict[str, str]:
+        """Its entry in a specification in this directory."""
+        path = self.written
+        if not os.path.isabs(path):
+            path = Path(os.path.relpath(self.path, directory.resolve())).as_posix()
+        return path if self.content == str(self.path) else {"file": path, "sha256": self.content}
+
+    def checked(self, key: str) -> str:
+        """Its absolute path, if the content is unchanged. key: for the message."""
+        path = str(self.path)
+        if self.content != path and _digest(self.path) not in (path, self.content):
+            raise ValueError(
+                f"{key} must be the file with sha256 {self.content[:12]}..., got {path} with "
+                "another content"
+            )
+        return path
+
+
+Shown = Callable[[File], Any]
+as_written: Shown = attrgetter("written")
+
+
+def file_at(written: str | Path, directory: Path | None = None, sha256: str = "") -> File:
+    """The file of a path that is relative to a directory, by default the current one."""
+    path = (directory or Path()).resolve() / written
+    return File(str(written), path, sha256 or _digest(path))
+
+
+def _digest(path: Path) -> str:
+    """The checksum of a file; its path if there is none. Pipes and devices are not read."""
+    if os.path.isfile(path):
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    return str(path)
+
+
+def located(value: Any, directory: Path) -> Any:
+    """The same table, with files in place of paths, which are relative to the directory.
+
+    Paths of `trace` are files, and so are paths that are swept for it.
+    """
+    if isinstance(value, list):
+        return [located(item, directory) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    if "file" in value and FILE.issuperset(value):
+        path, sha256 = value["file"], value.get("sha256", "")
+        if not isinstance(path, str):
+            raise ValueError(f"file must be a path, got {checks.show(path)}")
+        if not isinstance(sha256, str) or not re.fullmatch("([0-9a-f]{64})?", sha256):
+            raise ValueError(f"sha256 must be 64 letters from 0 to f, got {checks.show(sha256)}")
+        return file_at(path, directory, sha256)
+    found = {name: located(item, directory) for name, item in value.items()}
+    for name, item in found.items():
+        if is_file(value.get("kind"), name, item):
+            found[name] = file_at(item, directory)
+        elif name.endswith(".delays") and isinstance(item, list):
+            found[name] = [file_at(v, directory) if isinstance(v, str) else v for v in item]
+    return found
+
+
+def is_file(kind: object, name: str, value: object) -> bool:
+    """Whether a parameter of a kind is the path of a file to read."""
+    return kind == "trace" and name == "delays" and isinstance(value, str | Path)
+
+
 def part(kind: str | Callable[..., Any], /, **parameters: Any) -> Part:
     """Make a part from a kind, or from a function of your own, and its parameters."""
-    given = tuple((name, _parameter(kind, name, parameters[name])) for name in sorted(parameters))
+    given = tuple((n, _parameter(kind, n, value)) for n, value in sorted(parameters.items()))
     if not callable(kind):
         return Part(kind, given)
-    name = user_code.named(kind)
-    return Part(name, given, kind if user_code.is_session(name) else None)
+    name = function_name(kind)
+    return Part(name, given, kind if MARK in name else None)
 
 
 def _parameter(kind: object, name: str, value: Any) -> Any:
-    """A parameter of a kind in the form that parts store; a path to be read becomes a file."""
-    if file.is_parameter(kind, name) and file.is_path(value):
-        return File.at(value)
-    return frozen(value)
+    return file_at(value) if is_file(kind, name, value) else frozen(value)
 
 
 def frozen(value: Any) -> Any:
     """A value in stored form: lists become tuples, tables parts or files, functions parts."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
     if isinstance(value, list | tuple):
         return tuple(frozen(item) for item in value)
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return frozen(value.tolist())
-    if file.is_table(value):
-        return file.from_table(value)
     if isinstance(value, Mapping):
+        value = located(value, Path()) if FILE.issuperset(value) else value
+        if isinstance(value, File):
+            return value
         others = {name: item for name, item in value.items() if name != "kind"}
         return part(value.get("kind", ""), **others)
     return part(value) if callable(value) else value
@@ -88,21 +184,12 @@ def as_part(value: Any) -> Any:
     return Part(value) if isinstance(value, str) else value
 
 
-def parts_in(value: Any) -> list[Part]:
-    """A part and all parts inside it, or all parts in a list."""
-    if isinstance(value, tuple):
-        return [found for item in value for found in parts_in(item)]
-    if not isinstance(value, Part):
-        return []
-    return [value, *(found for _, item in value.parameters for found in parts_in(item))]
-
-
-def table(made: Part, show: Callable[[File], Any] = file.as_written) -> dict[str, Any]:
+def table(made: Part, show: Shown = as_written) -> dict[str, Any]:
     """The table that describes a part; the inverse of `read`. show: see `plain`."""
     return {"kind": made.kind, **{name: plain(value, show) for name, value in made.parameters}}
 
 
-def plain(value: Any, show: Callable[[File], Any] = file.as_written) -> Any:
+def plain(value: Any, show: Shown = as_written) -> Any:
     """A parameter in the form of a specification; the inverse of `frozen`.
 
     show: the representation of a file, by default its path as written.
@@ -114,27 +201,43 @@ def plain(value: Any, show: Callable[[File], Any] = file.as_written) -> Any:
     return tuple(plain(item, show) for item in value) if isinstance(value, tuple) else value
 
 
-def files(value: Any) -> list[File]:
-    """All files that an experiment, or a part of it, names."""
-    if isinstance(value, File):
-        return [value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = tuple(getattr(value, each.name) for each in dataclasses.fields(value))
-    return [one for item in value for one in files(item)] if isinstance(value, tuple) else []
-
-
 def shown(value: Any) -> str:
     """A parameter as text in a name: 0.1, bonus, geometric (mean = 5); a file by its name."""
     if isinstance(value, Part):
         inner = ", ".join(f"{name} = {shown(item)}" for name, item in value.parameters)
-        kind = user_code.brief(value.kind)
+        kind = value.kind.partition(MARK)[0].rpartition(":")[2].rpartition(".")[2]
+        kind = "of a function" if kind == "<lambda>" else kind
         return f"{kind} ({inner})" if inner else kind
     if isinstance(value, tuple):
         return f"({', '.join(map(shown, value))})"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, File):
-        return value.name
-    if isinstance(value, str) and os.path.isabs(value):
-        return os.path.basename(value)
+        return value.path.name
     return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """The kind of a function."""
+    module = getattr(function, "__module__", None) or "__main__"
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    if module != "__main__" and "." not in name:
+        with contextlib.suppress(Exception):  # importing runs code that may raise anything
+            if getattr(importlib.import_module(module), name, None) is function:
+                return f"{module}:{name}"
+    return f"{module}:{name}{MARK}{_fingerprint(function)}"
+
+
+def _fingerprint(function: Callable[..., Any]) -> str:
+    code = getattr(function, "__code__", None)
+    text = repr((code.co_code, code.co_names)) if code else type(function).__qualname__
+    with contextlib.suppress(OSError, TypeError):
+        text = inspect.getsource(function)
+    values = [*(getattr(function, "__defaults__", None) or ())]
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # not assigned yet
+            values.append(cell.cell_contents)
+    values += sorted((getattr(function, "__kwdefaults__", None) or {}).items())
+    simple = (int, float, str, tuple, type(None))
+    plain = [repr(value) for value in values if isinstance(value, simple)]
+    return hashlib.sha256("\n".join([text, *plain]).encode()).hexdigest()[:10]

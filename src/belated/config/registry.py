@@ -1,17 +1,21 @@
-"""Registries of kinds and their parameters.
+"""Registries of kinds: they check the parts of a file, and build what these describe.
 
-A kind is a name in a registry, or `module:function` for one of your own.
+Only here do strings become functions.
 """
 
 from __future__ import annotations
 
 import difflib
+import importlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from belated.config.part import Part, as_part
+from belated.config.part import MARK, File, Part, as_part
 from belated.core import checks
 from belated.names import kind as kind_of
 
@@ -27,7 +31,7 @@ class Registry:
             positional-only arguments; a class takes none of them.
         same: parameters that are parts of this registry again.
         others: parameters that are parts of other registries.
-        waits: whether parts inside are passed as a `build.Inner` instead of being built first.
+        waits: whether parts inside are passed as an `Inner` instead of being built first.
     """
 
     kinds: dict[str, Maker]
@@ -40,23 +44,22 @@ class Registry:
         return self if name in self.same else self.others.get(name)
 
 
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """A part inside an agent, as a function of a `RunBrief`."""
+
+    key: str
+    part: Part
+    registry: Registry
+
+    def __call__(self, *given: object) -> Any:
+        """Make the object that the part describes."""
+        return make(self.key, self.part, self.registry, *given)
+
+
 def by_name(*makers: Maker) -> dict[str, Maker]:
     """Functions and classes as kinds, by the name that files use for each."""
     return {kind_of(maker.__name__): maker for maker in makers}
-
-
-def like(described: Maker, function: Maker, parameters: Iterable[inspect.Parameter]) -> Maker:
-    """A kind: a function of a `RunBrief` with these parameters, with the description of another."""
-    told = inspect.Parameter("told", inspect.Parameter.POSITIONAL_ONLY)
-    given = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters]
-    function.__signature__ = inspect.Signature([told, *given])  # type: ignore[attr-defined]
-    function.__doc__ = (inspect.getdoc(described) or "").partition("\n\nExample:")[0]
-    return function
-
-
-def is_own(kind: object) -> bool:
-    """Whether a kind is a `module:function`."""
-    return isinstance(kind, str) and ":" in kind
 
 
 def check(key: str, made: object, registry: Registry) -> None:
@@ -66,29 +69,31 @@ def check(key: str, made: object, registry: Registry) -> None:
     """
     if not isinstance(made, Part):
         raise ValueError(f"{key} must be a table with a kind, got {checks.show(made)}")
-    own = is_own(made.kind)
-    if not own:
+    if not made.own:
         if made.kind == "":
             raise ValueError(f"{key}.kind is required: one of {quoted(registry.kinds)}")
         checks.choice(f"{key}.kind", made.kind, registry.kinds)
-        check_parameters(key, made, registry.kinds[made.kind])
+        _check_parameters(key, made, registry.kinds[made.kind])
+    for name, value, inside in _inside(made, registry):
+        if inside is None and isinstance(value, Part):
+            raise ValueError(f"{key}.{name} must be a plain value, got {checks.show(value)}")
+        if inside is not None and isinstance(value, tuple):
+            for i, item in enumerate(value):
+                check(f"{key}.{name}[{i}]", item, inside)
+        elif inside is not None:
+            check(f"{key}.{name}", value, inside)
+
+
+def _inside(made: Part, registry: Registry) -> Iterator[tuple[str, Any, Registry | None]]:
+    """The parameters of a part, with the registry of each that is a part.
+
+    For a `module:function` any table is a part, and any text a plain value.
+    """
     for name, value in made.parameters:
         inside = registry.inside(name)
-        if own:  # any table is a part, and any text is a plain value
+        if made.own:
             inside = (inside or registry) if isinstance(value, Part) else None
-        _check_value(f"{key}.{name}", value if inside is None else as_part(value), inside)
-
-
-def _check_value(key: str, value: Any, inside: Registry | None) -> None:
-    """Check a part, or a list of parts, if there is a registry; a plain value otherwise."""
-    if inside is None:
-        if isinstance(value, Part):
-            raise ValueError(f"{key} must be a plain value, got {checks.show(value)}")
-    elif isinstance(value, tuple):
-        for i, item in enumerate(value):
-            check(f"{key}[{i}]", item, inside)
-    else:
-        check(key, value, inside)
+        yield name, value if inside is None else as_part(value), inside
 
 
 def code_named(key: str, value: object, registry: Registry | None) -> list[str]:
@@ -97,21 +102,19 @@ def code_named(key: str, value: object, registry: Registry | None) -> list[str]:
     The id of a Gymnasium environment may name a module too.
     """
     if isinstance(value, tuple):
-        return [
-            text for i, v in enumerate(value) for text in code_named(f"{key}[{i}]", v, registry)
-        ]
+        return [t for i, v in enumerate(value) for t in code_named(f"{key}[{i}]", v, registry)]
     if not isinstance(value, Part):
         return []
-    found = [f"{key}.kind = {value.kind!r}"] if is_own(value.kind) else []
+    found = [f"{key}.kind = {value.kind!r}"] if value.own else []
     for name, item in value.parameters:
         inside = registry.inside(name) if registry is not None else None
         found += code_named(f"{key}.{name}", item if inside is None else as_part(item), inside)
-        if value.kind == "gymnasium" and is_own(item):
+        if value.kind == "gymnasium" and ":" in str(item):
             found.append(f"{key}.{name} = {item!r}")
     return found
 
 
-def check_parameters(key: str, made: Part, maker: Maker, handed: int = 0) -> None:
+def _check_parameters(key: str, made: Part, maker: Maker, handed: int = 0) -> None:
     """Check the names of a part's parameters. handed: see `accepted`."""
     allowed = accepted(maker, handed)
     any_name = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(maker).parameters.values())
@@ -135,10 +138,8 @@ def accepted(maker: Maker, handed: int = 0) -> dict[str, inspect.Parameter]:
 
 def with_defaults(made: Part, registry: Registry) -> dict[str, Any]:
     """The parameters of a part by name, with the defaults of those that are not given."""
-    if is_own(made.kind):
-        return made.values
-    allowed = accepted(registry.kinds[made.kind]).values()
-    defaults = {p.name: p.default for p in allowed if p.default is not p.empty}
+    allowed = {} if made.own else accepted(registry.kinds[made.kind])
+    defaults = {p.name: p.default for p in allowed.values() if p.default is not p.empty}
     return defaults | made.values
 
 
@@ -154,3 +155,86 @@ def unknown_key(key: str, value: object, taker: str, allowed: Iterable[str]) -> 
 def quoted(allowed: Iterable[str]) -> str:
     """Names in quotation marks, for a message."""
     return ", ".join(repr(name) for name in allowed)
+
+
+class PartError(ValueError):
+    """A part could not be made; the message starts with its key in the file."""
+
+
+def make(key: str, made: Part, registry: Registry, *given: object) -> Any:
+    """Call the function of a checked part with the given objects and the part's parameters.
+
+    Parts inside are made first, or passed as an `Inner` if the registry waits. Errors begin with
+    the key.
+    """
+    maker = _imported(key, made, registry) if made.own else registry.kinds[made.kind]
+    handed = given
+    if made.own:
+        _check_parameters(key, made, maker, len(given))
+    else:
+        parameters = inspect.signature(maker).parameters.values()
+        handed = given[: sum(p.kind is p.POSITIONAL_ONLY for p in parameters)]
+
+    def argument(key: str, value: Any, inside: Registry) -> Any:
+        if isinstance(value, tuple):
+            return tuple(argument(f"{key}[{i}]", v, inside) for i, v in enumerate(value))
+        if isinstance(value, Part):
+            inner = Inner(key, value, inside)
+            return inner if registry.waits else inner(*given)
+        return value.checked(key) if isinstance(value, File) else value
+
+    values = {
+        name: argument(f"{key}.{name}", value, inside or registry)
+        for name, value, inside in _inside(made, registry)
+    }
+    try:
+        return maker(*handed, **values)
+    except PartError:  # raised by a part inside, with its own key
+        raise
+    except (Exception, SystemExit) as error:
+        if made.own or not isinstance(error, ValueError | ImportError):
+            raise PartError(f"{key}: {made.kind} raised {_raised(error)}") from None
+        raise PartError(f"{key}: {error}") from None
+
+
+def _imported(key: str, made: Part, registry: Registry) -> Maker:
+    """The function behind `module:function`."""
+    if made.function is not None:
+        return made.function
+    if MARK in made.kind:
+        raise ValueError(
+            f"{key}.kind {made.kind!r} is a function of the session that ran this; give the "
+            "function to lab.run again, or put it into a module"
+        )
+    return imported(f"{key}.kind", made.kind, registry.kinds)
+
+
+def imported(key: str, name: str, known: Iterable[str]) -> Maker:
+    """The function that `module:function` names; the current directory is searched too.
+
+    known: the other names that are allowed, for the message.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    module, _, function = name.partition(":")
+    try:
+        found: Maker = getattr(importlib.import_module(module), function)
+    except (Exception, SystemExit) as error:  # importing runs code that may raise anything
+        raise ValueError(
+            f"{key} must be one of {quoted(known)}, or a module:function that can "
+            f"be imported, got {name!r}: {_raised(error)}"
+        ) from None
+    if not callable(found):
+        raise ValueError(f"{key} must name a function, got {name!r}")
+    return found
+
+
+def _raised(error: BaseException) -> str:
+    """An exception in one line, with the place where it was raised."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [f for f in frames if f.filename != __file__ and "importlib" not in f.filename]
+    if not theirs:
+        return text
+    last = theirs[-1]
+    return f"{text} ({os.path.basename(last.filename)}, line {last.lineno})"

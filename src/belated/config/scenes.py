@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
-from belated.config.registry import Registry, by_name
+from belated.config.registry import Maker, Registry, by_name
 from belated.core import checks, delays
 from belated.core.arrays import Floats
 from belated.core.delays.recorded import Recorded
@@ -161,62 +162,36 @@ def trace(delays: Sequence[float] | str, repeat: bool = False) -> Recorded:
     return recorded(column.to_numpy(), repeat=repeat)
 
 
+def _named(module: ModuleType, names: str) -> dict[str, Maker]:
+    """Functions of a module as kinds."""
+    return {name: getattr(module, name) for name in names.split()}
+
+
 def of_world() -> None:
     """The delays of the world itself, such as the arrivals of flights."""
 
 
-DECISIONS = by_name(
-    worlds.conversions,
-    worlds.items,
-    worlds.labelled,
-    worlds.landings,
-    worlds.mailer,
-    worlds.outcomes,
-)
+DECISIONS = _named(worlds, "conversions items labelled landings mailer outcomes")
 """Environments of decisions with features."""
 ENVIRONMENTS = Registry(
-    by_name(
-        environments.bandit,
-        environments.bandit_lower_bound,
-        environments.chain,
-        environments.deep_sea,
-        environments.delay_lower_bound,
-        environments.dynamics_lower_bound,
-        environments.gridworld,
-    )
+    _named(environments, "bandit bandit_lower_bound chain deep_sea delay_lower_bound")
+    | _named(environments, "dynamics_lower_bound gridworld")
     | {"gymnasium": environments.from_gymnasium}
-    | by_name(environments.lock, environments.random_mdp, environments.signals)
+    | _named(environments, "lock random_mdp signals")
     | DECISIONS
 )
 COSTS = Registry(
     by_name(
-        blocks,
-        improving,
-        moving_goal,
-        random,
-        random_drifting,
-        random_switching,
-        random_walking,
+        blocks, improving, moving_goal, random, random_drifting, random_switching, random_walking
     )
 )
 DELAYS = Registry(
-    by_name(
-        delays.bursts,
-        delays.by_action,
-        delays.by_outcome,
-        delays.fixed,
-        flights,
-        delays.geometric,
-        delays.heavy_tailed,
-        delays.lost,
-        delays.monotone,
-        delays.nightly,
-        delays.none,
-        of_world,
-        delays.per_step,
-        delays.poisson,
-        trace,
-        delays.uniform,
-    ),
+    _named(delays, "bursts by_action by_outcome fixed")
+    | {"flights": flights}
+    | _named(delays, "geometric heavy_tailed lost monotone nightly none")
+    | {"of_world": of_world}
+    | _named(delays, "per_step poisson")
+    | {"trace": trace}
+    | _named(delays, "uniform"),
     same=("model", "models", "otherwise", "within"),
 )

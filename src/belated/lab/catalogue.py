@@ -9,9 +9,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from belated.config.build import imported
 from belated.config.part import Part, shown
-from belated.config.registry import is_own
+from belated.config.registry import imported
 from belated.core import checks
 from belated.lab import toml
 from belated.lab.spec import Experiment
@@ -32,7 +31,7 @@ def named(name: str) -> Experiment:
 
     The title and the remarks of a named one are not part of it: see `words`.
     """
-    if is_own(name):
+    if ":" in name:
         made: Experiment = imported("experiment", name, EXPERIMENTS)()
         checks.instance("experiment", made, Experiment)
         return made

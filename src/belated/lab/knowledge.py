@@ -9,9 +9,8 @@ from belated import config as kinds
 from belated.config import scenes as scene_kinds
 from belated.config.agents import COPIES, RESTARTS
 from belated.config.briefing import TUNED, WORDS
-from belated.config.build import Inner
 from belated.config.part import Part, as_part
-from belated.config.registry import Registry, is_own, with_defaults
+from belated.config.registry import Inner, Registry, with_defaults
 from belated.lab.spec import Experiment, Learner
 
 COMMON = (
@@ -87,7 +86,7 @@ def _told(item: AgentParameter) -> str | None:
     """What an agent knows by a parameter, if anything."""
     key, value, _, copied = item
     name = key.rpartition(".")[2]
-    if name == "kind" and is_own(value):
+    if name == "kind" and ":" in value:
         return f"what {value} asks for, which may be the true transitions and the delays"
     text = TOLD.get((name, value)) if isinstance(value, str) else None
     return UNDELAYED.get(text, text) if text and copied else text
@@ -97,13 +96,12 @@ def _values(
     key: str, part: Part, registry: Registry, *, copied: bool = False, restarted: bool = False
 ) -> Iterator[AgentParameter]:
     """All parameters of a part and of the parts inside, with their defaults."""
-    own = is_own(part.kind)
     defaults = with_defaults(Part(part.kind), registry)
     yield (f"{key}kind", part.kind, None, copied)
     for name, given in (defaults | part.values).items():
         inside = registry.inside(name)
         value = given.part if isinstance(given, Inner) else given
-        if inside is not None and not own:
+        if inside is not None and not part.own:
             value = as_part(value)
         parts = [item for item in _listed(value) if isinstance(item, Part)]
         for item in parts:

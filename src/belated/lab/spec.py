@@ -7,14 +7,13 @@ that names the key, the value and what is allowed.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from belated import config as kinds
 from belated.config.agents import from_constructor
-from belated.config.file import File, as_written
-from belated.config.part import Part, plain, read, table
+from belated.config.part import Part, Shown, as_written, plain, read, table
 from belated.config.registry import check, code_named, unknown_key
 from belated.core import checks
 from belated.core.contract import PATHS, Information
@@ -323,7 +322,7 @@ def own_code(experiment: Experiment) -> list[str]:
     return found
 
 
-def to_table(experiment: Experiment, show: Callable[[File], Any] = as_written) -> dict[str, Any]:
+def to_table(experiment: Experiment, show: Shown = as_written) -> dict[str, Any]:
     """The table that describes an experiment; the inverse of `from_table`.
 
     show: the representation of a file, by default its path as written.
@@ -348,9 +347,7 @@ def to_table(experiment: Experiment, show: Callable[[File], Any] = as_written) -
     return dict(sorted(result.items(), key=lambda item: isinstance(item[1], dict | list)))
 
 
-def _given(
-    item: Experiment | Learner | Case, show: Callable[[File], Any], *without: str
-) -> dict[str, Any]:
+def _given(item: Experiment | Learner | Case, show: Shown, *without: str) -> dict[str, Any]:
     values = {f.name: getattr(item, f.name) for f in dataclasses.fields(item) if f.init}
     return {
         name: table(value, show) if isinstance(value, Part) else value

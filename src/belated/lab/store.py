@@ -22,7 +22,7 @@ import io
 import json
 import math
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import TypeVar
@@ -31,7 +31,7 @@ import numpy as np
 import polars as pl
 
 import belated
-from belated.config.part import files as files_of
+from belated.config.part import File
 from belated.core import files
 from belated.core.arrays import Floats
 from belated.lab import toml
@@ -79,9 +79,23 @@ def open_for(directory: Path, experiment: Experiment) -> None:
 
 def _changed_file(old: object, new: object) -> str:
     """The first file whose content differs between two parts of a specification."""
-    before = {file.name: file for file in files_of(old)}
-    changed = [file.name for file in files_of(new) if before.get(file.name, file) != file]
-    return f"the content of {changed[0]}" if changed else ""
+    before = {file.path.name: file for file in _files(old)}
+    for file in _files(new):
+        if before.get(file.path.name, file) != file:
+            return f"the content of {file.path.name}"
+    return ""
+
+
+def _files(value: object) -> Iterator[File]:
+    """All files in a part of a specification."""
+    if isinstance(value, File):
+        yield value
+    elif dataclasses.is_dataclass(value):
+        for each in dataclasses.fields(value):
+            yield from _files(getattr(value, each.name))
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _files(item)
 
 
 def _early(path: Path) -> bool:

@@ -21,10 +21,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from belated.config.build import Inner
-from belated.config.file import File, is_path, is_swept
-from belated.config.part import Part, as_part, frozen, shown
-from belated.config.registry import Registry, accepted, is_own, quoted, with_defaults
+from belated.config.part import File, Part, as_part, file_at, frozen, is_file, shown
+from belated.config.registry import Inner, Registry, accepted, quoted, with_defaults
 from belated.core import checks
 from belated.lab.names import slug
 
@@ -90,9 +88,9 @@ def axes_of(given: object) -> Axes:
                 f"sweep.{path} must be a list of values, e.g. [0.01, 0.1, 1], "
                 f"got {checks.show(values)}"
             )
-        if is_swept(str(path)):
-            listed = tuple(File.at(value) if is_path(value) else value for value in listed)
-        named = [(value, isinstance(value, File) and value.name) for value in listed]
+        if str(path).endswith(".delays"):
+            listed = tuple(file_at(v) if is_file("trace", "delays", v) else v for v in listed)
+        named = [(value, isinstance(value, File) and shown(value)) for value in listed]
         twice = [value for i, value in enumerate(listed) if named[i] in named[:i]]
         if twice:
             raise ValueError(f"sweep.{path} must be different values, got {shown(twice[0])} twice")
@@ -223,7 +221,7 @@ def _put(key: str, part: Any, path: Sequence[str], value: Any, registry: Registr
     if registry is None or not isinstance(part, Part):
         raise ValueError(f"{key}: unknown path; there is no table that could take {path[0]!r}")
     name, *rest = path
-    if not is_own(part.kind):
+    if not part.own:
         checks.choice(f"{key}: kind", part.kind, registry.kinds)
         allowed = list(accepted(registry.kinds[part.kind]))
         if name not in allowed:
@@ -234,8 +232,8 @@ def _put(key: str, part: Any, path: Sequence[str], value: Any, registry: Registr
     within = registry.inside(name)
     held = with_defaults(part, registry).get(name)
     held = held.part if isinstance(held, Inner) else held
-    held = held if within is None and not is_own(part.kind) else as_part(held)
-    if is_own(part.kind) and isinstance(held, Part):
+    held = held if within is None and not part.own else as_part(held)
+    if part.own and isinstance(held, Part):
         within = within or registry
     return part.replaced(name, _put(key, held, rest, value, within))
 

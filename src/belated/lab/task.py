@@ -27,16 +27,15 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 
 import numpy as np
 import polars as pl
 
 from belated import config as kinds
 from belated.config.briefing import RunBrief
-from belated.config.build import make
-from belated.config.file import as_content
 from belated.config.part import Part, as_part, table
-from belated.config.registry import Registry, accepted, is_own
+from belated.config.registry import Registry, accepted, make
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.core.contract import Agent, check_fresh
@@ -149,7 +148,7 @@ def _seeded(made: Part, registry: Registry, seeds: Iterator[int], *, always: boo
         found = _seeded(described, inside or registry, seeds, always=always)
         return value if found == described else found
 
-    maker = None if is_own(made.kind) else registry.kinds.get(made.kind)
+    maker = None if made.own else registry.kinds.get(made.kind)
     wanted = RUN if always and maker is not None and "seed" in accepted(maker) else None
     for name, value in made.parameters:
         made = made.replaced(name, inner(value, registry.inside(name)))
@@ -266,7 +265,7 @@ def _watched(agent: Agent, found: dict[int, str], episodes: range) -> Iterator[i
 def parameters(experiment: Experiment, task: Task) -> str:
     """The parameters of the agent of a run, as JSON."""
     learner = experiment.learner(task.learner)
-    given = table(learner.agent, as_content) | {
+    given = table(learner.agent, attrgetter("content")) | {
         "information": experiment.information_of(learner, task.case),
         "paths": experiment.paths_of(learner),
     }

@@ -6,12 +6,10 @@ import re
 import tomllib
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 
-from belated.config import file
-from belated.config.file import File
+from belated.config.part import File, as_written, located
 from belated.lab.spec import Experiment, from_table, to_table
 
 NUMBERS = re.compile(r"\[\n(?: +[-+.\w]+,\n)+ *\]")
@@ -24,7 +22,7 @@ def dumps(experiment: Experiment, directory: Path | None = None) -> str:
     directory: the directory for the text. Paths of files are then relative to it, with checksums of
     their contents; without it they stay as written.
     """
-    show = file.as_written if directory is None else partial(File.table, directory=directory)
+    show = as_written if directory is None else partial(File.table, directory=directory)
     text = NUMBERS.sub(_on_one_line, tomli_w.dumps(to_table(experiment, show)))
     return "".join(c if c.isprintable() or c == "\n" else f"\\U{ord(c):08x}" for c in text)
 
@@ -43,7 +41,7 @@ def loads(text: str, source: str = "the text", directory: Path | None = None) ->
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{source} is not TOML that can be read: {error}") from None
     try:
-        return from_table(_located(table, directory or Path()))
+        return from_table(located(table, directory or Path()))
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from None
 
@@ -58,20 +56,3 @@ def read(path: str | Path) -> Experiment:
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} must be a readable TOML file: {error}") from None
     return loads(text, str(path), path.parent)
-
-
-def _located(value: Any, directory: Path) -> Any:
-    """The same table, with files in place of paths, which are relative to the directory."""
-    if isinstance(value, list):
-        return [_located(item, directory) for item in value]
-    if file.is_table(value):
-        return file.from_table(value, directory)
-    if not isinstance(value, dict):
-        return value
-    found = {name: _located(item, directory) for name, item in value.items()}
-    for name, item in found.items():
-        if file.is_parameter(value.get("kind"), name) and file.is_path(item):
-            found[name] = File.at(item, directory)
-        elif file.is_swept(name) and isinstance(item, list):
-            found[name] = [File.at(v, directory) if file.is_path(v) else v for v in item]
-    return found

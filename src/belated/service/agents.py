@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from belated.config import AGENTS, DECIDERS
-from belated.config.build import make
 from belated.config.part import Part
-from belated.config.registry import Registry
+from belated.config.registry import Registry, make
 from belated.core import saving
 from belated.core.contract import Agent, Information, check_fresh
 

@@ -14,9 +14,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from belated.config.build import make
 from belated.config.part import Part, read
-from belated.config.registry import Registry, accepted, check, is_own, unknown_key
+from belated.config.registry import Registry, accepted, check, make, unknown_key
 from belated.core import checks
 from belated.core.contract import Agent
 from belated.core.rewards import Scale
@@ -421,7 +420,7 @@ def _problem(key: str, given: object) -> Any:
     """A problem with states, or one from your own code, `kind = "module:function"`."""
     if isinstance(given, Mapping) and "kind" in given:
         part = read(key, given)
-        if not is_own(part.kind):
+        if not part.own:
             raise ValueError(
                 f"{key}.kind must be code of your own, module:function, got "
                 f"{checks.show(part.kind)}; without a kind, a problem has states, actions and a "
