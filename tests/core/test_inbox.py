@@ -371,8 +371,8 @@ def test_an_episode_that_a_wrapper_dropped_is_closed_and_its_memory_is_free():
         assert inbox.open_episodes() == list(range(max(n - 2, 0), n + 1))
     assert inbox.take([costs(396)]).counts["late"] == 1
     assert inbox.take([costs(397)]).counts["taken"] == 1
-    assert len(inbox._open) < 200
-    assert len(inbox._closed) <= 5
+    assert len(inbox._table) < 200
+    assert len(inbox._table._closed) <= 5
 
 
 def test_memory_is_bounded_by_what_is_open_and_remembered():
@@ -380,8 +380,8 @@ def test_memory_is_bounded_by_what_is_open_and_remembered():
     for n in range(200):
         inbox.begin_episode()
         inbox.take([path(n)] if n % 2 else [path(n), costs(n)])
-    assert len(inbox._open) <= 11
-    assert len(inbox._closed) == 20
+    assert len(inbox._table) <= 11
+    assert len(inbox._table._closed) == 20
 
 
 def test_closed_episodes_that_nobody_asks_for_do_not_pile_up(monkeypatch):

@@ -185,8 +185,8 @@ def test_a_saved_agent_continues_from_differences(name, by_difference):
         for one in (agent, twin):
             path = bl.Trajectory(number, np.zeros(4, int), np.zeros(3, int))
             entry = next(e for e in one._ledger if e.number == number)
-            told = [] if entry.path_came else [path]
-            one.observe([*told, *([] if entry.costs_came else [bl.Costs(number, costs)])])
+            told = [] if "path" in entry.facts else [path]
+            one.observe([*told, *([] if entry.told else [bl.Costs(number, costs)])])
     first, second = agent.begin_episode().policy, twin.begin_episode().policy
     assert first.tobytes() == second.tobytes()
 

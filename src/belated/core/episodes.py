@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args, get_origin
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, takewhile
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
 import numpy as np
 
@@ -44,33 +46,16 @@ class Quantiles(Learned):
     def __init__(self) -> None:
         self._buckets = {}
 
-    def __copy__(self) -> Quantiles:
-        made = Quantiles()
-        made._buckets = self._buckets.copy()
-        return made
-
     def add(self, number: int) -> None:
         """Count a number of at least 0."""
         bucket = number if number < 2 * HALF else _bucket(number)
         self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
 
-    @property
-    def count(self) -> int:
-        """The number of values added."""
-        return sum(self._buckets.values())
-
     def at(self, *shares: float) -> list[int]:
         """Quantiles of the values so far, one for every share; empty if there are no values."""
-        count = self.count
-        found = []
-        for share in shares if count else ():
-            wanted, passed = share * count, 0
-            for bucket in sorted(self._buckets):
-                passed += self._buckets[bucket]
-                if passed >= wanted:
-                    found.append(_least(bucket))
-                    break
-        return found
+        buckets = sorted(self._buckets)
+        passed = list(accumulate(self._buckets[bucket] for bucket in buckets))
+        return [_least(buckets[bisect_left(passed, s * passed[-1])]) for s in shares if passed]
 
     def check_learned(self) -> None:
         """Check that every bucket can be one."""
@@ -219,45 +204,48 @@ class Waiting(Learned):
 
 
 Memory = TypeVar("Memory")
+Facts = dict[Key, str | int | float]
+"""What is known of an episode, by key; "" for a fact whose value is not kept."""
+Kind = Literal["taken", "duplicate", "conflict", "late", "unknown", "invalid"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""The classes of records."""
 
 RECENT = 32
 """The number of newest costs that the estimate of the cost averages under bandit feedback."""
 SHARES = (0.5, 0.9, 0.99)
 """The quantiles of delays in the diagnostics."""
-NOTED = 256
-"""Closed episodes whose noted path is remembered, to tell an equal path from another one."""
+REMEMBER = 256
+"""Closed episodes of an agent of which it is known what arrived."""
+REFUSED: dict[Kind, str] = {
+    "duplicate": "one is taken per episode, this is a second",
+    "late": "episode must be an open one; its feedback came before, or it was forgotten",
+}
+"""Why an agent refuses records of these classes."""
 
 
 @dataclass(slots=True, eq=False)
 class Open(Generic[Memory]):
-    """An episode whose feedback is not complete.
+    """An episode of which feedback can still be taken.
 
     Attributes:
         number: the number of the episode.
-        memory: what the agent remembers of it; None once that is not needed any more.
+        memory: what is remembered of it; None once that is not needed any more.
+        notes: the actions that `Episode.act` has drawn.
+        facts: what has arrived.
         path: the record of what was done, if it has arrived and is still needed.
         outcomes: the records of the outcome, if they have arrived and are still needed.
-        path_came: whether a path has arrived.
         told: the number of outcomes that have arrived.
         settled: whether the outcome has been used, or never will be.
-        notes: the actions that `Episode.act` has drawn.
-        facts: the facts of all outcomes, where an episode may have several.
     """
 
     number: Count
     memory: Memory | None
+    notes: Notes | None = None
+    facts: Facts = field(default_factory=dict)
     path: Any = None
     outcomes: tuple[Any, ...] = ()
-    path_came: bool = False
     told: int = 0
     settled: bool = False
-    notes: Notes | None = None
-    facts: dict[Key, Any] | None = None
-
-    @property
-    def costs_came(self) -> bool:
-        """Whether an outcome has arrived."""
-        return self.told > 0
 
     @property
     def costs(self) -> Any:
@@ -265,37 +253,23 @@ class Open(Generic[Memory]):
         return self.outcomes[-1] if self.outcomes else None
 
 
-class Ledger(Learned, Generic[Memory]):
-    """Numbers the episodes and knows which feedback each of them still awaits.
-
-    It does most of the bookkeeping of an agent: it checks every record, accepts a batch whole or
-    not at all, and pairs the path of an episode with its outcome, in any order of arrival. A path
-    that `Episode.act` has noted is used when the outcome arrives, unless the caller reported one.
+class Episodes(Learned, Generic[Memory]):
+    """The table of episodes: those that are open, and what is known of those closed last.
 
     Args:
         problem: decides which records are valid and what an episode waits for.
         information: "full" or "bandit", which decides the shape of costs.
-        uses_paths: whether the agent uses paths. If not, an episode is closed once it is settled,
-            and paths of begun episodes are checked and then ignored.
+        uses_paths: whether paths are used.
         remembers: the type of the memory of an open episode, as saved files need it.
+        remember: the number of closed episodes whose facts are remembered.
 
     Attributes:
         begun: number of episodes begun.
-        unsettled: episodes begun, neither settled nor forgotten.
-        forgotten: episodes that were forgotten before they were settled.
-        delays: the delays of the outcomes that have arrived.
-        policy: the policy played last, if it was passed to `begin`.
     """
 
     begun: Count
-    unsettled: Count
-    forgotten: Count
-    delays: Quantiles
-    policy: Policy | None
-    _paths: Count
-    _recent: deque[Any]  # the newest costs
     _open: dict[int, Open[Memory]]
-    _noted: dict[int, dict[Key, Any]]  # facts of noted paths, oldest first
+    _closed: dict[int, Facts]  # in the order in which they were closed
 
     def __init__(
         self,
@@ -304,17 +278,13 @@ class Ledger(Learned, Generic[Memory]):
         *,
         uses_paths: bool,
         remembers: Any = bool,
+        remember: int = REMEMBER,
     ) -> None:
-        self.begun = self.unsettled = self.forgotten = self._paths = 0
-        self.delays = Quantiles()
-        self.policy = None
+        self.begun = 0
         self.remembers = remembers
-        self._recent = deque(maxlen=RECENT if information == "bandit" else 1)
-        self._problem = problem
-        self._information = information
-        self._uses_paths = uses_paths
-        self._open = {}
-        self._noted = {}
+        self._problem, self._information = problem, information
+        self._uses_paths, self._remember = uses_paths, remember
+        self._open, self._closed = {}, {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -338,22 +308,116 @@ class Ledger(Learned, Generic[Memory]):
         """An open episode; None if it is not open."""
         return self._open.get(number)
 
-    def begin(
-        self, memory: Memory, policy: Floats | None = None, notes: Notes | None = None
-    ) -> int:
-        """Open the next episode.
+    def at(self, number: int, memory: Memory) -> Open[Memory]:
+        """The entry of an episode; a new one with this memory if there is none."""
+        return self._open.setdefault(number, Open(number, memory))
+
+    def known(self, number: int) -> Facts:
+        """What is known of an episode."""
+        entry = self._open.get(number)
+        return self._closed.get(number, {}) if entry is None else entry.facts
+
+    def begin(self, memory: Memory, notes: Notes | None = None) -> int:
+        """Open the next episode, with what to remember of it and the notes of the `Episode`."""
+        number = self.begun
+        self._open[number] = Open(number, memory, notes)
+        self.begun += 1
+        return number
+
+    def classify(
+        self, record: Any, batch: Mapping[int, Facts], is_open: Callable[[int], bool]
+    ) -> tuple[Kind, str]:
+        """The class of a record, and why it is not taken; nothing changes.
 
         Args:
-            memory: what to remember of it.
-            policy: the policy that is played, for the diagnostics; it is not copied.
-            notes: the notes of the `Episode`, if it exists already.
+            record: anything.
+            batch: what is known of episodes with the earlier records of the same batch.
+            is_open: says whether an episode still takes feedback.
+
+            taken       it is new, and its episode is open
+            duplicate   the same value arrived before
+            conflict    another value arrived before
+            late        it is new, and its episode is closed
+            unknown     its episode has not begun
+            invalid     it does not fit the problem, or is not a record
         """
-        number = self.begun
-        self.policy = policy
-        self._open[number] = Open(number, memory, notes=notes)
-        self.begun += 1
-        self.unsettled += 1
-        return number
+        if not is_record(record):
+            such = "records must be such as Trajectory, Costs or Reward"
+            return "invalid", f"{such}, got {checks.show(record)}"
+        try:
+            self._problem.check(record, self._information)
+        except FeedbackError as error:
+            return "invalid", str(error)
+        number = record.episode
+        if number >= self.begun:
+            return "unknown", f"episode must be one that was begun ({newest(self.begun)})"
+        known = batch[number] if number in batch else self.known(number)
+        kind, why = compare(self.told(record), known)
+        if kind == "taken" and not is_open(number):
+            return "late", "the episode is closed, and this value did not come before"
+        return kind, why
+
+    def told(self, record: Any) -> Facts:
+        """The facts of a record, as they are compared with those of others."""
+        return record.facts()  # type: ignore[no-any-return]
+
+    def close(self, number: int) -> Open[Memory] | None:
+        """Close an episode, and return its entry; None if it was closed.
+
+        The facts whose values are kept are remembered, and those of the oldest are forgotten.
+        """
+        entry = self._open.pop(number, None)
+        facts = {key: value for key, value in entry.facts.items() if value != ""} if entry else {}
+        if facts:
+            self._closed[number] = facts
+            while len(self._closed) > self._remember:
+                del self._closed[next(iter(self._closed))]
+        return entry
+
+    def check_learned(self) -> None:
+        """Check that the facts of a saved table are such as records report."""
+        known = {entry.number: entry.facts for entry in self}
+        if list(known) != list(self._open):
+            raise ValueError("the number of an episode must be its place in the table")
+        for number, facts in (*known.items(), *self._closed.items()):
+            checks.integer("number", number, 0, self.begun - 1)
+            if not all(isinstance(value, str) for value in facts.values()):
+                self._problem.assemble(number, facts, self._information, default=0.0)
+
+
+class Ledger(Episodes[Memory]):
+    """The table of an agent: it checks every record, and accepts a batch whole or not at all.
+
+    It pairs the path of an episode with its outcome, in any order of arrival. A path that
+    `Episode.act` has noted is used when the outcome arrives, unless the caller reported one. If
+    paths are not used, they are checked and then ignored, and an episode is closed once it is
+    settled.
+
+    Attributes:
+        forgotten: episodes that were forgotten before they were settled.
+        delays: the delays of the outcomes that have arrived.
+        policy: the policy played last, if there is one.
+    """
+
+    forgotten: Count
+    delays: Quantiles
+    policy: Policy | None
+    _paths: Count
+    _recent: deque[Any]  # the newest costs
+
+    def __init__(
+        self, problem: Problem, information: Information, *, uses_paths: bool, remembers: Any = bool
+    ) -> None:
+        super().__init__(problem, information, uses_paths=uses_paths, remembers=remembers)
+        self.forgotten = self._paths = 0
+        self.delays = Quantiles()
+        self.policy = None
+        self._recent = deque(maxlen=RECENT if information == "bandit" else 1)
+
+    @property
+    def unsettled(self) -> int:
+        """Episodes begun, neither settled nor forgotten."""
+        return sum(not entry.settled for entry in self)
 
     def open_episode(self, memory: Memory, policy: Floats) -> Episode:
         """Open the next episode, and return it with a policy that the caller owns.
@@ -361,8 +425,9 @@ class Ledger(Learned, Generic[Memory]):
         A read-only policy must never change: it is copied when the caller first reads it.
         """
         notes = Notes()
+        self.policy = policy
         shared = policy.copy() if policy.flags.writeable else policy
-        return Episode.sharing(self.begin(memory, policy, notes), shared, self._problem, notes)
+        return Episode.sharing(self.begin(memory, notes), shared, self._problem, notes)
 
     def take(self, records: Iterable[Any]) -> tuple[list[Any], list[Open[Memory]]]:
         """Check a batch, then enter all of it.
@@ -371,76 +436,94 @@ class Ledger(Learned, Generic[Memory]):
         episodes that the batch concerns, both with the oldest episode first, so that the order
         inside a batch does not matter.
         """
+        known: dict[int, Facts] = {}
         paths: dict[int, Any] = {}
         outcomes: dict[int, list[Any]] = {}
-        batch = listed(records)
-        if not batch:
-            return [], []
-        for record in batch:
-            entry = self._checked(record)
-            if record.is_outcome:
-                self._check_outcome(record, entry, outcomes)
-            elif self._uses_paths:
-                self._check_path(record, entry, paths)
-        new_paths = paths
-        if self._uses_paths and not outcomes.keys() <= paths.keys():
-            new_paths = {**paths, **self._from_notes(paths, outcomes)}
-        for number, path in new_paths.items():
-            entry = self._open[number]
-            entry.path_came = True
-            if entry.settled:
-                del self._open[number]
-            else:
-                entry.path = path
-        for number, new in outcomes.items():
-            self._enter(self._open[number], new)
-        self._paths += len(new_paths)
-        touched = [n for n in sorted({*new_paths, *outcomes}) if n in self._open]
-        return [new_paths[n] for n in sorted(new_paths)], [self._open[n] for n in touched]
+        for record in in_a_list(records):
+            if self._is_new(record, known):
+                number = record.episode
+                known[number] = known.get(number, self.known(number)) | self.told(record)
+                if record.is_outcome:
+                    outcomes.setdefault(number, []).append(record)
+                else:
+                    paths[number] = record
+        for number in outcomes:
+            path = self._noted_path(number) if "path" not in known[number] else None
+            if path is not None:
+                paths[number] = path
+                known[number].update(path.facts())
+        for number, facts in known.items():
+            self._enter(self._open[number], facts, outcomes.get(number, ()), paths.get(number))
+        self._paths += len(paths)
+        entries = [self._open[number] for number in sorted(known) if number in self._open]
+        return [paths[number] for number in sorted(paths)], entries
 
-    def _enter(self, entry: Open[Memory], outcomes: list[Any]) -> None:
-        """Enter the checked outcomes of an episode."""
-        if not entry.costs_came:
+    def classify(
+        self, record: Any, batch: Mapping[int, Facts], is_open: Callable[[int], bool]
+    ) -> tuple[Kind, str]:
+        """The class of a record; pieces are invalid, and a path must be the one that was noted."""
+        if getattr(record, "partial", False):
+            part = "a record must tell a whole part of an episode; an Inbox puts pieces together"
+            return "invalid", f"{_named(record)}: {part}"
+        kind, why = super().classify(record, batch, is_open)
+        if kind in ("taken", "conflict") and not record.is_outcome:
+            noted = self._noted_path(record.episode) if kind == "taken" else None
+            if kind == "conflict" or (noted and noted.facts() != record.as_noted().facts()):
+                return "conflict", "it must be what act has drawn, got another one"
+        return kind, why
+
+    def _is_new(self, record: Any, batch: dict[int, Facts]) -> bool:
+        """Whether to enter a record; False if it adds nothing, `FeedbackError` if it is wrong."""
+        kind, why = self.classify(record, batch, self.is_open)
+        if kind == "invalid":
+            raise FeedbackError(why)
+        if kind != "unknown" and not (record.is_outcome or self._uses_paths):
+            return False
+        if kind == "duplicate" and "" not in self.told(record).values():
+            return False
+        if kind != "taken":
+            raise FeedbackError(f"{_named(record)}: {REFUSED.get(kind, why)}")
+        return True
+
+    def told(self, record: Any) -> Facts:
+        """The facts of a record; without its value, unless that is remembered of others."""
+        if record.is_outcome and not self._problem.one_outcome:
+            return super().told(record)
+        if not record.is_outcome and self.known(record.episode).get("path"):
+            return record.as_noted().facts()  # type: ignore[no-any-return]
+        return {record.part: ""}
+
+    def _enter(self, entry: Open[Memory], facts: Facts, outcomes: Sequence[Any], path: Any) -> None:
+        """Enter what a batch reports of an episode."""
+        entry.facts = facts
+        if path is not None and entry.settled:
+            self.close(entry.number)
+        elif path is not None:
+            entry.path = path
+        if outcomes and not entry.told:
             self.delays.add(self.begun - 1 - entry.number)
         entry.told += len(outcomes)
         entry.outcomes += tuple(outcomes)
-        for outcome in outcomes:
-            if not self._problem.one_outcome:
-                entry.facts = {**(entry.facts or {}), **outcome.facts()}
-            if hasattr(outcome, "values"):
-                self._recent.append(outcome)
+        self._recent.extend(outcome for outcome in outcomes if hasattr(outcome, "values"))
 
-    def _from_notes(self, paths: dict[int, Any], outcomes: dict[int, Any]) -> dict[int, Any]:
-        """The paths that `act` has noted, for episodes whose outcome arrived without one."""
-        found: dict[int, Any] = {}
-        for number in outcomes.keys() - paths.keys():
-            path = None if self._open[number].path_came else self._noted_path(self._open[number])
-            if path is not None:
-                found[number] = path
-        self._noted.update((number, path.facts()) for number, path in found.items())
-        while len(self._noted) > NOTED:
-            del self._noted[next(iter(self._noted))]
-        return found
-
-    def _noted_path(self, entry: Open[Memory]) -> Any:
-        if entry.notes is None or not entry.notes.decisions:
+    def _noted_path(self, number: int) -> Any:
+        """The path that `act` has noted of an open episode; None if there is none."""
+        entry = self._open.get(number)
+        if not self._uses_paths or entry is None or entry.notes is None:
             return None
-        return self._problem.path(entry.number, entry.notes)
+        return self._problem.path(number, entry.notes) if entry.notes.decisions else None
 
     def settle(self, entry: Open[Memory]) -> None:
         """Mark the outcome of this episode as used, or as one that will never be used."""
         entry.memory = entry.path = None
         entry.outcomes = ()
-        if not entry.settled:
-            self.unsettled -= 1
         entry.settled = True
-        if self._problem.one_outcome and (entry.path_came or not self._uses_paths):
-            del self._open[entry.number]
+        if self._problem.one_outcome and self.has_path(entry):
+            self.close(entry.number)
 
-    def is_complete(self, entry: Open[Memory]) -> bool:
-        """Whether everything that an episode waits for has arrived."""
-        path = entry.path_came or not self._uses_paths
-        return self._problem.one_outcome and entry.costs_came and path
+    def has_path(self, entry: Open[Memory]) -> bool:
+        """Whether the path of an episode has arrived, if paths are used."""
+        return "path" in entry.facts or not self._uses_paths
 
     def forget(self, episode: int) -> Open[Memory] | None:
         """Discard an episode and return its entry; None if it was closed already."""
@@ -451,10 +534,8 @@ class Ledger(Learned, Generic[Memory]):
                 f"episode must be one that was begun to be forgotten ({newest(self.begun)}), "
                 f"got {checks.show(episode)}"
             ) from None
-        entry = self._open.pop(number, None)
-        if entry is not None and not entry.settled:
-            self.unsettled -= 1
-            self.forgotten += 1
+        entry = self.close(number)
+        self.forgotten += entry is not None and not entry.settled
         return entry
 
     @property
@@ -465,18 +546,14 @@ class Ledger(Learned, Generic[Memory]):
     def tally(self) -> dict[str, float]:
         """The number of episodes of each kind, the delays, and the visits."""
         *quantiles, largest = self.delays.at(*SHARES, 1.0) or [0]
-        overdue = 0
-        for entry in self:  # oldest first
-            if self.begun - 1 - entry.number <= 2 * largest + SLACK:
-                break
-            overdue += not entry.settled
+        past = takewhile(lambda e: is_past(e.number, self.begun - 1, 2 * largest + SLACK), self)
         delays = zip(SHARES, quantiles, strict=False)
         return {
             "begun": self.begun,
             "open": len(self),
             "used": self.begun - self.unsettled - self.forgotten,
             "forgotten": self.forgotten,
-            "overdue": overdue,
+            "overdue": sum(not entry.settled for entry in past),
             "visits": self._paths * self._problem.horizon,
             **{f"delay_{100 * share:.0f}": delay for share, delay in delays},
         }
@@ -493,87 +570,37 @@ class Ledger(Learned, Generic[Memory]):
 
     def check_learned(self) -> None:
         """Check that the records of a saved table are valid and belong to their episodes."""
-        self.unsettled = sum(not entry.settled for entry in self)
+        super().check_learned()
         checks.integer("forgotten", self.forgotten, 0, self.begun)
         for outcome in self._recent:
-            self._check_saved(outcome, is_outcome=True)
-        for number, entry in self._open.items():
-            checks.integer("number", entry.number, number, min(number, self.begun - 1))
-            path = None if entry.notes is None or entry.notes.void else self._noted_path(entry)
-            for record in (entry.path, path):
-                if record is not None:
-                    self._check_saved(record, is_outcome=False, number=number)
-            for record in entry.outcomes:
-                self._check_saved(record, is_outcome=True, number=number)
+            self._check_saved(getattr(outcome, "episode", -1), [outcome], is_outcome=True)
+        for entry in self:
+            void = entry.notes is not None and entry.notes.void
+            paths = (entry.path, None if void else self._noted_path(entry.number))
+            told = [path for path in paths if path is not None]
+            self._check_saved(entry.number, told, is_outcome=False)
+            self._check_saved(entry.number, entry.outcomes, is_outcome=True)
 
-    def _check_saved(self, record: Any, *, is_outcome: bool, number: int | None = None) -> None:
-        if not is_record(record) or record.is_outcome != is_outcome:
-            raise ValueError(f"records must be those of an episode, got {checks.show(record)}")
-        if number is not None and record.episode != number:
-            raise ValueError(f"records must be of their episode {number}")
-        self._problem.check(record, self._information)
+    def _check_saved(self, number: int, records: Sequence[Any], *, is_outcome: bool) -> None:
+        check_held({number: records}, self._problem, self._information)
+        if any(record.is_outcome != is_outcome for record in records):
+            raise ValueError(f"records must be those of episode {number}, got another kind")
 
-    def _checked(self, record: Any) -> Open[Memory] | None:
-        """The open episode of a valid record; None if its episode is not open."""
-        if record.partial:
-            raise FeedbackError(
-                f"{type(record).__name__} of episode {checks.show(record.episode)}: a record must "
-                "tell a whole part of an episode; an Inbox puts single pieces together"
-            )
-        if record.episode >= self.begun:
-            raise not_begun(record, self.begun)
-        self._problem.check(record, self._information)
-        return self._open.get(record.episode)
 
-    def _check_path(self, path: Any, entry: Open[Memory] | None, batch: dict[int, Any]) -> None:
-        number = path.episode
-        noted = self._noted.get(number)
-        if noted is None and entry is not None and entry.notes is not None:
-            before = None if entry.path_came else self._noted_path(entry)
-            noted = None if before is None else before.facts()
-        if noted is not None and path.as_noted().facts() != noted:
-            raise FeedbackError(
-                f"{type(path).__name__} of episode {number}: it must be what act has drawn, "
-                "got another one"
-            )
-        if number in self._noted:
-            return  # it is known from the notes
-        if entry is None:
-            raise closed(path)
-        if entry.path_came or number in batch:
-            raise FeedbackError(
-                f"{type(path).__name__} of episode {number}: one is taken per episode, this is a "
-                "second"
-            )
-        batch[number] = path
-
-    def _check_outcome(
-        self, outcome: Any, entry: Open[Memory] | None, batch: dict[int, list[Any]]
-    ) -> None:
-        number = outcome.episode
-        if entry is None:
-            raise closed(outcome)
-        if self._problem.one_outcome:
-            if entry.costs_came or number in batch:
-                raise FeedbackError(
-                    f"{type(outcome).__name__} of episode {number}: they are taken once per "
-                    "episode, these are a second"
-                )
-            batch[number] = [outcome]
-            return
-        known = dict(entry.facts or {})
-        for earlier in batch.get(number, ()):
-            known.update(earlier.facts())
-        new = False
-        for key, value in outcome.facts().items():
-            if known.get(key, value) != value:
-                raise FeedbackError(
-                    f"{type(outcome).__name__} of episode {number}: {key} was {known[key]} before, "
-                    f"got {value}"
-                )
-            new = new or key not in known
-        if new:  # known facts are ignored
-            batch.setdefault(number, []).append(outcome)
+def compare(facts: Mapping[Key, Any], known: Facts) -> tuple[Kind, str]:
+    """Whether facts are new ("taken"), the same as before or different."""
+    kind: Kind = "duplicate"
+    for key, value in facts.items():
+        before = known.get(key)
+        if before is None:
+            kind = "taken"
+        elif before != value and isinstance(value, str):
+            return "conflict", f"another {key} came before"
+        elif before != value and isinstance(key, int):
+            return "conflict", f"step {key} cost {before:g} before, got {value:g}"
+        elif before != value:
+            return "conflict", f"{key} was {before} before, got {value}"
+    return kind, "the same value came before"
 
 
 class Ledgered(Deciding):
@@ -613,29 +640,16 @@ def split(
     late: list[Any] = []
     for record in listed(records):
         if record.episode >= begun:
-            raise not_begun(record, begun)
-        if record.episode >= kept_from:
-            in_time.append(record)
-            continue
-        problem.check(record, information)
-        late.append(record)
+            why = f"episode must be one that was begun ({newest(begun)})"
+            raise FeedbackError(f"{_named(record)}: {why}")
+        if record.episode < kept_from:
+            problem.check(record, information)
+        (late if record.episode < kept_from else in_time).append(record)
     return in_time, late
 
 
-def not_begun(record: Any, begun: int) -> FeedbackError:
-    """The error for a record of an episode that has not begun."""
-    return FeedbackError(
-        f"{type(record).__name__} of episode {record.episode}: episode must be one that was begun "
-        f"({newest(begun)})"
-    )
-
-
-def closed(record: Any) -> FeedbackError:
-    """The error for a record of an episode that is not open any more."""
-    return FeedbackError(
-        f"{type(record).__name__} of episode {record.episode}: episode must be an open one; "
-        "the feedback of this one came before, or it was forgotten"
-    )
+def _named(record: Any) -> str:
+    return f"{type(record).__name__} of episode {checks.show(record.episode)}"
 
 
 def newest(begun: int) -> str:
@@ -675,7 +689,9 @@ def check_in_step(agent: Agent, begun: int) -> None:
         raise ValueError(f"begun must be {begun} for the agent inside too, got {agent.begun}")
 
 
-def check_held(held: dict[int, list[Any]], problem: Problem, information: Information) -> None:
+def check_held(
+    held: Mapping[int, Sequence[Any]], problem: Problem, information: Information
+) -> None:
     """Check records that were held back and saved: those of every episode are valid."""
     for number, records in held.items():
         for record in records:

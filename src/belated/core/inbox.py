@@ -14,8 +14,8 @@ The valid records of a batch are accepted together, whatever the others are. The
 is a set of facts with keys: the path of an episode, the cost of each of its steps (`Costs` under
 bandit feedback has the costs of all steps at once), a whole cost function, or one event.
 
-The inbox remembers the facts of an episode to tell duplicates from conflicts, also among late
-records. It keeps them while the episode is open, and for the last `remember` closed episodes. It
+The inbox keeps a table of episodes (`episodes.Episodes`), to tell duplicates from conflicts, also
+among late records: the facts of those that are open, and of the last `remember` closed ones. It
 knows nothing of episodes closed earlier, and calls their records late. So memory is bounded by the
 number of open episodes and `remember`.
 
@@ -38,37 +38,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from belated.core import checks
-from belated.core.contract import Agent, Key, WrapperBase, check_inside
-from belated.core.episodes import check_held, in_a_list, is_past, is_record, newest
+from belated.core.contract import Agent, WrapperBase, check_inside
+from belated.core.episodes import KINDS, Episodes, Facts, Kind, Open, check_held, in_a_list, is_past
 from belated.core.records import Episode, FeedbackError
 from belated.core.rewards import Scale
-from belated.core.tree import (
-    LARGEST_FLOAT,
-    Count,
-    call,
-    exact,
-    is_thawing,
-    parameters,
-)
+from belated.core.tree import LARGEST_FLOAT, Count, call, exact, is_thawing, parameters
 
-Kind = Literal["taken", "duplicate", "conflict", "late", "unknown", "invalid"]
-KINDS: tuple[Kind, ...] = ("taken", "duplicate", "conflict", "late", "unknown", "invalid")
 SWEEP = 64
-"""The number of episodes with records at which the inbox first checks that all of them are open."""
-CLOSED = ("forgotten", "defaulted")
-"""How a deadline closes an episode."""
-PASSED = ("overdue", *CLOSED)
+"""The number of open episodes at which the inbox first asks the agent whether all of them are."""
+PASSED = ("overdue", "forgotten", "defaulted")
 """What a deadline does to an episode."""
 UNTOLD = 100_000
 """The number of expired episodes that the next report can name; older ones are only counted."""
 OVERDUE = "its deadline has passed, and the agent still uses it"
-TOO_LATE = "the episode is closed, and this value did not come before"
-"""Why a record is late."""
 NARROW, ENOUGH = 0.05, 100
 """If ENOUGH costs all lie in less than this share of the range, the inbox warns."""
 HOUR = 3600
-Facts = dict[Key, str | int | float]
-"""What is remembered of an episode; never changed once it is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +134,16 @@ class Report:
 
 @dataclass(slots=True)
 class Sorted:
-    """A batch that was sorted into classes, before anything has changed."""
+    """A batch that was sorted into classes, before anything has changed.
+
+    Attributes:
+        outcomes: one per record.
+        used: the records that go to the agent.
+        known: the facts of the episodes of which the batch reports something new.
+    """
 
     outcomes: list[Outcome] = field(default_factory=list)
-    records: list[Any] = field(default_factory=list)
-    late: list[Any] = field(default_factory=list)
+    used: list[Any] = field(default_factory=list)
     known: dict[int, Facts] = field(default_factory=dict)
 
 
@@ -192,17 +182,14 @@ class Inbox(WrapperBase):
 
     once = True
 
-    _open: dict[int, Facts]  # open episodes with records
-    _closed: dict[int, Facts]  # in the order in which they were closed
-    _held: dict[int, list[Any]]  # outcomes that wait for their deadline
-    _pathless: dict[int, None]  # episodes whose outcome waits for a path
+    _table: Episodes[list[Any]]  # the memory is the outcomes that wait for the deadline
     _crowded: Count
     _kept_from: Count  # older episodes are past the grace period
     _due_from: Count  # older episodes are past the deadline
     _now: float
     _began: deque[float]  # start times of the episodes from _kept_from on
     _counts: dict[str, Count]
-    _untold: deque[tuple[int, int]]  # episode, index in PASSED
+    _untold: deque[tuple[int, str]]  # expired episodes, and what became of them
 
     def __init__(
         self,
@@ -232,19 +219,10 @@ class Inbox(WrapperBase):
             raise ValueError(
                 f"clock must be a function such as time.time, or 'now', got {checks.show(clock)}"
             )
-        if deadline is not None:
-            deadline = (
-                checks.integer("deadline without a clock", deadline, 0)
-                if clock is None
-                else checks.real("deadline", deadline, 0.0)
-            )
-        if grace is not None:
-            grace = (
-                checks.integer("grace", grace, 1)
-                if clock is None
-                else checks.real("grace", grace, 0.0, above=True)
-            )
-        if clock is None and deadline and deadline % HOUR == 0:
+        self._timed = clock is not None
+        self.deadline = self._limit("deadline without a clock", "deadline", deadline, 0)
+        self.grace = self._limit("grace", "grace", grace, 1)
+        if self.deadline and not self._timed and self.deadline % HOUR == 0:
             warnings.warn(
                 f"deadline={deadline} without a clock is that many episodes; for seconds, hand in "
                 "clock=time.time",
@@ -253,8 +231,6 @@ class Inbox(WrapperBase):
         self.scale = None if rewards is None else Scale.of("rewards", rewards, clip=clip)
         if checks.flag("clip", clip) and rewards is None:
             raise ValueError("clip needs rewards=(low, high), got None")
-        self.deadline = deadline
-        self._timed = clock is not None
         check_inside(self, "agent", agent, fresh=False)
         if rewards is not None and not agent.problem.one_outcome:
             raise ValueError(
@@ -263,23 +239,32 @@ class Inbox(WrapperBase):
             )
         self.agent = agent
         self.default = None if default is None else checks.real("default", default, 0.0, 1.0)
-        self.clock = clock
-        self.grace = grace
-        self.rewards, self.clip = rewards, clip
+        self.clock, self.rewards, self.clip = clock, rewards, clip
         self.remember = checks.integer("remember", remember, 0)
-        self._open, self._closed, self._held = {}, {}, {}
-        self._pathless = {}
+        self._table = Episodes(
+            agent.problem,
+            agent.information,
+            uses_paths=agent.uses_paths,
+            remembers=list[Any],
+            remember=self.remember,
+        )
+        self._kept_from = self._due_from = next(iter(agent.open_episodes()), agent.begun)
         self._crowded = SWEEP
-        waiting = agent.open_episodes()
-        self._kept_from = waiting[0] if waiting else agent.begun
-        self._due_from = self._kept_from
         self._now = -LARGEST_FLOAT
         self._began = deque()
         self._counts = dict.fromkeys((*KINDS, *PASSED), 0)
         self._untold = deque(maxlen=UNTOLD)
-        self._seen = [math.inf, -math.inf, 0.0]  # smallest cost, largest cost, number of costs
+        self._seen = (math.inf, -math.inf, 0)  # smallest cost, largest cost, number of costs
         if clock != "now" and not is_thawing():
             self._expire(self.agent.begun - 1)
+
+    def _limit(self, counted: str, name: str, value: object, low: int) -> float | None:
+        """A number of episodes of at least `low`, or of seconds if there is a clock."""
+        if value is None:
+            return None
+        if self._timed:
+            return checks.real(name, value, 0.0, above=low > 0)
+        return checks.integer(counted, value, low)
 
     @property
     def holds_feedback(self) -> float:
@@ -308,7 +293,7 @@ class Inbox(WrapperBase):
     def expire(self, now: float | None = None) -> Report:
         """Close the episodes past their deadline now, without a record or a new episode."""
         self._expire(self.agent.begun - 1, now)
-        return self._report(())
+        return self._report(Sorted())
 
     def take(self, records: Iterable[Any], now: float | None = None) -> Report:
         """Accept the valid records of a batch together, and report what became of each record.
@@ -319,13 +304,13 @@ class Inbox(WrapperBase):
         batch = in_a_list(records)
         self._expire(self.agent.begun - 1, now)
         found = self._sort(batch)
-        self._enter(found, found.records, now)
-        lacking = self._lacking(found)
-        return self._report(tuple(found.outcomes), lacking)
+        self._enter(found, found.used, now)
+        return self._report(found)
 
-    def _lacking(self, found: Sorted) -> tuple[int, ...]:
-        """The episodes of a batch whose outcome waits for a path; `why` of the outcome says so."""
-        lacking = sorted(self._pathless.keys() & found.known.keys())
+    def _report(self, found: Sorted) -> Report:
+        """A report on a batch, and on the episodes that deadlines closed since the last report."""
+        entries = map(self._table.entry, sorted(found.known))
+        lacking = [e.number for e in entries if e is not None and self._lacks_path(e)]
         for i, outcome in enumerate(found.outcomes):
             if outcome.kind == "taken" and outcome.part != "path" and outcome.episode in lacking:
                 why = (
@@ -333,16 +318,9 @@ class Inbox(WrapperBase):
                     "in what was done"
                 )
                 found.outcomes[i] = replace(outcome, why=why)
-        return tuple(lacking)
-
-    def _report(self, outcomes: tuple[Outcome, ...], lacking: tuple[int, ...] = ()) -> Report:
-        """A report on a batch, and on the episodes that deadlines closed since the last report."""
-        passed: dict[str, list[int]] = {name: [] for name in PASSED}
-        for number, what in self._untold:
-            passed[PASSED[what]].append(number)
+        told = {name: tuple(n for n, what in self._untold if what == name) for name in PASSED}
         self._untold.clear()
-        told = {name: tuple(numbers) for name, numbers in passed.items()}
-        return Report(outcomes, pathless=lacking, **told)
+        return Report(tuple(found.outcomes), pathless=tuple(lacking), **told)
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Accept a whole batch, or raise `FeedbackError` and accept none of it, as agents do.
@@ -350,27 +328,26 @@ class Inbox(WrapperBase):
         Only records past the deadline are ignored; the next report names them. For a queue, use
         `take`.
         """
-        try:
-            batch = list(records)
-        except TypeError:
-            batch = [records]
+        batch = list(records) if isinstance(records, Iterable) else [records]
         self._expire(self.agent.begun - 1, now)
         found = self._sort(batch)
         fine = ("taken", "late") if self.problem.one_outcome else ("taken", "late", "duplicate")
-        for outcome in found.outcomes:
+        used = found.used.copy()
+        for record, outcome in zip(batch, found.outcomes, strict=True):
             if outcome.kind not in fine:
                 raise FeedbackError(outcome.why)
-        past = [record for record in found.late if record.episode >= self._kept_from]
-        self._enter(found, found.records + past, now)
+            late = outcome.kind == "late" and not (outcome.used or record.partial)
+            if late and record.episode >= self._kept_from:
+                used.append(record)  # the agent decides
+        self._enter(found, used, now)
 
     def forget(self, episode: int) -> None:
         """Discard an episode: its feedback will not be used, unless it is complete and held."""
-        held = self._held.get(episode)
-        if held and self._heard(self._open.get(episode) or self._closed.get(episode) or {}):
-            self.agent.observe(held)
+        entry = self._table.entry(episode)
+        if entry is not None and entry.memory and self._heard(entry.facts):
+            self.agent.observe(entry.memory)
         self.agent.forget(episode)
-        self._held.pop(episode, None)
-        self._close(episode)
+        self._table.close(episode)
 
     def is_overdue(self, episode: int) -> bool:
         """Whether an episode is open but past its deadline, so that its records are late."""
@@ -383,57 +360,51 @@ class Inbox(WrapperBase):
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the agent inside, and the counts as `inbox_taken` and so on."""
         told = {f"inbox_{name}": count for name, count in self.counts().items()}
-        waiting = {"inbox_pathless": len(self._pathless), "inbox_held": len(self._held)}
-        return {**self.agent.diagnostics(), **told, **waiting}
+        pathless = sum(map(self._lacks_path, self._table))
+        held = sum(bool(entry.memory) for entry in self._table)
+        return {**self.agent.diagnostics(), **told, "inbox_pathless": pathless, "inbox_held": held}
 
     def _sort(self, batch: list[Any]) -> Sorted:
         """Classify every record; nothing else changes."""
         found = Sorted()
+        self._table.begun = self.agent.begun
+
+        def is_open(number: int) -> bool:
+            """Whether an episode is still open, given the facts of this batch so far."""
+            entered = found.known.get(number)
+            return not (entered and self._complete(entered)) and self.agent.is_open(number)
+
         for record in batch:
-            outcome = self._outcome(record, found)
-            found.outcomes.append(outcome)
-            if outcome.kind == "late" and not (outcome.used or record.partial):
-                found.late.append(record)
+            found.outcomes.append(self._outcome(record, found, is_open))
         return found
 
-    def _outcome(self, record: Any, found: Sorted) -> Outcome:
-        if not is_record(record):
-            such = "Trajectory, Costs or StepCost"
-            why = f"a record must be a {such}, got {checks.show(record)}"
-            return Outcome("invalid", None, None, why)
-        number, part = record.episode, record.part
+    def _outcome(self, record: Any, found: Sorted, is_open: Callable[[int], bool]) -> Outcome:
+        """The outcome of a record, which is noted with those of its batch."""
+        number, part = getattr(record, "episode", None), getattr(record, "part", None)
         try:
-            if self.scale is not None:
+            if self.scale is not None and number is not None:
                 record = self.problem.rewards_to_costs(record, self.scale)
-            self.problem.check(record, self.information)
+            kind, why = self._table.classify(record, found.known, is_open)
         except FeedbackError as error:
-            shown = number if isinstance(number, int) else None
-            return Outcome("invalid", shown, part, str(error))
-        kind: Kind = "unknown"
-        used = False
-        if number >= self.agent.begun:
-            why = f"the episode must be one that was begun ({newest(self.agent.begun)})"
-        else:
-            entered = found.known.get(number)
-            known = entered or self._open.get(number) or self._closed.get(number)
-            kind, why = _compared(record.facts(), known or {})
-            if kind == "taken":
-                used = self._is_open(number, entered)
-                facts = found.known[number] = {**(known or {}), **record.facts()}
-                whole = record
-                if used and record.partial:
-                    whole = self.problem.assemble(number, facts, self.information)
-                if used and whole is not None:
-                    found.records.append(whole.dated(record.at))
-                if used and number >= self._due_from:
-                    return Outcome("taken", number, part, used=True)
-                kind, why = "late", OVERDUE if used else TOO_LATE
+            kind, why = "invalid", str(error)
+        if kind == "invalid":
+            return Outcome(kind, number if isinstance(number, int) else None, part, why)
+        assert number is not None
+        used = kind == "taken"
+        if kind in ("taken", "late"):
+            known = found.known.get(number) or self._table.known(number)
+            facts = found.known[number] = {**known, **record.facts()}
+            whole = record
+            if used and record.partial:
+                whole = self.problem.assemble(number, facts, self.information)
+            if used and whole is not None:
+                found.used.append(whole.dated(record.at))
+        if used and number >= self._due_from:
+            return Outcome(kind, number, part, used=True)
+        if used:
+            kind, why = "late", OVERDUE
         where = f"step {part}" if isinstance(part, int) else part
         return Outcome(kind, number, part, f"episode {number}, {where}: {why}", used)
-
-    def _is_open(self, number: int, entered: Facts | None) -> bool:
-        """Whether an episode is still open, given the facts of this batch so far."""
-        return not (entered and self._complete(entered)) and self.agent.is_open(number)
 
     def _complete(self, known: Facts) -> bool:
         """Whether everything that the agent waits for has arrived."""
@@ -443,62 +414,50 @@ class Inbox(WrapperBase):
         """Whether the outcome has arrived, with or without its path."""
         return not self.problem.awaited(known, self.information, uses_paths=False)
 
+    def _lacks_path(self, entry: Open[list[Any]]) -> bool:
+        """Whether the outcome of an open episode waits for its path."""
+        return self.uses_paths and not entry.memory and self._heard(entry.facts)
+
     def _enter(self, found: Sorted, records: list[Any], now: float | None) -> None:
-        """Pass records to the agent, then remember their facts."""
-        if self.hold:
-            held = [record for record in records if record.is_outcome]
-            records = [record for record in records if not record.is_outcome]
-        self.agent.observe(records, self._time(now))
-        if self.hold:
-            for record in held:
-                self._held.setdefault(record.episode, []).append(record.dated(self._time(now)))
+        """Pass records to the agent, or hold them, then remember their facts."""
+        time = self._time(now)
+        held = [record for record in records if self.hold and record.is_outcome]
+        self.agent.observe([record for record in records if record not in held], time)
+        for record in held:
+            entry = self._table.at(record.episode, [])
+            entry.memory = [*(entry.memory or ()), record.dated(time)]
         for outcome in found.outcomes:
             self._counts[outcome.kind] += 1
         for number, known in found.known.items():
-            self._open[number] = known
+            entry = self._table.at(number, [])
+            entry.facts = known
             self._watch(known)
-            is_open = self.agent.is_open(number)
-            if self._complete(known) or not is_open:
-                self._close(number)
-            elif self.uses_paths and number not in self._held and self._heard(known):
-                self._pathless[number] = None
-        if len(self._open) > self._crowded:  # the agent may have discarded some by itself
-            for number in [n for n in self._open if not self.agent.is_open(n)]:
-                self._close(number)
-            self._crowded = SWEEP + 2 * len(self._open)
+            done = self._complete(known) and not entry.memory
+            if done or not self.agent.is_open(number):
+                self._table.close(number)
+        if len(self._table) > self._crowded:  # the agent may have discarded some by itself
+            for number in self._table.open_episodes():
+                if not self.agent.is_open(number):
+                    self._table.close(number)
+            self._crowded = SWEEP + 2 * len(self._table)
 
     def _watch(self, known: Facts) -> None:
         """Warn once if all costs lie in a small part of their range: then learning is slow.
 
         Equal costs cause no warning.
         """
-        if self._seen[2] < 0:
+        costs = [float(value) for key, value in known.items() if isinstance(key, int)]
+        if not costs:
             return
-        numbers = [float(value) for key, value in known.items() if isinstance(key, int)]
-        if not numbers:
-            return
-        low, high = min(self._seen[0], *numbers), max(self._seen[1], *numbers)
-        self._seen = [low, high, self._seen[2] + 1]
-        if self._seen[2] < ENOUGH:
-            return
-        self._seen[2] = -1.0  # costs are judged once
-        if 0.0 < high - low < NARROW:
+        low, high = min(self._seen[0], *costs), max(self._seen[1], *costs)
+        self._seen = (low, high, self._seen[2] + 1)
+        if self._seen[2] == ENOUGH and 0.0 < high - low < NARROW:
             warnings.warn(
                 f"all costs so far lie between {low:.3g} and {high:.3g}, less than 5 % of the "
                 "range, so that little can be learned; hand rewards to Inbox(agent, "
                 "rewards=(low, high), clip=True) with the range in which most of them lie",
                 stacklevel=4,
             )
-
-    def _close(self, number: int) -> None:
-        """Move the facts of an episode to the closed ones, and drop the oldest of those."""
-        self._pathless.pop(number, None)
-        known = self._open.pop(number, {})
-        if not known:
-            return
-        self._closed[number] = known
-        while len(self._closed) > self.remember:
-            del self._closed[next(iter(self._closed))]
 
     def _look(self, now: float | None) -> None:
         """Read the clock once, and date the episodes that have begun since the last reading."""
@@ -541,8 +500,7 @@ class Inbox(WrapperBase):
                 self._began.popleft()
             if self.agent.is_open(number):
                 self._end(number, now)
-            self._held.pop(number, None)
-            self._close(number)
+            self._table.close(number)
 
     def _is_past(self, number: int, limit: float, episode: int) -> bool:
         """Whether an open episode has waited longer than a limit."""
@@ -553,12 +511,12 @@ class Inbox(WrapperBase):
 
     def _end(self, number: int, now: float | None) -> None:
         """Forget an episode, or give the default to the steps that have not reported."""
-        known = self._open.get(number) or self._closed.get(number) or {}
-        held, heard = self._held.pop(number, []), self._heard(known)
-        silent = None
+        entry, known = self._table.entry(number), self._table.known(number)
+        heard = self._heard(known)
+        told = [] if entry is None else entry.memory or []
         if not heard and self.default is not None:
             silent = self.problem.assemble(number, known, self.information, self.default)
-        told = held if silent is None else [silent]
+            told = told if silent is None else [silent]
         if told:
             self.agent.observe(told, self._time(now))
         waits = self.agent.is_open(number)
@@ -573,7 +531,7 @@ class Inbox(WrapperBase):
     def _passed(self, number: int, what: str) -> None:
         """Count an expired episode, and keep it for the next report."""
         self._counts[what] += 1
-        self._untold.append((number, PASSED.index(what)))
+        self._untold.append((number, what))
 
     def configuration(self) -> dict[str, Any]:
         """The arguments of this inbox; a clock cannot be saved."""
@@ -581,35 +539,17 @@ class Inbox(WrapperBase):
         return {**given, "clock": CLOCK if callable(given["clock"]) else given["clock"]}
 
     def check_learned(self) -> None:
-        """Check that the facts and the held records are such as can be reported."""
+        """Check that the counts belong together, and that held records are valid."""
         checks.integer("due_from", self._due_from, self._kept_from, self.begun)
         if len(self._began) != (self.begun - self._kept_from if self._timed else 0):
             raise ValueError("began must date every episode that is kept")
         exact(self._counts, *KINDS, *PASSED)
-        for known in (self._open, self._closed):
-            for number, facts in known.items():
-                checks.integer("number", number, 0, self.begun - 1)
-                self.problem.assemble(number, facts, self.information, default=0.0)
-        check_held(self._held, self.problem, self.information)
+        held = {entry.number: entry.memory or [] for entry in self._table}
+        check_held(held, self.problem, self.information)
         for _, what in self._untold:
-            checks.integer("untold", what, 0, len(PASSED) - 1)
+            checks.choice("untold", what, PASSED)
 
     def __repr__(self) -> str:
         plain = {each.name: each.default for each in parameters(type(self))}
         given = {n: v for n, v in self.configuration().items() if n != "agent" and v != plain[n]}
         return call(self, self.agent, **given)
-
-
-def _compared(facts: Mapping[Key, Any], known: Facts) -> tuple[Kind, str]:
-    """Whether facts are new ("taken"), the same as before or different."""
-    kind: Kind = "duplicate"
-    for key, value in facts.items():
-        before = known.get(key)
-        if before is None:
-            kind = "taken"
-        elif before != value:
-            if isinstance(value, str):
-                return "conflict", f"another {key} came before"
-            what = f"step {key} cost" if isinstance(key, int) else f"{key} was"
-            return "conflict", f"{what} {before:g} before, got {value:g}"
-    return kind, "the same value came before"

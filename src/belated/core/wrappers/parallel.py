@@ -97,7 +97,7 @@ class Copied(Configured, Ledgered):
             if entry.outcomes and entry.told == len(entry.outcomes):  # the first ones
                 self._free(index)
             entry.path, entry.outcomes = None, ()
-            if self._ledger.is_complete(entry):
+            if self.problem.one_outcome and entry.told and self._ledger.has_path(entry):
                 self._ledger.settle(entry)
         for index, letters in mail.items():
             self.agents[index].observe(letters, now)
@@ -109,7 +109,7 @@ class Copied(Configured, Ledgered):
             return
         index, number = entry.memory
         self.agents[index].forget(number)
-        if not entry.costs_came:
+        if not entry.told:
             self._free(index)
 
     def diagnostics(self) -> Mapping[str, float]:
