@@ -46,7 +46,7 @@ from belated.tabular.parts.pending import Pending
 from belated.tabular.parts.regret_matching import RegretMatching, Regrets
 from belated.tabular.parts.transitions import FrequencyModel, KnownModel, matching
 from belated.tabular.parts.update import Arrival, Outlook
-from belated.tabular.planner import axes_of, check_memories, empty_memories, predictions
+from belated.tabular.planner import axes_of, check_memories, empty_memories
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
@@ -195,7 +195,7 @@ class InformedPlanner(Learner[Suggested]):
         coming = min(float(missing), self._waiting.mean_delay)
         outlook = Outlook(missing, coming)
         matched = frozen(self._match.policy(self._matched, outlook))
-        made = predictions(self._memories, -1, np.zeros(self._memories.sums.shape[1]))
+        made = beliefs.predict(self._memories, -1, np.zeros(self._memories.sums.shape[1]))
         planned, weight = self._plan(made.costs), self._weight()
         kept, plan = self._versions.keep(matched), self._plans.keep(planned)
         suggested = Suggested(kept, plan, weight, frozen(made.means))

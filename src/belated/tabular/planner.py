@@ -26,6 +26,7 @@ docs/algorithms/planner.md explains each idea and how it was measured. There is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
@@ -196,17 +197,17 @@ class DelayedPlanner(Learner[Said]):
         probing = rng.random() < self._probes * FRUITLESS / max(self._fruitless, FRUITLESS)
         self._fruitless += probing
         memories, alone = self._memories, PROBED if probing else -1
-        means, steps, costs, variances = predictions(memories, alone, pending.sum(0).ravel())
-        seen = np.flatnonzero(memories.step_weights > 0.0)
-        said = Said(frozen(means), frozen(seen), frozen(steps.ravel()[seen]))
+        predicted = beliefs.predict(memories, alone, pending.sum(0).ravel())
+        seen, values = beliefs.of_steps(memories, predicted)
+        said = Said(frozen(predicted.means), frozen(seen), frozen(values))
         if self._counts is not None:
             deep_planning.trust(self._counts.visits, pending, 0.0, self._trust)
-        policy, visits = np.zeros((H, S, A)), np.zeros(pending.shape)
+        policy, visits, rows = np.zeros((H, S, A)), np.zeros(pending.shape), self._rows
         optimism, draws = PROBE_OPTIMISM if probing else OPTIMISM, rng.random((H, S))
-        costs, variances = costs.reshape(H, S, A), variances.reshape(H, S, A)
-        deep_planning.plan(self._rows, self._trust, costs, variances, optimism, draws, policy)
+        costs, variances = (each.reshape(-1, S, A) for each in predicted[1:3])
+        deep_planning.plan(rows, self._trust, costs, variances, optimism, draws, policy)
         start = self.problem.start_probabilities
-        deep_planning.expected_visits(self._rows, self._trust, policy, start, visits)
+        deep_planning.expected_visits(rows, self._trust, policy, start, visits)
         self._pending.put_in(self.begun, frozen(visits))
         return frozen(policy), said
 
@@ -240,21 +241,12 @@ class DelayedPlanner(Learner[Said]):
         assert entry.memory is not None
         assert entry.memory.met is not None
         said, costs, cells = entry.memory.met, entry.costs.values, self._cells(entry.path)
-        shares, rate = 1.0 / np.bincount(cells)[cells], beliefs.RATE / np.sqrt(len(cells))
+        shares, rate = 1.0 / np.bincount(cells)[cells], beliefs.RATE / math.sqrt(len(cells))
         beliefs.learn(self._memories, self._keep, said, cells, shares, costs, rate, TIE_PENALTY)
         if self._memories.scores[0] < 0.0:  # costs are changing
             self._fruitless = 0
         self._pending.take_out(entry.number)
         self._pending.note(self.begun - 1 - entry.number)
-
-
-def predictions(memories: beliefs.CostMemories, alone: int, pending: Floats) -> beliefs.Predicted:
-    """The predictions of the memories, all or one alone, with pending visits (C,)."""
-    H, C = memories.step_sums.shape
-    means, steps = np.empty(memories.sums.shape), np.empty((H, C))
-    made = beliefs.Predicted(means, steps, *np.empty((2, max(H, 1), C)))
-    beliefs.predict(memories, alone, pending, made)
-    return made
 
 
 def empty_memories(count: int, steps: int, cells: int) -> beliefs.CostMemories:

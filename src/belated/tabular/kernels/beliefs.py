@@ -59,16 +59,16 @@ class CostMemories(NamedTuple):
 
 
 class Predicted(NamedTuple):
-    """Predictions for C cells, at every step if a memory is kept per step.
+    """Predictions for C cells.
 
-    means: (M, C) of the pooled memories; steps: (H or 0, C) of the memory kept per step; costs,
-    variances: (H or 1, C) of their weighted average.
+    means: (M, C) of the pooled memories. costs, variances: (H or 1, C) of the weighted average of
+    all; one row if the memory kept per step counts nowhere. noises: (C,), the noise of every cell.
     """
 
     means: Floats
-    steps: Floats
     costs: Floats
     variances: Floats
+    noises: Floats
 
 
 @njit(cache=True)
@@ -88,19 +88,20 @@ def _normal(distance: float, variance: float) -> float:
 
 
 @njit(cache=True)
-def predict(memories: CostMemories, alone: int, pending: Floats, made: Predicted) -> None:
-    """Write the predictions, and fit the prior of memory 0 to the visited cells.
+def predict(memories: CostMemories, alone: int, pending: Floats) -> Predicted:
+    """The predictions; the prior of memory 0 is fitted to the visited cells.
 
     alone: use this memory only; -1 for all. A memory with the smallest weight does not count.
     pending: (C,), visits that reduce the variances as if they had reported.
     """
     sums, weights, step_sums, step_weights, scores, local, errors, prior = memories
-    means, steps, costs, variances = made
     M, C = sums.shape
     N = scores.shape[0]
     phi = noise_factor(errors)
     m0, t2, eps = prior[0], prior[1], prior[2]
     spread, score = np.empty(N), np.zeros(N)
+    means, by_step = np.empty((M, C)), False
+    pooled, certain, noises, shares = np.empty((4, C))
     cells, slabs = 0.0, 0.0
     flat, centre, steep, excess = 12.0, 6.0, 0.0, 0.0  # 1/2 has the weight of a cell known exactly
     for c in range(C):
@@ -132,12 +133,11 @@ def predict(memories: CostMemories, alone: int, pending: Floats, made: Predicted
         spread[0] = (1.0 - r) * (core + (core_mean - mean) ** 2)
         spread[0] += r * (slab + (slab_mean - mean) ** 2)
         # stage 3: memory m is (sums + kappa * prior mean) / (W + kappa)
-        kappa = noise / SPAN
-        behind = 0.5
+        kappa, behind = noise / SPAN, 0.5
         for m in range(1, M):
             behind = (sums[m, c] + kappa * behind) / (weights[m, c] + kappa)
             means[m, c], spread[m] = behind, noise / (weights[m, c] + kappa)
-        # stage 4: the average, by softmax(common score + score of the cell)
+        # stage 4: the average of the pooled memories, by softmax(common score + score of the cell)
         best = -math.inf
         for m in range(N):
             score[m] = scores[m] + local[m, c]
@@ -153,24 +153,35 @@ def predict(memories: CostMemories, alone: int, pending: Floats, made: Predicted
                 variance += w * spread[m]
             else:
                 stepped = w
-        cost, variance, stepped = cost / every, variance / every, stepped / every
-        certain = variance / (1.0 + variance * pending[c] / noise)
-        for h in range(costs.shape[0]):
-            costs[h, c], variances[h, c] = cost, certain
-        for h in range(steps.shape[0]):
-            steps[h, c] = mean
-            if step_weights[h, c] > 0.0 or stepped > 0.0:
-                steps[h, c] = (step_sums[h, c] + kappa * mean) / (step_weights[h, c] + kappa)
-            if stepped > 0.0:
-                u = variance + stepped * noise / (step_weights[h, c] + kappa)
-                costs[h, c] = cost + stepped * steps[h, c]
-                variances[h, c] = u / (1.0 + u * pending[c] / noise)
-    # stage 5: the prior of the next prediction, with a pseudo-cell of each kind
+        pooled[c], certain[c], shares[c] = cost / every, variance / every, stepped / every
+        noises[c], by_step = noise, by_step or stepped > 0.0
+    # stage 5: the memory kept per step, where it counts; pending visits, as if they had reported
+    coming, kappas, shape = pending / noises, noises / SPAN, step_sums.shape if by_step else (1, C)
+    costs, variances = np.empty(shape), np.empty(shape)
+    for h in range(shape[0]):
+        for c in range(C):
+            cost, variance = pooled[c], certain[c]
+            if by_step:
+                scale = shares[c] / (step_weights[h, c] + kappas[c])
+                cost += (step_sums[h, c] + kappas[c] * means[0, c]) * scale
+                variance += noises[c] * scale
+            costs[h, c], variances[h, c] = cost, variance / (1.0 + variance * coming[c])
+    # stage 6: the prior of the next prediction, with a pseudo-cell of each kind
     if cells > 0.0:
         wide = WIDE * steep / cells
         if wide > 0.0:
             t2 = min(max((excess + wide * SPAN) / (steep + wide), LEAST_SPREAD), SPAN)
         prior[0], prior[1], prior[2] = centre / flat, t2, (1.0 + slabs) / (2.0 + cells)
+    return Predicted(means, costs, variances, noises)
+
+
+@njit(cache=True)
+def of_steps(memories: CostMemories, predicted: Predicted) -> tuple[Ints, Floats]:
+    """The cells that the memory kept per step has seen, flat over (H, C), and its predictions."""
+    kappas = predicted.noises / SPAN
+    seen = np.flatnonzero(memories.step_weights)
+    values = (memories.step_sums + kappas * predicted.means[0]) / (memories.step_weights + kappas)
+    return seen, values.ravel()[seen]
 
 
 @njit(cache=True)

@@ -85,8 +85,9 @@ def plan(
         # stage 1: first and second moment of the next value under a uniform next state
         mean, square = 0.0, 0.0
         for s in range(S):
-            mean += after[s] / S
-            square += after[s] * after[s] / S
+            mean += after[s]
+            square += after[s] * after[s]
+        mean, square = mean / S, square / S
         for s in range(S):
             lowest, chosen = np.inf, 0
             for a in range(A):
@@ -147,7 +148,4 @@ def expected_visits(
                             for w in range(W):
                                 onward[successors[t, s, a, w]] += mass * probabilities[t, s, a, w]
         here, onward = onward, here
-    for t in range(T):
-        for s in range(S):
-            for a in range(A):
-                visits[t, s, a] = math.floor(min(visits[t, s, a], 1.0) * QUANTUM) / QUANTUM
+    visits[:] = np.floor(np.minimum(visits, 1.0) * QUANTUM) / QUANTUM
