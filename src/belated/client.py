@@ -262,8 +262,7 @@ class AsyncClient:
     async def close(self) -> None:
         """Close the connections."""
         await self._web.aclose()
-        if self._buffer is not None:
-            self._buffer.close()
+        self._close_buffer()
 
     async def __aenter__(self) -> Self:
         return self
@@ -271,7 +270,14 @@ class AsyncClient:
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
+    def _close_buffer(self) -> None:
+        if self._buffer is not None:
+            self._buffer.close()
+
     # Requests.
+
+    async def _request(self, url: str, **asked: Any) -> httpx.Response:
+        return await self._web.request(url=url, **asked)  # type: ignore[no-any-return]
 
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -289,7 +295,7 @@ class AsyncClient:
         while True:
             wait = random.uniform(0.5, 1.0) * pause
             try:
-                answer: httpx.Response = await self._web.request(url=url, **asked)
+                answer = await self._request(url, **asked)
             except httpx.TransportError as error:
                 refused = ServiceError(f"{type(error).__name__}: {error}")
             else:
@@ -364,26 +370,20 @@ class AsyncClient:
         return found
 
 
-class _BlockingConnections:
-    """`httpx.Client` in the form of `httpx.AsyncClient`."""
-
-    def __init__(self, **options: Any) -> None:
-        self._web = httpx.Client(**options)
-
-    async def request(self, **asked: Any) -> httpx.Response:
-        return self._web.request(**asked)
-
-    async def aclose(self) -> None:
-        self._web.close()
-
-
 class _Blocking(AsyncClient):
     """A client whose calls never wait for an event loop."""
 
-    _connections = _BlockingConnections
+    _connections = httpx.Client
+
+    async def _request(self, url: str, **asked: Any) -> httpx.Response:
+        return self._web.request(url=url, **asked)  # type: ignore[no-any-return]
 
     async def _sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    async def close(self) -> None:
+        self._web.close()
+        self._close_buffer()
 
 
 def _finished(
@@ -394,7 +394,7 @@ def _finished(
     @functools.wraps(method)
     def finished(self: Client, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         try:
-            method(self._calls, *args, **kwargs).send(None)
+            getattr(self._calls, method.__name__)(*args, **kwargs).send(None)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
         raise AssertionError("a client without async must not wait for an event loop")

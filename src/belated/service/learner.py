@@ -16,7 +16,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from belated.core.contract import Agent
 from belated.service.config import LearnerConfig, Limits
@@ -40,11 +40,8 @@ logger = logging.getLogger("belated.service")
 Result = TypeVar("Result")
 
 
-class Job(NamedTuple):
-    """A request: what to do with the session, and where the result goes."""
-
-    work: Callable[[Session], Any]
-    future: asyncio.Future[Any]
+Job = tuple[Callable[[Session], Any], asyncio.Future[Any]]
+"""A request: what to do with the session, and where the result goes."""
 
 
 def rehearse(agent: Agent) -> None:
@@ -86,8 +83,8 @@ class Learner:
         self._terms, self._open = config.terms(), open
         self._address: str | None = None
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._due = self._stopping = False
-        self._opened = self._rehearsed = False
+        self._stopping = threading.Event()
+        self._due = self._opened = self._rehearsed = False
         self.why = self._told = "it is being opened; its first start compiles for about a minute"
 
     @property
@@ -115,7 +112,7 @@ class Learner:
 
     async def stop(self) -> None:
         """Answer what was asked, learn everything, store a snapshot and close."""
-        self._stopping = True
+        self._stopping.set()
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
         self._give_up("the server is stopping")
@@ -139,7 +136,7 @@ class Learner:
         if calls is not None and self.waiting + calls > self.limits.waiting:
             raise Refusal(f"{self.waiting} calls wait for the agent", None, None, 429, RETRY)
         future: asyncio.Future[Result] = self._loop.create_future()
-        self._jobs.put(Job(work, future))
+        self._jobs.put((work, future))
         return await future
 
     def snapshot(self) -> None:
@@ -150,36 +147,14 @@ class Learner:
     # The thread.
 
     def _run(self) -> None:
-        while not self._stopping:
+        while not self._stopping.is_set():
             try:
                 session = self._restored()
             except Exception as error:
-                self._refused(error)
-                self._sleep()
-                continue
-            try:
-                self._address, self.session = None, session
-                self._serve(session)
-            except Exception as error:
-                expected = isinstance(error, StorageError)
-                self.why = str(error) if expected else f"{type(error).__name__}: {error}"
-                logger.error("learner %s: %s", self.name, self.why, exc_info=not expected)
-            finally:
-                self.session, self._told = None, SEE_LOG
-                with contextlib.suppress(Exception):
-                    session.db.close()
-                self._give_up("the learner was closed")
-            if not self._stopping:
-                self._sleep()
-
-    def _sleep(self) -> None:
-        """Wait before the next attempt, unless the server stops."""
-        end = time.monotonic() + RETRY
-        while not self._stopping and (left := end - time.monotonic()) > 0:
-            with contextlib.suppress(queue.Empty):
-                job = self._jobs.get(timeout=left)
-                if job is not None:
-                    self._settle([(job, None, StorageError("the learner is closed"))])
+                self._note_failure("cannot be opened", error)
+            else:
+                self._serve_until_failure(session)
+            self._stopping.wait(RETRY)
 
     def _restored(self) -> Session:
         """Open the tables and restore the learner."""
@@ -196,40 +171,54 @@ class Learner:
         again = " again" if self._opened else ""
         level = logging.WARNING if self._opened else logging.INFO
         logger.log(level, "learner %s: open%s at request %d", self.name, again, session.seq)
-        self._opened = True
+        self._opened, self._address, self.why = True, None, ""
         return session
 
-    def _refused(self, error: Exception) -> None:
+    def _note_failure(self, what: str, error: Exception) -> None:
+        """Write to the log, once, why the learner does not run."""
         taken = isinstance(error, Taken)
-        self._address = error.address if isinstance(error, Taken) else None
         expected = isinstance(error, StorageError | TermsError | ValueError)
         why = str(error) if expected else f"{type(error).__name__}: {error}"
         if why != self.why and taken:
             logger.info("learner %s waits: %s", self.name, why)
         elif why != self.why:
-            logger.error("learner %s cannot be opened: %s", self.name, why, exc_info=not expected)
-        self.why = why
-        self._told = "another process drives it" if taken else SEE_LOG
+            logger.error("learner %s %s: %s", self.name, what, why, exc_info=not expected)
+        self._address = error.address if isinstance(error, Taken) else None
+        self.why, self._told = why, "another process drives it" if taken else SEE_LOG
+
+    def _serve_until_failure(self, session: Session) -> None:
+        self.session = session
+        try:
+            self._serve(session)
+        except Exception as error:
+            self._note_failure("is closed", error)
+        finally:
+            self.session, self._told = None, SEE_LOG
+            with contextlib.suppress(Exception):
+                session.db.close()
+            self._give_up("the learner was closed")
 
     def _serve(self, session: Session) -> None:
         while True:
             jobs = self._taken(session)
             if jobs:
                 self._handle(session, jobs)
-            elif self._stopping:
-                self._end(session)
-                return
+            elif self._stopping.is_set():
+                break
             elif not session.runner.waiting:
                 with session.db.transaction():  # which also sees whether the tables are still ours
                     session.expire()
             self._learn(session, until_asked=not jobs)
             self._keep(session)
+        session.runner.learn_all()
+        if session.seq != session.snapshot_at:
+            session.snapshot(self.limits.log)
 
     def _taken(self, session: Session) -> list[Job]:
         """The requests that have come; waits for the first one if there is nothing to learn."""
         jobs = []
         with contextlib.suppress(queue.Empty):
-            idle = not (session.runner.waiting or self._stopping or self._due)
+            idle = not (session.runner.waiting or self._stopping.is_set() or self._due)
             jobs.append(self._jobs.get(timeout=RETRY if idle else 0.0))
             while len(jobs) < GROUP:
                 jobs.append(self._jobs.get_nowait())
@@ -237,22 +226,22 @@ class Learner:
 
     def _handle(self, session: Session, jobs: list[Job]) -> None:
         """Handle requests in one transaction, and answer them when it is on disk."""
-        done: list[tuple[Job, Any, Exception | None]] = []
+        done: list[tuple[asyncio.Future[Any], Any]] = []
         try:
             with session.db.transaction():
-                for job in jobs:
+                for work, future in jobs:
                     try:
-                        done.append((job, job.work(session), None))
+                        done.append((future, work(session)))
                     except Refusal as error:
-                        done.append((job, None, error))
+                        done.append((future, error))
         except Exception as error:
             failed = StorageError(str(error))
-            self._settle([(job, None, failed) for job in jobs])
+            self._settle([(future, failed) for _, future in jobs])
             raise
         self._settle(done)
 
-    def _settle(self, done: list[tuple[Job, Any, Exception | None]]) -> None:
-        """Give the results of requests to the event loop."""
+    def _settle(self, done: list[tuple[asyncio.Future[Any], Any]]) -> None:
+        """Give the results of requests, or why there are none, to the event loop."""
         with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing waits
             self._loop.call_soon_threadsafe(_settle, done)
 
@@ -262,7 +251,7 @@ class Learner:
             while True:
                 job = self._jobs.get_nowait()
                 if job is not None:
-                    self._settle([(job, None, StorageError(why))])
+                    self._settle([(job[1], StorageError(why))])
 
     def _learn(self, session: Session, *, until_asked: bool) -> None:
         """Let the agent learn, until somebody asks or for a while."""
@@ -280,17 +269,12 @@ class Learner:
             self._due = False
             session.snapshot(self.limits.log)
 
-    def _end(self, session: Session) -> None:
-        session.runner.learn_all()
-        if session.seq != session.snapshot_at:
-            session.snapshot(self.limits.log)
 
-
-def _settle(done: list[tuple[Job, Any, Exception | None]]) -> None:
-    for job, result, error in done:
-        if job.future.done():
+def _settle(done: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, result in done:
+        if future.done():
             continue
-        if error is None:
-            job.future.set_result(result)
+        if isinstance(result, Exception):
+            future.set_exception(result)
         else:
-            job.future.set_exception(error)
+            future.set_result(result)

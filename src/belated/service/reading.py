@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from belated.core.arrays import Floats
 from belated.service.session import Session
 from belated.service.tables import Tables
 
@@ -17,30 +21,18 @@ DAYS = 400
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 
-@dataclass(slots=True)
-class Sums:
+class Sums(NamedTuple):
     """Decisions, those that have reported, and the sums of their outcomes and of the squares."""
 
-    decisions: float = 0.0
-    reports: float = 0.0
-    total: float = 0.0
-    square: float = 0.0
+    decisions: float
+    reports: float
+    total: float
+    square: float
 
-    def add(self, *more: float | None) -> None:
-        """Add decisions, reports, total and square."""
-        self.decisions += more[0] or 0.0
-        self.reports += more[1] or 0.0
-        self.total += more[2] or 0.0
-        self.square += more[3] or 0.0
-
-
-@dataclass(slots=True)
-class Day:
-    """One day: all decisions, the holdout's part of them, and the plays of each action."""
-
-    all: Sums = field(default_factory=Sums)
-    holdout: Sums = field(default_factory=Sums)
-    plays: dict[int, int] = field(default_factory=dict)
+    @classmethod
+    def of(cls, sums: Any, place: int) -> Sums:
+        """Four of the sums of `Totals`, beginning at a place."""
+        return cls(*map(float, sums[place : place + 4]))
 
 
 @dataclass(slots=True)
@@ -52,22 +44,24 @@ class Totals:
     h / (n p). Every decision counts for the holdout with that weight w.
 
     Attributes:
-        days: the newest days, by number of days since 1970.
-        actions: sums of each action, since the beginning.
-        holdout: sums of the holdout, since the beginning.
-        squares: the sums of w², w² t and w² t² over the holdout's weights w and totals t.
+        days: eleven sums of each of the newest days, by number of days since 1970: the `Sums` of
+            all decisions, those of the holdout, and the sums of w², w² t and w² t² over the
+            holdout's weights w and totals t.
+        plays: the number of plays by day and action.
+        actions: the same sums of each action, since the beginning.
+        whole: the same sums of all decisions.
         delays: quantiles of the delays of first reports, in seconds, at `SHARES`; none without any.
         reports: the number of first reports.
         heard: when the last outcome arrived; None before the first.
     """
 
-    days: dict[int, Day] = field(default_factory=dict)
-    actions: dict[int, Sums] = field(default_factory=dict)
-    holdout: Sums = field(default_factory=Sums)
-    squares: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
-    delays: list[float] = field(default_factory=list)
-    reports: int = 0
-    heard: float | None = None
+    days: dict[int, Floats]
+    plays: dict[tuple[int, int], int]
+    actions: dict[int, Floats]
+    whole: Floats
+    delays: list[float]
+    reports: int
+    heard: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +140,12 @@ def _ever_overdue(db: Tables, session: Session, newest: float) -> int:
 
 def totals(db: Tables, session: Session) -> Totals:
     """The sums of a learner."""
-    found = Totals()
+    days: dict[int, Floats] = defaultdict(lambda: np.zeros(11))
+    actions: dict[int, Floats] = defaultdict(lambda: np.zeros(11))
+    plays = {}
     w = "coalesce(d.holdout, 0)"
     told = "CASE WHEN e.total IS NOT NULL THEN 1 ELSE 0 END"
-    rows = db.all(
+    for day, action, *found in db.all(
         f"SELECT {db.day}, d.action, count(*), count(e.total), sum(e.total), "
         f"sum(e.total * e.total), sum({w}), sum({w} * {told}), sum({w} * e.total), "
         f"sum({w} * e.total * e.total), sum({w} * {w}), sum({w} * {w} * e.total), "
@@ -157,31 +153,24 @@ def totals(db: Tables, session: Session) -> Totals:
         "ON d.learner = e.learner AND d.number = e.number AND d.step = 0 "
         "WHERE e.learner = ? GROUP BY 1, 2 ORDER BY 1",
         session.name,
-    )
-    for number, action, *sums in rows:
-        day = found.days.setdefault(number, Day())
-        day.all.add(*sums[:4])
-        day.holdout.add(*sums[4:8])
-        found.holdout.add(*sums[4:8])
+    ):
+        sums = np.array([value or 0.0 for value in found])
+        days[day] += sums
         if action is not None:
-            day.plays[action] = day.plays.get(action, 0) + sums[0]
-            found.actions.setdefault(action, Sums()).add(*sums[:4])
-        for i, more in enumerate(sums[8:]):
-            found.squares[i] += more or 0.0
-    for number in sorted(found.days)[:-DAYS]:
-        del found.days[number]
+            plays[day, action] = int(found[0])
+            actions[action] += sums
+    whole = sum(days.values(), np.zeros(11))
     delays = db.all(
         "SELECT heard - began FROM episodes WHERE learner = ? AND heard IS NOT NULL ORDER BY 1",
         session.name,
     )
-    found.reports = len(delays)
-    if delays:
-        found.delays = [max(0.0, delays[int(s * (len(delays) - 1))][0]) for s in SHARES]
-        ((found.heard,),) = db.all(
-            "SELECT max(at) FROM outcomes WHERE learner = ? AND status IN ('taken', 'used')",
-            session.name,
-        )
-    return found
+    at = [max(0.0, delays[int(s * (len(delays) - 1))][0]) for s in SHARES] if delays else []
+    ((heard,),) = db.all(
+        "SELECT max(at) FROM outcomes WHERE learner = ? AND status IN ('taken', 'used')",
+        session.name,
+    )
+    newest = {number: days[number] for number in sorted(days)[-DAYS:]}
+    return Totals(newest, plays, dict(actions), whole, at, len(delays), heard if delays else None)
 
 
 def described(session: Session, seen: Any) -> dict[str, Any]:

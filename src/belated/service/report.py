@@ -8,6 +8,7 @@ status, report, page and metrics use them in this sense only.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -113,7 +114,7 @@ def report(session: Session, seen: AgentSummary, counts: Counts, totals: Totals)
     problem, now = session.problem, session.clock()
     unit = unit_of(problem, session.scale)
     rows = _rows(session, seen, totals, unit)
-    days = sorted(totals.days)
+    days = list(totals.days)
     span = (now - days[0] * DAY) / DAY if days else None
     silence = None if seen.overview is None else seen.overview.silence
     vary = problem.actions is None
@@ -145,7 +146,7 @@ def _rows(session: Session, seen: AgentSummary, totals: Totals, unit: Unit) -> l
     problem = session.problem
     if problem.horizon > 1 or problem.actions is None:
         return []
-    sums = [totals.actions.get(a, Sums()) for a in range(problem.actions)]
+    sums = [Sums.of(totals.actions.get(a, np.zeros(11)), 0) for a in range(problem.actions)]
     raw = np.array([unit.sums(one) for one in sums]).T
     reports = np.array([one.reports for one in sums])
     plays = np.array([int(one.decisions) for one in sums])
@@ -178,11 +179,10 @@ def _actions(
 ) -> list[dict[str, Any]]:
     """The table of actions, in people's units."""
     played = sum(row.plays for row in rows)
-    recent: dict[int, int] = {}
-    for day in days[-RECENT:]:
-        for action, count in totals.days[day].plays.items():
-            recent[action] = recent.get(action, 0) + count
-    lately = sum(recent.values())
+    recent: Counter[int] = Counter()
+    for (day, action), count in totals.plays.items():
+        recent[action] += count if day in days[-RECENT:] else 0
+    lately = recent.total()
     found = []
     for a, row in enumerate(rows):
         ends = sorted((unit.sign * row.low, unit.sign * row.high))
@@ -200,7 +200,7 @@ def _actions(
                 "leads": row.leads,
                 "probability": None if now is None else float(now[a]),
                 "share": row.plays / played if played else None,
-                "recent_share": recent.get(a, 0) / lately if lately else None,
+                "recent_share": recent[a] / lately if lately else None,
                 "retired": row.retired,
             }
         )
@@ -223,17 +223,15 @@ def _days(
     the exposure is too small.
     """
     found = []
-    for number, day in sorted(totals.days.items()):
+    for number, day in totals.days.items():
         age = max(now - (number + 0.5) * DAY, 0.5 * (now - number * DAY))
-        exposed = _exposure(seen, age)
+        exposed, held = _exposure(seen, age), Sums.of(day, 4)
         item = {
             "day": (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=number)).date().isoformat(),
             "exposed": exposed,
-            **_day(day.all, unit, silence, exposed),
-            "holdout": None,
+            **_day(Sums.of(day, 0), unit, silence, exposed),
+            "holdout": _day(held, unit, silence, exposed) if held.decisions > 0.0 else None,
         }
-        if day.holdout.decisions > 0.0:
-            item["holdout"] = _day(day.holdout, unit, silence, exposed)
         found.append(item)
     return found
 
@@ -262,19 +260,19 @@ def _holdout(
     totals: Totals, unit: Unit, silence: float | None, share: float
 ) -> dict[str, Any] | None:
     """The outcomes of the holdout and of all decisions, since the beginning."""
-    held = totals.holdout
+    held = Sums.of(totals.whole, 4)
     if not (share or held.decisions):
         return None
     mean = _mean(held, unit, silence, 1.0)
     error = math.inf
     mass = held.decisions if silence is not None else held.reports
     if mean is not None and mass > 0.0:
-        w, wt, wtt = totals.squares  # relative to silence, which does not change the variance
+        w, wt, wtt = totals.whole[
+            8:
+        ].tolist()  # relative to silence, which does not change the variance
         m = mean - (silence or 0.0)
         error = math.sqrt(max(wtt - 2 * m * wt + m * m * w, 0.0)) / mass
-    everyone = Sums()
-    for sums in totals.actions.values():
-        everyone.add(sums.decisions, sums.reports, sums.total, sums.square)
+    everyone = Sums.of(sum(totals.actions.values(), np.zeros(11)), 0)
     return {
         "share": share,
         "decisions": held.decisions,
@@ -342,8 +340,7 @@ def _warnings(
     played = sum(row.exposed for row in rows if row.reports)
     rate = sum(row.reports for row in rows) / played if played else 0.0
     for a, row in enumerate(rows):
-        plays = totals.actions[a].decisions if a in totals.actions else 0.0
-        expected = rate * (row.exposed if row.exposed else plays)
+        expected = rate * (row.exposed or totals.actions.get(a, [0.0])[0])
         if not row.reports and expected >= EXPECTED:
             text = f"{row.action} never reports: {row.plays:,} plays, about {expected:.0f} reports"
             warn("never_reports", f"{text} were to be expected.")

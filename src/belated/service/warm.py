@@ -8,8 +8,6 @@ and `reported` in seconds since 1970 or as ISO 8601 with a zone.
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -39,41 +37,25 @@ def learn(agent: Any, path: Path) -> int:
 
 def columns_of(path: Path) -> dict[str, list[Any]]:
     """The columns of a file by name; empty cells are None."""
-    kind = path.suffix.lower()
-    if kind == ".parquet":
-        try:
-            import polars as pl  # noqa: PLC0415 - the service does not need it
-        except ModuleNotFoundError:
-            raise ValueError("Parquet needs polars: pip install 'belated[lab]'") from None
-        try:
-            table: dict[str, list[Any]] = pl.read_parquet(path).to_dict(as_series=False)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
-        return table
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        if kind in (".jsonl", ".ndjson"):
-            return _of_rows(path, [_object(path, i, line) for i, line in enumerate(file, 1)])
-        if kind != ".csv":
-            raise ValueError(f"{path} must end in .csv, .jsonl or .parquet")
-        rows = list(csv.DictReader(file))
-    return _of_rows(path, [{k: v or None for k, v in row.items()} for row in rows])
-
-
-def _object(path: Path, line: int, text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path}, line {line} must be a JSON object, got {checks.show(text)}")
-    return found
-
-
-def _of_rows(path: Path, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    if not rows:
+        import polars as pl  # noqa: PLC0415 - the service does not need it
+    except ModuleNotFoundError:
+        raise ValueError("a warm start needs polars: pip install 'belated[lab]'") from None
+    kind = path.suffix.lower()
+    try:
+        if kind == ".csv":
+            found = pl.read_csv(path, infer_schema=False, raise_if_empty=False)
+        elif kind in (".jsonl", ".ndjson"):
+            found = pl.read_ndjson(path)
+        elif kind == ".parquet":
+            found = pl.read_parquet(path)
+        else:
+            raise ValueError(f"{path} must end in .csv, .jsonl or .parquet")
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+    if found.is_empty():
         raise ValueError(f"{path} must have at least one decision")
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: [row.get(name) for row in rows] for name in names if name is not None}
+    return found.to_dict(as_series=False)
 
 
 def _log(problem: Any, table: dict[str, list[Any]]) -> tuple[DecisionLog, list[Any] | None]:
@@ -84,7 +66,7 @@ def _log(problem: Any, table: dict[str, list[Any]]) -> tuple[DecisionLog, list[A
     outcome = table.get("outcome") or _column(table, "reward")
     decided = table.get("decided")
     log = DecisionLog(
-        [problem.index("action", a if named else _whole("action", a)) for a in actions],
+        [problem.index("action", a if named else int(_number("action", a))) for a in actions],
         [_number("probability", p) for p in _column(table, "probability")],
         [None if r is None else _number("outcome", r) for r in outcome],
         decided=None if decided is None else [_moment("decided", t) for t in decided],
@@ -124,14 +106,8 @@ def _number(name: str, value: Any) -> float:
         raise ValueError(f"{name} must be a finite number, got {checks.show(value)}") from None
 
 
-def _whole(name: str, value: Any) -> int:
-    try:
-        return checks.integer(name, int(value), 0)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a whole number, got {checks.show(value)}") from None
-
-
 def _moment(name: str, value: Any) -> float:
+    """A time, from a number, the text of one, or ISO 8601."""
     try:
         return _number(name, value)
     except ValueError:
