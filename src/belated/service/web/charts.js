@@ -15,7 +15,7 @@ function scale(numbers) {
   const found = numbers.filter(known);
   let low = Math.min(...found), high = Math.max(...found);
   if (!found.length) return null;
-  if (low === high) { low -= Math.abs(low) / 2 || 1; high += Math.abs(high) / 2 || 1; }
+  if (high - low <= .005 * Math.max(-low, high)) { low -= Math.abs(low) / 2 || 1; high += Math.abs(high) / 2 || 1; }
   const at = x => 100 * (x - low) / (high - low);
   return { low, high, at };
 }
@@ -50,7 +50,7 @@ function lines(box, { x, lines: given, xLabel, yLabel, days, way, xWay, whole })
     legend: { markers: { width: 0, fill: (_, i) => i ? colour(given[i - 1].colour) : "" } },
     cursor: { drag: { x: false, y: false }, points: { size: 6 } },
     scales: {
-      x: { time: days, range: (_, low, high) => days ? [low - DAY / 2, high + DAY / 2] : [Math.min(0, low), high > low ? high : low + 1] },
+      x: { time: days, range: (_, low, high) => days ? [x[0] - DAY / 2, x.at(-1) + DAY / 2] : [Math.min(0, low), high > low ? high : low + 1] },
       y: { range: () => [bottom < 0 ? bottom - .08 * (top - bottom) : 0, high] },
     },
     axes: [

@@ -138,7 +138,7 @@ function delays(parent, told) {
   if (points.at(-1)[0] > 0) chart(box, { x: points.map(at => at[0]), lines: [{ label: "reported", values: points.map(at => at[1]), colour: "ink" }], xLabel: name + " after the decision", yLabel: "share of reports", way: percent, xWay: at => short(at) + " " + name });
   const note = el("p", "Of ", box, "note");
   number(note, told, "delays.count");
-  note.append(told.delays.corrected ? " first reports, corrected for those still to come." : " first reports.");
+  note.append((told.delays.count === 1 ? " first report" : " first reports") + (told.delays.corrected ? ", corrected for those still to come." : "."));
   const table = headed(more(box, "delays", "As a table"), "", ["share of reports", "within"]);
   found.forEach((_, i) => {
     const row = rowOf(table);
