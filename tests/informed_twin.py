@@ -182,8 +182,8 @@ class InformedTwin:
         self.log_weights = np.maximum(scores - scores.max(), FLOOR)
         errors = np.array([(costs - mean) ** 2 for mean in said])  # (M, H, S, A)
         cells = costs[: self.steps].size
-        self.err = 0.998 * self.err + cells * errors.mean((1, 2, 3))
-        self.coins = 0.998 * self.coins + cells * (said[0] * (1 - said[0])).mean()
+        self.err = self.err + cells * errors.mean((1, 2, 3))
+        self.coins += cells * (said[0] * (1 - said[0])).mean()
         errors[1:] += 0.002
         self.g = self.g - 2 * math.sqrt(H) * errors.mean((1, 2, 3))
         self.g = np.maximum(self.g - self.g.max(), FLOOR)

@@ -229,8 +229,8 @@ class PlannerTwin:
         self.g = np.maximum(g - g.max(), math.log(0.01))
         if self.g[0] < 0:
             self.fruitless = 0
-        self.err = 0.998 * np.array(self.err) + errors
-        self.coins = 0.998 * self.coins + coins
+        self.err = np.array(self.err) + errors
+        self.coins += coins
         for keep, memory in zip(self.keeps, self.memories, strict=False):
             for cell in memory:
                 memory[cell] = [keep * x for x in memory[cell]]

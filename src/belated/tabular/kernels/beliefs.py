@@ -41,8 +41,6 @@ RATE = 2.0
 """The learning rate of the weights of the memories."""
 LEAST = math.log(0.01)
 """The smallest log weight relative to the best memory; with this weight a memory does not count."""
-KEEP_ERRORS = 0.998
-"""The factor by which each arrival discounts the sums that phi is computed from."""
 
 
 class CostMemories(NamedTuple):
@@ -227,7 +225,6 @@ def learn(
     for m in range(1, M):
         sums[m] *= keep[m]
         weights[m] *= keep[m]
-    errors *= KEEP_ERRORS
     # stage 2: scores fall by rate * (error + penalty), and the sums of the memories grow
     for i in range(n):
         c, w = cells[i], shares[i]
